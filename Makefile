@@ -1,0 +1,40 @@
+# Two commands matter: `make demo` and `make test`. Both install what they need into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+VERSION := $(shell $(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
+
+.PHONY: demo test test-all check lock clean
+
+demo: $(VENV)/.installed
+	$(BIN)/unswayed demo
+
+test: check
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-all: check
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+lock: $(VENV)/.installed
+	scripts/lock
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements/$(VERSION).txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/$(VERSION).txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.installed-dev: requirements/dev-$(VERSION).txt $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev-$(VERSION).txt
+	touch $@

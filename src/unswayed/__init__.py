@@ -1,0 +1,1 @@
+"""Decisions that a coalition of fake users cannot sway."""

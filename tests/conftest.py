@@ -1,0 +1,30 @@
+"""Fixtures shared by all tests: the one source of seeds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from unswayed.randomness import generator
+
+
+@pytest.fixture(params=[int(seed) for seed in os.environ.get("UNSWAYED_TEST_SEEDS", "0").split(",")])
+def seed(request: pytest.FixtureRequest) -> int:
+    """Return the seed of this run; UNSWAYED_TEST_SEEDS=0,1,2 runs each statistical test for each."""
+    value: int = request.param
+    return value
+
+
+@pytest.fixture
+def rng(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
+    """Return a generator of this test's own, fixed by the seed and the test's name."""
+    return generator(seed, request.node.originalname)
+
+
+@pytest.fixture
+def streams(seed: int, request: pytest.FixtureRequest) -> Callable[..., np.random.Generator]:
+    """Return a maker of further named generators for tests that need several."""
+    return lambda *path: generator(seed, request.node.originalname, *path)
