@@ -11,9 +11,11 @@ import pytest
 from unswayed.randomness import generator
 
 
-@pytest.fixture(params=[int(seed) for seed in os.environ.get("UNSWAYED_TEST_SEEDS", "0").split(",")])
+@pytest.fixture(
+    params=[int(seed) for seed in os.environ.get("UNSWAYED_TEST_SEEDS", "0").split(",")]
+)
 def seed(request: pytest.FixtureRequest) -> int:
-    """Return the seed of this run; UNSWAYED_TEST_SEEDS=0,1,2 runs each statistical test for each."""
+    """Return the seed of this run; UNSWAYED_TEST_SEEDS=0,1,2 runs every such test thrice."""
     value: int = request.param
     return value
 

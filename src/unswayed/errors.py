@@ -18,7 +18,7 @@ def check_adversarial_fraction(value: float, *, option: str = "adversarial_fract
     """
     if not 0.0 <= value < 0.5:  # also refuses NaN
         raise InputError(
-            f"{option} is {value}: it must be at least 0 and below 0.5, because a coalition of half "
-            "the users or more cannot be told from the good users."
+            f"{option} is {value}: it must be at least 0 and below 0.5, because a coalition of "
+            "half the users or more cannot be told from the good users."
         )
     return float(value)

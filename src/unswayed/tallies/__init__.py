@@ -1,0 +1,5 @@
+"""Per-user sums and counts, sparse and mergeable."""
+
+from unswayed.tallies.tallies import Tallies, entry_users, merged, row_sums, tally
+
+__all__ = ["Tallies", "entry_users", "merged", "row_sums", "tally"]

@@ -1,0 +1,147 @@
+"""The log in memory: one row an interaction, labels as codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.errors import InputError
+from unswayed.events.labels import Label, Labels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """Interactions (user, context, action, reward), column by column.
+
+    Parameters
+    ----------
+    users, contexts, actions
+        Shape (n_events,); codes into the labels.
+    rewards
+        Shape (n_events,); finite.
+    user_labels, context_labels, action_labels
+        What the codes stand for; actions or contexts without events are allowed.
+    propensities
+        Shape (n_events,); the probability in (0, 1] with which the logged action was played, or
+        None when every action was equally likely.
+
+    Examples
+    --------
+    >>> log = Events.of(["ann", "bob"], ["home", "home"], ["tea", "milk"], [1.0, 0.0])
+    >>> log.n_users, log.n_contexts, log.n_actions, len(log)
+    (2, 1, 2, 2)
+    """
+
+    users: npt.NDArray[np.int64]
+    contexts: npt.NDArray[np.int64]
+    actions: npt.NDArray[np.int64]
+    rewards: npt.NDArray[np.float64]
+    user_labels: Labels
+    context_labels: Labels
+    action_labels: Labels
+    propensities: npt.NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        columns = {"context": self.contexts, "action": self.actions, "reward": self.rewards}
+        if self.propensities is not None:
+            columns["propensity"] = self.propensities
+        for name, column in columns.items():
+            if column.shape != self.users.shape:
+                raise InputError(
+                    f"column {name!r} has {len(column)} rows and column 'user' has "
+                    f"{len(self.users)}; every column needs one value a row."
+                )
+        for name, codes, labels in (
+            ("user", self.users, self.user_labels),
+            ("context", self.contexts, self.context_labels),
+            ("action", self.actions, self.action_labels),
+        ):
+            if len(codes) and (codes.min() < 0 or codes.max() >= len(labels)):
+                row = int(np.flatnonzero((codes < 0) | (codes >= len(labels)))[0])
+                raise InputError(
+                    f"row {row}: the {name} is not among the {len(labels)} known ones."
+                )
+        _check_finite("reward", self.rewards)
+        if self.propensities is not None:
+            _check_finite("propensity", self.propensities)
+            bad = np.flatnonzero((self.propensities <= 0) | (self.propensities > 1))
+            if len(bad):
+                raise InputError(
+                    f"row {bad[0]}: propensity {self.propensities[bad[0]]} is not in (0, 1]; it is "
+                    "the probability with which the logged action was chosen."
+                )
+
+    @classmethod
+    def of(
+        cls,
+        users: Iterable[Label],
+        contexts: Iterable[Label],
+        actions: Iterable[Label],
+        rewards: npt.ArrayLike,
+        *,
+        propensities: npt.ArrayLike | None = None,
+        context_labels: Iterable[Label] | None = None,
+        action_labels: Iterable[Label] | None = None,
+    ) -> Events:
+        """Return events from labels; codes follow the order of first appearance.
+
+        ``context_labels`` and ``action_labels`` fix the order, and may name labels without events.
+        """
+        user_codes, user_labels = _encode("user", users, None)
+        context_codes, context_labels_ = _encode("context", contexts, context_labels)
+        action_codes, action_labels_ = _encode("action", actions, action_labels)
+        return cls(
+            user_codes,
+            context_codes,
+            action_codes,
+            np.asarray(rewards, dtype=np.float64),
+            user_labels,
+            context_labels_,
+            action_labels_,
+            None if propensities is None else np.asarray(propensities, dtype=np.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, L."""
+        return len(self.user_labels)
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts, S."""
+        return len(self.context_labels)
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions, A."""
+        return len(self.action_labels)
+
+
+def _encode(
+    name: str, column: Iterable[Label], known: Iterable[Label] | None
+) -> tuple[npt.NDArray[np.int64], Labels]:
+    listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
+    labels = Labels.of(dict.fromkeys(listed) if known is None else known)
+    codes = labels.codes(listed)
+    unknown = np.flatnonzero(codes < 0)
+    if len(unknown):
+        row = int(unknown[0])
+        raise InputError(
+            f"row {row}: {name} {listed[row]!r} is not among the {len(labels)} {name}s given."
+        )
+    return codes, labels
+
+
+def _check_finite(name: str, column: npt.NDArray[np.float64]) -> None:
+    bad = np.flatnonzero(~np.isfinite(column))
+    if len(bad):
+        raise InputError(
+            f"row {bad[0]}: {name} is {column[bad[0]]}; {len(bad)} of {len(column)} rows have no "
+            f"finite {name}. Drop or mend them first."
+        )

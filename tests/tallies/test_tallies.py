@@ -1,0 +1,63 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unswayed.errors import InputError
+from unswayed.tallies import Tallies, merged, tally
+
+SHAPE: dict[str, Any] = {"n_users": 30, "n_contexts": 4, "n_actions": 3}
+
+
+def random_log(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    return (
+        rng.integers(SHAPE["n_users"], size=n),
+        rng.integers(SHAPE["n_contexts"], size=n),
+        rng.integers(SHAPE["n_actions"], size=n),
+        # Quarters add up exactly, so equality below is exact whatever the order.
+        rng.integers(-8, 8, size=n) / 4,
+    )
+
+
+def dense(tallies: Tallies, values: np.ndarray) -> np.ndarray:
+    return np.asarray(tallies.csr(values).todense())
+
+
+def test_tallies_equal_plain_sums_over_the_log(rng: np.random.Generator) -> None:
+    users, contexts, actions, rewards = random_log(rng, 500)
+    result = tally(users, contexts, actions, rewards, **SHAPE)
+    expected = np.zeros((3, 30, 12))
+    np.add.at(expected[0], (users, contexts * 3 + actions), 1)
+    np.add.at(expected[1], (users, contexts * 3 + actions), rewards)
+    np.add.at(expected[2], (users, contexts * 3 + actions), rewards**2)
+    for values, sums in zip((result.counts, result.sums, result.squares), expected, strict=True):
+        np.testing.assert_array_equal(dense(result, values), sums)
+    np.testing.assert_array_equal(result.interactions, np.bincount(users, minlength=30))
+
+
+def test_cells_ascend_within_each_row(rng: np.random.Generator) -> None:
+    result = tally(*random_log(rng, 500), **SHAPE)
+    for start, end in zip(result.indptr[:-1], result.indptr[1:], strict=True):
+        assert (np.diff(result.cells[start:end]) > 0).all()
+
+
+def test_merging_two_logs_equals_one_pass(rng: np.random.Generator) -> None:
+    first, second = random_log(rng, 300), random_log(rng, 200)
+    both = tuple(np.concatenate(pair) for pair in zip(first, second, strict=True))
+    once = tally(*both, **SHAPE)
+    twice = merged(tally(*first, **SHAPE), tally(*second, **SHAPE))
+    for name in ("indptr", "cells", "counts", "sums", "squares"):
+        np.testing.assert_array_equal(getattr(once, name), getattr(twice, name))
+
+
+def test_tallies_of_other_shapes_do_not_merge(rng: np.random.Generator) -> None:
+    log = random_log(rng, 10)
+    with pytest.raises(InputError, match="cannot be merged"):
+        merged(tally(*log, **SHAPE), tally(*log, **{**SHAPE, "n_actions": 5}))
+
+
+def test_an_empty_log_has_empty_rows() -> None:
+    nothing = np.empty(0, np.int64)
+    result = tally(nothing, nothing, nothing, np.empty(0), **SHAPE)
+    assert len(result.cells) == 0
+    assert (result.interactions == 0).all()
