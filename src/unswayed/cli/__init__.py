@@ -1,0 +1,1 @@
+"""The `unswayed` command: parse, call one function, print."""

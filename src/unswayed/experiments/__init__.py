@@ -1,0 +1,1 @@
+"""Sweeps and analyses, one folder an experiment."""

@@ -1,0 +1,1 @@
+"""What people run today, to compare with."""

@@ -1,0 +1,73 @@
+"""What every learner can do: play arrivals as they come, and recommend afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a learner is told before the first arrival.
+
+    ``adversarial_fraction`` is what the operator believes, which need not be true;
+    ``interactions_per_user`` is how long the learner will run, on average over the users.
+    """
+
+    n_users: int
+    n_contexts: int
+    n_actions: int
+    interactions_per_user: int
+    adversarial_fraction: float
+    rng: np.random.Generator
+
+
+class Learner(Protocol):
+    """Plays arrivals and recommends a policy."""
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Play arrivals one after another, learning from each reward before the next arrival.
+
+        Parameters
+        ----------
+        users, contexts
+            Shape (n_arrivals,); who arrives with which context, in order. A user may come twice.
+        answers
+            Shape (n_arrivals, n_actions); the reward that each action would bring. Only the entry
+            of the action that is played may be read: a contract test holds every learner to it.
+
+        Returns
+        -------
+        Shape (n_arrivals,); the actions played.
+        """
+        ...
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:
+        """Return what is recommended, averaged over the given users; shape (n_contexts, n_actions).
+
+        Rows sum to one; ties are broken evenly. Learners with one policy for all ignore ``users``.
+        """
+        ...
+
+
+LearnerMaker = Callable[[Setting], Learner]
+
+
+def evenly_among_best(values: FloatArray) -> FloatArray:
+    """Return probabilities that share each row evenly among its largest entries.
+
+    NaN stands for "never seen" and is chosen only if the whole row is NaN.
+
+    >>> evenly_among_best(np.array([[0.0, 2.0, 2.0], [np.nan, np.nan, 1.0]])).tolist()
+    [[0.0, 0.5, 0.5], [0.0, 0.0, 1.0]]
+    """
+    known = np.where(np.isnan(values), -np.inf, values)
+    best = known == known.max(axis=-1, keepdims=True)
+    return best / best.sum(axis=-1, keepdims=True)
