@@ -1,1 +1,5 @@
 """Decisions that a coalition of fake users cannot sway."""
+
+from importlib.metadata import version
+
+__version__ = version("unswayed")
