@@ -70,4 +70,5 @@ def evenly_among_best(values: FloatArray) -> FloatArray:
     """
     known = np.where(np.isnan(values), -np.inf, values)
     best = known == known.max(axis=-1, keepdims=True)
-    return best.astype(np.float64) / best.sum(axis=-1, keepdims=True)
+    shares: FloatArray = best / best.sum(axis=-1, keepdims=True)
+    return shares

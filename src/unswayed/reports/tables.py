@@ -67,7 +67,7 @@ def progress_bar() -> Iterator[Progress]:
 def _shown(cell: Cell) -> str:
     match cell:
         case None:
-            return "–"
+            return "-"
         case float():
             return f"{cell:.4g}"
         case _:

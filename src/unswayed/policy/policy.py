@@ -1,0 +1,267 @@
+"""What to play in each context, with mean rewards and how sure we are of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.errors import InputError
+from unswayed.events import UNKNOWN, Label, Labels
+
+FloatArray = npt.NDArray[np.float64]
+
+FORMAT = "unswayed-policy"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One context's decision.
+
+    ``is_known`` is False when nothing was learned of the context, and the action is the default.
+    """
+
+    action: Label
+    is_known: bool
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Policy:
+    """A decision table with intervals; contexts and actions by their own labels.
+
+    Parameters
+    ----------
+    context_labels, action_labels
+        Names of the S contexts and A actions.
+    mean_rewards, low, high
+        Shape (S, A); estimated mean reward of the good users and its interval. NaN where nothing
+        was learned.
+    counts
+        Shape (S, A); how many interactions were seen.
+    context_probabilities
+        Shape (S,); estimated share of the good users' visits.
+    adversarial_fraction, method
+        What the learner was told, and which one it was.
+    flip_fraction
+        Shape (S,), or None; a certified lower bound on the share of accounts it takes to change
+        the decision.
+    created
+        UTC time, ISO 8601.
+    source
+        What was read: anything JSON can hold.
+
+    Notes
+    -----
+    The choice is the largest mean; of equal ones the first. A context that is unknown, or of which
+    nothing was learned, gets the *default action*: the best single action over the learned
+    contexts, weighted by their probabilities.
+
+    Examples
+    --------
+    >>> policy = Policy(
+    ...     context_labels=Labels.of(["home", "search"]),
+    ...     action_labels=Labels.of(["tea", "milk"]),
+    ...     mean_rewards=np.array([[0.2, 0.6], [0.5, 0.1]]),
+    ...     low=np.array([[0.1, 0.5], [0.4, 0.0]]),
+    ...     high=np.array([[0.3, 0.7], [0.6, 0.2]]),
+    ...     counts=np.array([[10, 10], [10, 10]]),
+    ...     context_probabilities=np.array([0.7, 0.3]),
+    ...     adversarial_fraction=0.1,
+    ...     method="paper",
+    ... )
+    >>> policy.decide("home").action, policy.decide("checkout").is_known
+    ('milk', False)
+    """
+
+    context_labels: Labels
+    action_labels: Labels
+    mean_rewards: FloatArray
+    low: FloatArray
+    high: FloatArray
+    counts: npt.NDArray[np.int64]
+    context_probabilities: FloatArray
+    adversarial_fraction: float
+    method: str
+    flip_fraction: FloatArray | None = None
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        shape = (len(self.context_labels), len(self.action_labels))
+        for name in ("mean_rewards", "low", "high", "counts"):
+            if getattr(self, name).shape != shape:
+                raise InputError(f"{name} must have shape {shape}.")
+
+    @cached_property
+    def is_learned(self) -> npt.NDArray[np.bool_]:
+        """Whether anything was learned of each context; shape (S,)."""
+        return np.asarray(~np.isnan(self.mean_rewards).all(axis=1))
+
+    @cached_property
+    def default_action(self) -> int:
+        """Code of the action for contexts of which nothing is known."""
+        weighted = np.nan_to_num(self.mean_rewards) * self.context_probabilities[:, None]
+        return int(weighted.sum(axis=0).argmax())
+
+    @cached_property
+    def actions(self) -> npt.NDArray[np.int64]:
+        """Code of the action chosen in each context; shape (S,)."""
+        best = np.where(np.isnan(self.mean_rewards), -np.inf, self.mean_rewards).argmax(axis=1)
+        return np.where(self.is_learned, best, self.default_action)
+
+    def decide(self, context: Label) -> Decision:
+        """Return the decision for one context; see ``Decision`` for unknown ones."""
+        code = self.context_labels.code(context)
+        if code == UNKNOWN or not self.is_learned[code]:
+            return Decision(
+                self.action_labels[self.default_action], False, math.nan, math.nan, math.nan
+            )
+        action = int(self.actions[code])
+        return Decision(
+            self.action_labels[action],
+            True,
+            float(self.mean_rewards[code, action]),
+            float(self.low[code, action]),
+            float(self.high[code, action]),
+        )
+
+    def decide_many(self, contexts: Iterable[Label]) -> tuple[list[Label], npt.NDArray[np.bool_]]:
+        """Return the actions for many contexts, and which of the contexts were known."""
+        codes = self.context_labels.codes(contexts)
+        is_known = (codes != UNKNOWN) & np.append(self.is_learned, False)[codes]
+        actions = np.where(is_known, np.append(self.actions, 0)[codes], self.default_action)
+        names: list[Label] = self.action_labels.values[actions].tolist()
+        return names, is_known
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the policy as versioned, plain JSON values."""
+        actions = self.actions
+        table = {
+            str(context): {
+                str(action): {
+                    "mean": _number(self.mean_rewards[s, a]),
+                    "low": _number(self.low[s, a]),
+                    "high": _number(self.high[s, a]),
+                    "n": int(self.counts[s, a]),
+                }
+                for a, action in enumerate(self.action_labels)
+            }
+            for s, context in enumerate(self.context_labels)
+        }
+        result: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "created": self.created,
+            "adversarial_fraction": self.adversarial_fraction,
+            "method": self.method,
+            "context_type": _type_name(self.context_labels),
+            "action_type": _type_name(self.action_labels),
+            "actions": list(self.action_labels),
+            "default_action": self.action_labels[self.default_action],
+            "policy": {
+                str(context): self.action_labels[int(actions[s])]
+                for s, context in enumerate(self.context_labels)
+            },
+            "mean_rewards": table,
+            "context_probabilities": _by_context(self.context_labels, self.context_probabilities),
+            "source": dict(self.source),
+        }
+        if self.flip_fraction is not None:
+            result["flip_fraction"] = _by_context(self.context_labels, self.flip_fraction)
+        return result
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Policy:
+        """Return the policy that ``to_json`` wrote; refuse anything else."""
+        if value.get("format") != FORMAT:
+            raise InputError(f"this is not a policy: its 'format' is not {FORMAT!r}.")
+        if value.get("version") != VERSION:
+            raise InputError(
+                f"the policy has version {value.get('version')} and this program reads version "
+                f"{VERSION}; learn it again or use the program that wrote it."
+            )
+        try:
+            contexts = _labels(value["mean_rewards"], value["context_type"])
+            actions = Labels.of(value["actions"])
+            cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
+            flips = value.get("flip_fraction")
+            return cls(
+                context_labels=contexts,
+                action_labels=actions,
+                mean_rewards=_column(cells, "mean"),
+                low=_column(cells, "low"),
+                high=_column(cells, "high"),
+                counts=_column(cells, "n").astype(np.int64),
+                context_probabilities=_in_order(contexts, value["context_probabilities"]),
+                adversarial_fraction=float(value["adversarial_fraction"]),
+                method=str(value["method"]),
+                flip_fraction=None if flips is None else _in_order(contexts, flips),
+                created=str(value["created"]),
+                source=value["source"],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"the policy is damaged: {error} is missing or malformed.") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the policy as JSON; a half-written file never takes the place of a whole one."""
+        target = Path(path)
+        draft = target.with_name(target.name + ".part")
+        draft.write_text(
+            json.dumps(self.to_json(), indent=1, allow_nan=False, ensure_ascii=False),
+            encoding="utf-8",
+        )
+        draft.replace(target)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Policy:
+        """Read a policy that ``save`` wrote."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read the policy {os.fspath(path)}: {error}.") from error
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{os.fspath(path)} is not JSON: {error}.") from error
+        if not isinstance(value, dict):
+            raise InputError(f"{os.fspath(path)} is not a policy: it holds no JSON object.")
+        return cls.from_json(value)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _type_name(labels: Labels) -> str:
+    return "integer" if labels.are_integers else "string"
+
+
+def _by_context(labels: Labels, values: FloatArray) -> dict[str, float | None]:
+    return {str(label): _number(value) for label, value in zip(labels, values, strict=True)}
+
+
+def _labels(names: Iterable[str], type_name: str) -> Labels:
+    return Labels.of([int(name) for name in names] if type_name == "integer" else list(names))
+
+
+def _column(cells: list[list[dict[str, Any]]], name: str) -> FloatArray:
+    values = [[math.nan if cell[name] is None else cell[name] for cell in row] for row in cells]
+    return np.array(values, dtype=np.float64).reshape(len(cells), -1)
+
+
+def _in_order(labels: Labels, values: Mapping[str, float | None]) -> FloatArray:
+    listed = (values[str(label)] for label in labels)
+    return np.array([math.nan if value is None else value for value in listed], dtype=np.float64)

@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from unswayed.errors import InputError
+from unswayed.policy.assignment import Assignment, new_secret, siphash
+
+SECRET = bytes(range(16))
+
+
+@pytest.mark.parametrize(
+    ("n_words", "expected"),
+    [
+        # Aumasson & Bernstein's reference vectors for the message 00 01 02 … and this key.
+        (0, 0x726FDB47DD0E0E31),
+        (1, 0x93F5F5799A932462),
+        (2, 0x3F2ACC7F57C29BDB),
+        (3, 0xB8AD50C6F649AF94),
+        (4, 0x7127512F72F27CCE),
+    ],
+)
+def test_siphash_equals_its_reference_vectors(n_words: int, expected: int) -> None:
+    key = np.frombuffer(SECRET, "<u8").astype(np.uint64)
+    message = np.frombuffer(bytes(range(8 * n_words)), "<u8").astype(np.uint64)
+    assert siphash(key, message.reshape(1, n_words))[0] == expected
+
+
+def group_sizes(draw: Assignment, names: list[str], n_actions: int) -> np.ndarray:
+    users = draw.digests("user", names)
+    contexts = np.repeat(draw.digests("context", ["home"]), len(names))
+    return np.bincount(draw.actions(users, contexts, n_actions=n_actions), minlength=n_actions)
+
+
+def test_assignments_are_uniform_over_actions() -> None:
+    sizes = group_sizes(Assignment(secret=SECRET), [f"user {i}" for i in range(20_000)], 10)
+    # A uniform draw is rejected once in a million secrets.
+    assert stats.chisquare(sizes).pvalue > 1e-6
+
+
+def test_assignments_are_the_same_on_every_call_and_new_in_every_epoch() -> None:
+    draw = Assignment(secret=SECRET)
+    users = draw.digests("user", range(1000))
+    contexts = np.repeat(draw.digests("context", [3]), 1000)
+    first = draw.actions(users, contexts, n_actions=2)
+    np.testing.assert_array_equal(first, draw.actions(users, contexts, n_actions=2))
+    later = Assignment(secret=SECRET, epoch=1).actions(users, contexts, n_actions=2)
+    # Independent coins agree on half; 6 standard deviations are 95 of 1000.
+    assert abs((first == later).sum() - 500) < 95
+
+
+def test_draws_change_from_play_to_play() -> None:
+    draw = Assignment(secret=SECRET)
+    users = np.repeat(draw.digests("user", ["ann"]), 5000)
+    contexts = np.repeat(draw.digests("context", ["home"]), 5000)
+    plays = draw.actions(users, contexts, n_actions=5, plays=np.arange(5000))
+    assert stats.chisquare(np.bincount(plays, minlength=5)).pvalue > 1e-6
+
+
+def test_the_number_7_and_the_text_7_are_different_users() -> None:
+    draw = Assignment(secret=SECRET)
+    assert draw.digests("user", [7])[0] != draw.digests("user", ["7"])[0]
+    assert draw.digests("user", ["7"])[0] != draw.digests("context", ["7"])[0]
+
+
+def test_grinding_ids_works_against_a_known_key_and_fails_against_a_secret_one() -> None:
+    """A coalition of 20 % picks names that fall into the group of action 0."""
+    n_users, n_actions, n_bad = 2000, 10, 400
+    public = Assignment(secret=bytes(16))
+    candidates = [f"sybil {i}" for i in range(8 * n_bad * n_actions // 4)]
+    groups = public.actions(
+        public.digests("user", candidates),
+        np.repeat(public.digests("context", ["home"]), len(candidates)),
+        n_actions=n_actions,
+    )
+    bad = [name for name, group in zip(candidates, groups, strict=True) if group == 0][:n_bad]
+    assert len(bad) == n_bad
+    good = [f"customer {i}" for i in range(n_users - n_bad)]
+
+    def corrupted_share(draw: Assignment) -> float:
+        return float(group_sizes(draw, bad, n_actions)[0]) / float(
+            group_sizes(draw, bad + good, n_actions)[0]
+        )
+
+    # alpha·A / (1 − alpha + alpha·A) = 0.714 (paper-notes, section 5) up to binomial noise of
+    # the 160 good users in the group: 6 standard deviations move the share by less than 0.1.
+    assert abs(corrupted_share(public) - 0.714) < 0.1
+    # With a key of our own the group holds Binomial(400, 1/10) of 2000/10: 6 sd are 0.17.
+    assert corrupted_share(Assignment(secret=SECRET)) < 0.2 + 0.17
+
+
+def test_secrets_are_fresh_never_printed_and_of_the_right_length() -> None:
+    assert new_secret() != new_secret()
+    assert repr(SECRET) not in repr(Assignment(secret=SECRET))
+    with pytest.raises(InputError, match="needs 16"):
+        Assignment(secret=b"short")

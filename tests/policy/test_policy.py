@@ -1,0 +1,117 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unswayed.errors import InputError
+from unswayed.events import Labels
+from unswayed.policy import Policy
+
+
+def make_policy(
+    contexts: list[Any], actions: list[Any], means: np.ndarray, **options: Any
+) -> Policy:
+    means = np.asarray(means, dtype=float)
+    return Policy(
+        context_labels=Labels.of(contexts),
+        action_labels=Labels.of(actions),
+        mean_rewards=means,
+        low=means - 0.1,
+        high=means + 0.1,
+        counts=np.arange(means.size).reshape(means.shape),
+        context_probabilities=np.full(len(contexts), 1 / len(contexts)),
+        adversarial_fraction=0.1,
+        method="paper",
+        **options,
+    )
+
+
+SHOP = make_policy(["home", "search"], ["tea", "milk"], np.array([[0.2, 0.6], [0.5, 0.4]]))
+
+
+def test_the_largest_mean_is_chosen_and_comes_with_its_interval() -> None:
+    decision = SHOP.decide("home")
+    assert (decision.action, decision.is_known) == ("milk", True)
+    assert decision.low < decision.mean == 0.6 < decision.high
+
+
+def test_an_unknown_context_gets_the_best_single_action_and_a_flag() -> None:
+    decision = SHOP.decide("checkout")
+    assert (decision.action, decision.is_known) == ("milk", False)
+
+
+def test_a_context_without_data_gets_the_default_and_a_flag() -> None:
+    policy = make_policy(["home", "empty"], ["tea", "milk"], np.array([[0.2, 0.6], [np.nan] * 2]))
+    assert policy.decide("empty").action == "milk"
+    assert not policy.decide("empty").is_known
+
+
+def test_an_action_without_data_is_never_chosen() -> None:
+    policy = make_policy(["home"], ["tea", "milk"], np.array([[-3.0, np.nan]]))
+    assert policy.decide("home").action == "tea"
+
+
+def test_deciding_many_equals_deciding_one_by_one() -> None:
+    contexts = ["search", "nowhere", "home", "search"]
+    actions, is_known = SHOP.decide_many(contexts)
+    assert actions == [SHOP.decide(context).action for context in contexts]
+    assert is_known.tolist() == [SHOP.decide(context).is_known for context in contexts]
+
+
+label_lists = st.one_of(
+    st.lists(st.text(min_size=0, max_size=8), min_size=1, max_size=5, unique=True),
+    st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=5, unique=True),
+)
+
+
+@given(contexts=label_lists, actions=label_lists, data=st.data())
+def test_json_round_trips_every_label_and_number(
+    contexts: list[Any], actions: list[Any], data: st.DataObject
+) -> None:
+    numbers = st.one_of(st.just(np.nan), st.floats(-1e9, 1e9))
+    size = len(contexts) * len(actions)
+    means = np.array(data.draw(st.lists(numbers, min_size=size, max_size=size)))
+    policy = make_policy(contexts, actions, means.reshape(len(contexts), len(actions)))
+    again = Policy.from_json(json.loads(json.dumps(policy.to_json(), allow_nan=False)))
+    assert again.context_labels == policy.context_labels
+    assert again.action_labels == policy.action_labels
+    np.testing.assert_array_equal(again.mean_rewards, policy.mean_rewards)
+    np.testing.assert_array_equal(again.counts, policy.counts)
+    assert again.to_json() == policy.to_json()
+
+
+def test_saving_and_loading_gives_the_same_decisions(tmp_path: Path) -> None:
+    SHOP.save(tmp_path / "policy.json")
+    assert Policy.load(tmp_path / "policy.json").to_json() == SHOP.to_json()
+    assert [path.name for path in tmp_path.iterdir()] == ["policy.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("not json", "is not JSON"),
+        ("[]", "holds no JSON object"),
+        ("{}", "this is not a policy"),
+        ('{"format": "unswayed-policy", "version": 99}', "version 99"),
+        ('{"format": "unswayed-policy", "version": 1}', "damaged"),
+    ],
+)
+def test_a_file_that_is_no_policy_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        Policy.load(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"missing\.json"):
+        Policy.load(tmp_path / "missing.json")
+
+
+def test_tables_of_the_wrong_shape_are_refused() -> None:
+    with pytest.raises(InputError, match="must have shape"):
+        make_policy(["home"], ["tea", "milk"], np.array([[1.0]]))
