@@ -60,6 +60,15 @@ class Learner(Protocol):
 LearnerMaker = Callable[[Setting], Learner]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerSpec:
+    """A learner by its name on the command line, with one line about it and how to make it."""
+
+    name: str
+    summary: str
+    make: LearnerMaker
+
+
 def evenly_among_best(values: FloatArray) -> FloatArray:
     """Return probabilities that share each row evenly among its largest entries.
 
