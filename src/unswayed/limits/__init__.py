@@ -1,0 +1,78 @@
+"""What no method can do: exact limits, and the coalitions that attain them."""
+
+from unswayed.limits.adversaries import (
+    CountDistribution,
+    HidingAdversary,
+    HidingPair,
+    binomial_counts,
+    one_sided_adversary,
+    two_sided_adversaries,
+)
+from unswayed.limits.answers import LimitsAnswer, LimitsRow, answer
+from unswayed.limits.complexity import instance_complexity
+from unswayed.limits.hiding import (
+    coalition_for,
+    one_sided_distance,
+    smallest_one_sided_coalition,
+    smallest_two_sided_coalition,
+    success_bound,
+    total_variation,
+    two_sided_distance,
+)
+from unswayed.limits.horizon import largest_one_sided_interactions, largest_two_sided_interactions
+from unswayed.limits.paper_bounds import (
+    context_phase_steps,
+    effective_corruption,
+    interactions_alone,
+    lemma_interactions,
+    lower_bound_interactions,
+    parallel_gain,
+    upper_bound_interactions,
+    upper_bound_suboptimality,
+    users_needed,
+    warm_up_interactions,
+)
+from unswayed.limits.swaps import (
+    largest_swap_interactions,
+    normal_total_variation,
+    smallest_swap_coalition,
+    swap_separation,
+)
+from unswayed.limits.urns import RewardUrns
+
+__all__ = [
+    "CountDistribution",
+    "HidingAdversary",
+    "HidingPair",
+    "LimitsAnswer",
+    "LimitsRow",
+    "RewardUrns",
+    "answer",
+    "binomial_counts",
+    "coalition_for",
+    "context_phase_steps",
+    "effective_corruption",
+    "instance_complexity",
+    "interactions_alone",
+    "largest_one_sided_interactions",
+    "largest_swap_interactions",
+    "largest_two_sided_interactions",
+    "lemma_interactions",
+    "lower_bound_interactions",
+    "normal_total_variation",
+    "one_sided_adversary",
+    "one_sided_distance",
+    "parallel_gain",
+    "smallest_one_sided_coalition",
+    "smallest_swap_coalition",
+    "smallest_two_sided_coalition",
+    "success_bound",
+    "swap_separation",
+    "total_variation",
+    "two_sided_adversaries",
+    "two_sided_distance",
+    "upper_bound_interactions",
+    "upper_bound_suboptimality",
+    "users_needed",
+    "warm_up_interactions",
+]

@@ -1,0 +1,225 @@
+"""The limits for one gap, in words and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unswayed.limits.checks import (
+    MAX_INTERACTIONS,
+    check_count,
+    check_gap,
+    check_interactions,
+    check_minority,
+)
+from unswayed.limits.hiding import (
+    one_sided_distance,
+    smallest_one_sided_coalition,
+    smallest_two_sided_coalition,
+    success_bound,
+    two_sided_distance,
+)
+from unswayed.limits.horizon import (
+    ROUNDING,
+    largest_one_sided_interactions,
+    largest_two_sided_interactions,
+)
+
+TABLE_STEPS = (1, 2, 5)
+"""Ours: the table lists plays 1, 2, 5, 10, 20, 50, ... beside those that matter."""
+
+TABLE_REACH = 10
+"""Ours: the table ends at the first listed number beyond this many times what is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsRow:
+    """The limits after some plays per user.
+
+    Attributes
+    ----------
+    interactions
+        Plays of the better action by each user.
+    smallest_coalition
+        Smallest coalition that makes both worlds look alike.
+    smallest_one_sided
+        Smallest coalition that makes the better world look like a clean ordinary one.
+    distance
+        What the coalition asked about leaves visible in one user, at best for it.
+    is_hidden
+        Whether that coalition can hide the gap from every method.
+    success_bound
+        The most that any method can succeed with, given the users; None without them.
+    """
+
+    interactions: int
+    smallest_coalition: float
+    smallest_one_sided: float
+    distance: float
+    is_hidden: bool
+    success_bound: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsAnswer:
+    """What a coalition can hide, and what it cannot.
+
+    Attributes
+    ----------
+    gap, interactions, adversarial_fraction, base, n_users
+        The question.
+    asked
+        The row for the plays asked about.
+    one_sided_distance
+        What stays visible in one user to someone who knows that the ordinary world is clean.
+    hidden_until
+        The most plays per user for which the coalition can make both worlds look alike.
+    visible_from
+        The plays per user from which it cannot: one more.
+    hidden_until_one_sided
+        As `hidden_until`, to someone who knows that the ordinary world is clean.
+    rows
+        The limits as plays grow, the ones asked about and `hidden_until` among them.
+    words
+        The answer as sentences.
+    """
+
+    gap: float
+    interactions: int
+    adversarial_fraction: float
+    base: float
+    n_users: int | None
+    asked: LimitsRow
+    one_sided_distance: float
+    hidden_until: int
+    visible_from: int
+    hidden_until_one_sided: int
+    rows: tuple[LimitsRow, ...]
+    words: tuple[str, ...]
+
+
+def answer(
+    gap: float,
+    interactions: int,
+    adversarial_fraction: float,
+    *,
+    base: float = 0.5,
+    n_users: int | None = None,
+) -> LimitsAnswer:
+    """Answer whether a coalition can hide a gap, how small one could, and for how many plays.
+
+    Parameters
+    ----------
+    gap
+        How much better the better action is, in mean reward (rewards are 0 or 1).
+    interactions
+        Plays of that action by each user, at least 1.
+    adversarial_fraction
+        The coalition's share of the users, above 0 and below one half.
+    base
+        Mean reward of the ordinary action.
+    n_users
+        Users who are observed; with them the success of the best method is bounded.
+
+    Notes
+    -----
+    Guarantee: exact (see `hiding` and `horizon`). Nobody is assumed to be clean: the coalition may
+    sit in the better world and in the ordinary one.
+
+    Examples
+    --------
+    >>> result = answer(0.1, 10, 0.2)
+    >>> result.asked.is_hidden, result.hidden_until
+    (False, 9)
+    >>> print(result.words[0])
+    No: with 10 plays per user a coalition of 20 % cannot fully hide a gap of 0.1.
+    """
+    check_gap(gap, base)
+    plays = int(check_interactions(interactions, at_least=1))
+    fraction = float(check_minority(adversarial_fraction))
+    users = None if n_users is None else check_count(n_users, "n_users")
+    hidden_until = int(largest_two_sided_interactions(gap, fraction, base=base))
+
+    def row(n: int) -> LimitsRow:
+        smallest = float(smallest_two_sided_coalition(gap, n, base=base))
+        is_hidden = n <= hidden_until
+        # A coalition that is exactly large enough leaves a rounding error, not a trace.
+        distance = 0.0 if is_hidden else float(two_sided_distance(gap, n, fraction, base=base))
+        return LimitsRow(
+            interactions=n,
+            smallest_coalition=smallest,
+            smallest_one_sided=float(smallest_one_sided_coalition(gap, n, base=base)),
+            distance=distance,
+            is_hidden=is_hidden,
+            success_bound=None if users is None else float(success_bound(users, distance)),
+        )
+
+    asked = row(plays)
+    listed = _listed_plays(plays, hidden_until)
+    clean = float(one_sided_distance(gap, plays, fraction, base=base))
+    return LimitsAnswer(
+        gap=float(gap),
+        interactions=plays,
+        adversarial_fraction=fraction,
+        base=float(base),
+        n_users=users,
+        asked=asked,
+        one_sided_distance=clean if clean > ROUNDING else 0.0,
+        hidden_until=hidden_until,
+        visible_from=hidden_until + 1,
+        hidden_until_one_sided=int(largest_one_sided_interactions(gap, fraction, base=base)),
+        rows=tuple(asked if n == plays else row(n) for n in listed),
+        words=_words(gap, fraction, asked, hidden_until, users),
+    )
+
+
+def _listed_plays(plays: int, hidden_until: int) -> list[int]:
+    reach = min(MAX_INTERACTIONS, TABLE_REACH * max(plays, hidden_until))
+    listed = {plays, hidden_until + 1} | ({hidden_until} if hidden_until else set())
+    decade = 1
+    while decade <= reach:
+        listed |= {step * decade for step in TABLE_STEPS if step * decade <= reach}
+        decade *= 10
+    return sorted(listed)
+
+
+def _words(
+    gap: float, fraction: float, asked: LimitsRow, hidden_until: int, n_users: int | None
+) -> tuple[str, ...]:
+    plays, share = _counted(asked.interactions), _percent(fraction)
+    if asked.is_hidden:
+        verdict = (
+            f"Yes: with {plays} per user a coalition of {share} can hide a gap of {gap:g} "
+            "completely. Whatever the method and the number of users, it does no better than "
+            "tossing a coin."
+        )
+    else:
+        verdict = (
+            f"No: with {plays} per user a coalition of {share} cannot fully hide a gap of {gap:g}."
+        )
+    smallest = (
+        f"The smallest coalition that could hide it after {plays} per user is "
+        f"{_percent(asked.smallest_coalition)} of the users."
+    )
+    until = (
+        f"A coalition of {share} can hide this gap for up to {_counted(hidden_until)} per user; "
+        f"from {_counted(hidden_until + 1)} on it cannot."
+        if hidden_until
+        else f"A coalition of {share} cannot hide this gap even for one play per user."
+    )
+    words: tuple[str, ...] = (verdict, smallest, until)
+    if n_users is not None and asked.success_bound is not None and not asked.is_hidden:
+        words += (
+            f"With {n_users:,} users the best method tells the better action from an ordinary one "
+            f"with a probability of at most {asked.success_bound:.3g}."
+            if asked.success_bound < 1
+            else f"{n_users:,} users are enough for this bound to rule nothing out.",
+        )
+    return words
+
+
+def _counted(plays: int) -> str:
+    return "1 play" if plays == 1 else f"{plays:,} plays"
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.3g} %"

@@ -1,0 +1,151 @@
+"""What the limits are asked about, checked and brought to one shape."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unswayed.errors import InputError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = np.float64 | FloatArray  # a number for numbers, an array for arrays
+Integers: TypeAlias = np.int64 | IntArray
+
+MAX_INTERACTIONS = 10**9
+"""Ours: sums take time and memory like the root of the plays; a billion takes 30 ms."""
+
+SUM_TOLERANCE = 1e-6
+"""Ours: probabilities written with six digits still count as summing to one."""
+
+PAPER_MAX_FRACTION = 1 / 3
+"""The paper's: its theorems are stated for a smaller coalition than this."""
+
+
+def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return gap and base as arrays, or say why base and base + gap are not two mean rewards."""
+    gaps, bases = np.asarray(gap, dtype=np.float64), np.asarray(base, dtype=np.float64)
+    if (bad := _first(~((bases >= 0) & (bases < 1)), bases)) is not None:
+        raise InputError(
+            f"base is {bad}: it is the mean reward of the ordinary action and rewards are 0 or 1, "
+            "so it must be at least 0 and below 1."
+        )
+    if (bad := _first(~(gaps > 0), gaps)) is not None:
+        raise InputError(
+            f"gap is {bad}: between actions that are equally good there is nothing to hide. Give "
+            "the better action's mean reward minus the other's, above 0."
+        )
+    room = 1 - bases
+    # A rounding error above one is forgiven: 1 - 0.9 is a little less than 0.1.
+    is_too_large = gaps > room * (1 + 1e-12)
+    if (bad := _first(is_too_large, gaps)) is not None:
+        largest = _first(is_too_large, room)
+        raise InputError(
+            f"gap {bad} is too large for base {_first(is_too_large, bases)}: rewards are 0 or 1, "
+            f"so base + gap is a probability. The largest gap here is {largest:g}."
+        )
+    return np.minimum(gaps, room), bases
+
+
+def check_coalition(adversarial_fraction: ArrayLike) -> FloatArray:
+    """Return the coalition's share of the users as an array, or say why it is none."""
+    fractions = np.asarray(adversarial_fraction, dtype=np.float64)
+    if (bad := _first(fractions == 0, fractions)) is not None:
+        raise InputError(
+            "the adversarial fraction (alpha) is 0: without a coalition nobody hides anything and "
+            "there is no limit to compute. Give the largest share you fear, above 0."
+        )
+    if (bad := _first(~((fractions > 0) & (fractions < 1)), fractions)) is not None:
+        raise InputError(
+            f"the adversarial fraction (alpha) is {bad}: it is a share of the users, so it must "
+            "lie between 0 and 1 (20 % is 0.2)."
+        )
+    return fractions
+
+
+def check_minority(adversarial_fraction: ArrayLike) -> FloatArray:
+    """Return the coalition's share as an array when it is below one half, or say why not."""
+    fractions = check_coalition(adversarial_fraction)
+    if (bad := _first(fractions >= 0.5, fractions)) is not None:
+        raise InputError(
+            f"the adversarial fraction (alpha) is {bad}: a coalition of half the users or more can "
+            "hide any gap for ever, so no number of plays is enough."
+        )
+    return fractions
+
+
+def check_interactions(interactions: ArrayLike, *, at_least: int = 0) -> IntArray:
+    """Return numbers of plays as an integer array, or say why they are none."""
+    plays = np.asarray(interactions)
+    whole = plays.astype(np.float64)
+    if (bad := _first(~((whole >= at_least) & (whole == np.floor(whole))), plays)) is not None:
+        raise InputError(
+            f"interactions is {bad}: it counts plays per user, so it must be a whole number of at "
+            f"least {at_least}."
+        )
+    if (bad := _first(whole > MAX_INTERACTIONS, plays)) is not None:
+        raise InputError(
+            f"interactions is {bad}: the limits are computed for up to {MAX_INTERACTIONS:,} plays "
+            "per user."
+        )
+    return plays.astype(np.int64)
+
+
+def check_count(value: int, name: str, *, at_least: int = 1) -> int:
+    """Return a count, or say why it is none."""
+    if value < at_least or value != int(value):
+        raise InputError(f"{name} is {value}: it must be a whole number of at least {at_least}.")
+    return int(value)
+
+
+def check_positive(value: float, name: str) -> float:
+    """Return a positive finite number, or say that it is none."""
+    if not (value > 0 and np.isfinite(value)):
+        raise InputError(f"{name} is {value}: it must be a finite number above 0.")
+    return float(value)
+
+
+def check_context_probabilities(context_probabilities: ArrayLike) -> FloatArray:
+    """Return context probabilities (n_contexts,), or say why they are none."""
+    probabilities = np.asarray(context_probabilities, dtype=np.float64)
+    if probabilities.ndim != 1 or probabilities.size == 0:
+        raise InputError(
+            "context_probabilities must be one list with a number for each context; "
+            f"its shape is {probabilities.shape}."
+        )
+    if (bad := _first(~(probabilities >= 0), probabilities)) is not None:
+        raise InputError(f"context_probabilities contains {bad}: a probability is at least 0.")
+    total = float(probabilities.sum())
+    if not abs(total - 1) <= SUM_TOLERANCE:
+        raise InputError(
+            f"context_probabilities sum to {total:.6g}, not to 1: add the missing contexts, or "
+            "divide each number by the sum."
+        )
+    normalised: FloatArray = probabilities / total
+    return normalised
+
+
+def check_target(target_suboptimality: float, adversarial_fraction: float) -> tuple[float, float]:
+    """Return target and coalition when the paper's theorems speak about them."""
+    fraction = float(check_coalition(adversarial_fraction))
+    if fraction >= PAPER_MAX_FRACTION:
+        raise InputError(
+            f"the adversarial fraction (alpha) is {fraction}: the paper's theorems hold below one "
+            "third. The exact limits hold for any coalition below one half."
+        )
+    target = check_positive(target_suboptimality, "the target suboptimality (epsilon)")
+    if target >= fraction:
+        raise InputError(
+            f"the target suboptimality (epsilon) {target} is not below the adversarial fraction "
+            f"(alpha) {fraction}: a loss that large may be accepted by ignoring the coalition, so "
+            "there is nothing to plan. Ask for a smaller epsilon."
+        )
+    return target, fraction
+
+
+def _first(is_bad: NDArray[np.bool_], values: NDArray[np.number]) -> float | None:
+    """Return the first bad value, or None."""
+    mask, candidates = np.broadcast_arrays(is_bad, values)
+    return candidates[mask].flat[0].item() if mask.any() else None

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from unswayed.errors import InputError
+from unswayed.limits import answer
+
+
+def test_twenty_percent_can_hide_a_tenth_for_nine_plays_and_no_longer() -> None:
+    """Source: notes on the paper, section 4: alpha_two is .2039168137 after 10 plays."""
+    result = answer(0.1, 10, 0.2)
+    assert not result.asked.is_hidden
+    assert (result.hidden_until, result.visible_from) == (9, 10)
+    assert result.asked.smallest_coalition == pytest.approx(0.2039168137, abs=5.1e-11)
+    assert result.one_sided_distance == pytest.approx(0.1339494813, abs=5.1e-11)
+    assert result.words[0].startswith("No: with 10 plays per user a coalition of 20 %")
+    assert "20.4 %" in result.words[1]
+    assert "up to 9 plays" in result.words[2]
+
+
+def test_a_hidden_gap_is_answered_with_yes() -> None:
+    result = answer(0.05, 10, 0.2, n_users=1000)
+    assert result.words[0].startswith("Yes:")
+    assert "tossing a coin" in result.words[0]
+    assert result.asked.success_bound == 0.5
+    assert len(result.words) == 3
+
+
+def test_a_gap_too_wide_for_the_coalition_is_visible_from_the_first_play() -> None:
+    result = answer(0.2, 1, 0.1)
+    assert result.hidden_until == 0
+    assert "not hide this gap even for one play" in result.words[2]
+    assert [row.is_hidden for row in result.rows] == [False] * len(result.rows)
+
+
+def test_users_turn_the_trace_into_a_bound_on_success() -> None:
+    few, many = answer(0.1, 10, 0.2, n_users=50), answer(0.1, 10, 0.2, n_users=50_000)
+    assert few.asked.success_bound == pytest.approx(0.5 + 25 * few.asked.distance)
+    assert "at most 0.623" in few.words[3]
+    assert many.asked.success_bound == 1
+    assert "rule nothing out" in many.words[3]
+
+
+def test_the_rows_hold_what_was_asked_and_where_the_answer_turns() -> None:
+    result = answer(0.05, 7, 0.2)
+    plays = [row.interactions for row in result.rows]
+    assert plays == sorted(set(plays))
+    assert {7, 40, 41} <= set(plays)
+    assert [row.is_hidden for row in result.rows] == [n <= 40 for n in plays]
+    assert result.asked in result.rows
+
+
+def test_a_coalition_that_is_exactly_large_enough_leaves_no_trace() -> None:
+    result = answer(1 / 9, 1, 0.1)
+    assert result.asked.is_hidden
+    assert result.asked.distance == 0
+
+
+@pytest.mark.parametrize(
+    ("gap", "plays", "alpha", "told"),
+    [
+        (0.0, 10, 0.2, "nothing to hide"),
+        (0.7, 10, 0.2, "too large for base 0.5"),
+        (0.1, 0, 0.2, "at least 1"),
+        (0.1, 10, 0.0, "without a coalition"),
+        (0.1, 10, 0.6, "half the users or more"),
+        (0.1, 10, 1.0, "share of the users"),
+    ],
+)
+def test_bad_questions_are_answered_with_their_meaning(
+    gap: float, plays: int, alpha: float, told: str
+) -> None:
+    with pytest.raises(InputError, match=told):
+        answer(gap, plays, alpha)

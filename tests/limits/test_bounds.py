@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unswayed.errors import InputError
+from unswayed.limits import (
+    context_phase_steps,
+    effective_corruption,
+    instance_complexity,
+    interactions_alone,
+    largest_swap_interactions,
+    lemma_interactions,
+    lower_bound_interactions,
+    normal_total_variation,
+    parallel_gain,
+    smallest_swap_coalition,
+    smallest_two_sided_coalition,
+    swap_separation,
+    upper_bound_interactions,
+    upper_bound_suboptimality,
+    users_needed,
+    warm_up_interactions,
+)
+from unswayed.limits.checks import FloatArray
+
+
+def uniform(n_contexts: int) -> FloatArray:
+    """Return equally likely contexts."""
+    return np.full(n_contexts, 1 / n_contexts)
+
+
+def power_law(n_contexts: int, gamma: float) -> FloatArray:
+    """Return probabilities proportional to j^−(1+gamma)."""
+    weights = np.arange(1, n_contexts + 1) ** -(1.0 + gamma)
+    return np.asarray(weights / weights.sum())
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "expected"),
+    [
+        (uniform(10), 3.16227766),
+        (uniform(100), 4.0),
+        (power_law(100, 0.5), 3.73581999),
+        (power_law(100, 1.0), 3.01259097),
+        (power_law(100, 2.0), 2.01292120),
+    ],
+)
+def test_the_complexities_of_the_notes_are_reproduced(
+    probabilities: FloatArray, expected: float
+) -> None:
+    """Source: notes on the paper, section 4; ten actions."""
+    assert instance_complexity(probabilities, 10) == pytest.approx(expected, abs=5.1e-9)
+
+
+def test_complexity_does_not_depend_on_the_order_of_contexts(rng: np.random.Generator) -> None:
+    probabilities = power_law(50, 1.0)
+    shuffled = rng.permutation(probabilities)
+    assert instance_complexity(shuffled, 7) == pytest.approx(instance_complexity(probabilities, 7))
+
+
+def test_unknown_context_probabilities_cost_an_extra_term_only_beyond_the_first_contexts() -> None:
+    """The term that Theorem 5.1 drops and its proof contains: sqrt(2·error·A)."""
+    assert instance_complexity(uniform(100), 10, context_error=0.05) == pytest.approx(5.0)
+    assert instance_complexity(uniform(10), 10, context_error=0.05) == instance_complexity(
+        uniform(10), 10
+    )
+
+
+def test_the_upper_bound_and_its_inverse_agree() -> None:
+    for probabilities in (uniform(8), power_law(40, 0.7)):
+        plays = upper_bound_interactions(
+            probabilities, 10, 0.2, 0.05, context_error=0.05, constant=3.0
+        )
+        back = upper_bound_suboptimality(
+            probabilities, 10, 0.2, plays, context_error=0.05, constant=3.0
+        )
+        assert back == pytest.approx(0.05)
+
+
+def test_uniform_contexts_need_the_warm_ups_plays_up_to_a_constant() -> None:
+    """K² = S for S ≤ A, and between A and 4A beyond, by (x + y)² ≤ 2x² + 2y²."""
+    assert upper_bound_interactions(uniform(5), 10, 0.2, 0.1) == pytest.approx(
+        warm_up_interactions(5, 10, 0.2, 0.1)
+    )
+    for n_contexts in (20, 100, 1000):
+        ratio = upper_bound_interactions(uniform(n_contexts), 10, 0.2, 0.1) / warm_up_interactions(
+            n_contexts, 10, 0.2, 0.1
+        )
+        assert 1 <= ratio <= 4
+
+
+def test_the_lower_bound_stays_below_the_upper_by_the_factor_of_alpha() -> None:
+    low = lower_bound_interactions(20, 10, 0.2, 0.01)
+    assert low == pytest.approx(10 * 0.2**2 / 0.03**2)
+    assert low < warm_up_interactions(20, 10, 0.2, 0.01)
+    assert lower_bound_interactions(20, 10, 0.2, 0.01, loss_exponent=0.5) == pytest.approx(
+        low / 10**0.5
+    )
+
+
+def test_users_steps_and_corruption_follow_the_papers_formulas() -> None:
+    assert users_needed(10, 10, 0.2) == int(np.ceil(100 * np.log(100) / 0.2))
+    assert users_needed(1, 1, 0.5) == 2
+    assert context_phase_steps(5000, 0.1, 0.05) == 200_000
+    assert effective_corruption(20, 10, 10_000, 0.1) == 0.1
+    assert effective_corruption(20, 10, 1_000, 0.1) == 0.2
+
+
+def test_learning_together_gains_alpha_over_the_larger_of_contexts_and_actions() -> None:
+    """Uniform contexts, S ≤ A: S·alpha against S·A."""
+    assert parallel_gain(uniform(5), 10, 0.2) == pytest.approx(0.2 / 10)
+    assert interactions_alone(uniform(5), 10, 0.1) == pytest.approx(50 / 0.01)
+
+
+def test_a_swap_is_as_hidden_as_the_distance_of_two_normals_allows() -> None:
+    """2Φ(d'/2) − 1 by tables of the normal distribution: Φ(1) = .8413447461."""
+    assert swap_separation(0.1, 200, 4) == pytest.approx(2.0)
+    assert normal_total_variation(2.0) == pytest.approx(2 * 0.8413447461 - 1, abs=2e-10)
+    tv = 2 * 0.8413447461 - 1
+    assert smallest_swap_coalition(0.1, 200, 4) == pytest.approx(tv / (1 + tv), abs=2e-10)
+    assert largest_swap_interactions(0.1, 4, tv / (1 + tv)) == pytest.approx(200, rel=1e-8)
+
+
+def test_the_normal_limit_is_close_to_the_exact_one_for_many_plays() -> None:
+    """One action moved by 0.02 over 2500 plays: d' = gap·sqrt(n)/sd, half a swap's plays each.
+
+    Berry–Esseen: each of the two tails is off by at most 0.4748/sqrt(n), since for fair coins the
+    third absolute moment over sd³ is 1 (1.0016 at 0.52). Sd differs by less than 0.1 %.
+    """
+    n, gap = 2500, 0.02
+    exact = float(smallest_two_sided_coalition(gap, n))
+    normal = float(smallest_swap_coalition(gap, n, 2))  # 2N/A = n
+    assert abs(exact - normal) <= 2 * 0.4748 * 1.01 / np.sqrt(n)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "epsilon", "told"),
+    [
+        (0.2, 0.2, "nothing to plan"),
+        (0.2, 0.5, "nothing to plan"),
+        (0.2, 0.0, "finite number above 0"),
+        (0.4, 0.1, "below one third"),
+        (0.0, 0.1, "without a coalition"),
+        (1.0, 0.1, "share of the users"),
+    ],
+)
+def test_impossible_targets_are_refused(alpha: float, epsilon: float, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        upper_bound_interactions(uniform(4), 3, alpha, epsilon)
+    with pytest.raises(InputError, match=told):
+        lower_bound_interactions(4, 3, alpha, epsilon)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "told"),
+    [
+        ([0.5, 0.4], "sum to 0.9, not to 1"),
+        ([1.5, -0.5], "contains -0.5"),
+        ([0.5, float("nan")], "contains nan"),
+        ([], "one list"),
+        ([[0.5, 0.5]], "one list"),
+    ],
+)
+def test_probabilities_that_are_none_are_refused(probabilities: object, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        instance_complexity(probabilities, 3)  # type: ignore[arg-type]  # bad on purpose
+
+
+def test_other_bad_input_is_refused() -> None:
+    with pytest.raises(InputError, match="n_actions"):
+        instance_complexity([1.0], 0)
+    with pytest.raises(InputError, match="context_error"):
+        instance_complexity([1.0], 2, context_error=-1.0)
+    with pytest.raises(InputError, match="loss_exponent"):
+        lower_bound_interactions(4, 3, 0.2, 0.1, loss_exponent=1.0)
+    with pytest.raises(InputError, match="n_users"):
+        lemma_interactions(0.1, 0.2, 1)
+    with pytest.raises(InputError, match="nothing to hide"):
+        swap_separation(0.0, 5, 2)
+    with pytest.raises(InputError, match="at least 2"):
+        swap_separation(0.1, 5, 1)
+    with pytest.raises(InputError, match="noise"):
+        swap_separation(0.1, 5, 2, noise=0.0)
+    with pytest.raises(InputError, match="half the users or more"):
+        largest_swap_interactions(0.1, 2, 0.5)

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from tests.limits import exact
+from unswayed.errors import InputError
+from unswayed.limits import (
+    one_sided_distance,
+    smallest_one_sided_coalition,
+    smallest_two_sided_coalition,
+    success_bound,
+    total_variation,
+    two_sided_distance,
+)
+
+# Source: notes on the paper, section 4, computed there: gap, plays, TV, alpha_exact, alpha_two,
+# H at alpha .1 and .2, for base 1/2, rounded to ten digits or fewer.
+GOLDENS = [
+    (0.05, 1, 0.05, 0.0909090909, 0.0476190476, 0.0, 0.0),
+    (0.05, 5, 0.093126875, 0.3790786769, 0.0851931072, 0.04309575, 0.017474),
+    (0.05, 10, 0.1274514667, 0.6144567106, 0.1130438608, 0.07701100749, 0.04095535602),
+    (0.05, 50, 0.2775023709, 0.9914814487, 0.2172225878, 0.2161615821, 0.1615818182),
+    (0.05, 100, 0.3844718310, 0.9999274343, 0.2777028917, 0.3155491021, 0.2535926234),
+    (0.1, 1, 0.1, 0.1666666667, 0.0909090909, 0.04, 0.0),
+    (0.1, 5, 0.18256, 0.5981224280, 0.1543769449, 0.115764, 0.082068),
+    (0.1, 10, 0.2561501326, 0.8384944171, 0.2039168137, 0.1928398068, 0.1339494813),
+    (0.1, 50, 0.5260732159, 0.9998901152, 0.3447234447, 0.4494715112, 0.3749924924),
+    (0.1, 100, 0.6854718552, 0.9999999879, 0.4066943349, 0.6033620185, 0.5212521818),
+    (0.2, 1, 0.2, 0.2857142857, 0.1666666667, 0.13, 0.06),
+    (0.2, 5, 0.34072, 0.8140655679, 0.2541321081, 0.287898, 0.235076),
+    (0.2, 10, 0.4777357184, 0.9654283870, 0.3232890106, 0.4127746466, 0.3478135747),
+    (0.2, 50, 0.8557371752, 0.9999999506, 0.4611305882, 0.764217435, 0.6726976949),
+    (0.2, 100, 0.9614113239, 1.0, 0.4901630332, 0.8635101815, 0.7656090391),
+]
+ROUNDED = 5.1e-11  # half a unit of the tenth digit
+
+probabilities = st.fractions(min_value=0, max_value=1, max_denominator=40)
+
+
+@pytest.mark.parametrize(("gap", "n", "tv", "alone", "both", "h1", "h2"), GOLDENS)
+def test_the_table_of_the_notes_is_reproduced(
+    gap: float, n: int, tv: float, alone: float, both: float, h1: float, h2: float
+) -> None:
+    assert total_variation(gap, n) == pytest.approx(tv, abs=ROUNDED)
+    assert smallest_one_sided_coalition(gap, n) == pytest.approx(alone, abs=ROUNDED)
+    assert smallest_two_sided_coalition(gap, n) == pytest.approx(both, abs=ROUNDED)
+    assert one_sided_distance(gap, n, 0.1) == pytest.approx(h1, abs=ROUNDED)
+    assert one_sided_distance(gap, n, 0.2) == pytest.approx(h2, abs=ROUNDED)
+
+
+def test_the_rational_values_of_the_notes_are_reproduced() -> None:
+    """Source: notes on the paper, section 4."""
+    half, tenth, fifth = Fraction(1, 2), Fraction(1, 10), Fraction(1, 5)
+    assert exact.excess(5, half, tenth, Fraction(0)) == Fraction(1141, 6250)
+    assert exact.excess(5, half, tenth, fifth) == Fraction(20517, 250000)
+    assert exact.excess(3, half, tenth, tenth) == Fraction(52, 625)
+    assert total_variation(0.1, 5) == pytest.approx(1141 / 6250, rel=1e-14)
+    assert one_sided_distance(0.1, 5, 0.2) == pytest.approx(20517 / 250000, rel=1e-14)
+    assert one_sided_distance(0.1, 3, 0.1) == pytest.approx(52 / 625, rel=1e-14)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    ends=st.tuples(probabilities, probabilities).filter(lambda pair: pair[0] != pair[1]),
+    n=st.integers(0, 30),
+    alpha=st.fractions(
+        min_value=Fraction(1, 100), max_value=Fraction(99, 100), max_denominator=100
+    ),
+)
+def test_any_pair_of_worlds_agrees_with_rational_arithmetic(
+    ends: tuple[Fraction, Fraction], n: int, alpha: Fraction
+) -> None:
+    """Base 0 and base + gap = 1 included, where one play can tell everything."""
+    base, gap = min(ends), max(ends) - min(ends)
+    tv = exact.excess(n, base, gap, Fraction(0))
+    h = exact.excess(n, base, gap, alpha)
+    two = max(Fraction(0), (1 - alpha) * tv - alpha)
+    floats = {"base": float(base)}
+    assert total_variation(float(gap), n, **floats) == pytest.approx(float(tv), rel=1e-12)
+    # Near the smallest coalition H is a small difference of inputs that are themselves rounded.
+    assert one_sided_distance(float(gap), n, float(alpha), **floats) == pytest.approx(
+        float(h), rel=1e-12, abs=1e-14
+    )
+    assert two_sided_distance(float(gap), n, float(alpha), **floats) == pytest.approx(
+        float(two), rel=1e-12, abs=1e-14
+    )
+    smallest = 1 - (base / (base + gap)) ** n
+    assert smallest_one_sided_coalition(float(gap), n, **floats) == pytest.approx(
+        float(smallest), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(("n", "percent"), [(200, 10), (3000, 3), (10_000, 1)])
+def test_ten_thousand_plays_agree_with_rational_arithmetic(n: int, percent: int) -> None:
+    """The gap itself is rounded to a double: 1e-16 of it, times n plays at most."""
+    expected = float(exact.long_total_variation(n, percent))
+    assert total_variation(percent / 100, n) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("gap", [1e-6, 1e-4, 1e-3, 0.01])
+def test_a_million_plays_agree_with_incomplete_beta_functions(gap: float) -> None:
+    """An independent route: tails of the binomial at the count where the worlds cross."""
+    n, base = 10**6, 0.3
+    crossing = (
+        n * np.log1p(-gap / (1 - base)) / (np.log1p(-gap / (1 - base)) - np.log1p(gap / base))
+    )
+    above = np.floor(crossing)
+    expected = binom.sf(above, n, base + gap) - binom.sf(above, n, base)
+    # Incomplete beta functions at a million are good to about 1e-12.
+    assert total_variation(gap, n, base=base) == pytest.approx(expected, abs=5e-12)
+
+
+def test_the_tiniest_gaps_keep_their_relative_precision() -> None:
+    """For one play TV is the gap itself; differences of tails would lose all its digits."""
+    assert total_variation(1e-15, 1, base=0.25) == pytest.approx(1e-15, rel=1e-12)
+    # To first order TV = gap · n · C(n−1, m−1) / 2^(n−1), with m = 501 and n = 1000.
+    slope = 1000 * binom.pmf(500, 999, 0.5)
+    assert total_variation(1e-12, 1000) == pytest.approx(1e-12 * slope, rel=1e-9)
+
+
+def test_arrays_broadcast_and_numbers_stay_numbers() -> None:
+    table = one_sided_distance(np.array([[0.05], [0.1]]), np.array([1, 5, 10]), 0.2)
+    assert table.shape == (2, 3)
+    assert table[1, 1] == one_sided_distance(0.1, 5, 0.2)
+    assert isinstance(one_sided_distance(0.1, 5, 0.2), float)
+
+
+def test_no_plays_show_nothing() -> None:
+    assert total_variation(0.5, 0) == 0
+    assert smallest_one_sided_coalition(0.5, 0, base=0.0) == 0
+    assert smallest_two_sided_coalition(0.5, 0) == 0
+
+
+def test_both_coalitions_leave_nothing_exactly_from_their_smallest_size_on() -> None:
+    for gap, n in [(0.05, 7), (0.1, 3), (0.2, 2)]:
+        alone = float(smallest_one_sided_coalition(gap, n))
+        both = float(smallest_two_sided_coalition(gap, n))
+        assert (
+            one_sided_distance(gap, n, alone + 1e-9) == 0 < one_sided_distance(gap, n, alone - 1e-9)
+        )
+        assert (
+            two_sided_distance(gap, n, both + 1e-9) == 0 < two_sided_distance(gap, n, both - 1e-9)
+        )
+
+
+def test_the_bound_on_success_lies_between_a_coin_and_certainty() -> None:
+    assert success_bound(1000, 0.0) == 0.5
+    assert success_bound(10, 0.004) == pytest.approx(0.52)
+    assert success_bound(1000, 0.01) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("gap", "n", "alpha", "base", "told"),
+    [
+        (0.0, 5, 0.2, 0.5, "nothing to hide"),
+        (-0.1, 5, 0.2, 0.5, "nothing to hide"),
+        (float("nan"), 5, 0.2, 0.5, "nothing to hide"),
+        (0.6, 5, 0.2, 0.5, "largest gap here is 0.5"),
+        (0.1, 5, 0.2, 1.0, "base is 1.0"),
+        (0.1, 5, 0.0, 0.5, "without a coalition"),
+        (0.1, 5, 1.0, 0.5, "share of the users"),
+        (0.1, 5, float("nan"), 0.5, "share of the users"),
+        (0.1, -1, 0.2, 0.5, "at least 0"),
+        (0.1, 2.5, 0.2, 0.5, "whole number"),
+        (0.1, 10**10, 0.2, 0.5, "1,000,000,000"),
+    ],
+)
+def test_bad_input_is_refused_with_a_sentence_that_explains_it(
+    gap: float, n: float, alpha: float, base: float, told: str
+) -> None:
+    with pytest.raises(InputError, match=told):
+        one_sided_distance(gap, n, alpha, base=base)
+
+
+def test_a_bound_on_success_needs_users_and_a_distance() -> None:
+    with pytest.raises(InputError, match="n_users"):
+        success_bound(0, 0.1)
+    with pytest.raises(InputError, match="distance"):
+        success_bound(10, 1.5)
