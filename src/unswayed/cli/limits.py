@@ -1,0 +1,56 @@
+"""`unswayed limits`: what a coalition of a given size could hide."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from unswayed.limits import answer
+from unswayed.reports.tables import print_json, print_line, print_table
+
+
+def limits(
+    gap: Annotated[
+        float, typer.Option(help="How much better the better action is (rewards 0 or 1).")
+    ],
+    interactions: Annotated[int, typer.Option(help="Plays of that action by each user.")],
+    alpha: Annotated[float, typer.Option(help="Share of colluders among the users, below 0.5.")],
+    users: Annotated[int | None, typer.Option(help="Users observed; bounds the success.")] = None,
+    base: Annotated[float, typer.Option(help="Mean reward of the ordinary action.")] = 0.5,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Say whether a coalition can hide a gap, how small one could, and for how many plays."""
+    result = answer(gap, interactions, alpha, base=base, n_users=users)
+    if json:
+        print_json(asdict(result))
+        return
+    for sentence in result.words:
+        print_line(sentence)
+    columns = [
+        "plays per user",
+        "smallest coalition",
+        "against a clean world",
+        "trace left",
+        "hidden",
+    ]
+    rows = [
+        [
+            row.interactions,
+            f"{100 * row.smallest_coalition:.2f} %",
+            f"{100 * row.smallest_one_sided:.2f} %",
+            row.distance,
+            "yes" if row.is_hidden else "no",
+            *([] if row.success_bound is None else [row.success_bound]),
+        ]
+        for row in result.rows
+    ]
+    if result.n_users is not None:
+        columns.append("success at most")
+    print_table(
+        f"A gap of {gap:g} and a coalition of {100 * alpha:g} %",
+        columns,
+        rows,
+        note="trace left: how far apart this coalition, at its best, leaves the worlds, per user.",
+    )

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from unswayed.cli.limits import limits
+from unswayed.errors import InputError
+from unswayed.limits import answer
+
+
+def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    limits(0.1, 10, 0.2, users=50)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "a coalition of 20 % cannot fully hide a gap of 0.1" in printed
+    assert "20.39 %" in printed
+    assert "0.623" in printed
+
+
+def test_the_command_prints_the_whole_answer_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    limits(0.1, 10, 0.2, json=True)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads(json.dumps(asdict(answer(0.1, 10, 0.2))))
+
+
+def test_a_question_without_an_answer_is_refused_in_a_sentence() -> None:
+    with pytest.raises(InputError, match="nothing to hide"):
+        limits(0.0, 10, 0.2)
