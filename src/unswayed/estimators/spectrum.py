@@ -1,0 +1,182 @@
+"""The largest variance of weighted rows over all directions, and what honest noise makes of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from unswayed.estimators.results import FloatArray
+from unswayed.estimators.rows import Rows
+from unswayed.estimators.tails import robust_variance, weighted_quantile
+from unswayed.randomness import generator
+
+LANCZOS_TOLERANCE = 1e-2
+"""Ours: relative error of the top eigenvalue; thresholds are not sharper than that."""
+
+SMALL_DIMENSION = 32
+"""Ours: up to here the covariance is formed and solved directly."""
+
+FAR_ROW = 4.0
+"""Ours: in column variances a row counts with at most this many typical squared distances."""
+
+COLUMN_DEVIATIONS = 3.0
+"""Ours: column variances are believed up to this many deviations above their median, in logs."""
+
+CHANCE_DEVIATIONS = 2.45
+"""Ours: sqrt(2 log(1/0.05)), the deviations by which honest spectra may exceed their limit."""
+
+MEDIAN_DEVIATION_ERROR = 1.17
+"""Standard deviation of sqrt(n) times the median absolute deviation of a normal law, relative."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedRows:
+    """Rows with weights, and what is needed of them in every product."""
+
+    rows: Rows
+    weights: FloatArray
+    centre: FloatArray
+
+    @classmethod
+    def centred(cls, rows: Rows, weights: FloatArray) -> WeightedRows:
+        """Centre the rows on their weighted mean."""
+        return cls(rows, weights, rows.mean(weights))
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.weights.sum())
+
+    @property
+    def effective_rows(self) -> float:
+        """Number of equally weighted rows that would average out noise as well."""
+        return float(self.total**2 / np.square(self.weights).sum())
+
+    def covariance_times(self, directions: FloatArray) -> FloatArray:
+        """Return the weighted covariance times directions of shape ``(n_columns, k)``."""
+        return self.rows.gram(self.weights, self.centre, directions) / self.total
+
+
+def top_direction(sample: WeightedRows, start: FloatArray | None) -> tuple[float, FloatArray]:
+    """Return the largest eigenvalue of the weighted covariance and its eigenvector.
+
+    Parameters
+    ----------
+    sample
+        The rows.
+    start
+        Shape ``(n_columns,)``: the eigenvector of a similar sample, or nothing.
+    """
+    n_columns = sample.rows.shape[1]
+    if n_columns <= SMALL_DIMENSION:
+        values, vectors = np.linalg.eigh(sample.covariance_times(np.eye(n_columns)))
+        return float(values[-1]), vectors[:, -1]
+    # A fixed random part: an old eigenvector alone may be orthogonal to the new one.
+    noise = generator(0, "spectrum", "start").standard_normal(n_columns)
+    noise /= np.linalg.norm(noise)
+    operator = LinearOperator(
+        (n_columns, n_columns),
+        matvec=lambda v: sample.covariance_times(v.reshape(-1, 1))[:, 0],
+        dtype=np.float64,
+    )
+    initial = noise if start is None else start + 0.1 * noise
+    eigenvalues, eigenvectors = eigsh(operator, k=1, v0=initial, tol=LANCZOS_TOLERANCE)
+    return float(eigenvalues[0]), eigenvectors[:, 0]
+
+
+def believable_column_variances(sample: WeightedRows, *, adversarial_fraction: float) -> FloatArray:
+    """Return column variances that a minority of rows cannot inflate at will.
+
+    Rows far from the centre count less, so bad rows cannot inflate most columns; columns far above
+    the others are lowered to a believable height, so bad rows cannot inflate a few.
+
+    Returns
+    -------
+    array
+        Shape ``(n_columns,)``.
+    """
+    distances = sample.rows.squared_distances(sample.centre)
+    # Not always the median: many honest rows may be empty. Twice the stated fraction is withstood.
+    level = max(0.5, 1.0 - 2.0 * adversarial_fraction)
+    limit = FAR_ROW * weighted_quantile(distances, sample.weights, level)
+    shrinkage = np.ones_like(distances)
+    np.divide(limit, distances, out=shrinkage, where=distances > limit)
+    variances = sample.rows.column_squares(sample.weights * shrinkage, sample.centre) / sample.total
+    logs = np.log(variances[variances > 0.0])
+    if logs.size == 0:
+        return variances
+    middle = float(np.median(logs))
+    spread = math.sqrt(robust_variance(logs, np.ones(logs.size), middle))
+    # Equal columns differ by chance too: the log of a variance from n rows errs by sqrt(2/n).
+    spread += math.sqrt(2.0 / sample.effective_rows)
+    return np.minimum(variances, math.exp(middle + COLUMN_DEVIATIONS * spread))
+
+
+def edge(variance: float, trace: float, n_rows: float) -> float:
+    """Return the top sample eigenvalue that independent noise reaches by chance.
+
+    ``(sqrt(variance) + sqrt(trace/n))²``, which for d equal variances is the Marchenko–Pastur edge
+    ``σ²(1 + sqrt(d/n))²``.
+    """
+    return (math.sqrt(variance) + math.sqrt(trace / n_rows)) ** 2
+
+
+def with_chance(variance: float, n_rows: float, relative_error: float = 1.0) -> float:
+    """Return a variance raised by what chance may add to its root, ``t/sqrt(n)``."""
+    return variance * (1.0 + CHANCE_DEVIATIONS * relative_error / math.sqrt(n_rows)) ** 2
+
+
+@dataclass(frozen=True, slots=True)
+class HonestNoise:
+    """How far honest rows may spread.
+
+    Attributes
+    ----------
+    column_variances
+        Shape ``(n_columns,)``, believable; see ``believable_column_variances``.
+    n_rows
+        Effective number of rows.
+    noise_scale
+        The standard deviation σ that the caller vouches for in every direction, or nothing.
+    """
+
+    column_variances: FloatArray
+    n_rows: float
+    noise_scale: float | None
+
+    def limit(self, direction_masses: FloatArray) -> float:
+        """Return the variance that independent columns reach in directions fitted to the data.
+
+        Parameters
+        ----------
+        direction_masses
+            Shape ``(n_columns,)``, summing to 1: squared entries of a unit direction, or the
+            diagonal of a density matrix over directions.
+        """
+        trace = float(self.column_variances.sum())
+        if self.noise_scale is None:
+            variance = float(direction_masses @ self.column_variances)
+        else:
+            variance = self.noise_scale**2
+            trace = min(trace, self.column_variances.size * variance)
+        return edge(variance, trace, self.n_rows)
+
+    def variance_and_threshold(
+        self, direction_masses: FloatArray, robust_spread: float
+    ) -> tuple[float, float]:
+        """Return the honest variance along directions, and what it may reach by chance.
+
+        Without a given scale it is the larger of two guesses. The robust spread of the projections
+        follows whatever covariance the good rows have, but sees nothing when most projections are
+        zero. The limit for independent columns is right for sparse rows of any tail, but knows no
+        correlation.
+        """
+        limit = self.limit(direction_masses)
+        threshold = with_chance(limit, self.n_rows)
+        if self.noise_scale is not None:
+            return limit, threshold
+        from_spread = with_chance(robust_spread, self.n_rows, MEDIAN_DEVIATION_ERROR)
+        return max(limit, robust_spread), max(threshold, from_spread)
