@@ -1,0 +1,78 @@
+"""How the actions of a log were chosen, as far as an estimator must know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from unswayed.learners.interface import BoolArray, IntArray
+from unswayed.tallies import Tallies, entry_users
+
+DesignName = Literal["auto", "sticky", "uniform"]
+
+#: Ours. A (user, context) pair met twice or more is evidence: uniform play of A actions repeats the
+#: first action with probability 1/A ≤ 1/2, so 40 pairs without a change have p-value below 1e-12.
+STICKY_EVIDENCE_PAIRS = 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Which contexts gave each user one fixed action, and how many users each action got there.
+
+    Parameters
+    ----------
+    is_sticky
+        Shape (n_contexts,); True where a user always gets the same action a_{i,s}. In the other
+        contexts each play is uniform over the actions.
+    group_sizes
+        Shape (n_contexts, n_actions); the number of users in I_{s,a}, those included who never met
+        the context (a user who never saw s contributes 0 to (s, a), not "missing"). Rows of
+        contexts that are not sticky are not read.
+    """
+
+    is_sticky: BoolArray
+    group_sizes: IntArray
+
+
+def uniform_design(tallies: Tallies) -> Design:
+    """Return the design in which every play is uniform over the actions."""
+    return Design(
+        np.zeros(tallies.n_contexts, dtype=np.bool_),
+        np.zeros((tallies.n_contexts, tallies.n_actions), dtype=np.int64),
+    )
+
+
+def sticky_design(tallies: Tallies) -> Design:
+    """Return the design in which every user keeps one action per context, read off the log.
+
+    The action of a user who never met a context is not in the log. Such users are spread evenly
+    over the actions, as a uniform assignment does up to rounding.
+    """
+    shape = (tallies.n_contexts, tallies.n_actions)
+    visitors = np.bincount(tallies.cells, minlength=tallies.n_cells).reshape(shape)
+    n_active = int((np.diff(tallies.indptr) > 0).sum())
+    missing = np.maximum(n_active - visitors.sum(axis=1), 0)
+    share = np.rint(missing / tallies.n_actions).astype(np.int64)
+    return Design(np.ones(tallies.n_contexts, dtype=np.bool_), visitors + share[:, None])
+
+
+def design_of_log(tallies: Tallies, design: DesignName) -> Design:
+    """Return the named design for a log, or for "auto" the one that the log shows.
+
+    A log is read as sticky when users who met a context more than once never changed the action
+    there. The actions were chosen by the platform, so a coalition cannot fake this. Reading a
+    sticky log as uniform is sound and only less precise.
+    """
+    if design == "uniform" or (design == "auto" and not _looks_sticky(tallies)):
+        return uniform_design(tallies)
+    return sticky_design(tallies)
+
+
+def _looks_sticky(tallies: Tallies) -> bool:
+    pairs = entry_users(tallies.indptr) * tallies.n_contexts + tallies.cells // tallies.n_actions
+    is_same_pair = pairs[1:] == pairs[:-1]  # entries are sorted by user, then context
+    if is_same_pair.any():
+        return False
+    return int((tallies.counts > 1).sum()) >= STICKY_EVIDENCE_PAIRS

@@ -1,0 +1,73 @@
+"""What every learning method returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.events import Labels
+from unswayed.learners.interface import BoolArray, FloatArray
+from unswayed.policy import Policy
+from unswayed.tallies import Tallies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Estimates:
+    """Mean rewards of the good users, and how they were found.
+
+    Attributes
+    ----------
+    mean_rewards
+        Shape (n_contexts, n_actions); NaN where nothing was learned.
+    sampling_errors, bias_bounds
+        Shape (n_contexts, n_actions); half-widths of the two parts of the interval: chance, and
+        the worst that the stated share of colluders can do.
+    context_probabilities
+        Shape (n_contexts,).
+    frequent_contexts
+        Shape (n_contexts,); True for S₊.
+    user_weights
+        Shape (n_users,), in [0, 1]; how much of each user was kept.
+    decided_by
+        Shape (n_contexts,); which estimator decided each context.
+    evidence
+        What the method has to say of itself; anything JSON can hold.
+    """
+
+    mean_rewards: FloatArray
+    sampling_errors: FloatArray
+    bias_bounds: FloatArray
+    context_probabilities: FloatArray
+    frequent_contexts: BoolArray
+    user_weights: FloatArray
+    decided_by: npt.NDArray[np.str_]
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    def policy(
+        self,
+        tallies: Tallies,
+        context_labels: Labels,
+        action_labels: Labels,
+        *,
+        adversarial_fraction: float,
+        method: str,
+        source: dict[str, Any] | None = None,
+    ) -> Policy:
+        """Return the decision table that plays the best action of each context."""
+        half_width = self.sampling_errors + self.bias_bounds
+        counts = np.bincount(tallies.cells, tallies.counts, minlength=tallies.n_cells)
+        return Policy(
+            context_labels=context_labels,
+            action_labels=action_labels,
+            mean_rewards=self.mean_rewards,
+            low=self.mean_rewards - half_width,
+            high=self.mean_rewards + half_width,
+            counts=counts.astype(np.int64).reshape(self.mean_rewards.shape),
+            context_probabilities=self.context_probabilities,
+            adversarial_fraction=adversarial_fraction,
+            method=method,
+            source=source or {},
+        )

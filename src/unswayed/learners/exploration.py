@@ -1,0 +1,159 @@
+"""Lines 1–10 of Algorithm 2: who plays what while data are collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from unswayed.compiled import compiled
+from unswayed.events import Label
+from unswayed.learners.design import Design
+from unswayed.learners.growing import GrowingArray
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.learners.paper import estimate_context_probabilities, frequent_contexts
+from unswayed.policy import Assignment
+from unswayed.tallies import Accumulator, Tallies
+
+
+class Exploration:
+    """Chooses actions by keyed hash and accumulates what comes back.
+
+    For the first ``warmup_interactions`` (T₀ of Algorithm 1) every play is uniform. Then the
+    frequent contexts are fixed: there a user keeps one action a_{i,s}, elsewhere plays stay
+    uniform. Without a warm-up the contexts given at the start are sticky if there are at most as
+    many as actions (base case 1), and all other plays are uniform (base case 2).
+
+    Users, contexts and actions are codes; labels enter only into the hash.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_actions: int,
+        contexts: Iterable[Label],
+        assignment: Assignment,
+        warmup_interactions: int,
+        adversarial_fraction: float,
+    ) -> None:
+        self.n_actions = n_actions
+        self.assignment = assignment
+        self.warmup_interactions = warmup_interactions
+        self.adversarial_fraction = adversarial_fraction
+        self._users = GrowingArray(np.uint64)
+        self._contexts = GrowingArray(np.uint64)
+        self._plays = GrowingArray(np.int64)
+        self._is_sticky: GrowingArray | None = None
+        self._warmup = Accumulator(n_actions=n_actions)
+        self._main = Accumulator(n_actions=n_actions)
+        self.add_contexts(contexts)
+        if not warmup_interactions:
+            self._fix_sticky(np.full(self.n_contexts, self.n_contexts <= n_actions))
+
+    @property
+    def n_users(self) -> int:
+        """Number of users so far."""
+        return len(self._users)
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts so far."""
+        return len(self._contexts)
+
+    @property
+    def warmup_left(self) -> int:
+        """How many observations are missing until the frequent contexts are fixed."""
+        return max(self.warmup_interactions - self._warmup.n_events, 0)
+
+    def add_users(self, labels: Iterable[Label]) -> None:
+        """Make further users known; their codes follow those of the users before."""
+        self._users.append(self.assignment.digests("user", labels))
+        self._plays.append(np.zeros(len(self._users) - len(self._plays)))
+
+    def add_contexts(self, labels: Iterable[Label]) -> None:
+        """Make further contexts known; once the frequent ones are fixed, new ones are rare."""
+        self._contexts.append(self.assignment.digests("context", labels))
+        if self._is_sticky is not None:
+            self._is_sticky.append(np.zeros(len(self._contexts) - len(self._is_sticky)))
+
+    def decide(self, users: IntArray, contexts: IntArray) -> IntArray:
+        """Return the actions to play, in the order of arrival; shape (n_arrivals,)."""
+        plays = _next_plays(self._plays.values, users)
+        uniform = self._drawn(users, contexts, plays)
+        if self.warmup_left:
+            return uniform  # Algorithm 1, line 3
+        is_sticky = self._sticky()[contexts]  # Algorithm 2, line 5
+        # Line 6 for frequent contexts, line 8 for the others.
+        return np.where(is_sticky, self._drawn(users, contexts), uniform)
+
+    def observe(
+        self, users: IntArray, contexts: IntArray, actions: IntArray, rewards: FloatArray
+    ) -> None:
+        """Take in the rewards of played actions; shape (n_events,) each."""
+        in_warmup = np.arange(len(users)) < self.warmup_left
+        if not in_warmup.all():
+            # A play of another action than the assigned one was decided before the frequent
+            # contexts were fixed, and belongs to the warm-up however late its reward comes.
+            is_sticky = self._sticky()[contexts]
+            in_warmup |= is_sticky & (actions != self._drawn(users, contexts))
+        for phase, chosen in ((self._warmup, in_warmup), (self._main, ~in_warmup)):
+            if chosen.any():
+                phase.add(users[chosen], contexts[chosen], actions[chosen], rewards[chosen])
+
+    def collected(self) -> tuple[Tallies, Design, Tallies | None]:
+        """Return tallies and design of the main phase, and the tallies of the warm-up if any.
+
+        While the warm-up lasts, its own tallies are all there is, and stand for the main phase.
+        """
+        shape = {"n_users": self.n_users, "n_contexts": self.n_contexts}
+        warmup = self._warmup.tallies(**shape) if self._warmup.n_events else None
+        if warmup is not None and not self._main.n_events:
+            return warmup, self._design(warmup, np.zeros(self.n_contexts, np.bool_)), None
+        main = self._main.tallies(**shape)
+        return main, self._design(main, self._sticky()), warmup
+
+    def _design(self, tallies: Tallies, is_sticky: BoolArray) -> Design:
+        """Return the groups I_{s,a} of line 2, as sizes; absent users are in no group."""
+        active = np.flatnonzero(np.diff(tallies.indptr) > 0)
+        sizes = np.zeros((self.n_contexts, self.n_actions), np.int64)
+        for context in np.flatnonzero(is_sticky):
+            actions = self._drawn(active, np.full(len(active), context))
+            sizes[context] = np.bincount(actions, minlength=self.n_actions)
+        return Design(is_sticky, sizes)
+
+    def _sticky(self) -> BoolArray:
+        if self._is_sticky is None:
+            # Line 1: the top-A frequent contexts from Algorithm 1.
+            estimate = estimate_context_probabilities(
+                self._warmup.tallies(n_users=self.n_users, n_contexts=self.n_contexts),
+                adversarial_fraction=self.adversarial_fraction,
+            )
+            self._fix_sticky(
+                frequent_contexts(estimate.context_probabilities, n_actions=self.n_actions)
+            )
+        assert self._is_sticky is not None
+        return self._is_sticky.values
+
+    def _fix_sticky(self, is_sticky: BoolArray) -> None:
+        self._is_sticky = GrowingArray(np.bool_)
+        self._is_sticky.append(is_sticky)
+
+    def _drawn(
+        self, users: IntArray, contexts: IntArray, plays: IntArray | None = None
+    ) -> IntArray:
+        return self.assignment.actions(
+            self._users.values[users],
+            self._contexts.values[contexts],
+            n_actions=self.n_actions,
+            plays=plays,
+        )
+
+
+@compiled
+def _next_plays(plays: IntArray, users: IntArray) -> IntArray:
+    """Return the number of each user's play, counting on from ``plays``, which is updated."""
+    numbers = np.empty(len(users), np.int64)
+    for arrival in range(len(users)):
+        numbers[arrival] = plays[users[arrival]]
+        plays[users[arrival]] += 1
+    return numbers

@@ -1,0 +1,81 @@
+"""Labels and arrays that grow while a learner runs, at constant cost per addition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.errors import InputError
+from unswayed.events import Label, Labels
+
+
+class GrowingLabels:
+    """Labels in the order of their first appearance.
+
+    Examples
+    --------
+    >>> seen = GrowingLabels()
+    >>> seen.codes(["ann", "bob", "ann"]).tolist(), list(seen.labels())
+    ([0, 1, 0], ['ann', 'bob'])
+    """
+
+    def __init__(self, labels: Iterable[Label] = ()) -> None:
+        self._codes: dict[Label, int] = {}
+        self._type: type[Label] | None = None
+        self.codes(labels)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def codes(self, labels: Iterable[Label]) -> npt.NDArray[np.int64]:
+        """Return the codes of labels, giving new ones the next codes."""
+        listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        for label in listed:
+            if self._type is None and type(label) in (str, int):
+                self._type = type(label)
+            if type(label) is not self._type:
+                raise InputError(
+                    f"label {label!r} does not fit: labels must be all strings or all integers."
+                )
+        codes = self._codes
+        return np.array([codes.setdefault(label, len(codes)) for label in listed], dtype=np.int64)
+
+    def since(self, code: int) -> list[Label]:
+        """Return the labels from a code on."""
+        newest_first = islice(reversed(self._codes), len(self._codes) - code)
+        return list(newest_first)[::-1]
+
+    def labels(self) -> Labels:
+        """Return the labels as they are now."""
+        return Labels.of(self._codes)
+
+
+class GrowingArray:
+    """A one-dimensional array that doubles its room when it is full."""
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._room = np.zeros(16, dtype)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """What was appended so far; a view that may be written to."""
+        return self._room[: self._size]
+
+    def append(self, values: npt.ArrayLike) -> None:
+        """Append values at the end."""
+        new = np.asarray(values, self._room.dtype)
+        end = self._size + len(new)
+        if end > len(self._room):
+            room = np.zeros(max(end, 2 * len(self._room)), self._room.dtype)
+            room[: self._size] = self.values
+            self._room = room
+        self._room[self._size : end] = new
+        self._size = end

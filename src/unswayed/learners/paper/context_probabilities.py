@@ -1,0 +1,97 @@
+"""Algorithm 1: context probabilities of the good users, while colluders choose their contexts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from unswayed.errors import InputError
+from unswayed.estimators import MeanEstimate, spectral_filter
+from unswayed.learners.interface import FloatArray
+from unswayed.tallies import Tallies, entry_users
+
+#: The paper's constant in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1).
+SCALE_FLOOR = 20.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContextEstimate:
+    """Estimated context probabilities.
+
+    Attributes
+    ----------
+    context_probabilities
+        Shape (n_contexts,); ν̂, non-negative with sum one.
+    scales
+        Shape (n_contexts,); σ_s, about the square root of the probability, never zero.
+    filtered
+        The high-dimensional estimate behind them, one row an active user.
+    """
+
+    context_probabilities: FloatArray
+    scales: FloatArray
+    filtered: MeanEstimate
+
+
+def estimate_context_probabilities(
+    tallies: Tallies, *, adversarial_fraction: float
+) -> ContextEstimate:
+    """Estimate ν from who visited what, robustly (Algorithm 1).
+
+    Parameters
+    ----------
+    tallies
+        The interactions of the first T₀ steps; lines 1–4 of the algorithm are their collection.
+    adversarial_fraction
+        α, below 1/2.
+
+    Notes
+    -----
+    Guarantee: ‖ν̂ − ν‖₁ ≤ ε with probability 9/10 for T₀ = O(L α/ε²) and L = Ω(S log S / α).
+
+    Deviations from the paper:
+
+    - The floor of the scales is 20 log(max(S, 2))/T₀, since log 1 = 0 (erratum 7).
+    - Line 5 counts the colluders' visits, so a flood inflates σ_s and hides itself in the scaled
+      coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor).
+    - Users without interactions are left out.
+    """
+    interactions = tallies.interactions
+    is_active = interactions > 0
+    total = float(interactions.sum())  # T₀
+    if total == 0:
+        raise InputError("there are no interactions to learn from; give at least one event.")
+    visits = sparse.csr_array(
+        (
+            tallies.counts / interactions[entry_users(tallies.indptr)],
+            tallies.cells // tallies.n_actions,
+            tallies.indptr,
+        ),
+        shape=(tallies.n_users, tallies.n_contexts),
+    )
+    visits.sum_duplicates()
+    visits = visits[is_active]
+
+    floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
+    # Line 5: σ_s² from the visits of everybody.
+    contexts = tallies.cells // tallies.n_actions
+    shares = np.bincount(contexts, tallies.counts, minlength=tallies.n_contexts) / total
+    for _ in ("line 5 as printed", "erratum 5"):
+        scales = np.sqrt(np.maximum(shares, floor))
+        # Line 6: b_i = (1/n_i) Σ_t σ^-1 e_{s_t}.
+        scaled = sparse.csr_array(
+            (visits.data / scales[visits.indices], visits.indices, visits.indptr),
+            shape=visits.shape,
+        )
+        # Line 7: the robust mean of the b_i.
+        filtered = spectral_filter(scaled, adversarial_fraction=adversarial_fraction)
+        # Line 8: ν̂ = diag(σ)·b̂. Rows of visits are shares, so ν̂ is a probability vector.
+        shares = scales * filtered.estimate
+    return ContextEstimate(
+        context_probabilities=shares / shares.sum(),
+        scales=np.sqrt(np.maximum(shares, floor)),
+        filtered=filtered,
+    )

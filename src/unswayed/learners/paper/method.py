@@ -1,0 +1,135 @@
+"""Algorithm 2 on collected data: context probabilities, recovery, and mean rewards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unswayed.estimators import MeanEstimate
+from unswayed.learners.design import Design
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.interface import BoolArray, FloatArray
+from unswayed.learners.paper.context_probabilities import estimate_context_probabilities
+from unswayed.learners.paper.recovery import recover_frequent, recover_rare
+from unswayed.tallies import Tallies
+
+#: The paper's: its estimates hold with probability 9/10.
+FAILURE_PROBABILITY = 0.1
+
+
+def frequent_contexts(context_probabilities: FloatArray, *, n_actions: int) -> BoolArray:
+    """Return S₊: True for the min(S, A) most probable contexts; of equal ones the first.
+
+    >>> frequent_contexts(np.array([0.1, 0.4, 0.2, 0.3]), n_actions=2).tolist()
+    [False, True, False, True]
+    """
+    order = np.argsort(-context_probabilities, kind="stable")
+    is_frequent = np.zeros(len(order), dtype=np.bool_)
+    is_frequent[order[:n_actions]] = True
+    return is_frequent
+
+
+def learn_paper(
+    tallies: Tallies,
+    design: Design,
+    *,
+    adversarial_fraction: float,
+    warmup: Tallies | None = None,
+) -> Estimates:
+    """Estimate the good users' mean rewards from collected interactions (Algorithm 2).
+
+    Parameters
+    ----------
+    tallies
+        The interactions of lines 3–10.
+    design
+        How their actions were chosen (lines 5–9).
+    adversarial_fraction
+        α, below 1/2.
+    warmup
+        The T₀ interactions of Algorithm 1, if they were collected apart. None reads the context
+        probabilities off ``tallies``, as on a log.
+
+    Notes
+    -----
+    Guarantee: suboptimality O(K(B)·sqrt(α L/T)) with probability 2/3, for L = Ω(SA log(SA)/α)
+    (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)).
+
+    Deviations from the paper:
+
+    - Contexts that were played sticky are frequent, those played uniformly may be either; on a
+      log S₊ is read off afterwards, and the groups with it.
+    - Mean rewards are reported as b̂·σ_s/ν̂_s, which estimates μ; b̂/σ_s estimates
+      ν·μ/σ_s², with the same best action (erratum 8).
+    """
+    # Line 1: the top-A frequent contexts S₊ from Algorithm 1.
+    contexts = estimate_context_probabilities(
+        tallies if warmup is None else warmup, adversarial_fraction=adversarial_fraction
+    )
+    is_frequent = frequent_contexts(contexts.context_probabilities, n_actions=tallies.n_actions)
+    # Groups exist where the actions were sticky, whatever ν̂ says of those contexts now.
+    if design.is_sticky.any() and not design.is_sticky.all():
+        is_frequent = design.is_sticky
+
+    # Line 11: the recovery procedure, frequent and rare contexts apart.
+    recovered = recover_frequent(
+        tallies,
+        design,
+        contexts.scales,
+        is_frequent,
+        adversarial_fraction=adversarial_fraction,
+        failure_probability=FAILURE_PROBABILITY,
+    )
+    scaled_means = recovered.scaled_means
+    sampling_errors, bias_bounds = recovered.sampling_errors, recovered.bias_bounds
+    is_active = np.diff(tallies.indptr) > 0
+    user_weights = np.ones(tallies.n_users)
+    evidence = {"context_filter": _told(contexts.filtered)}
+    if not is_frequent.all():
+        rare = recover_rare(
+            tallies,
+            contexts.scales,
+            ~is_frequent,
+            adversarial_fraction=adversarial_fraction,
+            failure_probability=FAILURE_PROBABILITY,
+        )
+        assert rare.filtered is not None
+        user_weights[is_active] = rare.filtered.weights
+        evidence["reward_filter"] = _told(rare.filtered)
+        chosen = is_frequent[:, None]
+        scaled_means = np.where(chosen, scaled_means, rare.scaled_means)
+        sampling_errors = np.where(chosen, sampling_errors, rare.sampling_errors)
+        bias_bounds = np.where(chosen, bias_bounds, rare.bias_bounds)
+
+    # Line 12 takes the largest mean of each context; the policy does that.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        to_rewards = (contexts.scales / contexts.context_probabilities)[:, None]
+        mean_rewards = _known(scaled_means * to_rewards, tallies)
+    return Estimates(
+        mean_rewards=mean_rewards,
+        sampling_errors=np.where(np.isnan(mean_rewards), np.nan, sampling_errors * to_rewards),
+        bias_bounds=np.where(np.isnan(mean_rewards), np.nan, bias_bounds * to_rewards),
+        context_probabilities=contexts.context_probabilities,
+        frequent_contexts=is_frequent,
+        user_weights=user_weights,
+        decided_by=np.where(is_frequent, "trimmed mean", "spectral filter"),
+        evidence=evidence,
+    )
+
+
+def _known(means: FloatArray, tallies: Tallies) -> FloatArray:
+    """Return means with NaN where no play was seen: zeros of absent users are no evidence there."""
+    plays = np.bincount(tallies.cells, tallies.counts, minlength=tallies.n_cells)
+    return np.where((plays.reshape(means.shape) > 0) & np.isfinite(means), means, np.nan)
+
+
+def _told(filtered: MeanEstimate) -> dict[str, Any]:
+    last = filtered.spectrum[-1] if filtered.spectrum else None
+    return {
+        "stopped": filtered.stopped,
+        "removed": filtered.removed,
+        "rounds": filtered.iterations,
+        "top_eigenvalue": None if last is None else last.top_eigenvalue,
+        "threshold": None if last is None else last.threshold,
+    }

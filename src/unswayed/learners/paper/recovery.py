@@ -1,0 +1,144 @@
+"""The recovery procedure of the paper's appendix: mean rewards of frequent and rare contexts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse, stats
+
+from unswayed.estimators import MeanEstimate, spectral_filter, trimmed_means
+from unswayed.learners.design import Design
+from unswayed.learners.interface import BoolArray, FloatArray
+from unswayed.tallies import Tallies, entry_users
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recovered:
+    """Estimates of σ_s^-1·ν(s)·μ(s, a), each with the two parts of its interval.
+
+    Attributes
+    ----------
+    scaled_means
+        Shape (n_contexts, n_actions); b̂. NaN outside of the contexts that were asked for.
+    sampling_errors, bias_bounds
+        Shape (n_contexts, n_actions); half-widths, in the same units.
+    filtered
+        The high-dimensional estimate over the active users, where there was one.
+    """
+
+    scaled_means: FloatArray
+    sampling_errors: FloatArray
+    bias_bounds: FloatArray
+    filtered: MeanEstimate | None
+
+
+def recover_frequent(
+    tallies: Tallies,
+    design: Design,
+    scales: FloatArray,
+    is_frequent: BoolArray,
+    *,
+    adversarial_fraction: float,
+    failure_probability: float,
+) -> Recovered:
+    """Estimate the contexts of S₊ one cell at a time, by trimmed means over the users.
+
+    b_{i,s} = (1/n_i) Σ_t r_t σ_s^-1 1{s_t = s} over the group I_{s,a}. Where the actions were not
+    fixed per user, every user is in every group, with A times the sum over the plays of a: the
+    same mean, a larger variance.
+
+    Parameters
+    ----------
+    scales, is_frequent
+        Shape (n_contexts,); σ_s, and whether s is in S₊.
+    failure_probability
+        Over all cells together; each of the S·A cells gets its even share.
+
+    Notes
+    -----
+    Guarantee: |b̂ − σ_s^-1 ν(s) μ(s,a)| = O(sqrt(α L/T)) for all cells of S₊ at once, given
+    |I_{s,a}| = Ω(log(SA)/α). Deviation from the paper: trimming covers the random number of
+    colluders in a group (erratum 11).
+    """
+    interactions = tallies.interactions
+    n_active = int((interactions > 0).sum())
+    contexts = tallies.cells // tallies.n_actions
+    chosen = is_frequent[contexts]
+    factor = np.where(design.is_sticky, 1.0, tallies.n_actions) / scales
+    users = entry_users(tallies.indptr)[chosen]
+    values = tallies.sums[chosen] * factor[contexts[chosen]] / interactions[users]
+    groups = tallies.cells[chosen].astype(np.int64)
+
+    sizes = np.where(design.is_sticky[:, None], design.group_sizes, n_active)
+    sizes[~is_frequent] = 0
+    stored = np.bincount(groups, minlength=tallies.n_cells)
+    share = failure_probability / tallies.n_cells
+    result = trimmed_means(
+        values,
+        groups,
+        tallies.n_cells,
+        adversarial_fraction=adversarial_fraction,
+        failure_probability=share,
+        n_zeros=np.maximum(sizes.ravel() - stored, 0),
+    )
+    n_points = np.maximum(result.n_points, 1)
+    # Colluders inside the kept range and good users cut off each move the mean by at most
+    # σ·sqrt(share); standard_errors·sqrt(n) is σ over the kept share.
+    bias = result.standard_errors * np.sqrt(n_points) * np.sqrt(2 * result.n_trimmed / n_points)
+    shape = (tallies.n_contexts, tallies.n_actions)
+    quantile = stats.norm.isf(share / 2)
+    return Recovered(
+        scaled_means=result.estimates.reshape(shape),
+        sampling_errors=(quantile * result.standard_errors).reshape(shape),
+        bias_bounds=bias.reshape(shape),
+        filtered=None,
+    )
+
+
+def recover_rare(
+    tallies: Tallies,
+    scales: FloatArray,
+    is_rare: BoolArray,
+    *,
+    adversarial_fraction: float,
+    failure_probability: float,
+) -> Recovered:
+    """Estimate all cells of S₋ together, by the high-dimensional robust mean over the users.
+
+    b_i = (A/n_i) Σ_t r_t σ_{s_t}^-1 1{s_t ∈ S₋} e_{(s_t, a_t)}, one row an active user.
+
+    Notes
+    -----
+    Guarantee: ‖b̂ − diag(σ^-1 ν) μ‖₂ = O(sqrt(α A L/T)) over S₋. Deviation from the paper: none.
+    """
+    interactions = tallies.interactions
+    is_active = interactions > 0
+    columns = np.flatnonzero(np.repeat(is_rare, tallies.n_actions))
+    contexts = tallies.cells // tallies.n_actions
+    values = tallies.n_actions * tallies.sums / scales[contexts]
+    rows = tallies.csr(values / interactions[entry_users(tallies.indptr)])[is_active][:, columns]
+    filtered = spectral_filter(sparse.csr_array(rows), adversarial_fraction=adversarial_fraction)
+
+    weights = filtered.weights / filtered.weights.sum()
+    squares = rows.multiply(rows).T @ weights
+    deviations = np.sqrt(np.maximum(squares - filtered.estimate**2, 0.0))
+    n_effective = 1.0 / float(weights @ weights)
+    quantile = stats.norm.isf(failure_probability / (2 * tallies.n_cells))
+    # With variance σ² over what was kept, colluders among it move the mean by at most
+    # σ·sqrt(α)/(1−α), and as many good users cut off by as much again.
+    bias = 2 * math.sqrt(adversarial_fraction) / (1 - adversarial_fraction)
+    shape = (tallies.n_contexts, tallies.n_actions)
+
+    def spread(cells: FloatArray) -> FloatArray:
+        table = np.full(tallies.n_cells, np.nan)
+        table[columns] = cells
+        return table.reshape(shape)
+
+    return Recovered(
+        scaled_means=spread(filtered.estimate),
+        sampling_errors=spread(quantile * deviations / math.sqrt(n_effective)),
+        bias_bounds=spread(bias * deviations),
+        filtered=filtered,
+    )

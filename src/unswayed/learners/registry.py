@@ -1,0 +1,24 @@
+"""Every learner that can play in the arena, by its name on the command line."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from unswayed.learners.baselines import BASELINES
+from unswayed.learners.interface import LearnerSpec
+from unswayed.learners.methods import METHODS
+from unswayed.learners.playing import Explorer
+
+_SUMMARIES = {
+    "paper": "Robust MCB: trimmed means for frequent contexts, a spectral filter for rare ones",
+}
+
+LEARNERS: dict[str, LearnerSpec] = {
+    **{
+        name: LearnerSpec(
+            name=name, summary=_SUMMARIES[name], make=partial(Explorer, method=method)
+        )
+        for name, method in METHODS.items()
+    },
+    **BASELINES,
+}

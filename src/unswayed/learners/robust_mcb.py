@@ -1,0 +1,289 @@
+"""The learner people use: decide and observe online, or fit a log; labels in, a policy out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.events import UNKNOWN, Events, Label, Labels
+from unswayed.learners.design import Design, DesignName, design_of_log
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.exploration import Exploration
+from unswayed.learners.growing import GrowingLabels
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.policy import Assignment, Policy, new_secret
+from unswayed.tallies import Tallies, tally
+
+
+class RobustMCB:
+    """Robust multitask contextual bandit: the policy that is best for the good users.
+
+    Either online, ``decide`` → ``observe`` → ``policy``, or on a log, ``fit`` → ``predict``. Both
+    end in the same estimation from the same tallies.
+
+    Parameters
+    ----------
+    adversarial_fraction
+        The share of users that may collude, α < 1/2. Overstate rather than understate it.
+    method
+        How to learn; see ``unswayed.learners.methods``.
+    actions
+        Labels of the actions. Needed online; on a log, names actions beyond those that occur.
+    contexts
+        Labels of the contexts known beforehand; others may turn up later.
+    warmup_interactions
+        Online only: interactions spent on context probabilities before the frequent contexts are
+        fixed (T₀ of Algorithm 1). Needed only with more contexts than actions.
+    secret
+        16 bytes that key the assignment of actions; drawn afresh if not given. Keep it to check
+        decisions later.
+
+    Attributes
+    ----------
+    policy_
+        The learned ``Policy``.
+    estimates_
+        All that was estimated, with user weights and evidence.
+    mean_rewards_, context_probabilities_, frequent_contexts_, user_weights_
+        Shortcuts into ``estimates_``.
+    context_labels_, action_labels_, user_labels_
+        What the rows and columns of these arrays stand for.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> users, actions = np.arange(600), rng.integers(2, size=600)
+    >>> rewards = np.where(actions == 1, 0.8, 0.2) + 0.1 * rng.standard_normal(600)
+    >>> rewards[:60] = np.where(actions[:60] == 1, -50.0, 50.0)  # the coalition
+    >>> log = Events.of(users, ["home"] * 600, actions, rewards)
+    >>> RobustMCB(adversarial_fraction=0.1).fit(log).predict(["home"])
+    [1]
+    """
+
+    policy_: Policy
+    estimates_: Estimates
+    _user_labels: Labels
+
+    def __init__(
+        self,
+        adversarial_fraction: float = 0.1,
+        *,
+        method: str = DEFAULT_METHOD,
+        actions: Sequence[Label] | None = None,
+        contexts: Sequence[Label] = (),
+        warmup_interactions: int = 0,
+        secret: bytes | None = None,
+    ) -> None:
+        self.adversarial_fraction = check_adversarial_fraction(adversarial_fraction)
+        self.method = method
+        self._method = method_named(method)
+        self._actions = None if actions is None else Labels.of(actions)
+        if self._actions is not None:
+            _check_actions(len(self._actions))
+        self._declared_contexts = Labels.of(contexts)
+        if warmup_interactions < 0:
+            raise InputError(f"warmup_interactions is {warmup_interactions}; it counts plays.")
+        self._warmup_interactions = warmup_interactions
+        self._assignment = Assignment(secret=new_secret() if secret is None else secret)
+        self._exploration: Exploration | None = None
+        self._users = GrowingLabels()
+        self._contexts = GrowingLabels(self._declared_contexts)
+
+    # Online
+
+    def decide(self, user: Label, context: Label) -> Label:
+        """Return the action to play for a user in a context."""
+        return self.decide_many([user], [context])[0]
+
+    def decide_many(self, users: Sequence[Label], contexts: Sequence[Label]) -> list[Label]:
+        """Return the actions to play for arrivals, in order."""
+        exploration, user_codes, context_codes = self._explore(users, contexts)
+        chosen = exploration.decide(user_codes, context_codes)
+        actions: list[Label] = self._action_labels().values[chosen].tolist()
+        return actions
+
+    def observe(self, user: Label, context: Label, action: Label, reward: float) -> None:
+        """Take in the reward of one play."""
+        self.observe_many([user], [context], [action], [reward])
+
+    def observe_many(
+        self,
+        users: Sequence[Label],
+        contexts: Sequence[Label],
+        actions: Sequence[Label],
+        rewards: Sequence[float] | FloatArray,
+    ) -> None:
+        """Take in the rewards of many plays; nothing is kept if one of the rows is bad."""
+        events = Events.of(
+            users, contexts, actions, rewards, action_labels=list(self._action_labels())
+        )
+        exploration, user_codes, context_codes = self._explore(users, contexts)
+        exploration.observe(user_codes, context_codes, events.actions, events.rewards)
+
+    def policy(self) -> Policy:
+        """Learn from everything observed so far."""
+        if self._exploration is None:
+            raise InputError("nothing was observed yet; call decide and observe first.")
+        tallies, design, warmup = self._exploration.collected()
+        self._user_labels = self._users.labels()
+        return self._learn(
+            tallies, design, self._contexts.labels(), self._action_labels(), warmup=warmup
+        )
+
+    # On a log
+
+    def fit(self, events: Events, *, design: DesignName = "auto") -> RobustMCB:
+        """Learn from a log.
+
+        Parameters
+        ----------
+        events
+            The log; its actions were chosen uniformly, per play or once per user and context.
+        design
+            "sticky" if every user always got the same action in a context, "uniform" if each play
+            was drawn anew, "auto" to read it off the log.
+        """
+        action_labels = events.action_labels
+        if self._actions is not None:
+            action_labels = self._actions
+            codes = action_labels.codes(events.action_labels)
+            if (codes == UNKNOWN).any():
+                unknown = events.action_labels[int(np.flatnonzero(codes == UNKNOWN)[0])]
+                raise InputError(f"the log has action {unknown!r}, which is not among `actions`.")
+        else:
+            codes = np.arange(len(action_labels))
+        _check_actions(len(action_labels))
+        tallies = tally(
+            events.users,
+            events.contexts,
+            codes[events.actions],
+            events.rewards,
+            n_users=events.n_users,
+            n_contexts=events.n_contexts,
+            n_actions=len(action_labels),
+        )
+        self._user_labels = events.user_labels
+        self._learn(tallies, design_of_log(tallies, design), events.context_labels, action_labels)
+        return self
+
+    def predict(self, contexts: Iterable[Label]) -> list[Label]:
+        """Return the learned action of each context; unknown contexts get the default action."""
+        return self._fitted().decide_many(contexts)[0]
+
+    def predict_expectations(self, contexts: Iterable[Label]) -> FloatArray:
+        """Return mean rewards, shape (n, n_actions); NaN for what was not learned."""
+        policy = self._fitted()
+        table = np.vstack([policy.mean_rewards, np.full(len(policy.action_labels), np.nan)])
+        return table[policy.context_labels.codes(contexts)]
+
+    # Fitted state
+
+    @property
+    def mean_rewards_(self) -> FloatArray:
+        """Estimated mean rewards; shape (n_contexts, n_actions)."""
+        return self._fitted().mean_rewards
+
+    @property
+    def context_probabilities_(self) -> FloatArray:
+        """Estimated context probabilities; shape (n_contexts,)."""
+        return self._fitted().context_probabilities
+
+    @property
+    def frequent_contexts_(self) -> list[Label]:
+        """Labels of S₊."""
+        is_frequent = self.estimates_.frequent_contexts
+        return [label for label, yes in zip(self.context_labels_, is_frequent, strict=True) if yes]
+
+    @property
+    def user_weights_(self) -> FloatArray:
+        """How much of each user was kept, in [0, 1]; shape (n_users,)."""
+        self._fitted()
+        return self.estimates_.user_weights
+
+    @property
+    def context_labels_(self) -> Labels:
+        """The contexts, in the order of the arrays."""
+        return self._fitted().context_labels
+
+    @property
+    def action_labels_(self) -> Labels:
+        """The actions, in the order of the arrays."""
+        return self._fitted().action_labels
+
+    @property
+    def user_labels_(self) -> Labels:
+        """The users, in the order of ``user_weights_``."""
+        self._fitted()
+        return self._user_labels
+
+    def _learn(
+        self,
+        tallies: Tallies,
+        design: Design,
+        context_labels: Labels,
+        action_labels: Labels,
+        *,
+        warmup: Tallies | None = None,
+    ) -> Policy:
+        self.estimates_ = self._method(
+            tallies,
+            design,
+            adversarial_fraction=self.adversarial_fraction,
+            warmup=warmup,
+        )
+        source: dict[str, Any] = {
+            "events": int(tallies.counts.sum()),
+            "users": tallies.n_users,
+            "evidence": self.estimates_.evidence,
+        }
+        self.policy_ = self.estimates_.policy(
+            tallies,
+            context_labels,
+            action_labels,
+            adversarial_fraction=self.adversarial_fraction,
+            method=self.method,
+            source=source,
+        )
+        return self.policy_
+
+    def _fitted(self) -> Policy:
+        if not hasattr(self, "policy_"):
+            raise InputError("nothing was learned yet; call fit(events) or policy() first.")
+        return self.policy_
+
+    def _action_labels(self) -> Labels:
+        if self._actions is None:
+            raise InputError("to decide online, give the labels of the actions: actions=[…].")
+        return self._actions
+
+    def _explore(
+        self, users: Sequence[Label], contexts: Sequence[Label]
+    ) -> tuple[Exploration, IntArray, IntArray]:
+        """Return the exploration and the codes of users and contexts, all known to it."""
+        if len(users) != len(contexts):
+            raise InputError(f"{len(users)} users but {len(contexts)} contexts; give one for each.")
+        if self._exploration is None:
+            self._exploration = Exploration(
+                n_actions=len(self._action_labels()),
+                contexts=self._declared_contexts,
+                assignment=self._assignment,
+                warmup_interactions=self._warmup_interactions,
+                adversarial_fraction=self.adversarial_fraction,
+            )
+        n_users, n_contexts = len(self._users), len(self._contexts)
+        user_codes, context_codes = self._users.codes(users), self._contexts.codes(contexts)
+        self._exploration.add_users(self._users.since(n_users))
+        self._exploration.add_contexts(self._contexts.since(n_contexts))
+        return self._exploration, user_codes, context_codes
+
+
+def _check_actions(n_actions: int) -> None:
+    if n_actions < 2:
+        raise InputError(
+            f"there {'is' if n_actions == 1 else 'are'} {n_actions} action"
+            f"{'' if n_actions == 1 else 's'}; a decision needs at least two."
+        )
