@@ -122,7 +122,11 @@ class _EntropyScore:
         self.n_rounds += 1
         root = self._density_root(WeightedRows.centred(sample.rows, self.past_weights))
 
-        scores = np.square(sample.rows.project(sample.centre, root)).sum(axis=1)
+        projections = sample.rows.project(sample.centre, root)
+        # Bad rows drag the mean, and good rows on the far side would then score highest.
+        for column in projections.T:
+            column -= weighted_quantile(column, sample.weights, 0.5)
+        scores = np.square(projections).sum(axis=1)
         mean, dof = _fit_chi_squared(scores, sample.weights)
         mean = max(mean, look.noise.limit(np.square(root).sum(axis=1)))
         tails = (

@@ -62,7 +62,8 @@ def kept_shares(scores: FloatArray, weights: FloatArray, law_tails: FloatArray) 
     expected = weights.sum() * law_tails[outward]
     allowed = expected + ALLOWED_DEVIATIONS * np.sqrt(expected)
     shares = np.ones(scores.size)
-    np.divide(allowed, tails, out=shares, where=tails > 0.0)
+    # Only the outer half is a tail: a law wider than the rows must not blame those in the middle.
+    np.divide(allowed, tails, out=shares, where=(tails > 0.0) & (law_tails[outward] < 0.5))
     np.minimum.accumulate(np.minimum(shares, 1.0), out=shares)
     # Tied rows share the fate of the first of them, whatever their order.
     ordered = scores[outward]
