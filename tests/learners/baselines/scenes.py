@@ -1,0 +1,58 @@
+"""Small scenes for the baselines: settings, arrivals and answers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unswayed.learners.interface import Setting
+
+
+class Arrivals(NamedTuple):
+    """Who comes with which context, and what each action would bring."""
+
+    users: np.ndarray
+    contexts: np.ndarray
+    answers: np.ndarray
+
+    def part(self, start: int, end: int) -> Arrivals:
+        """Return the arrivals from ``start`` to before ``end``."""
+        return Arrivals(self.users[start:end], self.contexts[start:end], self.answers[start:end])
+
+
+def small_setting(
+    rng: np.random.Generator,
+    *,
+    n_users: int = 20,
+    n_contexts: int = 3,
+    n_actions: int = 4,
+    interactions_per_user: int = 100,
+) -> Setting:
+    return Setting(
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+        interactions_per_user=interactions_per_user,
+        adversarial_fraction=0.2,
+        rng=rng,
+    )
+
+
+def bernoulli_arrivals(
+    rng: np.random.Generator, setting: Setting, n: int, *, mean_rewards: np.ndarray | None = None
+) -> Arrivals:
+    """Return random users and contexts, with answers 0 or 1: their sums are exact and tie often."""
+    shape = (setting.n_contexts, setting.n_actions)
+    if mean_rewards is None:
+        mean_rewards = np.linspace(0.2, 0.8, shape[0] * shape[1]).reshape(shape)
+    users = rng.integers(setting.n_users, size=n)
+    contexts = rng.integers(setting.n_contexts, size=n)
+    draws = rng.random((n, setting.n_actions))
+    return Arrivals(users, contexts, (draws < mean_rewards[contexts]).astype(np.float64))
+
+
+def chosen_among_ties(rng: np.random.Generator, values: list[float]) -> int:
+    """Return where the largest value is; one uniform draw decides, and only if there is a tie."""
+    tied = [i for i, value in enumerate(values) if value == max(values)]
+    return tied[int(len(tied) * rng.random())] if len(tied) > 1 else tied[0]

@@ -1,0 +1,168 @@
+"""The bookkeeping of BARBAR and of the Liu-style learner."""
+
+from collections.abc import Callable
+from math import ceil, log, log2
+
+import numpy as np
+import pytest
+
+from tests.learners.baselines.scenes import Arrivals, bernoulli_arrivals, small_setting
+from unswayed.errors import InputError
+from unswayed.learners.baselines import ORIGINAL_CONSTANT, Barbar, LiuStyle
+from unswayed.learners.baselines.epochs import DEFAULT_CONSTANT, plays_of_unit_gap
+
+Streams = Callable[..., np.random.Generator]
+
+
+class LiteralEpochs:
+    """One context, one epoch after another, straight from the descriptions."""
+
+    def __init__(self, kind: str, n_actions: int, unit_plays: float) -> None:
+        self.kind, self.unit_plays = kind, unit_plays
+        self.m = 1
+        self.gap = [1.0] * n_actions
+        self.active = [True] * n_actions
+        self.history: list[tuple[int, float]] = []
+        self.estimate = [float("nan")] * n_actions
+
+    @property
+    def planned(self) -> list[float]:
+        """Plays due to each action in the running epoch."""
+        if self.kind == "barbar":
+            return [self.unit_plays / gap**2 for gap in self.gap]
+        return [
+            self.unit_plays * 4 ** (self.m - 1) if active else self.unit_plays / gap**2
+            for active, gap in zip(self.active, self.gap, strict=True)
+        ]
+
+    def step(self, u: float, answer: np.ndarray) -> int:
+        """Play one arrival with the uniform draw u."""
+        planned = self.planned
+        thresholds = np.cumsum(planned) / sum(planned)
+        action = min(int(np.searchsorted(thresholds, u, side="right")), len(planned) - 1)
+        self.history.append((action, float(answer[action])))
+        if len(self.history) == ceil(sum(planned)):
+            self.end(planned)
+        return action
+
+    def end(self, planned: list[float]) -> None:
+        """Estimate, and plan the next epoch."""
+        r = [
+            sum(reward for action, reward in self.history if action == i) / n
+            for i, n in enumerate(planned)
+        ]
+        if self.kind == "barbar":
+            best = max(x - gap / 16 for x, gap in zip(r, self.gap, strict=True))
+            self.gap = [max(2.0**-self.m, best - x) for x in r]
+        else:
+            best = max(x for x, active in zip(r, self.active, strict=True) if active)
+            self.active = [best - x <= 2.0**-self.m for x in r]
+            self.gap = [best - x for x in r]
+        self.estimate = r
+        self.history = []
+        self.m += 1
+
+
+@pytest.mark.parametrize(("kind", "make"), [("barbar", Barbar), ("liu", LiuStyle)])
+def test_epochs_go_like_their_literal_twin(
+    kind: str, make: type[Barbar] | type[LiuStyle], streams: Streams
+) -> None:
+    # Horizon 20·600/3 = 4000 arrivals a context. With constant 2 lambda is 17, so three epochs
+    # take at most 4·17·(1 + 4 + 16) = 1,428 arrivals.
+    setting = small_setting(streams("play"), interactions_per_user=600)
+    means = np.array([[0.9, 0.1, 0.5, 0.85], [0.0, 1.0, 0.95, 0.5], [0.5, 0.5, 0.5, 0.5]])
+    arrivals = bernoulli_arrivals(streams("arrivals"), setting, 12_000, mean_rewards=means)
+    learner = make(setting, constant=2.0)
+    unit_plays = 2 * log(8 * 4 * log2(4000) / 0.1)
+    twins = [LiteralEpochs(kind, 4, unit_plays) for _ in range(3)]
+    stream = streams("play")
+    expected = [
+        twins[context].step(stream.random(), answer)
+        for context, answer in zip(arrivals.contexts, arrivals.answers, strict=True)
+    ]
+    assert learner.play(*arrivals).tolist() == expected
+    for context, twin in enumerate(twins):
+        assert learner.epochs[context] == twin.m > 3
+        np.testing.assert_allclose(learner.planned[context], twin.planned, rtol=1e-12)
+        np.testing.assert_allclose(learner.estimates[context], twin.estimate, rtol=1e-12)
+        left = ceil(sum(twin.planned)) - len(twin.history)
+        assert learner.remaining[context] == left
+        if isinstance(learner, LiuStyle):
+            assert learner.is_active[context].tolist() == twin.active
+
+
+def test_the_first_original_epoch_of_figure_2d_takes_45162_plays(rng: np.random.Generator) -> None:
+    """Golden: 5·1024·ln(8·5·log2(125000)/0.1) = 45,161.7, from the notes on the paper."""
+    setting = small_setting(rng, n_users=500, n_contexts=2, n_actions=5, interactions_per_user=500)
+    for learner in (
+        Barbar(setting, constant=ORIGINAL_CONSTANT),
+        LiuStyle(setting, constant=ORIGINAL_CONSTANT),
+    ):
+        assert learner.planned.sum(axis=1) == pytest.approx([45_161.7, 45_161.7], abs=0.05)
+        assert learner.remaining.tolist() == [45_162, 45_162]
+
+
+def test_five_full_default_epochs_fit_into_a_context_of_figure_2d() -> None:
+    unit = plays_of_unit_gap(
+        n_actions=5, horizon=125_000, constant=DEFAULT_CONSTANT, failure_probability=0.1
+    )
+    longest = [ceil(5 * unit * 4**m) for m in range(6)]
+    assert sum(longest[:5]) <= 125_000 < sum(longest)
+
+
+def constant_arrivals(answer: list[float], n: int) -> Arrivals:
+    zeros = np.zeros(n, dtype=np.int64)
+    return Arrivals(zeros, zeros, np.tile(answer, (n, 1)))
+
+
+def test_an_action_called_bad_comes_back_when_it_looks_good_again(
+    rng: np.random.Generator,
+) -> None:
+    setting = small_setting(rng, n_contexts=1, n_actions=2, interactions_per_user=10_000)
+    learner = LiuStyle(setting, constant=64.0)
+    # Lambda is about 508: the estimate of action 0 falls below 1/2, the threshold of epoch 1, with
+    # probability at most exp(-508·(1/2)²/2) < 1e-27 (multiplicative Chernoff).
+    learner.play(*constant_arrivals([1.0, 0.0], int(learner.remaining[0])))
+    assert learner.is_active.tolist() == [[True, False]]
+    # r* is the best among the active: 0 now, and a bad action at or above that is active again.
+    learner.play(*constant_arrivals([0.0, 1.0], int(learner.remaining[0])))
+    assert learner.is_active.tolist() == [[True, True]]
+    learner.play(*constant_arrivals([0.0, 1.0], int(learner.remaining[0])))
+    assert learner.is_active.tolist() == [[False, True]]
+
+
+def test_estimates_divide_by_planned_plays_not_by_actual_ones(rng: np.random.Generator) -> None:
+    setting = small_setting(rng, n_contexts=1, n_actions=3)
+    learner = Barbar(setting)
+    n = int(learner.remaining[0])
+    planned = learner.planned[0].copy()
+    actions = learner.play(*constant_arrivals([1.0, 1.0, 1.0], n))
+    np.testing.assert_allclose(learner.estimates[0], np.bincount(actions, minlength=3) / planned)
+
+
+def test_before_the_first_epoch_ends_running_means_are_recommended(
+    rng: np.random.Generator,
+) -> None:
+    setting = small_setting(rng, n_contexts=2, n_actions=3)
+    learner = Barbar(setting, constant=ORIGINAL_CONSTANT)
+    learner.play(*constant_arrivals([-1.0, -2.0, -3.0], 60))  # missed: 3·(2/3)^60 < 1e-9
+    third = pytest.approx([1 / 3] * 3)
+    recommended = learner.action_probabilities(np.array([0]))
+    assert recommended[0].tolist() == [1, 0, 0]
+    assert recommended[1].tolist() == third
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"constant": 0.0}, "constant"),
+        ({"constant": float("nan")}, "constant"),
+        ({"failure_probability": 1.0}, "failure_probability"),
+        ({"badness": 0.5}, "badness"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(
+    options: dict[str, float], message: str, rng: np.random.Generator
+) -> None:
+    with pytest.raises(InputError, match=message):
+        LiuStyle(small_setting(rng), **options)

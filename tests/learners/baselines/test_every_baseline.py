@@ -1,0 +1,248 @@
+"""What holds for each exported baseline."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from math import exp
+
+import numpy as np
+import pytest
+
+from tests.learners.baselines.scenes import Arrivals, bernoulli_arrivals, small_setting
+from unswayed.errors import InputError
+from unswayed.learners.baselines import (
+    BASELINES,
+    ORIGINAL_CONSTANT,
+    Barbar,
+    LiuStyle,
+    NaiveMean,
+)
+from unswayed.learners.interface import LearnerSpec
+
+Streams = Callable[..., np.random.Generator]
+
+every_baseline = pytest.mark.parametrize("spec", BASELINES.values(), ids=BASELINES.keys())
+pooled_baseline = pytest.mark.parametrize(
+    "spec", [pytest.param(s, id=n) for n, s in BASELINES.items() if n != "independent-ucb"]
+)
+
+
+def test_the_names_are_those_of_the_command_line() -> None:
+    assert list(BASELINES) == [
+        "naive-mean",
+        "naive-ucb",
+        "independent-ucb",
+        "liu",
+        "barbar",
+        "active-arm-elimination",
+        "epsilon-greedy",
+        "thompson",
+    ]
+    assert all(name == spec.name and spec.summary for name, spec in BASELINES.items())
+
+
+@every_baseline
+def test_answers_to_actions_not_played_are_never_read(spec: LearnerSpec, streams: Streams) -> None:
+    first = small_setting(streams("play"), interactions_per_user=200)
+    arrivals = bernoulli_arrivals(streams("arrivals"), first, 4000)
+    learner = spec.make(first)
+    actions = learner.play(*arrivals)
+    # Whoever reads an entry that is not played meets NaN here, and cannot go on as before.
+    masked = np.full_like(arrivals.answers, np.nan)
+    played = np.arange(actions.size), actions
+    masked[played] = arrivals.answers[played]
+    other = spec.make(small_setting(streams("play"), interactions_per_user=200))
+    np.testing.assert_array_equal(other.play(arrivals.users, arrivals.contexts, masked), actions)
+    everyone = np.arange(first.n_users)
+    np.testing.assert_array_equal(
+        learner.action_probabilities(everyone), other.action_probabilities(everyone)
+    )
+
+
+@every_baseline
+def test_one_batch_equals_the_same_batch_split(spec: LearnerSpec, streams: Streams) -> None:
+    """The same seed gives the same play, whatever the batches: two, or one for each arrival."""
+    whole = spec.make(small_setting(streams("play"), interactions_per_user=100))
+    setting = small_setting(streams("play"), interactions_per_user=100)
+    split = spec.make(setting)
+    arrivals = bernoulli_arrivals(streams("arrivals"), setting, 2000)
+    actions = whole.play(*arrivals)
+    cuts = [0, 1, 2, 3, 700, 700, 2000]
+    pieces = [split.play(*arrivals.part(start, end)) for start, end in pairwise(cuts)]
+    np.testing.assert_array_equal(np.concatenate(pieces), actions)
+    everyone = np.arange(setting.n_users)
+    np.testing.assert_array_equal(
+        whole.action_probabilities(everyone), split.action_probabilities(everyone)
+    )
+
+
+@every_baseline
+def test_another_seed_plays_differently(spec: LearnerSpec, streams: Streams) -> None:
+    setting = small_setting(streams("play"))
+    arrivals = bernoulli_arrivals(streams("arrivals"), setting, 500)
+    other = spec.make(small_setting(streams("other")))
+    # Even UCB, which draws for ties only, tries the four actions of three contexts in random
+    # order: two runs agree with probability at most 24^-3 < 1e-4.
+    assert (spec.make(setting).play(*arrivals) != other.play(*arrivals)).any()
+
+
+@every_baseline
+def test_before_anything_is_seen_play_is_uniform(
+    spec: LearnerSpec, rng: np.random.Generator
+) -> None:
+    setting = small_setting(rng)
+    recommended = spec.make(setting).action_probabilities(np.arange(20))
+    np.testing.assert_array_equal(recommended, np.full((3, 4), 0.25))
+
+
+@every_baseline
+def test_a_context_that_never_came_stays_uniform(
+    spec: LearnerSpec, rng: np.random.Generator
+) -> None:
+    setting = small_setting(rng)
+    arrivals = bernoulli_arrivals(rng, setting, 1000)
+    learner = spec.make(setting)
+    learner.play(arrivals.users, arrivals.contexts % 2, arrivals.answers)
+    recommended = learner.action_probabilities(np.arange(20))
+    np.testing.assert_array_equal(recommended[2], np.full(4, 0.25))
+    assert (recommended[:2].max(axis=1) > 0.25).all()
+
+
+@every_baseline
+def test_the_best_action_is_found_when_nobody_attacks(spec: LearnerSpec, streams: Streams) -> None:
+    setting = small_setting(
+        streams("play"), n_users=5, n_contexts=2, n_actions=3, interactions_per_user=2000
+    )
+    scene = streams("scene")
+    best = np.array([1, 2])
+    contexts = scene.integers(2, size=10_000)
+    answers = scene.uniform(-0.1, 0.1, size=(10_000, 3))
+    answers[np.arange(10_000), best[contexts]] += 1.0
+    learner = spec.make(setting)
+    learner.play(np.arange(10_000) % 5, contexts, answers)
+    # Rewards are 1 ± 0.1 for the best and 0 ± 0.1 for the others, so every mean of the best is
+    # above every other mean: learners that recommend means are right for certain, as soon as each
+    # action was played. BARBAR and Liu divide by planned plays n. Of the best these are at least
+    # 4·lambda = 275 after two epochs, so its estimate is below 1/2 with probability at most
+    # exp(-n·(1/2)²/2.2) < 1e-13 (multiplicative Chernoff, rewards at most 1.1), and those of the
+    # others are above 1/2 with far less: a sum of noise within ±0.1 of variance 1/300.
+    if isinstance(learner, Barbar | LiuStyle):
+        assert learner.epochs.min() >= 3
+    expected = np.eye(3)[best]
+    np.testing.assert_array_equal(learner.action_probabilities(np.arange(5)), expected)
+
+
+@pytest.mark.parametrize("make", [Barbar, LiuStyle])
+def test_original_epochs_find_the_best_of_coins(
+    make: type[Barbar] | type[LiuStyle], streams: Streams
+) -> None:
+    setting = small_setting(
+        streams("play"), n_users=10, n_contexts=1, n_actions=3, interactions_per_user=10_000
+    )
+    means = np.array([[0.3, 0.7, 0.5]])
+    arrivals = bernoulli_arrivals(streams("arrivals"), setting, 100_000, mean_rewards=means)
+    learner = make(setting, constant=ORIGINAL_CONSTANT)
+    learner.play(*arrivals)
+    assert learner.epochs[0] >= 2
+    # Planned plays are at least lambda > 8000. An estimate is off by 0.1, half the gap, with
+    # probability at most 2·exp(-8000·0.1²/(2·(0.7 + 0.1/3))) < 1e-23 (multiplicative Chernoff).
+    assert learner.unit_plays > 8000
+    assert 2 * exp(-8000 * 0.1**2 / (2 * (0.7 + 0.1 / 3))) < 1e-23
+    assert learner.action_probabilities(np.array([0])).tolist() == [[0, 1, 0]]
+
+
+def test_naive_means_of_coins_lie_within_hoeffdings_bound(streams: Streams) -> None:
+    setting = small_setting(streams("play"))
+    means = np.linspace(0.2, 0.8, 12).reshape(3, 4)
+    arrivals = bernoulli_arrivals(streams("arrivals"), setting, 20_000, mean_rewards=means)
+    learner = NaiveMean(setting)
+    learner.play(*arrivals)
+    # 12 means, two sides: beyond the bound with probability at most 1e-9.
+    bound = np.sqrt(np.log(24e9) / (2 * learner.counts))
+    assert (np.abs(learner.sums / learner.counts - means) < bound).all()
+    assert learner.counts.sum() == 20_000
+
+
+def attacked(rng: np.random.Generator, *, n: int, size: float) -> Arrivals:
+    """Return a push attack: 2 of 10 users pay ``size`` for action 0 and take it for the best, 2."""
+    users = rng.integers(10, size=n)
+    contexts = rng.integers(2, size=n)
+    answers = np.tile([0.0, 0.5, 1.0], (n, 1))
+    answers[users < 2] = [size, 0.0, -size]
+    return Arrivals(users, contexts, answers)
+
+
+@pooled_baseline
+def test_pooling_without_robustness_is_swayed_by_a_fifth_of_the_users(
+    spec: LearnerSpec, streams: Streams
+) -> None:
+    """Negative control: who does not ask who is paying ends up with the pushed action."""
+    setting = small_setting(
+        streams("play"), n_users=10, n_contexts=2, n_actions=3, interactions_per_user=2000
+    )
+    learner = spec.make(setting)
+    learner.play(*attacked(streams("attack"), n=20_000, size=1e6))
+    assert learner.action_probabilities(np.arange(2, 10)).tolist() == [[1, 0, 0], [1, 0, 0]]
+
+
+def test_independent_ucb_serves_good_users_whatever_the_others_pay(streams: Streams) -> None:
+    setting = small_setting(
+        streams("play"), n_users=10, n_contexts=2, n_actions=3, interactions_per_user=200
+    )
+    learner = BASELINES["independent-ucb"].make(setting)
+    learner.play(*attacked(streams("attack"), n=2000, size=1e6))
+    # Good rewards have no noise here, so three plays of a context are enough; a good user has
+    # fewer than three with probability below 1e-35 (100 expected).
+    assert learner.action_probabilities(np.arange(2, 10)).tolist() == [[0, 0, 1], [0, 0, 1]]
+
+
+@every_baseline
+def test_absurd_rewards_leave_no_trace_of_nan(spec: LearnerSpec, streams: Streams) -> None:
+    setting = small_setting(streams("play"), interactions_per_user=500)
+    scene = streams("scene")
+    n = 10_000
+    users, contexts = scene.integers(20, size=n), scene.integers(3, size=n)
+    answers = 1e6 * scene.standard_cauchy((n, 4))
+    answers[::3] = scene.choice([-1e6, 1e6, -1e100, 1e100], size=answers[::3].shape)
+    learner = spec.make(setting)
+    actions = learner.play(users, contexts, answers)
+    assert 0 <= actions.min() <= actions.max() < 4
+    recommended = learner.action_probabilities(np.arange(20))
+    assert np.isfinite(recommended).all()
+    np.testing.assert_allclose(recommended.sum(axis=1), 1.0)
+    for name, state in vars(learner).items():
+        if isinstance(state, np.ndarray):
+            assert np.isfinite(state).all(), name
+
+
+@every_baseline
+def test_one_action_and_one_arrival_are_enough(spec: LearnerSpec, rng: np.random.Generator) -> None:
+    setting = small_setting(rng, n_users=1, n_contexts=1, n_actions=1, interactions_per_user=1)
+    learner = spec.make(setting)
+    zero = np.zeros(1, dtype=np.int64)
+    assert learner.play(zero[:0], zero[:0], np.empty((0, 1))).tolist() == []
+    assert learner.play(zero, zero, np.ones((1, 1))).tolist() == [0]
+    assert learner.action_probabilities(zero).tolist() == [[1.0]]
+
+
+@every_baseline
+@pytest.mark.parametrize(
+    ("user", "context", "width", "message"),
+    [
+        (20, 0, 4, "number the users"),
+        (-1, 0, 4, "number the users"),
+        (0, 3, 4, "number the contexts"),
+        (0, -1, 4, "number the contexts"),
+        (0, 0, 5, r"\(n, 4\)"),
+    ],
+)
+def test_arrivals_that_do_not_fit_the_setting_are_refused(
+    spec: LearnerSpec,
+    user: int,
+    context: int,
+    width: int,
+    message: str,
+    rng: np.random.Generator,
+) -> None:
+    learner = spec.make(small_setting(rng))
+    with pytest.raises(InputError, match=message):
+        learner.play(np.array([0, user]), np.array([0, context]), np.zeros((2, width)))
