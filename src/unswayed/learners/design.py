@@ -62,8 +62,7 @@ def design_of_log(tallies: Tallies, design: DesignName) -> Design:
     """Return the named design for a log, or for "auto" the one that the log shows.
 
     A log is read as sticky when users who met a context more than once never changed the action
-    there. The actions were chosen by the platform, so a coalition cannot fake this. Reading a
-    sticky log as uniform is sound and only less precise.
+    there. The actions were chosen by the platform, so a coalition cannot fake this.
     """
     if design == "uniform" or (design == "auto" and not _looks_sticky(tallies)):
         return uniform_design(tallies)

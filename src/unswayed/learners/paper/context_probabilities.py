@@ -68,7 +68,7 @@ def estimate_context_probabilities(
         (
             tallies.counts / interactions[entry_users(tallies.indptr)],
             tallies.cells // tallies.n_actions,
-            tallies.indptr,
+            tallies.indptr.copy(),  # sum_duplicates works in place
         ),
         shape=(tallies.n_users, tallies.n_contexts),
     )

@@ -58,8 +58,8 @@ def learn_paper(
 
     Deviations from the paper:
 
-    - Contexts that were played sticky are frequent, those played uniformly may be either; on a
-      log S₊ is read off afterwards, and the groups with it.
+    - Trimmed means need the groups I_{s,a}, so only contexts that were played sticky are in S₊;
+      a log of uniform plays is base case 2 whatever its contexts.
     - Mean rewards are reported as b̂·σ_s/ν̂_s, which estimates μ; b̂/σ_s estimates
       ν·μ/σ_s², with the same best action (erratum 8).
     """
@@ -68,8 +68,7 @@ def learn_paper(
         tallies if warmup is None else warmup, adversarial_fraction=adversarial_fraction
     )
     is_frequent = frequent_contexts(contexts.context_probabilities, n_actions=tallies.n_actions)
-    # Groups exist where the actions were sticky, whatever ν̂ says of those contexts now.
-    if design.is_sticky.any() and not design.is_sticky.all():
+    if not design.is_sticky.all():  # S₊ was fixed while playing, or never
         is_frequent = design.is_sticky
 
     # Line 11: the recovery procedure, frequent and rare contexts apart.
@@ -103,13 +102,16 @@ def learn_paper(
         bias_bounds = np.where(chosen, bias_bounds, rare.bias_bounds)
 
     # Line 12 takes the largest mean of each context; the policy does that.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        to_rewards = (contexts.scales / contexts.context_probabilities)[:, None]
-        mean_rewards = _known(scaled_means * to_rewards, tallies)
+    probabilities = contexts.context_probabilities
+    to_rewards = np.where(
+        _was_played(tallies) & (probabilities > 0)[:, None],
+        (contexts.scales / np.maximum(probabilities, np.finfo(float).tiny))[:, None],
+        np.nan,
+    )
     return Estimates(
-        mean_rewards=mean_rewards,
-        sampling_errors=np.where(np.isnan(mean_rewards), np.nan, sampling_errors * to_rewards),
-        bias_bounds=np.where(np.isnan(mean_rewards), np.nan, bias_bounds * to_rewards),
+        mean_rewards=scaled_means * to_rewards,
+        sampling_errors=sampling_errors * to_rewards,
+        bias_bounds=bias_bounds * to_rewards,
         context_probabilities=contexts.context_probabilities,
         frequent_contexts=is_frequent,
         user_weights=user_weights,
@@ -118,10 +120,10 @@ def learn_paper(
     )
 
 
-def _known(means: FloatArray, tallies: Tallies) -> FloatArray:
-    """Return means with NaN where no play was seen: zeros of absent users are no evidence there."""
-    plays = np.bincount(tallies.cells, tallies.counts, minlength=tallies.n_cells)
-    return np.where((plays.reshape(means.shape) > 0) & np.isfinite(means), means, np.nan)
+def _was_played(tallies: Tallies) -> BoolArray:
+    """Return which cells were seen at all; elsewhere the zeros of absent users are no evidence."""
+    plays = np.bincount(tallies.cells, minlength=tallies.n_cells)
+    return plays.reshape(tallies.n_contexts, tallies.n_actions) > 0
 
 
 def _told(filtered: MeanEstimate) -> dict[str, Any]:

@@ -45,9 +45,7 @@ def recover_frequent(
 ) -> Recovered:
     """Estimate the contexts of S₊ one cell at a time, by trimmed means over the users.
 
-    b_{i,s} = (1/n_i) Σ_t r_t σ_s^-1 1{s_t = s} over the group I_{s,a}. Where the actions were not
-    fixed per user, every user is in every group, with A times the sum over the plays of a: the
-    same mean, a larger variance.
+    b_{i,s} = (1/n_i) Σ_t r_t σ_s^-1 1{s_t = s} over the group I_{s,a}.
 
     Parameters
     ----------
@@ -63,16 +61,13 @@ def recover_frequent(
     colluders in a group (erratum 11).
     """
     interactions = tallies.interactions
-    n_active = int((interactions > 0).sum())
     contexts = tallies.cells // tallies.n_actions
     chosen = is_frequent[contexts]
-    factor = np.where(design.is_sticky, 1.0, tallies.n_actions) / scales
     users = entry_users(tallies.indptr)[chosen]
-    values = tallies.sums[chosen] * factor[contexts[chosen]] / interactions[users]
+    values = tallies.sums[chosen] / scales[contexts[chosen]] / interactions[users]
     groups = tallies.cells[chosen].astype(np.int64)
 
-    sizes = np.where(design.is_sticky[:, None], design.group_sizes, n_active)
-    sizes[~is_frequent] = 0
+    sizes = np.where(is_frequent[:, None], design.group_sizes, 0)
     stored = np.bincount(groups, minlength=tallies.n_cells)
     share = failure_probability / tallies.n_cells
     result = trimmed_means(

@@ -1,0 +1,238 @@
+import numpy as np
+import pytest
+
+from tests.learners.paper.literal_twin import Event, algorithm_1, algorithm_2
+from unswayed.errors import InputError
+from unswayed.learners.design import design_of_log, sticky_design, uniform_design
+from unswayed.learners.exploration import Exploration
+from unswayed.learners.paper import estimate_context_probabilities, learn_paper
+from unswayed.policy import Assignment
+from unswayed.tallies import Tallies, tally
+
+ALPHA = 0.2
+
+
+def play(
+    rng: np.random.Generator,
+    *,
+    n_users: int,
+    n_contexts: int,
+    n_actions: int,
+    n_rounds: int,
+    warmup_interactions: int,
+) -> tuple[Exploration, list[Event]]:
+    """Let a fifth of the users lie in a small world; return the exploration and the events."""
+    exploration = Exploration(
+        n_actions=n_actions,
+        contexts=range(n_contexts),
+        assignment=Assignment(secret=rng.bytes(16)),
+        warmup_interactions=warmup_interactions,
+        adversarial_fraction=ALPHA,
+    )
+    exploration.add_users(range(n_users))
+    nu = np.arange(n_contexts, 0, -1) / (n_contexts * (n_contexts + 1) / 2)
+    mu = rng.uniform(-1, 1, size=(n_contexts, n_actions))
+    log: list[Event] = []
+    for _ in range(n_rounds):
+        for user in range(n_users):
+            codes = np.array([user]), rng.choice(n_contexts, p=nu, size=1)
+            action = exploration.decide(*codes)
+            mean = mu[codes[1], action]
+            reward = -3 * mean if user < ALPHA * n_users else mean + rng.normal(size=1)
+            exploration.observe(*codes, action, reward)
+            log.append(Event(user, int(codes[1][0]), int(action[0]), float(reward[0])))
+    return exploration, log
+
+
+@pytest.mark.parametrize(
+    ("n_contexts", "n_actions", "warmup_interactions"),
+    [(3, 4, 0), (6, 3, 150), (1, 3, 0), (5, 2, 60)],
+)
+def test_algorithm_2_equals_its_literal_twin(
+    rng: np.random.Generator, n_contexts: int, n_actions: int, warmup_interactions: int
+) -> None:
+    exploration, log = play(
+        rng,
+        n_users=60,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+        n_rounds=12,
+        warmup_interactions=warmup_interactions,
+    )
+    tallies, design, warmup = exploration.collected()
+    learned = learn_paper(tallies, design, adversarial_fraction=ALPHA, warmup=warmup)
+
+    def assigned(user: int, context: int) -> int:
+        draw = exploration.assignment
+        pair = draw.digests("user", [user]), draw.digests("context", [context])
+        return int(draw.actions(*pair, n_actions=n_actions)[0])
+
+    mu, policy = algorithm_2(
+        log[warmup_interactions:],
+        log[:warmup_interactions],
+        assigned,
+        n_contexts,
+        n_actions,
+        ALPHA,
+    )
+    np.testing.assert_allclose(learned.mean_rewards, mu, rtol=1e-8, atol=1e-10)
+    assert np.nanargmax(learned.mean_rewards, axis=1).tolist() == policy
+
+
+def context_log(
+    rng: np.random.Generator, nu: np.ndarray, *, n_users: int, n_plays: int, flooded: int | None
+) -> Tallies:
+    """Return a log in which a fifth of the users always visit the flooded context."""
+    users = np.repeat(np.arange(n_users), n_plays)
+    contexts = rng.choice(len(nu), p=nu, size=len(users))
+    if flooded is not None:
+        contexts[users < ALPHA * n_users] = flooded
+    return tally(
+        users,
+        contexts,
+        np.zeros_like(users),
+        np.zeros(len(users)),
+        n_users=n_users,
+        n_contexts=len(nu),
+        n_actions=2,
+    )
+
+
+def test_algorithm_1_equals_its_literal_twin(rng: np.random.Generator) -> None:
+    tallies = context_log(rng, np.array([0.5, 0.3, 0.2]), n_users=40, n_plays=15, flooded=2)
+    log = [
+        Event(user, int(cell) // 2, 0, 0.0)
+        for user in range(40)
+        for entry in range(tallies.indptr[user], tallies.indptr[user + 1])
+        for cell in [tallies.cells[entry]]
+        for _ in range(int(tallies.counts[entry]))
+    ]
+    result = estimate_context_probabilities(tallies, adversarial_fraction=ALPHA)
+    nu, sigma = algorithm_1(log, 3, ALPHA)
+    np.testing.assert_allclose(result.context_probabilities, nu, rtol=1e-9)
+    np.testing.assert_allclose(result.scales, sigma, rtol=1e-9)
+
+
+def test_context_probabilities_survive_a_flood_of_a_rare_context(rng: np.random.Generator) -> None:
+    """The plain share of visits is the negative control; erratum 5 tells why one pass fails."""
+    nu = np.append(np.full(49, 0.999 / 49), 0.001)
+    n_users, n_plays = 4000, 20
+    tallies = context_log(rng, nu, n_users=n_users, n_plays=n_plays, flooded=49)
+    result = estimate_context_probabilities(tallies, adversarial_fraction=ALPHA)
+    estimated = result.context_probabilities
+    contexts = tallies.cells // 2
+    naive = np.bincount(contexts, tallies.counts, minlength=50) / tallies.counts.sum()
+    # The oracle's l1 error over good users is at most sqrt(S / (n good plays)) in expectation;
+    # three times that leaves room for its deviation (each play moves it by 2/n: McDiarmid).
+    bound = 3 * np.sqrt(50 / (0.8 * n_users * n_plays))
+    assert np.abs(naive - nu).sum() > 0.3
+    assert np.abs(estimated - nu).sum() < bound
+
+
+def test_context_probabilities_are_a_distribution(rng: np.random.Generator) -> None:
+    tallies = context_log(rng, np.full(8, 1 / 8), n_users=100, n_plays=5, flooded=1)
+    result = estimate_context_probabilities(tallies, adversarial_fraction=ALPHA)
+    assert result.context_probabilities.min() >= 0
+    assert result.context_probabilities.sum() == pytest.approx(1)
+
+
+def test_a_log_without_interactions_is_refused() -> None:
+    nothing = np.empty(0, np.int64)
+    empty = tally(nothing, nothing, nothing, np.empty(0), n_users=3, n_contexts=2, n_actions=2)
+    with pytest.raises(InputError, match="no interactions"):
+        learn_paper(empty, uniform_design(empty), adversarial_fraction=0.1)
+
+
+def logged(
+    rng: np.random.Generator, *, is_sticky: bool, n_users: int = 3000, n_plays: int = 20
+) -> tuple[Tallies, np.ndarray]:
+    """Return a log of 2 contexts and 4 actions in which a fifth of the users push action 0."""
+    mu = np.array([[0.2, 0.7, 0.3, 0.4], [0.3, 0.2, 0.4, 0.8]])
+    users = np.repeat(np.arange(n_users), n_plays)
+    contexts = rng.integers(2, size=len(users))
+    if is_sticky:
+        actions = rng.integers(4, size=(n_users, 2))[users, contexts]
+    else:
+        actions = rng.integers(4, size=len(users))
+    rewards = (rng.random(len(users)) < mu[contexts, actions]).astype(float)
+    is_bad = users < ALPHA * n_users
+    rewards[is_bad] = np.where(actions[is_bad] == 0, 5.0, -5.0)
+    order = rng.permutation(len(users))
+    tallies = tally(
+        users[order],
+        contexts[order],
+        actions[order],
+        rewards[order],
+        n_users=n_users,
+        n_contexts=2,
+        n_actions=4,
+    )
+    return tallies, mu
+
+
+@pytest.mark.parametrize("is_sticky", [True, False])
+def test_a_log_shows_how_its_actions_were_chosen(rng: np.random.Generator, is_sticky: bool) -> None:
+    tallies, _ = logged(rng, is_sticky=is_sticky, n_users=200)
+    assert design_of_log(tallies, "auto").is_sticky.all() == is_sticky
+
+
+def test_sticky_groups_hold_the_users_who_never_came(rng: np.random.Generator) -> None:
+    tallies, _ = logged(rng, is_sticky=True, n_users=400, n_plays=1)
+    design = sticky_design(tallies)
+    # Every user is in one group of every context; rounding moves at most half a user per action.
+    assert np.abs(design.group_sizes.sum(axis=1) - 400).max() <= 2
+
+
+@pytest.mark.parametrize("is_sticky", [True, False])
+def test_the_best_actions_of_the_good_users_are_found_under_a_push(
+    rng: np.random.Generator, is_sticky: bool
+) -> None:
+    """The pooled mean is the negative control: it must fall for the same push."""
+    tallies, mu = logged(rng, is_sticky=is_sticky)
+    totals = np.bincount(tallies.cells, tallies.sums, minlength=8)
+    pooled = totals / np.bincount(tallies.cells, tallies.counts, minlength=8)
+    assert (pooled.reshape(2, 4).argmax(axis=1) == 0).all()
+    learned = learn_paper(tallies, design_of_log(tallies, "auto"), adversarial_fraction=ALPHA)
+    np.testing.assert_array_equal(learned.mean_rewards.argmax(axis=1), mu.argmax(axis=1))
+
+
+@pytest.mark.parametrize("attack", [5.0, -5.0])
+def test_intervals_cover_the_good_users_means_under_both_signs_of_attack(
+    rng: np.random.Generator, attack: float
+) -> None:
+    """One context of two actions; the intervals hold all at once with probability 9/10."""
+    n_users, n_plays, mu = 2000, 10, np.array([[0.4, 0.6]])
+    users = np.repeat(np.arange(n_users), n_plays)
+    actions = rng.integers(2, size=n_users)[users]
+    rewards = (rng.random(len(users)) < mu[0, actions]).astype(float)
+    rewards[users < ALPHA * n_users] = attack
+    tallies = tally(
+        users,
+        np.zeros_like(users),
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=1,
+        n_actions=2,
+    )
+    learned = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=ALPHA)
+    half_width = learned.sampling_errors + learned.bias_bounds
+    assert (np.abs(learned.mean_rewards - mu) <= half_width).all()
+    assert (half_width < 0.5).all()
+
+
+def test_cells_that_were_never_played_stay_unknown(rng: np.random.Generator) -> None:
+    users = np.arange(100)
+    tallies = tally(
+        users,
+        np.zeros(100, np.int64),
+        rng.integers(2, size=100),
+        -np.ones(100),
+        n_users=100,
+        n_contexts=2,
+        n_actions=3,
+    )
+    learned = learn_paper(tallies, uniform_design(tallies), adversarial_fraction=0.1)
+    assert np.isnan(learned.mean_rewards[0, 2])
+    assert np.isnan(learned.mean_rewards[1]).all()
+    assert (learned.mean_rewards[0, :2] < 0).all()
