@@ -1,0 +1,198 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unswayed import Events, InputError, Policy, RobustMCB
+
+MEANS = {"home": {"tea": 0.3, "milk": 0.7}, "search": {"tea": 0.8, "milk": 0.4}}
+SECRET = bytes(range(16))
+
+
+def answer(rng: np.random.Generator, user: int, context: str, action: str) -> float:
+    """Every fifth user is in a coalition that turns all rewards round, loudly."""
+    mean = MEANS[context][action]
+    return -20 * mean if user % 5 == 0 else float(rng.random() < mean)
+
+
+def run_online(rng: np.random.Generator, learner: RobustMCB, n_users: int, n_plays: int) -> Any:
+    rows = []
+    for play in range(n_plays * n_users):
+        user, context = play % n_users, str(rng.choice(["home", "search"]))
+        action = str(learner.decide(user, context))
+        reward = answer(rng, user, context, action)
+        learner.observe(user, context, action, reward)
+        rows.append((user, context, action, reward))
+    return rows
+
+
+def shop(**options: Any) -> RobustMCB:
+    return RobustMCB(
+        0.2, actions=["tea", "milk"], contexts=["home", "search"], secret=SECRET, **options
+    )
+
+
+def test_learning_online_finds_the_good_users_best_actions(rng: np.random.Generator) -> None:
+    """The pooled means are the negative control: the coalition turns them round."""
+    learner = shop()
+    rows = run_online(rng, learner, n_users=400, n_plays=15)
+    policy = learner.policy()
+    assert [policy.decide("home").action, policy.decide("search").action] == ["milk", "tea"]
+    for context, best, worst in (("home", "milk", "tea"), ("search", "tea", "milk")):
+        pooled = {
+            action: np.mean([row[3] for row in rows if row[1:3] == (context, action)])
+            for action in (best, worst)
+        }
+        assert pooled[best] < pooled[worst]
+
+
+def test_fitting_the_log_gives_the_policy_that_was_learned_online(
+    rng: np.random.Generator,
+) -> None:
+    """The groups of users who never came are split evenly on a log and exactly online."""
+    learner = shop()
+    rows = run_online(rng, learner, n_users=200, n_plays=20)
+    online = learner.policy()
+    log = Events.of(*zip(*rows, strict=True), action_labels=["tea", "milk"])
+    fitted = RobustMCB(0.2).fit(log)
+    assert fitted.predict(["home", "search"]) == [
+        online.decide("home").action,
+        online.decide("search").action,
+    ]
+    expected = np.array([online.mean_rewards[online.context_labels.code(s)] for s in MEANS])
+    np.testing.assert_allclose(fitted.predict_expectations(list(MEANS)), expected, rtol=0.05)
+
+
+def test_deciding_in_batches_equals_deciding_one_by_one() -> None:
+    one, many = shop(), shop()
+    users = [0, 1, 0, 2, 1, 0]
+    contexts = ["home", "search", "home", "new", "new", "new"]
+    singly = [one.decide(user, context) for user, context in zip(users, contexts, strict=True)]
+    assert many.decide_many(users, contexts) == singly
+
+
+def test_a_user_keeps_its_action_in_a_frequent_context() -> None:
+    learner = shop()
+    assert len({learner.decide("ann", "home") for _ in range(20)}) == 1
+
+
+def test_plays_in_a_context_that_turns_up_later_are_uniform() -> None:
+    learner = shop()
+    assert {learner.decide("ann", "surprise") for _ in range(40)} == {"tea", "milk"}
+
+
+def test_decisions_can_be_checked_later_with_the_secret_alone() -> None:
+    assert shop().decide_many(list(range(50)), ["home"] * 50) == shop().decide_many(
+        list(range(50)), ["home"] * 50
+    )
+    other = RobustMCB(actions=["tea", "milk"], contexts=["home", "search"])
+    assert other.decide_many(list(range(50)), ["home"] * 50) != shop().decide_many(
+        list(range(50)), ["home"] * 50
+    )
+
+
+def test_after_the_warm_up_the_most_frequent_contexts_are_sticky(
+    rng: np.random.Generator,
+) -> None:
+    learner = RobustMCB(
+        0.1,
+        actions=["a", "b"],
+        contexts=["often", "also", "rare"],
+        warmup_interactions=300,
+        secret=SECRET,
+    )
+    contexts = rng.choice(["often", "also", "rare"], p=[0.5, 0.4, 0.1], size=600)
+    for play in range(600):
+        user, context = play % 50, str(contexts[play])
+        learner.observe(user, context, learner.decide(user, context), 1.0)
+    assert learner.policy() is learner.policy_
+    assert learner.frequent_contexts_ == ["often", "also"]
+    assert len({learner.decide(7, "often") for _ in range(20)}) == 1
+    assert len({learner.decide(7, "rare") for _ in range(40)}) == 2
+
+
+def test_a_reward_that_comes_after_the_warm_up_counts_where_its_play_belongs() -> None:
+    """A play decided uniformly is never mixed into the groups of sticky users."""
+    learner = RobustMCB(
+        0.1, actions=["a", "b"], contexts=[0, 1, 2], warmup_interactions=30, secret=SECRET
+    )
+    late = [(user, 0, learner.decide(user, 0)) for user in range(200)]
+    for user in range(30):
+        learner.observe(user, 1, learner.decide(user, 1), 1.0)
+    for user, context, action in late:
+        learner.observe(user, context, action, 1.0)
+    exploration = learner._exploration
+    assert exploration is not None
+    main, design, warmup = exploration.collected()
+    assert warmup is not None
+    assert main.counts.sum() + warmup.counts.sum() == 230
+    sticky = design.is_sticky[main.cells // 2]
+    users = np.repeat(np.arange(main.n_users), np.diff(main.indptr))
+    own = exploration._drawn(users, (main.cells // 2).astype(np.int64))
+    assert (main.cells % 2 == own)[sticky].all()
+
+
+def test_fitted_attributes_are_named_by_labels(rng: np.random.Generator) -> None:
+    users = rng.integers(100, size=2000)
+    log = Events.of(
+        users,
+        rng.choice(["x", "y"], size=2000),
+        rng.choice(["p", "q"], size=2000),
+        rng.random(2000),
+    )
+    learner = RobustMCB(0.1).fit(log)
+    assert learner.mean_rewards_.shape == (2, 2)
+    assert learner.context_probabilities_.sum() == pytest.approx(1)
+    assert len(learner.user_weights_) == len(learner.user_labels_) == 100
+    assert set(learner.context_labels_) == {"x", "y"}
+    assert isinstance(learner.policy_, Policy)
+    assert np.isnan(learner.predict_expectations(["?"])).all()
+
+
+Call = Callable[[], object]
+ROWS = (["u", "v"], ["s", "s"], ["a", "b"], [1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: RobustMCB(0.5), "below 0.5"),
+        (lambda: RobustMCB(-0.1), "at least 0"),
+        (lambda: RobustMCB(float("nan")), "below 0.5"),
+        (lambda: RobustMCB(method="magic"), "choose one of: .*paper"),
+        (lambda: RobustMCB(actions=["only"]), "at least two"),
+        (lambda: RobustMCB(actions=["a", "a"]), "given twice"),
+        (lambda: RobustMCB(warmup_interactions=-1), "warmup_interactions"),
+        (lambda: RobustMCB(secret=b"short"), "needs 16"),
+        (lambda: RobustMCB().decide("u", "s"), r"actions=\["),
+        (lambda: RobustMCB().policy(), "nothing was observed"),
+        (lambda: RobustMCB().predict(["s"]), "nothing was learned"),
+        (lambda: shop().observe("u", "home", "beer", 1.0), "row 0: action 'beer'"),
+        (lambda: shop().observe("u", "home", "tea", float("nan")), "row 0: reward is nan"),
+        (lambda: shop().decide_many(["u"], []), "1 users but 0 contexts"),
+        (lambda: shop().decide_many(["u", 1], ["home", "home"]), "all strings or all integers"),
+        (lambda: RobustMCB().fit(Events.of(["u"], ["s"], ["a"], [1.0])), "at least two"),
+        (lambda: RobustMCB().fit(Events.of([], [], [], [], action_labels=["a", "b"])), "no inter"),
+        (lambda: RobustMCB(actions=["a", "c"]).fit(Events.of(*ROWS)), "'b', which is not among"),
+    ],
+)
+def test_bad_input_gets_a_sentence_that_names_it(call: Call, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_nothing_is_kept_of_a_batch_with_a_bad_row() -> None:
+    learner = shop()
+    with pytest.raises(InputError):
+        learner.observe_many([1, 2], ["home", "home"], ["tea", "tea"], [1.0, float("inf")])
+    with pytest.raises(InputError, match="nothing was observed"):
+        learner.policy()
+
+
+def test_a_learner_that_saw_one_play_still_answers() -> None:
+    learner = shop()
+    learner.observe("ann", "home", learner.decide("ann", "home"), 1.0)
+    policy = learner.policy()
+    assert policy.decide("home").is_known
+    assert not policy.decide("search").is_known
