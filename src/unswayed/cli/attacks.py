@@ -1,0 +1,43 @@
+"""`unswayed attacks`: what a coalition can try."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from unswayed.reports.tables import print_json, print_table
+from unswayed.simulation.attacks.registry import ATTACKS, knobs_of
+
+
+def attacks(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List the attacks of the simulator, what each knows, and its knobs."""
+    if json:
+        print_json(
+            [
+                {
+                    "name": kind.name,
+                    "knows": kind.knows.letters,
+                    "summary": kind.summary,
+                    "knobs": knobs_of(kind),
+                }
+                for kind in ATTACKS.values()
+            ]
+        )
+        return
+    print_table(
+        "Attacks",
+        ["name", "knows", "what it does", "knobs"],
+        [
+            [
+                kind.name,
+                kind.knows.letters,
+                kind.summary,
+                " ".join(f"{knob}={value}" for knob, value in knobs_of(kind).items()),
+            ]
+            for kind in ATTACKS.values()
+        ],
+        note="knows: O nothing, B the bandit, A the algorithm, H the histories of all users.",
+    )

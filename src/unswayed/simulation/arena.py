@@ -1,0 +1,271 @@
+"""Where learners meet attacks: rounds of arrivals, answers, plays and what the attack sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.learners.interface import FloatArray, IntArray, Learner, LearnerMaker, Setting
+from unswayed.randomness import generator
+from unswayed.simulation.arrivals import Arrivals, BoolArray
+from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn
+from unswayed.simulation.attacks.briefing import LOUD_DEVIATIONS, Aim, Briefing, Secrets
+from unswayed.simulation.attacks.knowledge import Knowledge
+from unswayed.simulation.instances import Instance, suboptimality
+from unswayed.simulation.oracle import OracleMaker
+from unswayed.simulation.rewards import RewardLaw, draw_rewards
+from unswayed.simulation.tastes import Tastes
+
+StreamPath = tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """Who comes, how often, and how many of them collude.
+
+    Attributes
+    ----------
+    interactions_per_user
+        Rounds; each has as many arrivals as there are users.
+    adversarial_fraction
+        The true share of colluders; the coalition has floor(share * n_users) accounts.
+    assumed_fraction
+        The share that learners are told; None tells them the truth.
+    perturbation
+        eps_0: how far good users' own mean rewards lie from the common ones at most.
+    """
+
+    n_users: int
+    interactions_per_user: int
+    adversarial_fraction: float
+    assumed_fraction: float | None = None
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    perturbation: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.n_users < 1 or self.interactions_per_user < 1:
+            raise InputError(
+                f"{self.n_users} users with {self.interactions_per_user} interactions: at least "
+                "1 of each is needed."
+            )
+        check_adversarial_fraction(self.adversarial_fraction)
+        if self.assumed_fraction is not None:
+            check_adversarial_fraction(self.assumed_fraction, option="assumed_fraction")
+        if not (np.isfinite(self.perturbation) and self.perturbation >= 0):
+            raise InputError(f"perturbation is {self.perturbation}: it must be 0 or larger.")
+
+    @property
+    def told_fraction(self) -> float:
+        """Return the share of colluders that learners are told."""
+        told = self.assumed_fraction
+        return self.adversarial_fraction if told is None else told
+
+    @property
+    def n_accounts(self) -> int:
+        """Return how many users collude."""
+        # Rounded first, so that 0.29 of 100 users is 29 of them.
+        return int(round(self.adversarial_fraction * self.n_users, 9))
+
+
+def run(
+    instance: Instance,
+    attack: Attack,
+    make_learner: LearnerMaker | OracleMaker,
+    crowd: Crowd,
+    *,
+    algorithm: str,
+    seed: int,
+    path: StreamPath = (),
+) -> float:
+    """Let a learner play against an attack and return the suboptimality for good users.
+
+    Everything good users do is drawn from streams that depend on ``seed`` and ``path`` alone, so
+    all algorithms and all attacks meet the same good users with the same answers.
+
+    Parameters
+    ----------
+    attack
+        A fresh attack object; it carries the state of one run.
+    algorithm
+        The learner's name: it selects the learner's stream, and attacks that know the algorithm
+        are told it.
+    path
+        Names the run under the seed, usually by the repetition's number.
+    """
+    world = _World(instance=instance, crowd=crowd, seed=seed, path=path)
+
+    def rehearse(candidate: Attack, number: int) -> float:
+        return run(
+            world.renamed(number),
+            candidate,
+            make_learner,
+            crowd,
+            algorithm=algorithm,
+            seed=seed,
+            path=(*path, "rehearsal", number),
+        )
+
+    secrets = Secrets(
+        instance=instance,
+        algorithm=algorithm,
+        assumed_fraction=crowd.told_fraction,
+        rehearse=rehearse,
+    )
+    attack.begin(world.briefing(attack.knows, secrets), world.stream("attack"))
+    if isinstance(make_learner, OracleMaker):
+        make_learner = make_learner.knowing(~world.is_bad)
+    learner = make_learner(
+        Setting(
+            n_users=crowd.n_users,
+            n_contexts=instance.n_contexts,
+            n_actions=instance.n_actions,
+            interactions_per_user=crowd.interactions_per_user,
+            adversarial_fraction=crowd.told_fraction,
+            rng=world.stream("learner", algorithm),
+        )
+    )
+    _play_rounds(world, attack, learner)
+    return suboptimality(instance, learner.action_probabilities(np.flatnonzero(~world.is_bad)))
+
+
+class _World:
+    """The good users and nature: whatever neither the learner nor the attack decides."""
+
+    def __init__(self, *, instance: Instance, crowd: Crowd, seed: int, path: StreamPath) -> None:
+        self.instance = instance
+        self.crowd = crowd
+        self.stream = partial(generator, seed, *path)
+        self.is_bad: BoolArray = np.zeros(crowd.n_users, dtype=np.bool_)
+        members = self.stream("coalition").permutation(crowd.n_users)[: crowd.n_accounts]
+        self.is_bad[members] = True
+        self._cumulative = np.cumsum(instance.context_probabilities)
+        self._cumulative[-1] = 1.0  # rounding must not leave room beyond the last context
+        self._contexts = self.stream("contexts")
+        self._rewards = self.stream("rewards")
+        self._tastes = (
+            Tastes(
+                magnitude=crowd.perturbation,
+                n_contexts=instance.n_contexts,
+                n_actions=instance.n_actions,
+                rng=self.stream("tastes"),
+            )
+            if crowd.perturbation > 0
+            else None
+        )
+
+    def rounds(self, *, is_eager: bool) -> Iterator[IntArray]:
+        """Yield who arrives, round by round."""
+        return self.crowd.arrivals.rounds(
+            n_users=self.crowd.n_users,
+            n_rounds=self.crowd.interactions_per_user,
+            rng=self.stream("arrivals"),
+            is_eager=self.is_bad if is_eager else None,
+        )
+
+    def natural_contexts(self, n_arrivals: int) -> IntArray:
+        """Draw contexts from nu."""
+        uniforms = self._contexts.random(n_arrivals)
+        return np.searchsorted(self._cumulative, uniforms, side="right")
+
+    def honest_answers(self, users: IntArray, contexts: IntArray) -> FloatArray:
+        """Draw everybody's answers as if all were good.
+
+        Colluders' answers are drawn, too, and thrown away: good users' draws must not depend on
+        who colludes.
+        """
+        means = self.instance.mean_rewards[contexts]
+        if self._tastes is not None:
+            means = means + self._tastes.shift(users, contexts)
+        return draw_rewards(
+            means, law=self.instance.law, deviation=self.instance.deviation, rng=self._rewards
+        )
+
+    def briefing(self, knows: Knowledge, secrets: Secrets) -> Briefing:
+        """Return what an attack with this knowledge is told."""
+        is_binary = self.instance.law is RewardLaw.BERNOULLI
+        margin = 0.0 if is_binary else LOUD_DEVIATIONS * self.instance.deviation
+        best = self.instance.mean_rewards.argmax(axis=1)
+        n_contexts, n_actions = self.instance.mean_rewards.shape
+        # A step of 1 to n_actions - 1 from the best: any other action, uniformly.
+        steps = self.stream("aim").integers(1, n_actions, n_contexts)
+        return Briefing(
+            knows=knows,
+            n_users=self.crowd.n_users,
+            n_contexts=n_contexts,
+            n_actions=n_actions,
+            interactions_per_user=self.crowd.interactions_per_user,
+            accounts=np.flatnonzero(self.is_bad),
+            aim=Aim(target=(best + steps) % n_actions, rival=best),
+            lowest=-margin,
+            highest=1.0 + margin,
+            is_binary=is_binary,
+            _secrets=secrets,
+        )
+
+    def renamed(self, number: int) -> Instance:
+        """Return a private world for rehearsals: the same values under other names.
+
+        Actions are shuffled within each context, so it tells how hard the world is but not which
+        actions are good.
+        """
+        rng = self.stream("private world", number)
+        return Instance(
+            context_probabilities=self.instance.context_probabilities,
+            mean_rewards=rng.permuted(self.instance.mean_rewards, axis=1),
+            law=self.instance.law,
+            deviation=self.instance.deviation,
+        )
+
+
+def _play_rounds(world: _World, attack: Attack, learner: Learner) -> None:
+    """Let arrivals come round by round; the coalition fills in its own rows."""
+    account_of_user = np.cumsum(world.is_bad) - 1
+    sees_histories = Knowledge.HISTORIES in attack.knows
+    for number, users in enumerate(world.rounds(is_eager=attack.is_eager)):
+        contexts = world.natural_contexts(users.size)
+        answers = world.honest_answers(users, contexts)
+        rows = np.flatnonzero(world.is_bad[users])
+        if rows.size:
+            accounts = account_of_user[users[rows]]
+            given = Turn(round_number=number, accounts=accounts, contexts=contexts[rows])
+            chosen = _checked_contexts(attack, attack.contexts(given), given, world.instance)
+            turn = Turn(round_number=number, accounts=accounts, contexts=chosen)
+            contexts[rows] = chosen
+            answers[rows] = _checked_answers(attack, attack.answers(turn), turn, world.instance)
+        actions = learner.play(users, contexts, answers)
+        if sees_histories:
+            attack.observe(
+                PlayedRound(
+                    round_number=number,
+                    users=users,
+                    contexts=contexts,
+                    actions=actions,
+                    rewards=answers[np.arange(users.size), actions],
+                )
+            )
+
+
+def _checked_contexts(
+    attack: Attack, contexts: IntArray, turn: Turn, instance: Instance
+) -> IntArray:
+    if contexts is turn.contexts:
+        return contexts
+    if contexts.shape != turn.accounts.shape or not (
+        contexts.min() >= 0 and contexts.max() < instance.n_contexts
+    ):
+        raise InputError(f"attack {attack.name} chose contexts that do not exist.")
+    return contexts
+
+
+def _checked_answers(
+    attack: Attack, answers: FloatArray, turn: Turn, instance: Instance
+) -> FloatArray:
+    if answers.shape != (turn.accounts.size, instance.n_actions):
+        raise InputError(f"attack {attack.name} did not answer for every arrival and action.")
+    if not np.isfinite(answers).all():
+        raise InputError(f"attack {attack.name} answered with something that is not a number.")
+    return answers

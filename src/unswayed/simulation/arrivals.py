@@ -1,0 +1,137 @@
+"""Who arrives when: rounds of arrivals under the paper's bound c_L on their imbalance.
+
+The paper (Assumption on arrivals) asks that max_i n_i(t) / min_i n_i(t) <= c_L for all t >= L.
+At t = L the smallest count must be 1 already, so the first L arrivals are everybody once; at
+t = L + 1 somebody has come twice, so no order of arrivals can do better than c_L = 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.compiled import compiled
+from unswayed.errors import InputError
+from unswayed.learners.interface import IntArray
+
+SMALLEST_LIMIT = 2.0
+"""The smallest c_L that any order of arrivals can keep, see above."""
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Order(StrEnum):
+    """In which order users arrive."""
+
+    ROUND_ROBIN = "round-robin"
+    RANDOM = "random"
+    BURSTY = "bursty"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """An order of arrivals and the bound c_L that it keeps.
+
+    Round robin serves users in turn. Random draws each arrival uniformly among the users that
+    c_L still allows. Bursty lets a random user come again and again until c_L forbids it.
+    """
+
+    order: Order = Order.ROUND_ROBIN
+    limit: float = SMALLEST_LIMIT
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.limit) and self.limit >= SMALLEST_LIMIT):
+            raise InputError(
+                f"the arrival limit c_L is {self.limit}: it must be at least 2, because as soon "
+                "as one user has come twice and another once the ratio is 2."
+            )
+
+    def rounds(
+        self,
+        *,
+        n_users: int,
+        n_rounds: int,
+        rng: np.random.Generator,
+        is_eager: BoolArray | None = None,
+    ) -> Iterator[IntArray]:
+        """Yield ``n_rounds`` arrays of ``n_users`` arrivals each.
+
+        Parameters
+        ----------
+        is_eager
+            Shape (n_users,); these users come before all others whenever c_L allows it.
+        """
+        if is_eager is None and self.order is Order.ROUND_ROBIN:
+            everyone = np.arange(n_users)
+            for _ in range(n_rounds):
+                yield everyone
+            return
+        eager = np.zeros(0, np.int64) if is_eager is None else np.flatnonzero(is_eager)
+        counts = np.zeros(n_users, np.int64)
+        # The cursor outlives rounds: the next user in turn, or the user of the running burst.
+        cursor = 0
+        for index in range(n_rounds):
+            if index == 0:
+                users = np.arange(n_users)
+                if self.order is not Order.ROUND_ROBIN:
+                    users = rng.permutation(n_users)
+                counts += 1
+            else:
+                users, cursor = _one_round(
+                    counts, eager, self.limit, _ORDER_CODES[self.order], cursor, rng
+                )
+            yield users
+
+
+_IN_TURN, _AT_RANDOM, _IN_BURSTS = 0, 1, 2
+_ORDER_CODES = {Order.ROUND_ROBIN: _IN_TURN, Order.RANDOM: _AT_RANDOM, Order.BURSTY: _IN_BURSTS}
+
+
+@compiled
+def _one_round(
+    counts: npt.NDArray[np.int64],
+    eager: npt.NDArray[np.int64],
+    limit: float,
+    order: int,
+    cursor: int,
+    rng: np.random.Generator,
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Serve as many arrivals as there are users and update ``counts``, all of them positive.
+
+    A user may come if its count plus one is within ``limit`` times the smallest count. Users
+    with the smallest count always may, so the searches below end.
+    """
+    n_users = counts.size
+    users = np.empty(n_users, np.int64)
+    smallest = counts.min()
+    n_smallest = (counts == smallest).sum()
+    next_eager = 0  # past the end: no eager user may come before the smallest count grows
+    for arrival in range(n_users):
+        cap = limit * smallest
+        while next_eager < eager.size and counts[eager[next_eager]] + 1 > cap:
+            next_eager += 1
+        if next_eager < eager.size:
+            user = eager[next_eager]
+        elif order == _IN_TURN:
+            while counts[cursor] + 1 > cap:
+                cursor = (cursor + 1) % n_users
+            user = cursor
+            cursor = (cursor + 1) % n_users
+        else:
+            if order == _AT_RANDOM:
+                cursor = int(rng.random() * n_users)
+            while counts[cursor] + 1 > cap:
+                cursor = int(rng.random() * n_users)
+            user = cursor
+        users[arrival] = user
+        n_smallest -= counts[user] == smallest
+        counts[user] += 1
+        if n_smallest == 0:
+            smallest = counts.min()
+            n_smallest = (counts == smallest).sum()
+            next_eager = 0
+    return users, cursor

@@ -1,0 +1,168 @@
+"""Contextual bandits to learn: who comes with which context, and what each action is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unswayed.errors import InputError
+from unswayed.learners.interface import FloatArray, IntArray, evenly_among_best
+from unswayed.simulation.rewards import RewardLaw
+
+LOWEST_MEAN, HIGHEST_MEAN = 0.05, 0.95
+"""Ours: random means keep away from 0 and 1, where Bernoulli rewards carry no noise."""
+
+GAP_SPREAD = 0.2
+"""Ours: how the paper's "approximately 0.3" is read; gaps lie in [gap, 1.2 gap]."""
+
+DEFAULT_DEVIATION = 0.5
+"""Ours: the largest standard deviation a Bernoulli reward can have, so that laws compare."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """What good users share: context probabilities, mean rewards and the law of rewards.
+
+    ``context_probabilities`` has shape (n_contexts,), ``mean_rewards`` (n_contexts, n_actions).
+    Both become read-only copies, so that nobody who is shown them can change the world.
+    """
+
+    context_probabilities: FloatArray
+    mean_rewards: FloatArray
+    law: RewardLaw = RewardLaw.BERNOULLI
+    deviation: float = DEFAULT_DEVIATION
+
+    def __post_init__(self) -> None:
+        probabilities = _checked_probabilities(self.context_probabilities)
+        means = np.array(self.mean_rewards, dtype=np.float64)
+        if means.ndim != 2 or means.shape[0] != probabilities.size or means.shape[1] < 2:
+            raise InputError(
+                f"mean_rewards has shape {means.shape}: it needs one row for each of the "
+                f"{probabilities.size} contexts and a column for each of two or more actions."
+            )
+        if not np.isfinite(means).all():
+            raise InputError("mean_rewards holds values that are not finite: give plain numbers.")
+        if self.law is RewardLaw.BERNOULLI and (means.min() < 0 or means.max() > 1):
+            raise InputError("mean_rewards leave [0, 1], where Bernoulli means must lie.")
+        if not (np.isfinite(self.deviation) and self.deviation > 0):
+            raise InputError(f"deviation is {self.deviation}: it must be positive.")
+        for name, array in (("context_probabilities", probabilities), ("mean_rewards", means)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def n_contexts(self) -> int:
+        """Return how many contexts there are."""
+        return int(self.mean_rewards.shape[0])
+
+    @property
+    def n_actions(self) -> int:
+        """Return how many actions there are."""
+        return int(self.mean_rewards.shape[1])
+
+
+def _checked_probabilities(values: FloatArray) -> FloatArray:
+    probabilities: FloatArray = np.array(values, dtype=np.float64)
+    if probabilities.ndim != 1 or probabilities.size == 0:
+        raise InputError("context_probabilities must be one number for each context.")
+    if not (np.isfinite(probabilities).all() and (probabilities >= 0).all()):
+        raise InputError("context_probabilities must be finite and not negative.")
+    total = float(probabilities.sum())
+    if not np.isclose(total, 1.0):
+        raise InputError(f"context_probabilities sum to {total:.6g}: they must sum to 1.")
+    return probabilities / total
+
+
+def uniform_probabilities(n_contexts: int) -> FloatArray:
+    """Return equal context probabilities, shape (n_contexts,)."""
+    return np.full(n_contexts, 1.0 / n_contexts)
+
+
+def zipf_probabilities(n_contexts: int, exponent: float) -> FloatArray:
+    """Return probabilities that fall as rank to the power of minus ``exponent``.
+
+    >>> zipf_probabilities(2, 1.0).round(3).tolist()
+    [0.667, 0.333]
+    """
+    if not (np.isfinite(exponent) and exponent >= 0):
+        raise InputError(f"the Zipf exponent is {exponent}: it must be 0 or larger.")
+    weights: FloatArray = np.arange(1.0, n_contexts + 1.0) ** -exponent
+    return weights / float(weights.sum())
+
+
+def random_instance(
+    *,
+    n_contexts: int,
+    n_actions: int,
+    gap: float,
+    rng: np.random.Generator,
+    context_probabilities: FloatArray | None = None,
+    law: RewardLaw = RewardLaw.BERNOULLI,
+    deviation: float = DEFAULT_DEVIATION,
+) -> Instance:
+    """Draw an instance whose best action leads by about ``gap`` in every context.
+
+    In each context the best action and its level are drawn uniformly, one runner-up lies exactly
+    ``gap`` below it and the others between ``gap`` and 1.2 ``gap`` below.
+
+    Parameters
+    ----------
+    context_probabilities
+        Shape (n_contexts,); uniform if not given.
+    """
+    if n_contexts < 1 or n_actions < 2:
+        raise InputError(
+            f"{n_contexts} contexts and {n_actions} actions: at least 1 context and 2 actions "
+            "are needed, or there is nothing to decide."
+        )
+    widest = (HIGHEST_MEAN - LOWEST_MEAN) / (1.0 + GAP_SPREAD)
+    if not 0.0 < gap <= widest:
+        raise InputError(f"gap is {gap}: it must be positive and at most {widest:.2f}.")
+    best_level = rng.uniform(LOWEST_MEAN + (1.0 + GAP_SPREAD) * gap, HIGHEST_MEAN, n_contexts)
+    gaps = gap * rng.uniform(1.0, 1.0 + GAP_SPREAD, (n_contexts, n_actions))
+    order = rng.permuted(np.tile(np.arange(n_actions), (n_contexts, 1)), axis=1)
+    contexts = np.arange(n_contexts)
+    gaps[contexts, order[:, 0]] = 0.0
+    gaps[contexts, order[:, 1]] = gap
+    if context_probabilities is None:
+        context_probabilities = uniform_probabilities(n_contexts)
+    return Instance(
+        context_probabilities=context_probabilities,
+        mean_rewards=best_level[:, None] - gaps,
+        law=law,
+        deviation=deviation,
+    )
+
+
+def optimal_policy(instance: Instance) -> FloatArray:
+    """Return the best action probabilities, shape (n_contexts, n_actions); ties are shared."""
+    return evenly_among_best(instance.mean_rewards)
+
+
+def ranked_actions(instance: Instance) -> IntArray:
+    """Return each context's actions from best to worst, shape (n_contexts, n_actions)."""
+    return np.argsort(-instance.mean_rewards, axis=1, kind="stable")
+
+
+def suboptimality(instance: Instance, action_probabilities: FloatArray) -> float:
+    """Return how much less than the best policy the given one earns for a good user.
+
+    Parameters
+    ----------
+    action_probabilities
+        Shape (n_contexts, n_actions); rows sum to one.
+
+    Returns
+    -------
+    V* - V = sum_s nu(s) (max_a mu(s, a) - sum_a pi(a | s) mu(s, a)).
+    """
+    expected_shape = instance.mean_rewards.shape
+    sums_to_one = np.shape(action_probabilities) == expected_shape and np.allclose(
+        action_probabilities.sum(axis=1), 1.0
+    )
+    if not sums_to_one:
+        raise InputError(f"action_probabilities must have shape {expected_shape} and sum to 1.")
+    earned = (action_probabilities * instance.mean_rewards).sum(axis=1)
+    best = instance.mean_rewards.max(axis=1)
+    return float(instance.context_probabilities @ (best - earned))

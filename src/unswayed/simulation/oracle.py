@@ -1,0 +1,62 @@
+"""The yardstick: a learner that knows who is good. It lives here because nobody else may know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unswayed.learners.interface import (
+    FloatArray,
+    IntArray,
+    Learner,
+    LearnerMaker,
+    Setting,
+    evenly_among_best,
+)
+from unswayed.simulation.arrivals import BoolArray
+
+
+class OracleLearner:
+    """Plays uniformly at random and averages the good users' rewards only.
+
+    Its plays are the paper's exploration, so its error is the noise that no method without
+    knowledge of the good users can beat under that exploration.
+    """
+
+    def __init__(self, setting: Setting, is_good: BoolArray) -> None:
+        self._is_good = is_good
+        self._rng = setting.rng
+        self._shape = (setting.n_contexts, setting.n_actions)
+        self._sums = np.zeros(setting.n_contexts * setting.n_actions)
+        self._counts = np.zeros(setting.n_contexts * setting.n_actions, dtype=np.int64)
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Play uniformly; add up what good users answer."""
+        n_actions = self._shape[1]
+        actions = self._rng.integers(0, n_actions, users.size)
+        good = np.flatnonzero(self._is_good[users])
+        cells = contexts[good] * n_actions + actions[good]
+        rewards = answers[good, actions[good]]
+        self._sums += np.bincount(cells, rewards, minlength=self._sums.size)
+        self._counts += np.bincount(cells, minlength=self._counts.size)
+        return actions
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
+        """Recommend the best mean in each context."""
+        means = np.full(self._sums.size, np.nan)
+        np.divide(self._sums, self._counts, out=means, where=self._counts > 0)
+        return evenly_among_best(means.reshape(self._shape))
+
+
+@dataclass(frozen=True, slots=True)
+class OracleMaker:
+    """Makes oracles; the arena recognises it and tells it who is good."""
+
+    def knowing(self, is_good: BoolArray) -> LearnerMaker:
+        """Return a maker of oracles for these good users."""
+
+        def make(setting: Setting) -> Learner:
+            return OracleLearner(setting, is_good)
+
+        return make

@@ -1,0 +1,148 @@
+"""Everything that fixes a simulation: what is typed, and what is written with the results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.learners.interface import FloatArray
+from unswayed.randomness import generator
+from unswayed.simulation.algorithms import find_algorithm
+from unswayed.simulation.arena import Crowd
+from unswayed.simulation.arrivals import SMALLEST_LIMIT, Arrivals, Order
+from unswayed.simulation.attacks.registry import Knob, make_attack
+from unswayed.simulation.instances import (
+    DEFAULT_DEVIATION,
+    Instance,
+    random_instance,
+    uniform_probabilities,
+    zipf_probabilities,
+)
+from unswayed.simulation.names import find
+from unswayed.simulation.rewards import RewardLaw
+
+PAPER_GAP = 0.3
+"""The paper's: "we set the sub-optimality gap in all contexts approximately 0.3"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A simulation: worlds, crowd, attack, algorithms, repetitions and seed.
+
+    Attributes
+    ----------
+    alpha, assumed_alpha
+        True share of colluders, and the share that learners are told (None: the truth).
+    context_probabilities
+        "uniform", "zipf:EXPONENT", or one number for each context.
+    rewards
+        "bernoulli", "gaussian" or "heavy".
+    deviation
+        Standard deviation of rewards that are not Bernoulli.
+    arrivals
+        "round-robin", "random" or "bursty", the last two with ":LIMIT" if c_L is not 2.
+    perturbation
+        eps_0, the size of good users' own tastes.
+    knobs
+        The attack's own options.
+    """
+
+    contexts: int
+    actions: int
+    users: int
+    interactions: int
+    alpha: float
+    attack: str
+    algorithms: tuple[str, ...]
+    repetitions: int = 1
+    seed: int = 0
+    assumed_alpha: float | None = None
+    gap: float = PAPER_GAP
+    context_probabilities: str | tuple[float, ...] = "uniform"
+    rewards: str = RewardLaw.GAUSSIAN.value
+    deviation: float = DEFAULT_DEVIATION
+    arrivals: str = Order.ROUND_ROBIN.value
+    perturbation: float = 0.0
+    knobs: dict[str, Knob] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_adversarial_fraction(self.alpha, option="alpha")
+        if self.assumed_alpha is not None:
+            check_adversarial_fraction(self.assumed_alpha, option="assumed-alpha")
+        if self.repetitions < 1:
+            raise InputError(f"repetitions is {self.repetitions}: at least 1 is needed.")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}: it must be 0 or larger.")
+        if not self.algorithms:
+            raise InputError("no algorithm is named: give at least one.")
+        for name in self.algorithms:
+            find_algorithm(name)
+        # Made once here, so that what cannot be used is refused before anything runs.
+        make_attack(self.attack, self.knobs)
+        self.crowd()
+        self.instance(0)
+
+    def crowd(self) -> Crowd:
+        """Return who comes."""
+        return Crowd(
+            n_users=self.users,
+            interactions_per_user=self.interactions,
+            adversarial_fraction=self.alpha,
+            assumed_fraction=self.assumed_alpha,
+            arrivals=parsed_arrivals(self.arrivals),
+            perturbation=self.perturbation,
+        )
+
+    def instance(self, repetition: int) -> Instance:
+        """Return the instance of one repetition, the same for all algorithms and attacks."""
+        return random_instance(
+            n_contexts=self.contexts,
+            n_actions=self.actions,
+            gap=self.gap,
+            rng=generator(self.seed, repetition, "instance"),
+            context_probabilities=self._context_probabilities(),
+            law=find(self.rewards, {law.value: law for law in RewardLaw}, kind="rewards"),
+            deviation=self.deviation,
+        )
+
+    def _context_probabilities(self) -> FloatArray | None:
+        if self.contexts < 1:
+            return None  # refused, with the actions, by random_instance
+        if not isinstance(self.context_probabilities, str):
+            if len(self.context_probabilities) != self.contexts:
+                raise InputError(
+                    f"{len(self.context_probabilities)} context probabilities were given for "
+                    f"{self.contexts} contexts: give one for each."
+                )
+            return np.array(self.context_probabilities)
+        name, number = _split(self.context_probabilities, option="context-probabilities")
+        find(name, {"uniform": None, "zipf": None}, kind="context probabilities")
+        if name == "uniform":
+            return uniform_probabilities(self.contexts)
+        return zipf_probabilities(self.contexts, 1.0 if number is None else number)
+
+
+def parsed_arrivals(text: str) -> Arrivals:
+    """Return the arrivals that a text like "bursty:3" names.
+
+    >>> parsed_arrivals("bursty:3")
+    Arrivals(order=<Order.BURSTY: 'bursty'>, limit=3.0)
+    """
+    name, limit = _split(text, option="arrivals")
+    order = find(name, {order.value: order for order in Order}, kind="arrivals")
+    return Arrivals(order=order, limit=SMALLEST_LIMIT if limit is None else limit)
+
+
+def _split(text: str, *, option: str) -> tuple[str, float | None]:
+    """Split "name:number"."""
+    name, colon, number = text.partition(":")
+    if not colon:
+        return name, None
+    try:
+        return name, float(number)
+    except ValueError:
+        raise InputError(
+            f"{option} is '{text}': what follows the colon must be a number."
+        ) from None

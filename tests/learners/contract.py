@@ -1,0 +1,68 @@
+"""What every learner must keep, as checks that any test can call."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unswayed.learners.interface import IntArray, LearnerMaker, Setting
+from unswayed.randomness import generator
+
+N_USERS, N_CONTEXTS, N_ACTIONS, N_ROUNDS = 40, 3, 4, 12
+
+
+def check_learner(make: LearnerMaker, *, seed: int) -> None:
+    """Play a small world and check the whole contract of ``Learner``.
+
+    Actions exist, recommendations are probabilities, the same stream gives the same actions, and
+    only the answers of played actions are read.
+    """
+    first = _played(make, seed=seed, spoil_unplayed=False)
+    again = _played(make, seed=seed, spoil_unplayed=False)
+    spoiled = _played(make, seed=seed, spoil_unplayed=True)
+    np.testing.assert_array_equal(first, again, err_msg="the same stream gave other actions")
+    np.testing.assert_array_equal(first, spoiled, err_msg="answers of unplayed actions were read")
+
+
+def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
+    """Return all actions of a run; spoiling replaces every answer that will not be played.
+
+    A run that is played a second time knows what will be played: it is a twin with the same
+    stream, one arrival ahead. If the learner reads spoiled answers, the two part ways.
+    """
+    world = generator(seed, "contract")
+    learner, twin = (make(_setting(seed)) for _ in range(2))
+    actions = []
+    for _ in range(N_ROUNDS):
+        users = world.integers(0, N_USERS, N_USERS)
+        contexts = world.integers(0, N_CONTEXTS, N_USERS)
+        answers = (world.random((N_USERS, N_ACTIONS)) < 0.5).astype(np.float64)
+        expected = twin.play(users, contexts, answers.copy())
+        if spoil_unplayed:
+            spoiled = world.normal(100.0, 50.0, answers.shape)
+            rows = np.arange(N_USERS)
+            spoiled[rows, expected] = answers[rows, expected]
+            answers = spoiled
+        else:
+            world.normal(size=answers.shape)  # keeps the worlds of both runs in step
+        played = learner.play(users, contexts, answers)
+        assert played.shape == users.shape
+        assert np.issubdtype(played.dtype, np.integer)
+        assert ((played >= 0) & (played < N_ACTIONS)).all()
+        actions.append(played)
+        recommended = learner.action_probabilities(np.arange(N_USERS))
+        twin.action_probabilities(np.arange(N_USERS))
+        assert recommended.shape == (N_CONTEXTS, N_ACTIONS)
+        assert (recommended >= 0).all()
+        np.testing.assert_allclose(recommended.sum(axis=1), 1.0)
+    return np.concatenate(actions)
+
+
+def _setting(seed: int) -> Setting:
+    return Setting(
+        n_users=N_USERS,
+        n_contexts=N_CONTEXTS,
+        n_actions=N_ACTIONS,
+        interactions_per_user=N_ROUNDS,
+        adversarial_fraction=0.2,
+        rng=generator(seed, "contract", "learner"),
+    )

@@ -1,0 +1,37 @@
+"""A tiny learner for tests: plays uniformly and believes everybody."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
+
+
+class Believer:
+    """Plays uniformly at random and recommends the best pooled mean."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.sums = np.zeros((setting.n_contexts, setting.n_actions))
+        self.counts = np.zeros((setting.n_contexts, setting.n_actions))
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Play uniformly and pool what comes back."""
+        actions = self.setting.rng.integers(0, self.setting.n_actions, users.size)
+        np.add.at(self.sums, (contexts, actions), answers[np.arange(users.size), actions])
+        np.add.at(self.counts, (contexts, actions), 1.0)
+        return actions
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:
+        """Recommend the best pooled mean."""
+        assert users.size
+        return evenly_among_best(self.sums / np.maximum(self.counts, 1.0))
+
+
+class Peeker(Believer):
+    """Breaks the contract: plays the action whose answer is highest."""
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Read the whole answer table."""
+        assert users.size == contexts.size
+        return answers.argmax(axis=1)

@@ -1,0 +1,23 @@
+"""The contract check itself: it passes honest learners and catches one that peeks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.learners.contract import check_learner
+from tests.simulation.learners import Believer, Peeker
+from unswayed.learners.registry import LEARNERS
+
+
+def test_a_learner_that_reads_only_what_it_played_passes(seed: int) -> None:
+    check_learner(Believer, seed=seed)
+
+
+def test_a_learner_that_peeks_at_unplayed_answers_is_caught(seed: int) -> None:
+    with pytest.raises(AssertionError, match="unplayed"):
+        check_learner(Peeker, seed=seed)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_registered_learner_keeps_the_contract(name: str, seed: int) -> None:
+    check_learner(LEARNERS[name].make, seed=seed)
