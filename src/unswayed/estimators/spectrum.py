@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from unswayed.estimators.results import FloatArray
@@ -21,6 +22,10 @@ SMALL_DIMENSION = 32
 
 FAR_ROW = 4.0
 """Ours: in column variances a row counts with at most this many typical squared distances."""
+
+ROW_DEVIATIONS = 3.0
+"""Ours: where honest rows differ more in length than normal rows do, far means further, by this
+many of the excess deviations of the log of their squared distances."""
 
 COLUMN_DEVIATIONS = 3.0
 """Ours: column variances are believed up to this many deviations above their median, in logs."""
@@ -99,9 +104,7 @@ def believable_column_variances(sample: WeightedRows, *, adversarial_fraction: f
         Shape ``(n_columns,)``.
     """
     distances = sample.rows.squared_distances(sample.centre)
-    # Not always the median: many honest rows may be empty. Twice the stated fraction is withstood.
-    level = max(0.5, 1.0 - 2.0 * adversarial_fraction)
-    limit = FAR_ROW * weighted_quantile(distances, sample.weights, level)
+    limit = _far_distance(distances, sample, adversarial_fraction)
     shrinkage = np.ones_like(distances)
     np.divide(limit, distances, out=shrinkage, where=distances > limit)
     variances = sample.rows.column_squares(sample.weights * shrinkage, sample.centre) / sample.total
@@ -113,6 +116,24 @@ def believable_column_variances(sample: WeightedRows, *, adversarial_fraction: f
     # Equal columns differ by chance too: the log of a variance from n rows errs by sqrt(2/n).
     spread += math.sqrt(2.0 / sample.effective_rows)
     return np.minimum(variances, math.exp(middle + COLUMN_DEVIATIONS * spread))
+
+
+def _far_distance(
+    distances: FloatArray, sample: WeightedRows, adversarial_fraction: float
+) -> float:
+    """Return the squared distance beyond which a row is far out, given how unequal rows are."""
+    # Not always the median: many honest rows may be empty. Twice the stated fraction is withstood.
+    level = max(0.5, 1.0 - 2.0 * adversarial_fraction)
+    typical = weighted_quantile(distances, sample.weights, level)
+    is_apart = distances > 0.0
+    logs, weights = np.log(distances[is_apart]), sample.weights[is_apart]
+    if not weights.any():
+        return FAR_ROW * typical
+    middle = weighted_quantile(logs, weights, 0.5)
+    spread = math.sqrt(robust_variance(logs, weights, middle))
+    # The log of a chi-squared variable spreads too, in few dimensions by much.
+    usual = math.sqrt(float(special.polygamma(1, 0.5 * sample.rows.shape[1])))
+    return FAR_ROW * typical * math.exp(ROW_DEVIATIONS * max(0.0, spread - usual))
 
 
 def edge(variance: float, trace: float, n_rows: float) -> float:
