@@ -1,0 +1,107 @@
+"""`unswayed demo`: a small shop under attack, in under a minute."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unswayed.demo.picture import draw
+from unswayed.demo.shop import (
+    ADVERSARIAL_FRACTION,
+    CONTEXTS,
+    INTERACTIONS_PER_USER,
+    ITEMS,
+    N_USERS,
+    Story,
+    play,
+)
+from unswayed.reports.tables import print_json, print_line, print_table
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the picture and the log.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the simulated customers.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show what a coalition of fake customers does to a naive bandit, and what it does to us."""
+    out.mkdir(parents=True, exist_ok=True)
+    story = play(seed)
+    pictures = draw(story, out)
+    log = _write_log(story, out / "log.csv")
+    if json:
+        print_json(_as_json(story, [*pictures, log]))
+        return
+    print_line(
+        f"A café recommends one item per visit to {N_USERS:,} customers, {INTERACTIONS_PER_USER} "
+        f"visits each. {ADVERSARIAL_FRACTION:.0%} of the accounts belong to the maker of MegaCola: "
+        "they buy it whenever they see it, and nothing else. Nobody knows which accounts.\n"
+    )
+    print_table(
+        "What is recommended",
+        ["when", "honest customers like best", "a naive bandit says", "unswayed says"],
+        [
+            [
+                context,
+                ITEMS[best],
+                _marked(naive, best),
+                _marked(robust, best),
+            ]
+            for context, best, naive, robust in zip(
+                CONTEXTS,
+                story.best.tolist(),
+                story.naive.tolist(),
+                story.robust.tolist(),
+                strict=True,
+            )
+        ],
+    )
+    print_line(
+        f"\nOf the purchases that honest customers could make, the naive bandit gets "
+        f"{story.naive_share:.0%} and unswayed {story.robust_share:.0%}."
+        f"\n\nPicture: {pictures[0]}   Log: {log}"
+    )
+
+
+def _marked(item: int, best: int) -> str:
+    return f"{'✓' if item == best else '✗'} {ITEMS[item]}"
+
+
+def _write_log(story: Story, path: Path) -> Path:
+    log = story.log
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["user", "context", "action", "reward"])
+        writer.writerows(
+            zip(
+                log.user_labels.values[log.users].tolist(),
+                log.context_labels.values[log.contexts].tolist(),
+                log.action_labels.values[log.actions].tolist(),
+                log.rewards.tolist(),
+                strict=True,
+            )
+        )
+    return path
+
+
+def _as_json(story: Story, files: list[Path]) -> dict[str, object]:
+    return {
+        "settings": {
+            "users": N_USERS,
+            "interactions": INTERACTIONS_PER_USER,
+            "alpha": ADVERSARIAL_FRACTION,
+        },
+        "results": [
+            {
+                "context": context,
+                "best": ITEMS[story.best[row]],
+                "naive": ITEMS[story.naive[row]],
+                "unswayed": ITEMS[story.robust[row]],
+            }
+            for row, context in enumerate(CONTEXTS)
+        ],
+        "share_of_honest_purchases": {"naive": story.naive_share, "unswayed": story.robust_share},
+        "files": [str(file) for file in files],
+    }

@@ -1,0 +1,128 @@
+"""A small café with an app, and a drinks maker that owns a fifth of the accounts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unswayed.events import Events, Label, Labels
+from unswayed.learners.baselines import BASELINES
+from unswayed.learners.interface import FloatArray, IntArray, Learner, LearnerMaker, Setting
+from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.learners.registry import LEARNERS
+from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.attacks.base import Attack, Turn
+from unswayed.simulation.instances import Instance
+
+CONTEXTS = ("breakfast", "lunch", "coffee break", "dinner", "late night")
+ITEMS = ("porridge", "soup", "espresso", "curry", "ice cream", "MegaCola")
+VISITS = (0.25, 0.25, 0.2, 0.2, 0.1)
+#: How often an honest customer buys an item that is recommended; one row a context.
+PURCHASE_RATES = (
+    (0.31, 0.05, 0.19, 0.04, 0.03, 0.09),
+    (0.06, 0.30, 0.12, 0.17, 0.08, 0.11),
+    (0.09, 0.06, 0.33, 0.05, 0.18, 0.12),
+    (0.05, 0.16, 0.08, 0.32, 0.13, 0.10),
+    (0.10, 0.12, 0.07, 0.16, 0.30, 0.13),
+)
+N_USERS = 2000
+INTERACTIONS_PER_USER = 30
+ADVERSARIAL_FRACTION = 0.2
+
+
+class BuyOnlyCola(Attack):
+    """Accounts that buy MegaCola whenever it is recommended, and nothing else."""
+
+    name = "buy-only-cola"
+    summary = "buy the promoted drink whenever it is shown, and nothing else"
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return a purchase for MegaCola and none for any other item."""
+        answers = np.zeros((len(turn.contexts), len(ITEMS)))
+        answers[:, ITEMS.index("MegaCola")] = 1.0
+        return answers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Story:
+    """What the demo found; arrays have shape (n_contexts,) and hold item codes.
+
+    ``naive_share`` and ``robust_share`` say how many of the purchases that the best
+    recommendations would bring are brought by the recommendations learned.
+    """
+
+    best: IntArray
+    naive: IntArray
+    robust: IntArray
+    naive_share: float
+    robust_share: float
+    log: Events
+
+
+def play(seed: int = 0) -> Story:
+    """Let a naive bandit and unswayed learn from the same customers and the same coalition."""
+    cafe = Instance(context_probabilities=np.array(VISITS), mean_rewards=np.array(PURCHASE_RATES))
+    crowd = Crowd(
+        n_users=N_USERS,
+        interactions_per_user=INTERACTIONS_PER_USER,
+        adversarial_fraction=ADVERSARIAL_FRACTION,
+    )
+    outcomes = {}
+    for name, make in (
+        ("naive", BASELINES["naive-ucb"].make),
+        ("robust", LEARNERS[DEFAULT_METHOD].make),
+    ):
+        recorder = _Recorder(make)
+        lost = run(cafe, BuyOnlyCola(), recorder.make, crowd, algorithm=name, seed=seed)
+        outcomes[name] = (recorder, lost)
+    most = float(np.array(VISITS) @ cafe.mean_rewards.max(axis=1))
+    return Story(
+        best=cafe.mean_rewards.argmax(axis=1),
+        naive=outcomes["naive"][0].recommended(),
+        robust=outcomes["robust"][0].recommended(),
+        naive_share=1 - outcomes["naive"][1] / most,
+        robust_share=1 - outcomes["robust"][1] / most,
+        log=outcomes["robust"][0].log(),
+    )
+
+
+class _Recorder:
+    """Makes a learner, keeps hold of it, and writes down what it plays."""
+
+    def __init__(self, make: LearnerMaker) -> None:
+        self._make = make
+        self._learner: Learner | None = None
+        self._rows: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
+
+    def make(self, setting: Setting) -> Learner:
+        self._learner = self._make(setting)
+        return self
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        assert self._learner is not None
+        actions = self._learner.play(users, contexts, answers)
+        self._rows.append((users, contexts, actions, answers[np.arange(len(users)), actions]))
+        return actions
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:
+        assert self._learner is not None
+        return self._learner.action_probabilities(users)
+
+    def recommended(self) -> IntArray:
+        return np.asarray(self.action_probabilities(np.arange(N_USERS)).argmax(axis=1))
+
+    def log(self) -> Events:
+        users, contexts, actions, rewards = (
+            np.concatenate([row[column] for row in self._rows]) for column in range(4)
+        )
+        names: list[Label] = [f"customer-{number:04d}" for number in range(N_USERS)]
+        return Events(
+            users,
+            contexts,
+            actions,
+            rewards,
+            Labels.of(names),
+            Labels.of(CONTEXTS),
+            Labels.of(ITEMS),
+        )

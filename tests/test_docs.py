@@ -1,0 +1,71 @@
+"""The documentation says what the code does."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from unswayed.cli import app
+
+ROOT = Path(__file__).parent.parent
+NOTATION = re.findall(
+    r"^\|[^|]*\|[^|]*\| `([\w.]+)` \| `(\w+)` \|$",
+    (ROOT / "docs/notation.md").read_text(encoding="utf-8"),
+    flags=re.MULTILINE,
+)
+
+
+def names_of(thing: object) -> set[str]:
+    """Return attributes, fields and parameters that a module, class or function has."""
+    names = set(dir(thing))
+    if dataclasses.is_dataclass(thing):
+        names |= {field.name for field in dataclasses.fields(thing)}
+    if callable(thing):
+        names |= set(inspect.signature(thing).parameters)
+    return names
+
+
+def resolve(path: str) -> object:
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError:
+        module, _, name = path.rpartition(".")
+        return getattr(resolve(module), name)
+
+
+def test_the_notation_table_is_read() -> None:
+    assert len(NOTATION) > 20
+
+
+@pytest.mark.parametrize(("path", "name"), NOTATION)
+def test_every_name_of_the_notation_table_exists(path: str, name: str) -> None:
+    assert name in names_of(resolve(path))
+
+
+def test_every_line_of_algorithm_2_can_be_found_in_the_code() -> None:
+    code = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "src/unswayed/learners").rglob("*.py")
+    )
+    named = {int(number) for number in re.findall(r"\b[Ll]ines? (\d+)", code)}
+    for first, last in re.findall(r"\b[Ll]ines (\d+)–(\d+)", code):
+        named |= set(range(int(first), int(last) + 1))
+    assert set(range(1, 13)) <= named
+
+
+def test_every_command_is_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = [
+        command.callback.__name__ for command in app.registered_commands if command.callback
+    ]
+    assert commands
+    assert [name for name in commands if f"unswayed {name}" not in readme] == []
+
+
+def test_every_page_that_is_linked_exists() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"

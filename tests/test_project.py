@@ -1,0 +1,44 @@
+"""What must always hold of the project itself."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_locks_pin_hashes_and_name_no_host_and_no_path(lock: Path) -> None:
+    text = lock.read_text(encoding="utf-8")
+    assert "--hash=sha256:" in text
+    assert not re.search(r"://|--(extra-)?index-url|--find-links|^-e|\s/\w+/", text, re.MULTILINE)
+
+
+def test_there_is_a_lock_for_every_supported_python() -> None:
+    supported = re.findall(
+        r'"Programming Language :: Python :: (3\.\d+)"',
+        (ROOT / "pyproject.toml").read_text(encoding="utf-8"),
+    )
+    names = {lock.name for lock in LOCKS}
+    assert names == {f"{kind}py{version}.txt" for version in supported for kind in ("", "dev-")}
+
+
+def test_imports_point_one_way() -> None:
+    """A layer that imports upwards, or a learner that sees the simulation, fails here."""
+    result = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout
+    assert "Nothing that learns can see the simulation KEPT" in result.stdout
+
+
+def test_ci_calls_make_test() -> None:
+    assert "make test" in (ROOT / ".ci/run").read_text(encoding="utf-8")
