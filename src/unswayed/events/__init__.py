@@ -1,6 +1,21 @@
-"""The log of interactions: labels and columns."""
+"""The log of interactions: labels, columns, readers, and the rows that cannot be used."""
 
+from unswayed.events.bad_rows import OnBadRows
+from unswayed.events.columns import Columns, joined_context, parsed_bins
 from unswayed.events.events import Events
 from unswayed.events.labels import UNKNOWN, Label, Labels
+from unswayed.events.reading import Provenance, Reading, read_events
 
-__all__ = ["UNKNOWN", "Events", "Label", "Labels"]
+__all__ = [
+    "UNKNOWN",
+    "Columns",
+    "Events",
+    "Label",
+    "Labels",
+    "OnBadRows",
+    "Provenance",
+    "Reading",
+    "joined_context",
+    "parsed_bins",
+    "read_events",
+]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unswayed.errors import InputError
 from unswayed.events.labels import Label, Labels
+
+#: Codes of labels, of whatever width holds them.
+Codes = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,9 +39,9 @@ class Events:
     (2, 1, 2, 2)
     """
 
-    users: npt.NDArray[np.int64]
-    contexts: npt.NDArray[np.int64]
-    actions: npt.NDArray[np.int64]
+    users: Codes
+    contexts: Codes
+    actions: Codes
     rewards: npt.NDArray[np.float64]
     user_labels: Labels
     context_labels: Labels
@@ -45,7 +49,11 @@ class Events:
     propensities: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        columns = {"context": self.contexts, "action": self.actions, "reward": self.rewards}
+        columns: dict[str, npt.NDArray[Any]] = {
+            "context": self.contexts,
+            "action": self.actions,
+            "reward": self.rewards,
+        }
         if self.propensities is not None:
             columns["propensity"] = self.propensities
         for name, column in columns.items():

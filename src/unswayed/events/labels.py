@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unswayed.errors import InputError
 
-Label = str | int
+Label = str | int | float | bool
 
 #: The code of a label that is not known.
 UNKNOWN = -1
 
+_TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """An ordered set of labels, all strings or all integers; the position of a label is its code.
+    """An ordered set of labels of one type; the position of a label is its code.
+
+    Labels are strings, integers, numbers or booleans: what JSON can say back. Dates and times are
+    kept as their ISO text, and found by it.
 
     Parameters
     ----------
     values
-        Shape (n,); an integer array, or an object array of strings, without repeats.
+        Shape (n,); an integer array, or an object array of anything else, without repeats.
 
     Examples
     --------
@@ -32,15 +40,17 @@ class Labels:
     [1, 0, -1]
     >>> days[0], len(days), "friday" in days
     ('monday', 2, True)
+    >>> Labels.of([dt.date(2026, 1, 31)])[0]
+    '2026-01-31'
     """
 
     values: npt.NDArray[np.int64] | npt.NDArray[np.object_]
     _codes: dict[Label, int] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, labels: Iterable[Label]) -> Labels:
+    def of(cls, labels: Iterable[object]) -> Labels:
         """Return the labels in the order given; repeats and mixed types are refused."""
-        listed = [label.item() if isinstance(label, np.generic) else label for label in labels]
+        listed = [_plain(label) for label in labels]
         result = cls(as_label_array(listed))
         if len(result._index()) != len(listed):
             seen: set[Label] = set()
@@ -53,9 +63,28 @@ class Labels:
         """Return the integer labels 0 … n − 1."""
         return cls(np.arange(n, dtype=np.int64))
 
+    @classmethod
+    def parsed(cls, texts: Iterable[str], type_name: str) -> Labels:
+        """Return the labels of a type from their texts, as ``texts`` and ``type_name`` gave them.
+
+        >>> Labels.parsed(["True", "False"], "boolean")[0]
+        True
+        """
+        return cls.of([parsed_label(text, type_name) for text in texts])
+
+    @property
+    def type_name(self) -> str:
+        """One of "string", "integer", "number", "boolean"; no labels at all are integers."""
+        return "integer" if self.are_integers else _TYPE_NAMES[type(self[0])]
+
+    @property
+    def texts(self) -> list[str]:
+        """The labels as text, for keys of JSON objects."""
+        return [str(label) for label in self]
+
     @property
     def are_integers(self) -> bool:
-        """Whether the labels are integers and not strings."""
+        """Whether the labels are integers."""
         return self.values.dtype.kind == "i"
 
     def __len__(self) -> int:
@@ -69,23 +98,38 @@ class Labels:
         return label
 
     def __contains__(self, label: object) -> bool:
-        return label in self._index()
+        return self.code(label) != UNKNOWN
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Labels) and self.values.tolist() == other.values.tolist()
+        return (
+            isinstance(other, Labels)
+            and (self.type_name == other.type_name or not len(self))
+            and self.values.tolist() == other.values.tolist()
+        )
 
     def __hash__(self) -> int:
         return hash(tuple(self.values.tolist()))
 
-    def code(self, label: Label) -> int:
+    def code(self, label: object) -> int:
         """Return the code of one label, or ``UNKNOWN``."""
-        return self._index().get(label, UNKNOWN)
+        if type(label) is str:  # the common case, without the care that numbers need
+            return self._index().get(label, UNKNOWN)
+        plain = _plain(label)
+        try:
+            code = self._index().get(plain, UNKNOWN)
+        except TypeError:  # cannot be hashed, so it is no label
+            return UNKNOWN
+        # Python holds True == 1 == 1.0; a log that says 1 did not say True.
+        is_same = code == UNKNOWN or isinstance(plain, bool) == (self.type_name == "boolean")
+        return code if is_same else UNKNOWN
 
-    def codes(self, labels: Iterable[Label]) -> npt.NDArray[np.int64]:
+    def codes(self, labels: Iterable[object]) -> npt.NDArray[np.int64]:
         """Return the codes of many labels; unknown ones get ``UNKNOWN``."""
-        index = self._index()
         listed = labels.tolist() if isinstance(labels, np.ndarray) else labels
-        return np.array([index.get(label, UNKNOWN) for label in listed], dtype=np.int64)
+        if self.type_name == "string":
+            index = self._index()
+            return np.array([index.get(_plain(label), UNKNOWN) for label in listed], dtype=np.int64)
+        return np.array([self.code(label) for label in listed], dtype=np.int64)
 
     def extended(self, labels: Iterable[Label]) -> Labels:
         """Return these labels followed by those of ``labels`` that are new, codes unchanged."""
@@ -98,14 +142,50 @@ class Labels:
         return self._codes
 
 
-def as_label_array(labels: Sequence[Label]) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
-    """Return labels as an array of integers or of strings; anything else is refused."""
+def as_label_array(labels: Sequence[Any]) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
+    """Return labels as an array of integers or of objects of one type; others are refused."""
     if all(type(label) is int for label in labels):
         return np.array(labels, dtype=np.int64)
-    if all(isinstance(label, str) for label in labels):
-        return np.array(labels, dtype=np.object_)
-    odd = next((x for x in labels if type(x) is not int and not isinstance(x, str)), labels[0])
-    raise InputError(
-        f"labels must be all strings or all integers, and {odd!r} does not fit; "
-        "write them as strings."
-    )
+    for label in labels:
+        if type(label) not in _TYPE_NAMES or (type(label) is float and not math.isfinite(label)):
+            raise InputError(
+                f"{label!r} cannot be a label: labels are strings, integers, finite numbers, "
+                "booleans or dates; drop the rows without one, or write them as strings."
+            )
+        if type(label) is not type(labels[0]):
+            raise InputError(
+                f"labels must be all of one type, and {labels[0]!r} and {label!r} are not; "
+                "write them as strings."
+            )
+    result = np.empty(len(labels), dtype=np.object_)
+    result[:] = labels
+    return result
+
+
+def parsed_label(text: str, type_name: str) -> Label:
+    """Return the label of a type that ``str`` wrote as this text, or the text if it is none."""
+    try:
+        match type_name:
+            case "integer":
+                return int(text)
+            case "number":
+                return float(text)
+            case "boolean":
+                return {"true": True, "false": False}[text.lower()]
+            case _:
+                return text
+    except (ValueError, KeyError):
+        return text
+
+
+def _plain(label: object) -> Any:
+    """Return numpy scalars as Python values and dates as ISO text."""
+    match label:
+        case np.generic():
+            return _plain(label.item())
+        case dt.datetime():
+            return label.isoformat(sep=" ")
+        case dt.date() | dt.time():
+            return label.isoformat()
+        case _:
+            return label

@@ -1,6 +1,19 @@
 """Per-user sums and counts, sparse and mergeable."""
 
 from unswayed.tallies.accumulator import Accumulator
-from unswayed.tallies.tallies import Tallies, entry_users, merged, row_sums, tally
+from unswayed.tallies.labelled import MIN_PROPENSITY, LabelledTallies, merged_logs, tally_events
+from unswayed.tallies.summing import row_sums
+from unswayed.tallies.tallies import Tallies, entry_users, merged, tally
 
-__all__ = ["Accumulator", "Tallies", "entry_users", "merged", "row_sums", "tally"]
+__all__ = [
+    "MIN_PROPENSITY",
+    "Accumulator",
+    "LabelledTallies",
+    "Tallies",
+    "entry_users",
+    "merged",
+    "merged_logs",
+    "row_sums",
+    "tally",
+    "tally_events",
+]

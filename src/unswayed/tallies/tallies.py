@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from unswayed.compiled import compiled
 from unswayed.errors import InputError
+from unswayed.tallies.summing import grouped_cells, grouped_sums, row_sums, run_lengths, sorted_keys
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+
+_NOTHING = np.empty(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Remainders:
+    """What the rounded sums of tallies left over; empty arrays where nothing was lost.
+
+    They make merging exact and mean nothing to a learner.
+    """
+
+    counts: FloatArray
+    sums: FloatArray
+    squares: FloatArray
+
+
+NO_REMAINDERS = Remainders(_NOTHING, _NOTHING, _NOTHING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,13 +47,19 @@ class Tallies:
     cells
         Shape (n_entries,), int32; the columns of a row, ascending.
     counts
-        Shape (n_entries,); how often the user met the cell.
+        Shape (n_entries,); how often the user met the cell, or the sum of the weights there.
     sums, squares
         Shape (n_entries,); sum of the rewards there, and of their squares.
+    remainders
+        What rounding the sums lost.
+    weighted_plays
+        Shape (n_entries,); how often the user met the cell when ``counts`` holds weights, else
+        empty.
 
     Notes
     -----
-    Rows of the same users and cells add up: ``merged(a, b)`` equals tallying both logs at once.
+    Rows of the same users and cells add up: ``merged(a, b)`` equals tallying both logs at once,
+    to the last bit and in any order (``grouped_sums`` says when).
     """
 
     n_users: int
@@ -45,6 +70,8 @@ class Tallies:
     counts: FloatArray
     sums: FloatArray
     squares: FloatArray
+    remainders: Remainders = NO_REMAINDERS
+    weighted_plays: FloatArray = field(default_factory=lambda: _NOTHING)
 
     @property
     def n_cells(self) -> int:
@@ -56,6 +83,27 @@ class Tallies:
         """How many interactions each user had, n_i; shape (n_users,)."""
         return row_sums(self.indptr, self.counts)
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether ``counts`` holds importance weights and not plain counts."""
+        return len(self.weighted_plays) > 0
+
+    @property
+    def plays(self) -> FloatArray:
+        """How often the user met the cell, without weights; shape (n_entries,)."""
+        return self.weighted_plays if self.is_weighted else self.counts
+
+    def scaled(self, factor: float) -> Tallies:
+        """Return the tallies with every weight multiplied."""
+        return replace(
+            self,
+            counts=self.counts * factor,
+            sums=self.sums * factor,
+            squares=self.squares * factor,
+            remainders=NO_REMAINDERS,
+            weighted_plays=self.plays,
+        )
+
     def csr(self, values: FloatArray) -> sparse.csr_array:
         """Return a sparse (n_users, n_cells) array that holds ``values`` at the entries."""
         return sparse.csr_array(
@@ -64,16 +112,28 @@ class Tallies:
 
 
 def tally(
-    users: npt.NDArray[np.integer],
-    contexts: npt.NDArray[np.integer],
-    actions: npt.NDArray[np.integer],
+    users: npt.NDArray[np.integer[Any]],
+    contexts: npt.NDArray[np.integer[Any]],
+    actions: npt.NDArray[np.integer[Any]],
     rewards: FloatArray,
     *,
     n_users: int,
     n_contexts: int,
     n_actions: int,
+    weights: FloatArray | None = None,
 ) -> Tallies:
-    """Sum events by user and cell in linear time: a counting sort, then short sorts within rows.
+    """Sum events by user and cell in linear time, whatever their order.
+
+    Parameters
+    ----------
+    users, contexts, actions
+        Shape (n_events,); codes.
+    rewards
+        Shape (n_events,).
+    n_users, n_contexts, n_actions
+        How many codes there are of each.
+    weights
+        Shape (n_events,); how much each event counts, 1 by default.
 
     Examples
     --------
@@ -89,42 +149,80 @@ def tally(
     >>> t.cells.tolist(), t.counts.tolist(), t.sums.tolist()
     ([2, 1], [1.0, 2.0], [0.5, 1.0])
     """
-    if n_contexts * n_actions > np.iinfo(np.int32).max:
-        raise InputError(
-            f"{n_contexts} contexts by {n_actions} actions are more cells than can be indexed; "
-            "join rare contexts first."
-        )
-    cells = np.asarray(contexts, np.int64) * n_actions + np.asarray(actions, np.int64)
+    check_size(n_contexts, n_actions)
+    cells = np.multiply(contexts, n_actions, dtype=np.int32)
+    cells += actions.astype(np.int32, copy=False)
+    starts, keys = sorted_keys(users.astype(np.int32, copy=False), cells, n_users)
+    del cells
+    indptr, out_cells = grouped_cells(starts, keys)
+    n_entries = len(out_cells)
+    plays = run_lengths(starts, keys, n_entries)
     rewards = np.asarray(rewards, np.float64)
-    columns = _summed(
-        np.asarray(users, np.int64),
-        cells.astype(np.int32),
-        np.ones(len(rewards)),
-        rewards,
-        rewards * rewards,
-        n_users,
-    )
-    return Tallies(n_users, n_contexts, n_actions, *columns)
+    weighted = rewards if weights is None else weights * rewards
+    sums, sum_rests = _exact_sums(starts, keys, n_entries, weighted)
+    squares, square_rests = _exact_sums(starts, keys, n_entries, weighted * rewards)
+    shape = (n_users, n_contexts, n_actions)
+    if weights is None:
+        rests = Remainders(_NOTHING, sum_rests, square_rests)
+        return Tallies(*shape, indptr, out_cells, plays, sums, squares, rests)
+    counts, count_rests = _exact_sums(starts, keys, n_entries, weights)
+    rests = Remainders(count_rests, sum_rests, square_rests)
+    return Tallies(*shape, indptr, out_cells, counts, sums, squares, rests, plays)
 
 
-def merged(first: Tallies, second: Tallies) -> Tallies:
-    """Return the tallies of both logs together; users and labels must have the same codes."""
+def merged(first: Tallies, *others: Tallies) -> Tallies:
+    """Return the tallies of several logs together; users and labels must have the same codes."""
+    parts = (first, *others)
     shape = (first.n_users, first.n_contexts, first.n_actions)
-    if shape != (second.n_users, second.n_contexts, second.n_actions):
+    if any((part.n_users, part.n_contexts, part.n_actions) != shape for part in parts):
         raise InputError(
             "tallies of different users, contexts or actions cannot be merged; give both logs the "
             "same labels."
         )
-    both = (first, second)
-    columns = _summed(
-        np.concatenate([entry_users(part.indptr) for part in both]),
-        np.concatenate([part.cells for part in both]),
-        np.concatenate([part.counts for part in both]),
-        np.concatenate([part.sums for part in both]),
-        np.concatenate([part.squares for part in both]),
-        first.n_users,
-    )
-    return Tallies(first.n_users, first.n_contexts, first.n_actions, *columns)
+    users = [entry_users(part.indptr).astype(np.int32) for part in parts]
+    return summed(parts, users, [part.cells for part in parts], *shape)
+
+
+def summed(
+    parts: Sequence[Tallies],
+    users: Sequence[npt.NDArray[np.int32]],
+    cells: Sequence[npt.NDArray[np.int32]],
+    n_users: int,
+    n_contexts: int,
+    n_actions: int,
+) -> Tallies:
+    """Add up the entries of several tallies whose users and cells were given new codes.
+
+    Parameters
+    ----------
+    parts
+        The tallies.
+    users, cells
+        For each part the new user and cell of every entry.
+    n_users, n_contexts, n_actions
+        Of the result.
+    """
+    if len({part.is_weighted for part in parts if len(part.cells)}) > 1:
+        raise InputError(
+            "a log with propensities and one without cannot be added up; read both the same way."
+        )
+    check_size(n_contexts, n_actions)
+    starts, keys = sorted_keys(np.concatenate(users), np.concatenate(cells), n_users)
+    indptr, out_cells = grouped_cells(starts, keys)
+
+    def added(values: list[FloatArray], rests: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        columns = np.concatenate(values)
+        return _exact_sums(starts, keys, len(out_cells), columns, _joined(values, rests))
+
+    counts, count_rests = added([p.counts for p in parts], [p.remainders.counts for p in parts])
+    sums, sum_rests = added([p.sums for p in parts], [p.remainders.sums for p in parts])
+    squares, square_rests = added([p.squares for p in parts], [p.remainders.squares for p in parts])
+    plays = _NOTHING
+    if any(part.is_weighted for part in parts):
+        plays, _ = added([p.plays for p in parts], [_NOTHING for _ in parts])
+    rests = Remainders(count_rests, sum_rests, square_rests)
+    shape = (n_users, n_contexts, n_actions)
+    return Tallies(*shape, indptr, out_cells, counts, sums, squares, rests, plays)
 
 
 def entry_users(indptr: IntArray) -> IntArray:
@@ -132,64 +230,33 @@ def entry_users(indptr: IntArray) -> IntArray:
     return np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
 
 
-@compiled
-def row_sums(indptr: IntArray, values: FloatArray) -> FloatArray:
-    """Return the sum of the entries of each row; shape (n_rows,)."""
-    totals = np.zeros(len(indptr) - 1)
-    for row in range(len(totals)):
-        for entry in range(indptr[row], indptr[row + 1]):
-            totals[row] += values[entry]
-    return totals
+def check_size(n_contexts: int, n_actions: int) -> None:
+    """Refuse tables whose cells cannot be numbered."""
+    if n_contexts * n_actions > np.iinfo(np.int32).max:
+        raise InputError(
+            f"{n_contexts} contexts by {n_actions} actions are more cells than can be indexed; "
+            "join rare contexts first."
+        )
 
 
-@compiled
-def _summed(
-    users: IntArray,
-    cells: npt.NDArray[np.int32],
-    counts: FloatArray,
-    sums: FloatArray,
-    squares: FloatArray,
-    n_users: int,
-) -> tuple[IntArray, npt.NDArray[np.int32], FloatArray, FloatArray, FloatArray]:
-    """Group entries by user and cell: counting sort by user, then a stable sort inside each row."""
-    starts = np.zeros(n_users + 1, np.int64)
-    for user in users:
-        starts[user + 1] += 1
-    for user in range(n_users):
-        starts[user + 1] += starts[user]
-    order = np.empty(len(users), np.int64)
-    cursor = starts[:-1].copy()
-    for event in range(len(users)):
-        order[cursor[users[event]]] = event
-        cursor[users[event]] += 1
+def _exact_sums(
+    starts: IntArray,
+    keys: npt.NDArray[np.uint64],
+    n_entries: int,
+    values: FloatArray,
+    remainders: FloatArray = _NOTHING,
+) -> tuple[FloatArray, FloatArray]:
+    sums, lows = grouped_sums(starts, keys, n_entries, values, remainders)
+    return sums, lows if lows.any() else _NOTHING
 
-    indptr = np.zeros(n_users + 1, np.int64)
-    out_cells = np.empty(len(users), np.int32)
-    out_counts = np.empty(len(users))
-    out_sums = np.empty(len(users))
-    out_squares = np.empty(len(users))
-    n_entries = 0
-    for user in range(n_users):
-        row = order[starts[user] : starts[user + 1]]
-        # mergesort is stable: equal cells keep the order of the log, so sums are reproducible.
-        row = row[np.argsort(cells[row], kind="mergesort")]
-        previous = -1
-        for event in row:
-            if cells[event] != previous:
-                previous = cells[event]
-                out_cells[n_entries] = previous
-                out_counts[n_entries] = 0.0
-                out_sums[n_entries] = 0.0
-                out_squares[n_entries] = 0.0
-                n_entries += 1
-            out_counts[n_entries - 1] += counts[event]
-            out_sums[n_entries - 1] += sums[event]
-            out_squares[n_entries - 1] += squares[event]
-        indptr[user + 1] = n_entries
-    return (
-        indptr,
-        out_cells[:n_entries].copy(),
-        out_counts[:n_entries].copy(),
-        out_sums[:n_entries].copy(),
-        out_squares[:n_entries].copy(),
+
+def _joined(values: Sequence[FloatArray], remainders: Sequence[FloatArray]) -> FloatArray:
+    """Return the remainders of all parts in one array; empty if nobody has any."""
+    if not any(map(len, remainders)):
+        return _NOTHING
+    return np.concatenate(
+        [
+            rests if len(rests) else np.zeros(len(column))
+            for column, rests in zip(values, remainders, strict=True)
+        ]
     )

@@ -1,0 +1,317 @@
+"""From a log to events: labels become codes, rows that cannot be used are counted and named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.errors import InputError
+from unswayed.events.bad_rows import OnBadRows
+from unswayed.events.bins import bin_sql, robust_edges
+from unswayed.events.columns import SEPARATOR, Columns
+from unswayed.events.events import Events
+from unswayed.events.files import named, quoted
+from unswayed.events.labels import Labels
+from unswayed.events.sources import OpenLog, Source, opened
+from unswayed.events.user_order import USER_HASH, labels_of_column
+
+#: Rows that come from DuckDB at a time.
+_BATCH = 1 << 20
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What was read.
+
+    ``bad_rows`` says why rows were left out and how many; ``bins`` holds the inner edges of the
+    binned columns.
+    """
+
+    source: str
+    n_rows: int
+    columns: Columns
+    bad_rows: dict[str, int] = field(default_factory=dict)
+    bins: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    first_time: str | None = None
+    last_time: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "source": self.source,
+            "rows": self.n_rows,
+            "columns": self.columns.to_json(),
+            "bad_rows": self.bad_rows,
+            "bins": {column: list(edges) for column, edges in self.bins.items()},
+            "first_time": self.first_time,
+            "last_time": self.last_time,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Events, and what they were read from."""
+
+    events: Events
+    provenance: Provenance
+
+
+def read_events(
+    source: Source,
+    *,
+    columns: Columns | None = None,
+    query: str | None = None,
+    on_bad_rows: OnBadRows | None = None,
+    bins: dict[str, tuple[float, ...]] | None = None,
+) -> Reading:
+    """Read a log.
+
+    Parameters
+    ----------
+    source
+        A path, folder or pattern of Parquet, CSV, TSV or JSON-lines files; a database address; or
+        a table of pyarrow, Polars or pandas.
+    columns
+        Where to find user, context, action and reward; columns of those names by default.
+    query
+        What to read from a database.
+    on_bad_rows
+        What to do with rows that lack a user, context or action, or a finite reward.
+    bins
+        Inner edges of binned context columns that are fixed already, for instance by the log of
+        another day.
+
+    Notes
+    -----
+    Contexts and actions are coded in the order of their labels, users in the order of a hash of
+    theirs. So codes depend on the set of labels alone, and not on the order of the rows, the number
+    of threads or the way a log is cut into files.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> log = pyarrow.table(
+    ...     {"user": ["u", "v"], "context": [7, 7], "action": [True, False], "reward": [1, 0]}
+    ... )
+    >>> events = read_events(log).events
+    >>> list(events.context_labels), list(events.action_labels), len(events)
+    ([7], [False, True], 2)
+    """
+    choice = on_bad_rows or OnBadRows()
+    with opened(source, columns or Columns(), query=query, keep_broken=choice.keeps_going) as log:
+        edges = _settled_edges(log, bins or {})
+        _create_view(log, edges)
+        _group_users(log)
+        reasons, n_good = _bad_rows(log)
+        n_rows = n_good + sum(reasons.values())
+        if n_rows == 0:
+            raise InputError(f"{log.name} has no rows; nothing can be learned from it.")
+        choice.check(reasons, n_rows)
+        if n_good == 0:
+            raise InputError(f"none of the {n_rows:,} rows of {log.name} can be used: {reasons}.")
+        if choice.quarantine is not None and reasons:
+            _write_quarantine(log, choice)
+        first, last = _time_range(log)
+        provenance = Provenance(log.name, n_rows, log.columns, reasons, edges, first, last)
+        return Reading(_encoded(log, n_good, has_bad_rows=bool(reasons)), provenance)
+
+
+def _settled_edges(
+    log: OpenLog, given: dict[str, tuple[float, ...]]
+) -> dict[str, tuple[float, ...]]:
+    return {
+        column: given[column]
+        if column in given
+        else robust_edges(log.connection, "raw", column, user=log.columns.user, n_bins=n_bins)
+        for column, n_bins in log.columns.bins.items()
+    }
+
+
+def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
+    """Create the view ``log`` (user, context, action, reward, propensity, reason)."""
+    columns = log.columns
+    if len(columns.context) == 1 and not edges:
+        context = _label_sql(log, columns.context[0], "context")
+    else:
+        context = f" || {quoted(SEPARATOR)} || ".join(
+            _part_sql(log, part, edges, is_alone=len(columns.context) == 1)
+            for part in columns.context
+        )
+    reward = _number_sql(log, columns.reward, "reward")
+    checks = {
+        "user is missing": '"user" IS NULL',
+        "context is missing": "context IS NULL",
+        "action is missing": '"action" IS NULL',
+        "reward is missing or not a number": "reward IS NULL",
+        "reward is not finite": "NOT isfinite(reward)",
+    }
+    propensity = "1.0"
+    if columns.propensity is not None:
+        propensity = _number_sql(log, columns.propensity, "propensity")
+        checks["propensity is not in (0, 1]"] = (
+            "propensity IS NULL OR NOT (propensity > 0 AND propensity <= 1)"
+        )
+    cases = " ".join(f"WHEN {test} THEN {quoted(reason)}" for reason, test in checks.items())
+    log.connection.sql(
+        f"""
+        CREATE TEMP VIEW log AS SELECT *, CASE {cases} END AS reason FROM (
+            SELECT * RENAME (u AS "user", a AS "action") FROM (
+                SELECT {_label_sql(log, columns.user, "user")} AS u, {context} AS context,
+                    {_label_sql(log, columns.action, "action")} AS a, {reward} AS reward,
+                    {propensity} AS propensity
+                FROM raw
+            )
+        )
+        """
+    )
+
+
+def _label_sql(log: OpenLog, column: str, role: str) -> str:
+    """Return SQL for a column as labels: integers, numbers, booleans, or text for the rest."""
+    kind, name = log.types[column], named(column)
+    is_nested = kind.endswith(("]", ")")) and not kind.startswith(("DECIMAL", "ENUM"))
+    if is_nested or kind == "BLOB":
+        raise InputError(
+            f"column {column!r} holds {kind} values, which cannot name a {role}; make it text or "
+            "a number."
+        )
+    if kind.startswith(_FLOATS):
+        return f"CASE WHEN isfinite({name}::DOUBLE) THEN {name}::DOUBLE END"
+    if kind in _INTEGERS:
+        return f"{name}::BIGINT"
+    if kind == "JSON":
+        return f"({name} ->> '$')"
+    return name if kind == "BOOLEAN" else f"{name}::VARCHAR"
+
+
+def _part_sql(
+    log: OpenLog, column: str, edges: dict[str, tuple[float, ...]], *, is_alone: bool
+) -> str:
+    """Return SQL for one part of a context as text, its separators escaped."""
+    if column in edges:
+        text = bin_sql(column, edges[column])
+    else:
+        text = f"({_label_sql(log, column, 'context')})::VARCHAR"
+    if is_alone:
+        return text
+    return rf"replace(replace({text}, '\', '\\'), '{SEPARATOR}', '\{SEPARATOR}')"
+
+
+def _number_sql(log: OpenLog, column: str, role: str) -> str:
+    kind, name = log.types[column], named(column)
+    if kind.startswith((*_INTEGERS, *_FLOATS, "UBIGINT", "HUGEINT", "UHUGEINT", "BOOLEAN")):
+        return f"{name}::DOUBLE"
+    if kind in ("VARCHAR", "JSON", "NULL", '"NULL"'):
+        text = name if kind == "VARCHAR" else f"({name} ->> '$')"
+        ((is_all_words,),) = log.connection.sql(
+            f"SELECT count(*) > 0 AND count(try_cast({text} AS DOUBLE)) = 0 "
+            f"FROM raw WHERE {name} IS NOT NULL"
+        ).fetchall()
+        if not is_all_words:
+            return f"try_cast({text} AS DOUBLE)"
+    raise InputError(
+        f"column {column!r} holds {kind} values, and the {role} must be a number; name the right "
+        f"column with --{role}-column."
+    )
+
+
+def _group_users(log: OpenLog) -> None:
+    """Count rows by user and reason: one scan finds the users and the bad rows."""
+    log.connection.sql(
+        'CREATE TEMP TABLE grouped AS SELECT "user", reason, count(*) AS n FROM log GROUP BY ALL'
+    )
+
+
+def _bad_rows(log: OpenLog) -> tuple[dict[str, int], int]:
+    counted = log.connection.sql("SELECT reason, sum(n) FROM grouped GROUP BY 1 ORDER BY 1")
+    reasons = {reason: int(count) for reason, count in counted.fetchall()}
+    n_good = reasons.pop(None, 0)
+    if log.n_broken:
+        reasons["line is broken"] = log.n_broken
+    return reasons, n_good
+
+
+def _write_quarantine(log: OpenLog, choice: OnBadRows) -> None:
+    broken = ""
+    if log.n_broken:
+        broken = (
+            "UNION ALL BY NAME SELECT any_value(error_message) AS reason, any_value(csv_line) AS "
+            "line FROM reject_errors GROUP BY file_id, line"
+        )
+    raw = log.connection.sql("FROM log").columns
+    listed = ", ".join(named(name) for name in raw if name != "reason")
+    log.connection.sql(
+        f"COPY (SELECT reason, {listed} FROM log WHERE reason IS NOT NULL {broken}) "
+        f"TO {quoted(str(choice.quarantine))} (FORMAT {choice.format})"
+    )
+
+
+def _time_range(log: OpenLog) -> tuple[str | None, str | None]:
+    if log.columns.time is None:
+        return None, None
+    time = named(log.columns.time)
+    (found,) = log.connection.sql(
+        f"SELECT min({time})::VARCHAR, max({time})::VARCHAR FROM raw"
+    ).fetchall()
+    return found[0], found[1]
+
+
+def _encoded(log: OpenLog, n_rows: int, *, has_bad_rows: bool) -> Events:
+    connection = log.connection
+    # Without the test a scan of one column reads that column alone.
+    where = "WHERE reason IS NULL" if has_bad_rows else ""
+    order_of_users = USER_HASH.format(user='"user"') + ', "user"'
+    users = _codes(log, "user", 'SELECT "user" FROM grouped WHERE reason IS NULL', order_of_users)
+    contexts = _codes(log, "context", f"SELECT DISTINCT context FROM log {where}", "context")
+    actions = _codes(log, "action", f'SELECT DISTINCT "action" FROM log {where}', '"action"')
+    weighted = log.columns.propensity is not None
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "user_code": np.empty(n_rows, np.int32),
+        "context_code": np.empty(n_rows, np.int32),
+        "action_code": np.empty(n_rows, np.int32),
+        "reward": np.empty(n_rows, np.float64),
+    }
+    if weighted:
+        arrays["propensity"] = np.empty(n_rows, np.float64)
+    batches = connection.sql(
+        f"""
+        SELECT {", ".join(arrays)} FROM log
+        JOIN user_codes USING ("user") JOIN context_codes USING (context)
+        JOIN action_codes USING ("action")
+        {where}
+        """
+    ).to_arrow_reader(_BATCH)
+    filled = 0
+    for batch in batches:
+        for name, array in arrays.items():
+            array[filled : filled + batch.num_rows] = batch.column(name).to_numpy()
+        filled += batch.num_rows
+    return Events(
+        arrays["user_code"],
+        arrays["context_code"],
+        arrays["action_code"],
+        arrays["reward"],
+        users,
+        contexts,
+        actions,
+        arrays.get("propensity"),
+    )
+
+
+def _codes(log: OpenLog, column: str, values: str, order: str) -> Labels:
+    """Create the table of a column's labels and codes, and return the labels in their order."""
+    log.connection.sql(
+        f"""
+        CREATE TEMP TABLE {column}_codes AS
+        SELECT "{column}", (row_number() OVER (ORDER BY {order}) - 1)::INTEGER AS {column}_code
+        FROM ({values})
+        """
+    )
+    relation = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')
+    return labels_of_column(relation.to_arrow_table()[0])

@@ -1,0 +1,142 @@
+"""Opening a log wherever it lies, as a table that DuckDB can scan."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from unswayed.errors import InputError
+from unswayed.events.columns import Columns
+from unswayed.events.databases import is_database, query_rows
+from unswayed.events.files import Files, find_files, named, named_columns, register, relation_sql
+
+#: Beyond this DuckDB spills to disk. Ours: with the arrays of 20M events it keeps us below 3 GB.
+MEMORY_LIMIT = "1GB"
+
+#: A path, an address, or anything that hands out Arrow: pyarrow, Polars and pandas tables.
+Source = str | os.PathLike[str] | Any
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLog:
+    """A log as the view ``raw`` of a connection, its columns settled.
+
+    ``n_broken`` counts lines that the parser could not read and set aside in ``reject_errors``.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    name: str
+    columns: Columns
+    types: dict[str, str]
+    n_broken: int
+
+
+@contextmanager
+def opened(
+    source: Source, columns: Columns, *, query: str | None = None, keep_broken: bool = False
+) -> Iterator[OpenLog]:
+    """Open a log, and close it afterwards; whatever DuckDB complains of becomes one sentence."""
+    with tempfile.TemporaryDirectory(prefix="unswayed-") as spill, duckdb.connect() as connection:
+        connection.sql(f"SET temp_directory = '{spill}'")
+        connection.sql(f"SET memory_limit = '{MEMORY_LIMIT}'")
+        name = _name_of(source, query)
+        try:
+            yield _open(connection, source, columns, query=query, keep_broken=keep_broken)
+        except duckdb.Error as error:
+            raise InputError(_explained(name, error)) from error
+
+
+def _open(
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    columns: Columns,
+    *,
+    query: str | None,
+    keep_broken: bool,
+) -> OpenLog:
+    name = _name_of(source, query)
+    if isinstance(source, str | os.PathLike):
+        address = os.fspath(source)
+        if is_database(address):
+            if query is None:
+                raise InputError(f"{name} is a database; say what to read with --query 'SELECT …'.")
+            return _open_arrow(connection, query_rows(address, query), columns, name)
+        if query is not None:
+            raise InputError(f"--query needs a database address such as sqlite:///{address}.")
+        return _open_files(connection, find_files(address), columns, keep_broken=keep_broken)
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise InputError(
+            f"a log is a path, a database or a table of pyarrow, Polars or pandas, not {name}."
+        )
+    return _open_arrow(connection, pa.table(source), columns, name)
+
+
+def _open_arrow(
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, columns: Columns, name: str
+) -> OpenLog:
+    settled = columns.found_in(table.column_names, where=name)
+    connection.register("raw", table.select(settled.needed))
+    return _described(connection, name, settled, n_broken=0)
+
+
+def _open_files(
+    connection: duckdb.DuckDBPyConnection, files: Files, columns: Columns, *, keep_broken: bool
+) -> OpenLog:
+    register(connection, files)
+    scan = relation_sql(files, keep_broken=keep_broken)
+    names = connection.sql(f"FROM {scan}").columns
+    written = named_columns(files)
+    if written is not None and len(set(written)) < len(written):
+        names = list(written)
+    if files.format == "json" and names == ["json"]:
+        names = []
+    settled = columns.found_in(names, where=files.name)
+    needed = ", ".join(map(named, settled.needed))
+    if files.format == "parquet":  # cheap to scan several times, column by column
+        connection.sql(f"CREATE TEMP VIEW raw AS SELECT {needed} FROM {scan}")
+        return _described(connection, files.name, settled, n_broken=0)
+    connection.sql(f"CREATE TEMP TABLE raw AS SELECT {needed} FROM {scan}")
+    n_broken = 0
+    if files.format == "csv" and keep_broken:
+        lines = connection.sql("SELECT DISTINCT file_id, line FROM reject_errors").fetchall()
+        n_broken = len(lines)
+    return _described(connection, files.name, settled, n_broken=n_broken)
+
+
+def _described(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: Columns, *, n_broken: int
+) -> OpenLog:
+    relation = connection.sql("FROM raw")
+    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    return OpenLog(connection, name, columns, types, n_broken)
+
+
+def _name_of(source: Source, query: str | None) -> str:
+    if not isinstance(source, str | os.PathLike):
+        return f"the {type(source).__name__}"
+    address = os.fspath(source)
+    # An address may hold a password.
+    return "the query's result" if query is not None and is_database(address) else address
+
+
+def _explained(name: str, error: duckdb.Error) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0].split("Error: ", 1)[-1]
+    if text.startswith("CSV Error"):
+        found = next((line for line in lines if line.startswith("Expected Number")), "")
+        return (
+            f"{name} has a broken line ({text.removeprefix('CSV Error on ')}. {found}). Mend it, "
+            "or leave such lines out with --on-bad-rows drop."
+        )
+    if "Malformed JSON" in text:
+        return f"{name}: {text} Mend it, or leave such lines out with --on-bad-rows drop."
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return f"{name} does not fit in memory or claims to be larger than it can be: {text}"
+    return f"cannot read {name}: it is damaged or cut short, or not what its name says ({text})."

@@ -1,0 +1,65 @@
+"""One order for users, whatever file, day or block they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from unswayed.errors import InputError
+from unswayed.events.labels import Labels
+
+#: SQL: users are ordered by a hash of their label. So every range of hashes is a fair sample of
+#: them, and blocks of users are ranges whatever users there are.
+USER_HASH = "md5_number_lower({user}::VARCHAR)"
+
+
+def union_of_users(parts: Sequence[Labels]) -> tuple[Labels, list[npt.NDArray[np.int32]]]:
+    """Return the users of all parts in their order, and for each part their codes in it."""
+    filled = [part for part in parts if len(part)]
+    if len({part.type_name for part in filled}) > 1:
+        kinds = ", ".join(sorted({part.type_name for part in filled}))
+        raise InputError(f"users are of different types ({kinds}); write them all as strings.")
+    labels = pa.chunked_array([pa.array(part.values) for part in filled])
+    with duckdb.connect() as connection:
+        connection.register("listed", pa.table({"label": labels, "place": range(len(labels))}))
+        connection.sql(
+            f"""
+            CREATE TABLE coded AS SELECT label, row_number() OVER (ORDER BY hash, label) - 1 AS code
+            FROM (SELECT label, {USER_HASH.format(user="label")} AS hash FROM listed GROUP BY label)
+            """
+        )
+        ordered: pa.ChunkedArray = connection.sql(
+            "SELECT label FROM coded ORDER BY code"
+        ).to_arrow_table()[0]
+        codes: pa.ChunkedArray = connection.sql(
+            "SELECT code::INTEGER AS code FROM listed JOIN coded USING (label) ORDER BY place"
+        ).to_arrow_table()[0]
+    bounds = np.cumsum([len(part) for part in parts])[:-1]
+    return labels_of_column(ordered), np.split(codes.to_numpy(), bounds)
+
+
+def user_hashes(users: Labels) -> npt.NDArray[np.uint64]:
+    """Return the hash of each user; shape (n_users,)."""
+    with duckdb.connect() as connection:
+        connection.register(
+            "listed", pa.table({"label": pa.array(users.values), "place": range(len(users))})
+        )
+        hashes: npt.NDArray[np.uint64] = (
+            connection.sql(
+                f"SELECT {USER_HASH.format(user='label')} AS hash FROM listed ORDER BY place"
+            )
+            .to_arrow_table()[0]
+            .to_numpy()
+        )
+    return hashes
+
+
+def labels_of_column(values: pa.ChunkedArray) -> Labels:
+    """Return the distinct values of an Arrow column as labels."""
+    if pa.types.is_int64(values.type) or pa.types.is_string(values.type):
+        return Labels(values.to_numpy())  # without a list in between: there may be millions
+    return Labels.of(values.to_pylist())

@@ -1,0 +1,227 @@
+"""What a log looks like before anything is learned from it, and whether anything can be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from unswayed.compiled import compiled
+from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.events import Labels
+from unswayed.tallies.labelled import LabelledTallies
+from unswayed.tallies.summing import row_sums
+from unswayed.tallies.tallies import Tallies
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Ours: below this p-value, over all cells together, actions do not look uniformly explored.
+UNIFORM_LEVEL = 0.001
+
+#: Ours: users a cell needs before its normal approximation is trusted.
+_USERS_FOR_TEST = 30
+
+#: Ours: at least this share of the visits must lie in contexts where something can be learned.
+LEAST_SUPPORTED_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a log looks like.
+
+    ``interaction_ratio`` is c_L, the most interactions of a user by the fewest; ``repeated_share``
+    the share of events whose user had met the context before; ``uniform_p_value`` tests that
+    actions were explored uniformly, weights included; ``rare_contexts`` are too thinly visited
+    for a decision that chance or the coalition does not make.
+    """
+
+    n_events: int
+    n_users: int
+    n_contexts: int
+    n_actions: int
+    fewest_interactions: int
+    median_interactions: float
+    most_interactions: int
+    interaction_ratio: float
+    repeated_share: float
+    uniform_p_value: float
+    looks_uniform: bool
+    n_rare_contexts: int
+    rare_share: float
+    rarest_contexts: tuple[str, ...]
+    never_played: tuple[tuple[str, str], ...]
+    lowest_reward_mean: float
+    highest_reward_mean: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the findings as plain JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def examine(labelled: LabelledTallies, *, adversarial_fraction: float) -> Findings:
+    """Look at tallies before learning from them.
+
+    Notes
+    -----
+    A cell is *supported* when more than m₀ = max(1, 4α(1−α)/(½−α)²) users met it: then colluders
+    are its minority even two standard deviations above their expected share. A context is rare
+    when fewer than two of its actions are supported.
+    """
+    alpha = check_adversarial_fraction(adversarial_fraction)
+    tallies = labelled.uniform()
+    plays = row_sums(tallies.indptr, tallies.plays)
+    active = plays[plays > 0]
+    table = (tallies.n_contexts, tallies.n_actions)
+    users = np.bincount(tallies.cells, minlength=tallies.n_cells).reshape(table)
+    visits = np.bincount(tallies.cells, tallies.plays, minlength=tallies.n_cells).reshape(table)
+    by_context = visits.sum(axis=1)
+    is_rare = (users > least_users(alpha)).sum(axis=1) < 2
+    n_events = by_context.sum()
+    p_value = uniformity_p_value(tallies)
+    means = tallies.sums / np.maximum(tallies.counts, np.finfo(float).tiny)
+    return Findings(
+        n_events=int(n_events),
+        n_users=len(active),
+        n_contexts=tallies.n_contexts,
+        n_actions=tallies.n_actions,
+        fewest_interactions=int(active.min(initial=math.inf)) if len(active) else 0,
+        median_interactions=float(np.median(active)) if len(active) else 0.0,
+        most_interactions=int(active.max(initial=0)),
+        interaction_ratio=float(active.max() / active.min()) if len(active) else math.nan,
+        repeated_share=1.0 - _n_pairs(tallies) / max(n_events, 1),
+        uniform_p_value=p_value,
+        looks_uniform=p_value >= UNIFORM_LEVEL,
+        n_rare_contexts=int(is_rare.sum()),
+        rare_share=float(by_context[is_rare].sum() / max(n_events, 1)),
+        rarest_contexts=_names(labelled.context_labels, by_context, is_rare),
+        never_played=tuple(
+            (str(labelled.context_labels[s]), str(labelled.action_labels[a]))
+            for s, a in np.argwhere((visits == 0) & ~is_rare[:, None])[:5]
+        ),
+        lowest_reward_mean=float(means.min(initial=math.inf)),
+        highest_reward_mean=float(means.max(initial=-math.inf)),
+    )
+
+
+def check_learnable(labelled: LabelledTallies, findings: Findings, *, alpha: float) -> None:
+    """Refuse a log from which nothing sound can be learned, and say what would help."""
+    if findings.n_users < 2:
+        raise InputError(
+            "the log has one user; robustness compares users, so it needs many. Check the user "
+            "column."
+        )
+    if findings.n_actions < 2:
+        raise InputError(
+            f"the log has one action ({labelled.action_labels[0]!r}), so there is nothing to "
+            "decide. Check the action column."
+        )
+    if findings.lowest_reward_mean == findings.highest_reward_mean:
+        raise InputError(
+            f"rewards are {findings.lowest_reward_mean:g} everywhere, so no action can be told from "
+            "another. Check the reward column."
+        )
+    if findings.rare_share > 1.0 - LEAST_SUPPORTED_SHARE:
+        raise InputError(
+            f"{findings.rare_share:.0%} of the events lie in contexts where fewer than two actions "
+            f"were met by more than {least_users(alpha):.0f} users, which alpha = {alpha:g} needs; "
+            f"the log has {findings.n_users:,} users, {findings.n_contexts:,} contexts and "
+            f"{findings.n_actions:,} actions. Use coarser contexts (--context-bins), a smaller "
+            "alpha, or a longer log."
+        )
+    if labelled.tallies.is_weighted and findings.never_played:
+        context, action = findings.never_played[0]
+        raise InputError(
+            f"action {action!r} was never played in context {context!r}, so no weight can make up "
+            "for it: the logging policy gave it no support there. Leave the action or the context "
+            "out, or log with exploration."
+        )
+
+
+def least_users(alpha: float) -> float:
+    """Return how many users a cell needs so that colluders are a minority among them.
+
+    >>> round(least_users(0.1), 2), round(least_users(0.4))
+    (2.25, 96)
+    """
+    return max(1.0, 4 * alpha * (1 - alpha) / (0.5 - alpha) ** 2)
+
+
+def uniformity_p_value(tallies: Tallies) -> float:
+    """Test that every action of a context is played equally often; users are the clusters.
+
+    For each cell, z = Σ_i d_i / sqrt(Σ_i d_i²) with d_i = n_i(s,a) − n_i(s)/A. It is standard
+    normal when actions are uniform, whether drawn anew each time or once per user and context,
+    because plays of one user may depend on each other and those of different users do not. The
+    p-value is the smallest over the cells that enough users met, times their number.
+    """
+    if tallies.n_actions < 2:
+        return 1.0
+    totals, squares, pairs = _deviations(
+        tallies.indptr, tallies.cells, tallies.counts, tallies.n_contexts, tallies.n_actions
+    )
+    is_tested = (pairs >= _USERS_FOR_TEST * tallies.n_actions)[:, None] & (squares > 0)
+    if not is_tested.any():
+        return 1.0
+    scores = totals[is_tested] / np.sqrt(squares[is_tested])
+    smallest = 2 * stats.norm.sf(np.abs(scores).max())
+    return float(min(1.0, smallest * is_tested.sum()))
+
+
+@compiled
+def _deviations(
+    indptr: npt.NDArray[np.int64],
+    cells: npt.NDArray[np.int32],
+    counts: FloatArray,
+    n_contexts: int,
+    n_actions: int,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return Σ d and Σ d² for each cell, and the users who met each context.
+
+    Σ_i d_i² = Σ n(s,a)² − (2/A) Σ n(s,a) n(s) + (1/A²) Σ n(s)², so absent actions cost nothing.
+    """
+    totals = np.zeros((n_contexts, n_actions))
+    squares = np.zeros((n_contexts, n_actions))
+    visits = np.zeros(n_contexts)
+    visit_squares = np.zeros(n_contexts)
+    pairs = np.zeros(n_contexts)
+    for user in range(len(indptr) - 1):
+        start = indptr[user]
+        while start < indptr[user + 1]:
+            context = cells[start] // n_actions
+            stop = start
+            seen = 0.0
+            while stop < indptr[user + 1] and cells[stop] // n_actions == context:
+                seen += counts[stop]
+                stop += 1
+            for entry in range(start, stop):
+                action = cells[entry] % n_actions
+                totals[context, action] += counts[entry]
+                squares[context, action] += counts[entry] * (counts[entry] - 2 * seen / n_actions)
+            visits[context] += seen
+            visit_squares[context] += seen * seen
+            pairs[context] += 1
+            start = stop
+    for context in range(n_contexts):
+        for action in range(n_actions):
+            totals[context, action] -= visits[context] / n_actions
+            squares[context, action] += visit_squares[context] / n_actions**2
+    return totals, squares, pairs
+
+
+def _n_pairs(tallies: Tallies) -> int:
+    """Return how many (user, context) pairs met at all."""
+    contexts = tallies.cells // tallies.n_actions
+    is_new = np.append(True, contexts[1:] != contexts[:-1])
+    starts = tallies.indptr[:-1][np.diff(tallies.indptr) > 0]
+    is_new[starts] = True
+    return int(is_new.sum()) if len(contexts) else 0
+
+
+def _names(labels: Labels, visits: FloatArray, is_rare: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    rare = np.flatnonzero(is_rare)
+    rarest = rare[np.argsort(visits[rare], kind="stable")[:5]]
+    return tuple(str(labels[int(code)]) for code in rarest)

@@ -1,0 +1,97 @@
+"""Tallies that know whom and what they count, so that logs of different days add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unswayed.errors import InputError
+from unswayed.events import Events, Labels
+from unswayed.events.user_order import union_of_users
+from unswayed.tallies.tallies import Tallies, entry_users, summed, tally
+
+#: Ours. Smaller propensities count as this one, so that no event weighs more than a hundred.
+MIN_PROPENSITY = 0.01
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledTallies:
+    """Tallies with the labels of their users, contexts and actions.
+
+    With propensities an event weighs 1/propensity. That does not depend on the number of actions,
+    so logs add up even when a later one brings new actions; ``uniform`` gives the tallies that a
+    log of uniform plays would have given on average.
+    """
+
+    tallies: Tallies
+    user_labels: Labels
+    context_labels: Labels
+    action_labels: Labels
+
+    def uniform(self) -> Tallies:
+        """Return the tallies as if every action had been played with probability 1/A."""
+        if not self.tallies.is_weighted:
+            return self.tallies
+        return self.tallies.scaled(1.0 / self.tallies.n_actions)
+
+
+def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> LabelledTallies:
+    """Return the tallies of a log; importance-weighted when it has propensities.
+
+    ``min_propensity`` clips the weights: it trades a bias, towards too small weights of very rare
+    actions, for a bounded influence of each event.
+    """
+    if not 0.0 < min_propensity <= 1.0:
+        raise InputError(f"min_propensity is {min_propensity}: it must be above 0 and at most 1.")
+    weights = None
+    if events.propensities is not None:
+        weights = 1.0 / np.maximum(events.propensities, min_propensity)
+    tallies = tally(
+        events.users,
+        events.contexts,
+        events.actions,
+        events.rewards,
+        n_users=events.n_users,
+        n_contexts=events.n_contexts,
+        n_actions=events.n_actions,
+        weights=weights,
+    )
+    return LabelledTallies(tallies, events.user_labels, events.context_labels, events.action_labels)
+
+
+def merged_logs(parts: Sequence[LabelledTallies]) -> LabelledTallies:
+    """Return the tallies of several logs together, exactly as if they had been read as one.
+
+    Notes
+    -----
+    Labels are put in the order in which ``read_events`` codes them, and sums are exact (see
+    ``summing.grouped_sums``), so the result depends neither on how the log was cut nor on the
+    order of the parts.
+    """
+    if not parts:
+        raise InputError("there are no tallies to add up.")
+    user_labels, user_codes = union_of_users([part.user_labels for part in parts])
+    context_labels = _sorted_union([part.context_labels for part in parts], "contexts")
+    action_labels = _sorted_union([part.action_labels for part in parts], "actions")
+    users, cells = [], []
+    for part, codes in zip(parts, user_codes, strict=True):
+        users.append(codes[entry_users(part.tallies.indptr)])
+        contexts = context_labels.codes(part.context_labels).astype(np.int32)
+        actions = action_labels.codes(part.action_labels).astype(np.int32)
+        old_contexts, old_actions = np.divmod(part.tallies.cells, part.tallies.n_actions)
+        cells.append(contexts[old_contexts] * np.int32(len(action_labels)) + actions[old_actions])
+    shape = (len(user_labels), len(context_labels), len(action_labels))
+    tallies = summed([part.tallies for part in parts], users, cells, *shape)
+    return LabelledTallies(tallies, user_labels, context_labels, action_labels)
+
+
+def _sorted_union(parts: Sequence[Labels], role: str) -> Labels:
+    kinds = {part.type_name for part in parts if len(part)}
+    if len(kinds) > 1:
+        raise InputError(
+            f"{role} are of different types ({', '.join(sorted(kinds))}) in logs that should be "
+            "added up; write them all as strings."
+        )
+    return Labels.of(sorted({label for part in parts for label in part}))

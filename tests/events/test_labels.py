@@ -1,0 +1,73 @@
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from unswayed.errors import InputError
+from unswayed.events import UNKNOWN, Labels
+
+
+def test_labels_give_codes_back_and_forth() -> None:
+    labels = Labels.of(["b", "a", "c"])
+    assert labels.codes(["c", "b", "?"]).tolist() == [2, 0, UNKNOWN]
+    assert list(labels) == ["b", "a", "c"]
+    assert Labels.of([7, 3]).are_integers
+
+
+def test_extending_labels_keeps_the_old_codes() -> None:
+    assert list(Labels.of(["b"]).extended(["a", "b", "a"])) == ["b", "a"]
+
+
+@pytest.mark.parametrize("labels", [["a", 1], [True, 1], [1, 1.5]])
+def test_labels_of_mixed_types_are_refused(labels: list[object]) -> None:
+    with pytest.raises(InputError, match="all of one type"):
+        Labels.of(labels)
+
+
+@pytest.mark.parametrize("label", [None, float("nan"), float("inf"), b"bytes", ("a", "b")])
+def test_what_cannot_be_said_in_json_is_no_label(label: object) -> None:
+    with pytest.raises(InputError, match="cannot be a label"):
+        Labels.of([label])
+
+
+def test_a_repeated_label_is_named() -> None:
+    with pytest.raises(InputError, match="'a' is given twice"):
+        Labels.of(["a", "b", "a"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "type_name"),
+    [
+        (["x", "ü"], "string"),
+        ([3, -4], "integer"),
+        ([0.1, 1e300, -2.0], "number"),
+        ([True, False], "boolean"),
+    ],
+)
+def test_every_type_survives_being_written_as_text(labels: list[object], type_name: str) -> None:
+    written = Labels.of(labels)
+    read = Labels.parsed(written.texts, written.type_name)
+    assert written.type_name == type_name
+    assert read == written
+    assert [type(label) for label in read] == [type(label) for label in labels]
+
+
+def test_true_is_not_one() -> None:
+    assert Labels.of([0, 1]).code(True) == UNKNOWN
+    assert Labels.of([False, True]).code(1) == UNKNOWN
+    assert Labels.of([False, True]).codes([True, 0]).tolist() == [1, UNKNOWN]
+
+
+def test_dates_are_found_by_themselves_and_by_their_text() -> None:
+    labels = Labels.of([dt.date(2026, 1, 31), dt.date(2026, 2, 1)])
+    assert labels.code("2026-01-31") == labels.code(dt.date(2026, 1, 31)) == 0
+    assert list(Labels.of([dt.datetime(2026, 1, 31, 12)])) == ["2026-01-31 12:00:00"]
+
+
+def test_numpy_values_are_labels_too() -> None:
+    assert Labels.of(np.array([2, 1])).code(np.int64(1)) == 1
+    assert Labels.of(np.array(["a"])).code(np.str_("a")) == 0
+
+
+def test_what_cannot_be_hashed_is_unknown() -> None:
+    assert Labels.of(["a"]).code(["a"]) == UNKNOWN

@@ -1,0 +1,304 @@
+import csv
+import datetime as dt
+import gzip
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import fsspec
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]  # publishes its types apart
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.events.logs import account, random_log, rows
+from unswayed.errors import InputError
+from unswayed.events import Columns, OnBadRows, joined_context, read_events
+
+
+def write_csv(table: pa.Table, path: Path, delimiter: str = ",") -> Path:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wt", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(table.column_names)
+        writer.writerows(zip(*table.to_pydict().values(), strict=True))
+    return path
+
+
+def write_json(table: pa.Table, path: Path) -> Path:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in table.to_pylist())
+    return path
+
+
+def write_parquet(table: pa.Table, path: Path) -> Path:
+    pq.write_table(table, path)
+    return path
+
+
+def write_folder(table: pa.Table, path: Path) -> Path:
+    (path / "2026").mkdir(parents=True)
+    write_parquet(table.slice(0, 150), path / "2026" / "a.parquet")
+    write_parquet(table.slice(150), path / "b.parquet")
+    (path / "_SUCCESS").touch()
+    return path
+
+
+def write_pattern(table: pa.Table, path: Path) -> Path:
+    write_folder(table, path / "2026")
+    write_parquet(table, path / "2026" / "other.parquet")
+    return path / "2026" / "[b]*.parquet"
+
+
+WRITERS: dict[str, Callable[[pa.Table, Path], Path]] = {
+    "log.parquet": write_parquet,
+    "log.csv": write_csv,
+    "log.csv.gz": write_csv,
+    "log.tsv": lambda table, path: write_csv(table, path, "\t"),
+    "semicolons.csv": lambda table, path: write_csv(table, path, ";"),
+    "log.jsonl": write_json,
+    "log.ndjson.gz": write_json,
+    "folder": write_folder,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_file_format_reads_back_the_same_rows(
+    name: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    table = random_log(rng)
+    reading = read_events(WRITERS[name](table, tmp_path / name))
+    assert account(reading.events) == rows(table)
+    assert reading.provenance.n_rows == len(table)
+
+
+def test_a_pattern_reads_only_the_files_it_matches(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    table = random_log(rng)
+    pattern = write_pattern(table, tmp_path)
+    assert account(read_events(pattern).events) == rows(table.slice(150))
+
+
+@pytest.mark.parametrize(
+    "convert", [lambda t: t, pl.from_arrow, lambda t: t.to_pandas(), lambda t: t.to_reader(50)]
+)
+def test_every_table_in_memory_reads_back_the_same_rows(
+    convert: Callable[[pa.Table], Any], rng: np.random.Generator
+) -> None:
+    table = random_log(rng)
+    assert account(read_events(convert(table)).events) == rows(table)
+
+
+def test_addresses_of_other_file_systems_are_read(rng: np.random.Generator) -> None:
+    table = random_log(rng)
+    with fsspec.open("memory://bucket/day/log.parquet", "wb") as file:
+        pq.write_table(table, file)
+    try:
+        assert account(read_events("memory://bucket/day").events) == rows(table)
+        assert account(read_events("memory://bucket/*/log.parquet").events) == rows(table)
+    finally:
+        fsspec.filesystem("memory").rm("/bucket", recursive=True)
+
+
+def test_a_query_on_sqlite_is_read(rng: np.random.Generator, tmp_path: Path) -> None:
+    table = random_log(rng)
+    connection = sqlite3.connect(tmp_path / "shop.db")
+    connection.execute("CREATE TABLE plays (user TEXT, context TEXT, action TEXT, reward REAL)")
+    connection.executemany(
+        "INSERT INTO plays VALUES (?, ?, ?, ?)", [tuple(row.values()) for row in table.to_pylist()]
+    )
+    connection.commit()
+    connection.close()
+    reading = read_events(f"sqlite:///{tmp_path}/shop.db", query="SELECT * FROM plays")
+    assert account(reading.events) == rows(table)
+
+
+def test_a_query_on_duckdb_is_read(rng: np.random.Generator, tmp_path: Path) -> None:
+    table = random_log(rng)
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        connection.register("source", table)
+        connection.sql("CREATE TABLE plays AS FROM source")
+    address = f"duckdb:///{tmp_path}/shop.duckdb"
+    query = "SELECT * FROM plays WHERE reward > 0"
+    kept = table.filter(pa.compute.greater(table["reward"], 0))
+    assert account(read_events(address, query=query).events) == rows(kept)
+
+
+def test_a_bad_query_is_told_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(InputError, match="query on sqlite failed: no such table: plays"):
+        read_events(f"sqlite:///{tmp_path}/empty.db", query="SELECT * FROM plays")
+
+
+@pytest.mark.parametrize(
+    ("values", "spoken"),
+    [
+        ([True, False], [False, True]),
+        ([3, -1], [-1, 3]),
+        ([0.5, 0.25], [0.25, 0.5]),
+        ([dt.date(2026, 2, 1), dt.date(2026, 1, 1)], ["2026-01-01", "2026-02-01"]),
+        (["10", "9"], ["10", "9"]),
+    ],
+)
+def test_labels_of_any_type_are_spoken_back(values: list[Any], spoken: list[Any]) -> None:
+    table = pa.table({"user": values, "context": values, "action": values, "reward": [True, False]})
+    events = read_events(table).events
+    assert list(events.context_labels) == list(events.action_labels) == spoken
+    assert sorted(events.user_labels) == spoken
+    assert sorted(events.rewards) == [0.0, 1.0]
+
+
+def test_leading_zeros_of_a_csv_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("user,context,action,reward\n007,1,1,1\n7,1,2,0\n")
+    assert sorted(read_events(path).events.user_labels) == ["007", "7"]
+
+
+def test_other_column_names_and_several_context_columns() -> None:
+    table = pa.table(
+        {
+            "account": ["u", "v"],
+            "country": ["F|R", "DE"],
+            "device": ["a\\b", "tv"],
+            "arm": [1, 2],
+            "clicked": [1, 0],
+        }
+    )
+    columns = Columns(user="account", context=("country", "device"), action="arm", reward="clicked")
+    events = read_events(table, columns=columns).events
+    assert sorted(events.context_labels) == sorted(
+        [joined_context(["F|R", "a\\b"]), joined_context(["DE", "tv"])]
+    )
+
+
+def test_a_missing_column_is_named_with_a_hint() -> None:
+    table = pa.table({"user_id": [1], "context": [1], "action": [1], "reward": [1]})
+    with pytest.raises(
+        InputError, match=r"no column 'user' for the user; .*did|Did you mean 'user_id'"
+    ):
+        read_events(table)
+
+
+def test_codes_do_not_depend_on_the_order_of_rows(rng: np.random.Generator) -> None:
+    table = random_log(rng)
+    first = read_events(table).events
+    second = read_events(table.take(rng.permutation(len(table)))).events
+    assert first.user_labels == second.user_labels
+    assert first.context_labels == second.context_labels
+    assert account(first) == account(second)
+
+
+BAD = pa.table(
+    {
+        "user": ["u", None, "v", "v", "w", "w", "w"],
+        "context": ["s", "s", None, "s", "s", "s", "s"],
+        "action": ["a", "a", "a", None, "a", "a", "b"],
+        "reward": [1.0, 1.0, 1.0, 1.0, None, float("inf"), 0.0],
+        "propensity": [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1.5],
+    }
+)
+REASONS = {
+    "user is missing": 1,
+    "context is missing": 1,
+    "action is missing": 1,
+    "reward is missing or not a number": 1,
+    "reward is not finite": 1,
+    "propensity is not in (0, 1]": 1,
+}
+
+
+def test_bad_rows_are_refused_and_counted_by_reason() -> None:
+    with pytest.raises(InputError, match="6 of 7 rows cannot be used") as caught:
+        read_events(BAD)
+    for reason in REASONS:
+        assert reason in str(caught.value)
+
+
+def test_bad_rows_can_be_dropped() -> None:
+    reading = read_events(BAD, on_bad_rows=OnBadRows.parsed("drop"))
+    assert reading.provenance.bad_rows == REASONS
+    assert len(reading.events) == 1
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_bad_rows_can_be_set_aside(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"bad{suffix}"
+    read_events(BAD, on_bad_rows=OnBadRows.parsed(f"quarantine={path}"))
+    with duckdb.connect() as connection:
+        found = connection.sql(f"SELECT reason, count(*) FROM '{path}' GROUP BY 1").fetchall()
+    assert dict(found) == REASONS
+
+
+def test_broken_lines_of_a_csv_are_named_dropped_or_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("user,context,action,reward\nu,s,a,1\nu,s\nu,s,b,0,9\nv,s,b,x\nv,s,b,0\n")
+    with pytest.raises(InputError, match=r"broken line .*Line: 3"):
+        read_events(path)
+    aside = tmp_path / "bad.csv"
+    reading = read_events(path, on_bad_rows=OnBadRows.parsed(f"quarantine={aside}"))
+    assert reading.provenance.bad_rows == {
+        "line is broken": 2,
+        "reward is missing or not a number": 1,
+    }
+    assert len(reading.events) == 2
+    with aside.open() as file:
+        assert sorted(row["line"] for row in csv.DictReader(file)) == ["", "u,s", "u,s,b,0,9"]
+
+
+def test_a_broken_json_line_is_named_or_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    good = '{"user": 1, "context": "s", "action": "a", "reward": 1}\n'
+    path.write_text(good + '{"user": \n' + good)
+    with pytest.raises(InputError, match="Malformed JSON"):
+        read_events(path)
+    assert len(read_events(path, on_bad_rows=OnBadRows("drop")).events) == 2
+
+
+def test_time_and_propensity_are_found_by_their_names() -> None:
+    table = pa.table(
+        {
+            "user": ["u", "v"],
+            "context": ["s", "s"],
+            "action": ["a", "b"],
+            "reward": [1.0, 0.0],
+            "propensity": [0.25, 0.75],
+            "time": [dt.datetime(2026, 1, 2), dt.datetime(2026, 1, 1)],
+        }
+    )
+    reading = read_events(table)
+    assert reading.events.propensities is not None
+    assert sorted(reading.events.propensities) == [0.25, 0.75]
+    assert reading.provenance.first_time == "2026-01-01 00:00:00"
+    assert reading.provenance.last_time == "2026-01-02 00:00:00"
+
+
+def test_files_whose_columns_differ_in_order_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user,context,action,reward\nu,s,a,1\n")
+    (tmp_path / "b.csv").write_text("context,user,action,reward\ns,u,a,1\n")
+    with pytest.raises(InputError, match="different columns"):
+        read_events(tmp_path)
+
+
+def test_parquet_files_whose_columns_differ_in_order_are_matched_by_name(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    table = random_log(rng)
+    write_parquet(table.slice(0, 10), tmp_path / "a.parquet")
+    write_parquet(
+        table.slice(10).select(["reward", "action", "user", "context"]), tmp_path / "b.parquet"
+    )
+    assert account(read_events(tmp_path).events) == rows(table)
+
+
+def test_a_table_of_pandas_with_missing_values_has_bad_rows() -> None:
+    frame = pd.DataFrame(
+        {"user": ["u", None], "context": [1.0, np.nan], "action": ["a", "b"], "reward": [1, 0]}
+    )
+    assert len(read_events(frame, on_bad_rows=OnBadRows("drop")).events) == 1
