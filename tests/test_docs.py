@@ -50,7 +50,7 @@ def test_every_line_of_algorithm_2_can_be_found_in_the_code() -> None:
         path.read_text(encoding="utf-8") for path in (ROOT / "src/unswayed/learners").rglob("*.py")
     )
     named = {int(number) for number in re.findall(r"\b[Ll]ines? (\d+)", code)}
-    for first, last in re.findall(r"\b[Ll]ines (\d+)–(\d+)", code):
+    for first, last in re.findall(r"\b[Ll]ines (\d+)\u2013(\d+)", code):
         named |= set(range(int(first), int(last) + 1))
     assert set(range(1, 13)) <= named
 

@@ -1,0 +1,102 @@
+"""The real command, run as a person would."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import unswayed
+from unswayed.cli import app
+
+COMMAND = Path(sys.executable).with_name("unswayed")
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=cwd
+    )
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version").stdout == f"unswayed {unswayed.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [command.callback.__name__ for command in app.registered_commands if command.callback],
+)
+def test_every_command_has_help_for_itself_and_each_option(name: str) -> None:
+    result = run(name, "--help")
+    assert result.returncode == 0
+    command = next(c for c in app.registered_commands if c.callback and c.callback.__name__ == name)
+    assert command.callback is not None
+    assert command.callback.__doc__
+    assert "--json" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "--alpha", "0.6"], "0.6"),
+        (["simulate", "--users", "0"], "users"),
+        (["simulate", "--actions", "1"], "actions"),
+        (["simulate", "--attack", "psuh"], "push"),
+        (["simulate", "--algorithm", "papr"], "paper"),
+        (["limits", "--gap", "0", "--interactions", "10", "--alpha", "0.2"], "gap"),
+        (["nonsense"], "nonsense"),
+        (["simulate", "--nonsense"], "nonsense"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence_and_exit_code_2(arguments: list[str], message: str) -> None:
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_the_demo_tells_its_story_and_leaves_picture_and_log(tmp_path: Path) -> None:
+    result = run("demo", "--json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    told = json.loads(result.stdout)
+    shares = told["share_of_honest_purchases"]
+    # The coalition of 20 % lifts MegaCola above everything honest customers like.
+    assert shares["naive"] < 0.5
+    assert shares["unswayed"] == 1.0
+    assert {row["naive"] for row in told["results"]} == {"MegaCola"}
+    for file in told["files"]:
+        assert (tmp_path / file).stat().st_size > 1000
+
+
+def test_the_demo_reads_well_on_a_terminal(tmp_path: Path) -> None:
+    result = run("demo", "--out", str(tmp_path / "new folder"))
+    assert "Nobody knows which accounts" in result.stdout
+    assert "✗ MegaCola" in result.stdout
+    assert result.stderr == ""
+
+
+def test_simulations_print_the_promised_json() -> None:
+    result = run(
+        *[
+            "simulate",
+            "--contexts",
+            "3",
+            "--actions",
+            "4",
+            "--users",
+            "60",
+            "--interactions",
+            "5",
+            "--alpha",
+            "0.2",
+        ],
+        *["--algorithm", "paper,oracle", "--repetitions", "2", "--seed", "0", "--json"],
+    )
+    told = json.loads(result.stdout)
+    assert set(told) == {"settings", "results"}
+    for row, name in zip(told["results"], ["paper", "oracle"], strict=True):
+        assert row["algorithm"] == name
+        assert set(row["suboptimality"]) == {"mean", "stderr", "repetitions"}
+        assert len(row["suboptimality"]["repetitions"]) == 2
