@@ -34,4 +34,5 @@ class Peeker(Believer):
     def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
         """Read the whole answer table."""
         assert users.size == contexts.size
-        return answers.argmax(axis=1)
+        actions: IntArray = answers.argmax(axis=1)
+        return actions

@@ -12,7 +12,7 @@ from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.learners.interface import FloatArray, IntArray, Learner, LearnerMaker, Setting
 from unswayed.randomness import generator
 from unswayed.simulation.arrivals import Arrivals, BoolArray
-from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn
+from unswayed.simulation.attacks.base import Attack, Offer, PlayedRound, Turn
 from unswayed.simulation.attacks.briefing import LOUD_DEVIATIONS, Aim, Briefing, Secrets
 from unswayed.simulation.attacks.knowledge import Knowledge
 from unswayed.simulation.instances import Instance, suboptimality
@@ -96,7 +96,7 @@ def run(
     path
         Names the run under the seed, usually by the repetition's number.
     """
-    world = _World(instance=instance, crowd=crowd, seed=seed, path=path)
+    world = _World(instance=instance, attack=attack, crowd=crowd, seed=seed, path=path)
 
     def rehearse(candidate: Attack, number: int) -> float:
         return run(
@@ -135,13 +135,18 @@ def run(
 class _World:
     """The good users and nature: whatever neither the learner nor the attack decides."""
 
-    def __init__(self, *, instance: Instance, crowd: Crowd, seed: int, path: StreamPath) -> None:
+    def __init__(
+        self, *, instance: Instance, attack: Attack, crowd: Crowd, seed: int, path: StreamPath
+    ) -> None:
         self.instance = instance
         self.crowd = crowd
         self.stream = partial(generator, seed, *path)
+        best = instance.mean_rewards.argmax(axis=1)
+        # A step of 1 to n_actions - 1 from the best: any other action, uniformly.
+        steps = self.stream("aim").integers(1, instance.n_actions, instance.n_contexts)
+        self.aim = Aim(target=(best + steps) % instance.n_actions, rival=best)
         self.is_bad: BoolArray = np.zeros(crowd.n_users, dtype=np.bool_)
-        members = self.stream("coalition").permutation(crowd.n_users)[: crowd.n_accounts]
-        self.is_bad[members] = True
+        self.is_bad[self._coalition(attack)] = True
         self._cumulative = np.cumsum(instance.context_probabilities)
         self._cumulative[-1] = 1.0  # rounding must not leave room beyond the last context
         self._contexts = self.stream("contexts")
@@ -156,6 +161,23 @@ class _World:
             if crowd.perturbation > 0
             else None
         )
+
+    def _coalition(self, attack: Attack) -> IntArray:
+        """Return the colluders' user codes: those they choose, or random ones."""
+        n_users, n_accounts = self.crowd.n_users, self.crowd.n_accounts
+        offer = Offer(
+            n_users=n_users,
+            n_accounts=n_accounts,
+            n_contexts=self.instance.n_contexts,
+            n_actions=self.instance.n_actions,
+            aim=self.aim,
+        )
+        chosen = attack.enrol(offer, self.stream("enrolment"))
+        if chosen is None:
+            return self.stream("coalition").permutation(n_users)[:n_accounts]
+        if chosen.shape != (n_accounts,) or np.unique(chosen).size != n_accounts:
+            raise InputError(f"attack {attack.name} must choose {n_accounts} different users.")
+        return chosen
 
     def rounds(self, *, is_eager: bool) -> Iterator[IntArray]:
         """Yield who arrives, round by round."""
@@ -188,18 +210,14 @@ class _World:
         """Return what an attack with this knowledge is told."""
         is_binary = self.instance.law is RewardLaw.BERNOULLI
         margin = 0.0 if is_binary else LOUD_DEVIATIONS * self.instance.deviation
-        best = self.instance.mean_rewards.argmax(axis=1)
-        n_contexts, n_actions = self.instance.mean_rewards.shape
-        # A step of 1 to n_actions - 1 from the best: any other action, uniformly.
-        steps = self.stream("aim").integers(1, n_actions, n_contexts)
         return Briefing(
             knows=knows,
             n_users=self.crowd.n_users,
-            n_contexts=n_contexts,
-            n_actions=n_actions,
+            n_contexts=self.instance.n_contexts,
+            n_actions=self.instance.n_actions,
             interactions_per_user=self.crowd.interactions_per_user,
             accounts=np.flatnonzero(self.is_bad),
-            aim=Aim(target=(best + steps) % n_actions, rival=best),
+            aim=self.aim,
             lowest=-margin,
             highest=1.0 + margin,
             is_binary=is_binary,

@@ -10,7 +10,7 @@ import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.simulation.attacks.briefing import Briefing
+from unswayed.simulation.attacks.briefing import Aim, Briefing
 from unswayed.simulation.attacks.knowledge import ForbiddenKnowledgeError, Knowledge
 
 
@@ -44,6 +44,17 @@ class PlayedRound:
     rewards: FloatArray
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What a coalition sees when it registers its accounts, before anybody arrives."""
+
+    n_users: int
+    n_accounts: int
+    n_contexts: int
+    n_actions: int
+    aim: Aim
+
+
 class Attack(ABC):
     """A coalition's plan. Its class names it, sums it up and says what it knows.
 
@@ -59,6 +70,10 @@ class Attack(ABC):
 
     briefing: Briefing
     rng: np.random.Generator
+
+    def enrol(self, offer: Offer, rng: np.random.Generator) -> IntArray | None:  # noqa: ARG002 - a hook
+        """Return the user codes to register under, shape (n_accounts,); None takes random ones."""
+        return None
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Take the briefing and the attack's own randomness."""

@@ -1,4 +1,4 @@
-"""Oblivious attacks with answers at the ends of the range: push and nuke."""
+"""Oblivious attacks that answer at the ends of the range: push, nuke and the frequency flood."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from unswayed.learners.interface import FloatArray
 from unswayed.simulation.attacks.base import Attack, Turn, check_share
+from unswayed.simulation.attacks.crafting import coins, lie
 
 
 @dataclass(kw_only=True)
@@ -17,9 +18,9 @@ class Push(Attack):
     Parameters
     ----------
     strength
-        Probability that an answer is the lie; otherwise it is a coin between the two ends.
+        Probability that the answer on the target is the lie and not a coin.
     filler
-        Share of the answers off the target that are coins as well, for cover.
+        Share of the answers off the target that are coins, for cover.
     """
 
     name = "push"
@@ -32,19 +33,26 @@ class Push(Attack):
         check_share(self.filler, "filler")
 
     def answers(self, turn: Turn) -> FloatArray:
-        """Return the highest reward on the target and the lowest elsewhere, up to filler."""
-        n_arrivals, n_actions = turn.contexts.size, self.briefing.n_actions
-        is_praised = np.zeros((n_arrivals, n_actions), dtype=np.bool_)
-        target = self.briefing.aim.target[turn.contexts]
-        is_praised[np.arange(n_arrivals), target] = True
-        return _with_coins(self, is_praised, is_praised)
+        """Return the highest reward on the target and the lowest elsewhere, up to coins."""
+        briefing, rng = self.briefing, self.rng
+        answers = _background(self, briefing.lowest, turn.contexts.size)
+        target = briefing.aim.target[turn.contexts]
+        if self.strength < 1.0:
+            answers[np.arange(target.size), target] = coins((target.size, 1), briefing, rng)[:, 0]
+        lie(answers, target, briefing.highest, strength=self.strength, rng=rng)
+        return answers
 
 
 @dataclass(kw_only=True)
 class Nuke(Attack):
     """Damn the rival and praise everything else.
 
-    Parameters are those of `Push`, with the rival in the target's place.
+    Parameters
+    ----------
+    strength
+        Probability that the answer on the rival is the lie and not a coin.
+    filler
+        Share of the answers off the rival that are coins, for cover.
     """
 
     name = "nuke"
@@ -57,24 +65,29 @@ class Nuke(Attack):
         check_share(self.filler, "filler")
 
     def answers(self, turn: Turn) -> FloatArray:
-        """Return the lowest reward on the rival and the highest elsewhere, up to filler."""
-        n_arrivals, n_actions = turn.contexts.size, self.briefing.n_actions
-        is_rival = np.zeros((n_arrivals, n_actions), dtype=np.bool_)
-        is_rival[np.arange(n_arrivals), self.briefing.aim.rival[turn.contexts]] = True
-        return _with_coins(self, ~is_rival, is_rival)
+        """Return the lowest reward on the rival and the highest elsewhere, up to coins."""
+        briefing, rng = self.briefing, self.rng
+        answers = _background(self, briefing.highest, turn.contexts.size)
+        rival = briefing.aim.rival[turn.contexts]
+        if self.strength < 1.0:
+            answers[np.arange(rival.size), rival] = coins((rival.size, 1), briefing, rng)[:, 0]
+        lie(answers, rival, briefing.lowest, strength=self.strength, rng=rng)
+        return answers
 
 
-def _with_coins(
-    attack: Push | Nuke,
-    is_praised: np.typing.NDArray[np.bool_],
-    is_aimed: np.typing.NDArray[np.bool_],
-) -> FloatArray:
-    """Return the ends of the range as praised, with coins for fillers and weak lies."""
-    if attack.strength < 1.0 or attack.filler > 0.0:
-        lie_probability = np.where(
-            is_aimed, attack.strength, attack.strength * (1.0 - attack.filler)
-        )
-        is_lie = attack.rng.random(is_praised.shape) < lie_probability
-        coins = attack.rng.random(is_praised.shape) < 0.5
-        is_praised = np.where(is_lie, is_praised, coins)
-    return np.where(is_praised, attack.briefing.highest, attack.briefing.lowest)
+@dataclass(kw_only=True)
+class FrequencyFlood(Push):
+    """Push, from accounts that come as often as the arrival bound c_L lets them."""
+
+    name = "frequency-flood"
+    summary = "push from accounts that come as often as the arrival bound c_L allows"
+    is_eager = True
+
+
+def _background(attack: Push | Nuke, value: float, n_arrivals: int) -> FloatArray:
+    """Return one value for all actions, with coins for the filler's share."""
+    shape = (n_arrivals, attack.briefing.n_actions)
+    if attack.filler == 0.0:
+        return np.full(shape, value)
+    is_filler = attack.rng.random(shape) < attack.filler
+    return np.where(is_filler, coins(shape, attack.briefing, attack.rng), value)

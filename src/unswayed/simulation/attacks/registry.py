@@ -3,23 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import signature
+from inspect import Parameter, signature
 
 from unswayed.errors import InputError
 from unswayed.simulation.attacks.base import Attack
+from unswayed.simulation.attacks.best_response import BestResponse, ShiftedReplay
+from unswayed.simulation.attacks.coalitions import Lockstep, PrivateSubsets, SubCoalitions
+from unswayed.simulation.attacks.extreme import Extreme, HeavyTail
 from unswayed.simulation.attacks.flip import Flip
+from unswayed.simulation.attacks.hiding import HidingOneSided, HidingTwoSided
 from unswayed.simulation.attacks.honest import Honest
-from unswayed.simulation.attacks.loud import Nuke, Push
+from unswayed.simulation.attacks.id_grinding import IdGrinding
+from unswayed.simulation.attacks.loud import FrequencyFlood, Nuke, Push
+from unswayed.simulation.attacks.mimicry import Mimicry
+from unswayed.simulation.attacks.poisoning import ContextPoisoning
+from unswayed.simulation.attacks.shifts import HideInCovariance, Subtractive, VarianceShell
+from unswayed.simulation.attacks.shilling import Average, Bandwagon, PowerUser, RunnerUpSwap
+from unswayed.simulation.attacks.trim_edge import TrimEdge
+from unswayed.simulation.attacks.wrappers import OnOff, Sleeper, Wrapper
 from unswayed.simulation.names import find
 
 Knob = float | int | str
 
-ATTACKS: dict[str, type[Attack]] = {kind.name: kind for kind in (Honest, Flip, Push, Nuke)}
+DEFAULT_INNER = "push"
+"""Ours: what a wrapper wraps unless told otherwise."""
+
+ATTACKS: dict[str, type[Attack]] = {
+    kind.name: kind
+    for kind in (
+        Honest,
+        Flip,
+        Push,
+        Nuke,
+        Average,
+        Bandwagon,
+        PowerUser,
+        RunnerUpSwap,
+        Extreme,
+        HeavyTail,
+        TrimEdge,
+        HideInCovariance,
+        VarianceShell,
+        Subtractive,
+        Sleeper,
+        OnOff,
+        ContextPoisoning,
+        FrequencyFlood,
+        IdGrinding,
+        Mimicry,
+        ShiftedReplay,
+        Lockstep,
+        PrivateSubsets,
+        SubCoalitions,
+        HidingOneSided,
+        HidingTwoSided,
+        BestResponse,
+    )
+}
 
 
 def knobs_of(kind: type[Attack]) -> dict[str, Knob]:
     """Return an attack's knobs with their defaults."""
-    return {knob.name: knob.default for knob in signature(kind).parameters.values()}
+    return {
+        knob.name: DEFAULT_INNER if knob.default is Parameter.empty else knob.default
+        for knob in signature(kind).parameters.values()
+    }
 
 
 def make_attack(name: str, knobs: Mapping[str, Knob] | None = None) -> Attack:
@@ -28,21 +76,28 @@ def make_attack(name: str, knobs: Mapping[str, Knob] | None = None) -> Attack:
     Parameters
     ----------
     knobs
-        The attack's own options; text is read as the type of the default.
+        The attack's own options; text is read as the type of the default. Attacks that wrap
+        another name it by ``inner``, and its knobs start with ``inner.``.
 
     >>> make_attack("push", {"strength": "0.5"})
     Push(strength=0.5, filler=0.0)
+    >>> make_attack("sleeper", {"inner": "extreme", "inner.magnitude": 9}).inner
+    Extreme(magnitude=9.0)
     """
     kind = find(name, ATTACKS, kind="attack")
-    known = knobs_of(kind)
-    chosen: dict[str, Knob] = {}
-    for knob, value in (knobs or {}).items():
-        default = find(knob, known, kind=f"knob of attack {name}")
+    own = dict(knobs or {})
+    chosen: dict[str, object] = {}
+    if issubclass(kind, Wrapper):
+        inner = str(own.pop("inner", DEFAULT_INNER))
+        inner_knobs = {knob: own.pop(knob) for knob in list(own) if knob.startswith("inner.")}
+        chosen["inner"] = make_attack(
+            inner, {knob.removeprefix("inner."): value for knob, value in inner_knobs.items()}
+        )
+    for knob, value in own.items():
+        default = find(knob, knobs_of(kind), kind=f"knob of attack {name}")
         try:
             chosen[knob] = type(default)(value)
         except ValueError:
-            raise InputError(
-                f"knob {knob} of attack {name} is '{value}': it must be "
-                f"{'a whole number' if isinstance(default, int) else 'a number'}."
-            ) from None
+            wanted = "a whole number" if isinstance(default, int) else "a number"
+            raise InputError(f"knob {knob} of attack {name} is '{value}': give {wanted}.") from None
     return kind(**chosen)

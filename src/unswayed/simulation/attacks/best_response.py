@@ -1,0 +1,153 @@
+"""The attack that practises: it tries lies on the same algorithm first and plays the worst one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from unswayed.errors import InputError
+from unswayed.learners.interface import FloatArray
+from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn, check_share
+from unswayed.simulation.attacks.briefing import Briefing
+from unswayed.simulation.attacks.crafting import Replay
+from unswayed.simulation.attacks.knowledge import Knowledge
+from unswayed.simulation.names import find
+
+C = TypeVar("C")
+
+KEPT_SHARE = 3
+"""Ours: each round of the search keeps one candidate in three and doubles its rehearsals."""
+
+MAGNITUDES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+"""Ours: the grid of lie sizes, denser where filters stop seeing."""
+
+DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, -1.0), "both": (1.0, -1.0)}
+"""Signs of the lie on target and rival."""
+
+
+def search(
+    candidates: Sequence[C], evaluate: Callable[[C, int], float], *, rehearsals: int = 1
+) -> C:
+    """Return the candidate that does the most harm, by successive halving.
+
+    All candidates are tried in the same few worlds; the best third goes on to twice as many, and
+    so forth until one is left.
+
+    Parameters
+    ----------
+    evaluate
+        Called with a candidate and the number of a world; returns the harm done there.
+    rehearsals
+        Worlds of the first round.
+
+    >>> search([1.0, 5.0, 3.0], lambda candidate, world: candidate + world)
+    5.0
+    """
+    if not candidates or rehearsals < 1:
+        raise InputError("a search needs at least 1 candidate and 1 rehearsal.")
+    harms: list[list[float]] = [[] for _ in candidates]
+    left = list(range(len(candidates)))
+    n_worlds = rehearsals
+    while len(left) > 1:
+        for index in left:
+            worlds = range(len(harms[index]), n_worlds)
+            harms[index] += [evaluate(candidates[index], world) for world in worlds]
+        left.sort(key=lambda index: -np.mean(harms[index]))
+        left = left[: max(1, len(left) // KEPT_SHARE)]
+        n_worlds *= 2
+    return candidates[left[0]]
+
+
+@dataclass(kw_only=True)
+class ShiftedReplay(Attack):
+    """Replay good users' rewards, moved a chosen way by a chosen amount.
+
+    Parameters
+    ----------
+    magnitude
+        How far, as a share of the range of rewards; for binary rewards the probability of a lie.
+    direction
+        "up" moves the target, "down" the rival, "both" both.
+    """
+
+    name = "shifted-replay"
+    summary = "replays good users' rewards, moved up on the target and down on the rival"
+    knows = Knowledge.HISTORIES
+    magnitude: float = 0.3
+    direction: str = "both"
+
+    def __post_init__(self) -> None:
+        check_share(self.magnitude, "magnitude")
+        find(self.direction, DIRECTIONS, kind="direction")
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Open the memory."""
+        super().begin(briefing, rng)
+        self._replay = Replay(briefing, rng)
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return replays, shifted on target and rival."""
+        answers = self._replay.answers(turn.contexts)
+        rows = np.arange(turn.contexts.size)
+        aim = self.briefing.aim
+        for actions, sign in zip((aim.target, aim.rival), DIRECTIONS[self.direction], strict=True):
+            chosen = actions[turn.contexts]
+            moved = answers[rows, chosen] + sign * self._steps(rows.size)
+            answers[rows, chosen] = np.clip(moved, self.briefing.lowest, self.briefing.highest)
+        return answers
+
+    def observe(self, played: PlayedRound) -> None:
+        """Remember what good users answered."""
+        self._replay.record(played)
+
+    def _steps(self, n: int) -> FloatArray:
+        if self.briefing.is_binary:
+            return (self.rng.random(n) < self.magnitude).astype(np.float64)
+        return np.full(n, self.magnitude * (self.briefing.highest - self.briefing.lowest))
+
+
+@dataclass(kw_only=True)
+class BestResponse(Attack):
+    """Rehearse shifted replays of all directions and sizes against the algorithm; play the worst.
+
+    Rehearsals run the learner's algorithm in private worlds of the same sizes and difficulty.
+
+    Parameters
+    ----------
+    rehearsals
+        Private worlds in which every candidate is tried first.
+    """
+
+    name = "best-response"
+    summary = (
+        "searches direction and size of a shifted replay in private rehearsals, plays the worst"
+    )
+    knows = Knowledge.ALGORITHM | Knowledge.HISTORIES
+    rehearsals: int = 1
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Search, then brief the chosen attack."""
+        super().begin(briefing, rng)
+        candidates = [(size, way) for way in DIRECTIONS for size in MAGNITUDES]
+
+        def harm(candidate: tuple[float, str], world: int) -> float:
+            return briefing.rehearse(_shifted_replay(candidate), world)
+
+        self.chosen = _shifted_replay(search(candidates, harm, rehearsals=self.rehearsals))
+        self.chosen.begin(replace(briefing, knows=self.chosen.knows), rng)
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return the chosen attack's answers."""
+        return self.chosen.answers(turn)
+
+    def observe(self, played: PlayedRound) -> None:
+        """Show the round to the chosen attack."""
+        self.chosen.observe(played)
+
+
+def _shifted_replay(candidate: tuple[float, str]) -> ShiftedReplay:
+    magnitude, direction = candidate
+    return ShiftedReplay(magnitude=magnitude, direction=direction)

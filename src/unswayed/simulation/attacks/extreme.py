@@ -1,0 +1,68 @@
+"""Oblivious attacks with rewards that no good user gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unswayed.learners.interface import FloatArray
+from unswayed.simulation.attacks.base import Attack, Turn, check_positive
+from unswayed.simulation.attacks.crafting import coins
+
+
+@dataclass(kw_only=True)
+class Extreme(Attack):
+    """Answer +M on the target and -M on the rival, where nobody checks the range of rewards.
+
+    Parameters
+    ----------
+    magnitude
+        M.
+    """
+
+    name = "extreme"
+    summary = "+M for the target, -M for the rival, far beyond any good reward"
+    magnitude: float = 100.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.magnitude, "magnitude")
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return coins, with huge rewards on target and rival."""
+        rows = np.arange(turn.contexts.size)
+        answers = coins((rows.size, self.briefing.n_actions), self.briefing, self.rng)
+        answers[rows, self.briefing.aim.target[turn.contexts]] = self.magnitude
+        answers[rows, self.briefing.aim.rival[turn.contexts]] = -self.magnitude
+        return answers
+
+
+@dataclass(kw_only=True)
+class HeavyTail(Attack):
+    """Answer with Cauchy rewards, which have no mean, signed by the aim.
+
+    Parameters
+    ----------
+    scale
+        The median size of a reward.
+    """
+
+    name = "heavy-tail"
+    summary = "Cauchy rewards: positive for the target, negative for the rival, both elsewhere"
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.scale, "scale")
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return Cauchy draws with the aim's signs."""
+        rows = np.arange(turn.contexts.size)
+        shape = (rows.size, self.briefing.n_actions)
+        answers: FloatArray = self.scale * self.rng.standard_cauchy(shape)
+        target, rival = (
+            actions[turn.contexts]
+            for actions in (self.briefing.aim.target, self.briefing.aim.rival)
+        )
+        answers[rows, target] = np.abs(answers[rows, target])
+        answers[rows, rival] = -np.abs(answers[rows, rival])
+        return answers

@@ -1,0 +1,163 @@
+"""Quiet shifts from best to runner-up in all contexts, sized to stay inside what filters check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unswayed.errors import InputError
+from unswayed.learners.interface import FloatArray
+from unswayed.simulation.attacks.base import Attack, Turn, check_positive
+from unswayed.simulation.attacks.briefing import Briefing
+from unswayed.simulation.attacks.crafting import honest_table
+from unswayed.simulation.attacks.knowledge import Knowledge
+
+
+@dataclass(kw_only=True)
+class HideInCovariance(Attack):
+    """Shift each account as far as the covariance of all users still looks honest.
+
+    Under uniform play, a user's summed residuals along the direction "runner-up up, best down, in
+    every context" have variance sigma² m over its m = 2 N / A plays there. Accounts without noise
+    that all lie D from the mean add alpha (1 - alpha) D², so the variance is T times the honest
+    one for D = sigma sqrt(m) sqrt((T - 1 + alpha) / (alpha (1 - alpha))): a shift of D / m a play.
+    With k directions the coalition splits into k parts, each with its own share of the contexts;
+    each part is smaller, so it may shift farther.
+
+    Parameters
+    ----------
+    threshold
+        T, above 1: the top eigenvalue, relative to the honest one, that passes unseen.
+    directions
+        k.
+    """
+
+    name = "hide-in-covariance"
+    summary = "best-to-runner-up shift just below an eigenvalue threshold, over k directions"
+    knows = Knowledge.BANDIT | Knowledge.ALGORITHM
+    threshold: float = 1.2
+    directions: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.threshold > 1.0:
+            raise InputError(f"threshold is {self.threshold}: it must be above 1.")
+        if self.directions < 1:
+            raise InputError(f"directions is {self.directions}: at least 1 is needed.")
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Size the shift and hand out contexts to the parts of the coalition."""
+        super().begin(briefing, rng)
+        self._parts = min(self.directions, briefing.n_contexts, max(briefing.n_accounts, 1))
+        self._part_of_context = rng.permutation(briefing.n_contexts) % self._parts
+        self._signs = _best_to_runner_up(briefing)
+        share = briefing.adversarial_fraction / self._parts
+        plays = 2.0 * briefing.interactions_per_user / briefing.n_actions
+        inflation = (self.threshold - 1.0 + share) / max(share * (1.0 - share), 1e-12)
+        # A part sees only its own contexts, 1 / parts of the plays.
+        self.shift = np.sqrt(inflation * self._parts / plays)
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return honest draws, with the part's own contexts shifted and noise-free."""
+        briefing = self.briefing
+        answers = honest_table(briefing, turn, self.rng)
+        is_own = self._part_of_context[turn.contexts] == turn.accounts % self._parts
+        return _shifted(briefing, turn, answers, self.shift * self._signs, is_own, self.rng)
+
+
+@dataclass(kw_only=True)
+class VarianceShell(Attack):
+    """Put each account at a good user's distance from the centre, all on the same side.
+
+    A good user's residuals over N plays have norm sigma sqrt(N). Each account reaches that norm
+    without any noise, by a shift of sigma A sqrt(S / (2 N)) on the 2 S cells of best and runner-up
+    with N / (S A) plays each. Norms look ordinary; directions do not.
+
+    Parameters
+    ----------
+    radius
+        The distance, in units of a good user's typical one.
+    """
+
+    name = "variance-shell"
+    summary = "accounts at a good user's distance from the centre, all on the same side"
+    knows = Knowledge.BANDIT
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.radius, "radius")
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Size the shift."""
+        super().begin(briefing, rng)
+        self._signs = _best_to_runner_up(briefing)
+        plays_per_context = briefing.interactions_per_user / briefing.n_contexts
+        self.shift = self.radius * briefing.n_actions / np.sqrt(2.0 * plays_per_context)
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return honest draws, shifted and noise-free on best and runner-up."""
+        answers = honest_table(self.briefing, turn, self.rng)
+        everywhere = np.ones(turn.contexts.size, dtype=np.bool_)
+        return _shifted(
+            self.briefing, turn, answers, self.shift * self._signs, everywhere, self.rng
+        )
+
+
+@dataclass(kw_only=True)
+class Subtractive(Attack):
+    """Withhold one tail of honest draws: give the best for the target, the worst for the rival.
+
+    Every answer is one that a good user gives as well; what is missing is the other tail.
+
+    Parameters
+    ----------
+    draws
+        How many honest draws to choose from; 1 is honest.
+    """
+
+    name = "subtractive"
+    summary = "honest draws with one tail withheld: best of k for the target, worst for the rival"
+    knows = Knowledge.BANDIT
+    draws: int = 4
+
+    def __post_init__(self) -> None:
+        if self.draws < 1:
+            raise InputError(f"draws is {self.draws}: at least 1 is needed.")
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return honest draws, the chosen ones on target and rival."""
+        briefing = self.briefing
+        answers = honest_table(briefing, turn, self.rng)
+        rows = np.arange(turn.contexts.size)
+        for actions, choose in ((briefing.aim.target, np.max), (briefing.aim.rival, np.min)):
+            wanted = actions[turn.contexts]
+            means = briefing.mean_rewards[turn.contexts, wanted]
+            tries = np.broadcast_to(means, (self.draws, rows.size))
+            answers[rows, wanted] = choose(briefing.honest_answers(tries, self.rng), axis=0)
+        return answers
+
+
+def _best_to_runner_up(briefing: Briefing) -> FloatArray:
+    """Return the reward deviation, negative on the best and positive on the runner-up, else 0."""
+    ranking = np.argsort(-briefing.mean_rewards, axis=1, kind="stable")
+    contexts = np.arange(briefing.n_contexts)
+    signs = np.zeros((briefing.n_contexts, briefing.n_actions))
+    signs[contexts, ranking[:, 0]] = -1.0
+    signs[contexts, ranking[:, 1]] = 1.0
+    return signs * briefing.reward_deviations
+
+
+def _shifted(
+    briefing: Briefing,
+    turn: Turn,
+    answers: FloatArray,
+    shifts: FloatArray,
+    is_shifted: np.typing.NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Replace answers where a shift applies by the shifted mean; binary ones are drawn with it."""
+    shift = shifts[turn.contexts]
+    moved = briefing.mean_rewards[turn.contexts] + shift
+    if briefing.is_binary:
+        moved = briefing.honest_answers(moved, rng)
+    return np.where((shift != 0.0) & is_shifted[:, None], moved, answers)

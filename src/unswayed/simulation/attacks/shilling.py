@@ -1,0 +1,111 @@
+"""The classics of shilling: profiles that look ordinary except on the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unswayed.learners.interface import FloatArray
+from unswayed.simulation.attacks.base import Attack, Turn, check_share
+from unswayed.simulation.attacks.crafting import coins, honest_table, lie
+from unswayed.simulation.attacks.knowledge import Knowledge
+
+
+@dataclass(kw_only=True)
+class Shilling(Attack):
+    """Praise the target from an ordinary-looking profile.
+
+    Parameters
+    ----------
+    strength
+        Probability that an answer on the target is the lie; otherwise it is the profile's.
+    """
+
+    knows = Knowledge.BANDIT
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_share(self.strength, "strength")
+
+    def profile(self, turn: Turn) -> FloatArray:
+        """Return the ordinary-looking answers; here those of good users."""
+        return honest_table(self.briefing, turn, self.rng)
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return the profile with the target praised."""
+        answers = self.profile(turn)
+        target = self.briefing.aim.target[turn.contexts]
+        lie(answers, target, self.briefing.highest, strength=self.strength, rng=self.rng)
+        return answers
+
+
+@dataclass(kw_only=True)
+class Average(Shilling):
+    """Answer around each action's average over all contexts, as public ratings show it."""
+
+    name = "average"
+    summary = "each action's average over contexts, except the highest reward for the target"
+
+    def profile(self, turn: Turn) -> FloatArray:
+        """Return draws around the actions' averages."""
+        averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
+        means = np.broadcast_to(averages, (turn.contexts.size, self.briefing.n_actions))
+        return self.briefing.honest_answers(means, self.rng)
+
+
+@dataclass(kw_only=True)
+class Bandwagon(Shilling):
+    """Praise what everybody praises, toss coins elsewhere, and praise the target along."""
+
+    name = "bandwagon"
+    summary = "the highest reward for the most popular action and for the target, coins elsewhere"
+
+    def profile(self, turn: Turn) -> FloatArray:
+        """Return coins, with the overall favourite praised."""
+        answers = coins((turn.contexts.size, self.briefing.n_actions), self.briefing, self.rng)
+        averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
+        answers[:, averages.argmax()] = self.briefing.highest
+        return answers
+
+
+@dataclass(kw_only=True)
+class PowerUser(Shilling):
+    """Answer like a good user who comes very often, except on the target."""
+
+    name = "power-user"
+    summary = "honest accounts that come as often as c_L allows, except for praising the target"
+    is_eager = True
+
+
+@dataclass(kw_only=True)
+class RunnerUpSwap(Attack):
+    """Exchange the best action and the runner-up, and be honest about everything else.
+
+    Parameters
+    ----------
+    strength
+        Probability that an answer is the end of the range (highest for the runner-up, lowest for
+        the best); otherwise it is an honest draw of the other action. 0 is a pure exchange, which
+        a pooled mean survives; 1 is the loudest.
+    """
+
+    name = "runner-up-swap"
+    summary = "best and runner-up exchanged, honest about everything else"
+    knows = Knowledge.BANDIT
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_share(self.strength, "strength")
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return honest draws with the two actions exchanged and exaggerated."""
+        briefing = self.briefing
+        ranking = np.argsort(-briefing.mean_rewards, axis=1, kind="stable")
+        best, second = ranking[turn.contexts, 0], ranking[turn.contexts, 1]
+        answers = honest_table(briefing, turn, self.rng)
+        rows = np.arange(turn.contexts.size)
+        answers[rows, best], answers[rows, second] = answers[rows, second], answers[rows, best]
+        lie(answers, second, briefing.highest, strength=self.strength, rng=self.rng)
+        lie(answers, best, briefing.lowest, strength=self.strength, rng=self.rng)
+        return answers

@@ -1,0 +1,125 @@
+"""User means placed exactly where a trimmed mean stops trimming."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from unswayed.errors import InputError
+from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, trim_count
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn, check_share
+from unswayed.simulation.attacks.briefing import Briefing
+from unswayed.simulation.attacks.crafting import Replay
+from unswayed.simulation.attacks.knowledge import Knowledge
+
+FARTHEST_EDGE = 5.0
+"""Ours: where trimming no longer covers the coalition the edge is at infinity; this is enough."""
+
+LARGEST_MEMORY = 50_000_000
+"""Ours: cells over all accounts that are kept in memory, 0.6 GB."""
+
+
+def trim_edge(*, adversarial_fraction: float, trim: float) -> float:
+    """Return where user means should lie, in standard deviations of good users' means.
+
+    With a share ``trim`` cut at each end, x* = Phi^-1(1 - (trim - alpha) / (1 - alpha)): beyond x*
+    are just so many good users that they and the coalition together fill what is cut. The bias
+    is then as large as with answers at infinity, from answers that look ordinary.
+
+    >>> round(trim_edge(adversarial_fraction=0.1, trim=0.2), 4)
+    1.2206
+    """
+    beyond = (trim - adversarial_fraction) / (1.0 - adversarial_fraction)
+    if beyond <= 0.0:
+        return FARTHEST_EDGE
+    return float(np.clip(stats.norm.isf(beyond), 0.0, FARTHEST_EDGE))
+
+
+@dataclass(kw_only=True)
+class TrimEdge(Attack):
+    """Steer each account's mean to the trimming edge: up on the target, down on the rival.
+
+    Means and deviations of good users are read off the histories. Each answer tops up the
+    account's total in that (context, action) to n mu + x* sigma sqrt(n), so that its mean over n
+    plays lies x* deviations of such a mean from mu. Binary totals are rounded. An account that
+    comes twice in a round is set right at its next visit. Other actions replay good histories.
+
+    Parameters
+    ----------
+    trim
+        The share cut at each end; 0 asks the package's own rule for groups of L / A users.
+    """
+
+    name = "trim-edge"
+    summary = "account means just where trimming stops: up on the target, down on the rival"
+    knows = Knowledge.ALGORITHM | Knowledge.HISTORIES
+    trim: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_share(self.trim, "trim")
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Find the edge and prepare the books."""
+        super().begin(briefing, rng)
+        trim = self.trim
+        if trim == 0.0:
+            group = max(briefing.n_users // briefing.n_actions, 1)
+            n_trimmed = trim_count(
+                group,
+                adversarial_fraction=briefing.assumed_fraction,
+                failure_probability=DEFAULT_FAILURE_PROBABILITY,
+            )
+            trim = n_trimmed / group
+        self.edge = trim_edge(adversarial_fraction=briefing.adversarial_fraction, trim=trim)
+        shape = (briefing.n_contexts, briefing.n_actions)
+        if briefing.n_accounts * shape[0] * shape[1] > LARGEST_MEMORY:
+            raise InputError(
+                f"attack {self.name} keeps a total for every account, context and action, which "
+                "is too much here: take fewer users, contexts or actions."
+            )
+        self._replay = Replay(briefing, rng)
+        self._account_of_user = np.full(briefing.n_users, -1)
+        self._account_of_user[briefing.accounts] = np.arange(briefing.n_accounts)
+        self._counts = np.zeros((briefing.n_accounts, *shape), dtype=np.int32)
+        self._sums = np.zeros((briefing.n_accounts, *shape))
+        self._good_moments = np.zeros((3, *shape))  # counts, sums, sums of squares
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return replays, with the totals on target and rival topped up."""
+        answers = self._replay.answers(turn.contexts)
+        aim = self.briefing.aim
+        self._steer(answers, turn, aim.target[turn.contexts], self.edge)
+        self._steer(answers, turn, aim.rival[turn.contexts], -self.edge)
+        return answers
+
+    def observe(self, played: PlayedRound) -> None:
+        """Book what the accounts gave and what good users gave."""
+        self._replay.record(played)
+        account = self._account_of_user[played.users]
+        ours, theirs = np.flatnonzero(account >= 0), np.flatnonzero(account < 0)
+        places = (account[ours], played.contexts[ours], played.actions[ours])
+        np.add.at(self._counts, places, 1)
+        np.add.at(self._sums, places, played.rewards[ours])
+        cells = (played.contexts[theirs], played.actions[theirs])
+        rewards = played.rewards[theirs]
+        for moment, values in zip(
+            self._good_moments, (np.ones_like(rewards), rewards, rewards**2), strict=True
+        ):
+            np.add.at(moment, cells, values)
+
+    def _steer(self, answers: FloatArray, turn: Turn, actions: IntArray, edge: float) -> None:
+        counts, sums, squares = self._good_moments[:, turn.contexts, actions]
+        seen = np.flatnonzero(counts >= 2)
+        if not seen.size:
+            return
+        means = sums[seen] / counts[seen]
+        deviations = np.sqrt(np.maximum(squares[seen] / counts[seen] - means**2, 0.0))
+        places = (turn.accounts[seen], turn.contexts[seen], actions[seen])
+        plays = self._counts[places] + 1
+        rewards = plays * means + edge * deviations * np.sqrt(plays) - self._sums[places]
+        if self.briefing.is_binary:
+            rewards = (rewards > 0.5).astype(np.float64)
+        answers[seen, actions[seen]] = rewards
