@@ -55,12 +55,7 @@ class Columns:
 
     def found_in(self, names: Sequence[str], *, where: str) -> Columns:
         """Return these columns with the optional ones settled, or name what is missing."""
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise InputError(
-                f"{where} has the column {repeated[0]!r} more than once, so its values are "
-                "ambiguous; rename or drop the others."
-            )
+        check_repeats(names, where=where)
         wanted = {
             "user": (self.user,),
             "context": self.context,
@@ -99,6 +94,16 @@ class Columns:
             "propensity": self.propensity,
             "time": self.time,
         }
+
+
+def check_repeats(names: Sequence[str], *, where: str) -> None:
+    """Refuse columns of the same name."""
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InputError(
+            f"{where} has the column {repeated[0]!r} more than once, so its values are "
+            "ambiguous; rename or drop the others."
+        )
 
 
 def joined_context(parts: Sequence[str]) -> str:

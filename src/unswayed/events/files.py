@@ -120,8 +120,8 @@ def relation_sql(files: Files, *, keep_broken: bool) -> str:
             )
 
 
-def named_columns(files: Files) -> Sequence[str] | None:
-    """Return the column names as the first file writes them, repeats kept; None if unknown."""
+def named_columns(files: Files) -> Sequence[str]:
+    """Return the column names as the first file writes them, repeats kept; none if it is odd."""
     try:
         match files.format:
             case "parquet":
@@ -136,7 +136,7 @@ def named_columns(files: Files) -> Sequence[str] | None:
             case _:
                 return csv_header(files)[0]
     except (OSError, ValueError, TypeError):  # DuckDB says better what is wrong
-        return None
+        return []
 
 
 def csv_header(files: Files, position: int = 0) -> tuple[list[str], str]:

@@ -22,6 +22,7 @@ from unswayed.events.user_order import USER_HASH, labels_of_column
 _BATCH = 1 << 20
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_LARGE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
 
 
@@ -181,7 +182,7 @@ def _label_sql(log: OpenLog, column: str, role: str) -> str:
             f"column {column!r} holds {kind} values, which cannot name a {role}; make it text or "
             "a number."
         )
-    if kind.startswith(_FLOATS):
+    if kind.split("(")[0] in _FLOATS:
         return f"CASE WHEN isfinite({name}::DOUBLE) THEN {name}::DOUBLE END"
     if kind in _INTEGERS:
         return f"{name}::BIGINT"
@@ -205,7 +206,7 @@ def _part_sql(
 
 def _number_sql(log: OpenLog, column: str, role: str) -> str:
     kind, name = log.types[column], named(column)
-    if kind.startswith((*_INTEGERS, *_FLOATS, "UBIGINT", "HUGEINT", "UHUGEINT", "BOOLEAN")):
+    if kind.split("(")[0] in (*_INTEGERS, *_FLOATS, *_LARGE_INTEGERS, "BOOLEAN"):
         return f"{name}::DOUBLE"
     if kind in ("VARCHAR", "JSON", "NULL", '"NULL"'):
         text = name if kind == "VARCHAR" else f"({name} ->> '$')"

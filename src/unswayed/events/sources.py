@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from unswayed.errors import InputError
-from unswayed.events.columns import Columns
+from unswayed.events.columns import Columns, check_repeats
 from unswayed.events.databases import is_database, query_rows
 from unswayed.events.files import Files, find_files, named, named_columns, register, relation_sql
 
@@ -90,11 +90,9 @@ def _open_files(
     connection: duckdb.DuckDBPyConnection, files: Files, columns: Columns, *, keep_broken: bool
 ) -> OpenLog:
     register(connection, files)
+    check_repeats(named_columns(files), where=files.name)
     scan = relation_sql(files, keep_broken=keep_broken)
     names = connection.sql(f"FROM {scan}").columns
-    written = named_columns(files)
-    if written is not None and len(set(written)) < len(written):
-        names = list(written)
     if files.format == "json" and names == ["json"]:
         names = []
     settled = columns.found_in(names, where=files.name)

@@ -119,9 +119,10 @@ def check_learnable(labelled: LabelledTallies, findings: Findings, *, alpha: flo
             f"the log has one action ({labelled.action_labels[0]!r}), so there is nothing to "
             "decide. Check the action column."
         )
-    if findings.lowest_reward_mean == findings.highest_reward_mean:
+    low, high = findings.lowest_reward_mean, findings.highest_reward_mean
+    if math.isclose(low, high, rel_tol=1e-12):  # means of equal rewards differ by a rounding
         raise InputError(
-            f"rewards are {findings.lowest_reward_mean:g} everywhere, so no action can be told from "
+            f"rewards are {low:g} everywhere, so no action can be told from "
             "another. Check the reward column."
         )
     if findings.rare_share > 1.0 - LEAST_SUPPORTED_SHARE:

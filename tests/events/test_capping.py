@@ -1,0 +1,68 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.events.logs import account
+from unswayed.errors import InputError
+from unswayed.events import Events, Labels
+from unswayed.events.capping import capped
+
+
+def log(rng: np.random.Generator, n: int = 3_000) -> Events:
+    return Events(
+        rng.integers(3, size=n) * rng.integers(2, size=n),
+        rng.integers(2, size=n),
+        rng.integers(2, size=n),
+        rng.integers(2, size=n).astype(np.float64),
+        Labels.numbered(3),
+        Labels.numbered(2),
+        Labels.numbered(2),
+    )
+
+
+def shuffled(events: Events, rng: np.random.Generator) -> Events:
+    order = rng.permutation(len(events))
+    return replace(
+        events,
+        users=events.users[order],
+        contexts=events.contexts[order],
+        actions=events.actions[order],
+        rewards=events.rewards[order],
+    )
+
+
+def test_no_user_keeps_more_than_the_cap_and_nobody_else_loses(rng: np.random.Generator) -> None:
+    events = log(rng)
+    before = np.bincount(events.users)
+    result = capped(events, max_interactions=800)
+    np.testing.assert_array_equal(np.bincount(result.events.users), np.minimum(before, 800))
+    assert result.n_users_capped == (before > 800).sum()
+    assert result.n_events_dropped == len(events) - len(result.events)
+
+
+def test_the_same_events_are_kept_in_any_order(rng: np.random.Generator) -> None:
+    events = log(rng)
+    first = capped(events, max_interactions=300)
+    second = capped(shuffled(events, rng), max_interactions=300)
+    assert account(first.events) == account(second.events)
+
+
+def test_what_is_kept_is_a_fair_sample(rng: np.random.Generator) -> None:
+    events = log(rng, n=8_000)
+    kept = capped(events, max_interactions=1_000).events
+    of_user_0 = kept.rewards[kept.users == 0]
+    before = events.rewards[events.users == 0]
+    # Sampling 1,000 of 4,000 or more without replacement: sd of the mean at most
+    # .5/sqrt(1000) = .016; 4.5 sd leaves a chance below 1e-5.
+    assert abs(of_user_0.mean() - before.mean()) < 4.5 * 0.5 / np.sqrt(1_000)
+
+
+def test_a_log_below_the_cap_is_untouched(rng: np.random.Generator) -> None:
+    events = log(rng)
+    assert capped(events, max_interactions=10_000).events is events
+
+
+def test_a_cap_of_zero_is_refused(rng: np.random.Generator) -> None:
+    with pytest.raises(InputError, match="at least one"):
+        capped(log(rng), max_interactions=0)

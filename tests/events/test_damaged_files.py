@@ -1,0 +1,151 @@
+"""Files as a new user meets them: damaged, empty, lying. Each ends in one helpful sentence."""
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.events.logs import random_log
+from unswayed.errors import InputError
+from unswayed.events import read_events
+
+HEADER = "user,context,action,reward\n"
+
+
+@pytest.fixture
+def parquet(rng: np.random.Generator, tmp_path: Path) -> bytes:
+    """Return the bytes of a sound Parquet file."""
+    path = tmp_path / "sound.parquet"
+    pq.write_table(random_log(rng), path)
+    data = path.read_bytes()
+    path.unlink()
+    return data
+
+
+def refused(path: Path, match: str) -> None:
+    with pytest.raises(InputError, match=match) as caught:
+        read_events(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def written(path: Path, content: bytes | str) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.jsonl"])
+def test_an_empty_file(name: str, tmp_path: Path) -> None:
+    refused(written(tmp_path / name, b""), "empty|cut short|no column")
+
+
+def test_a_file_with_a_header_and_no_rows(tmp_path: Path) -> None:
+    refused(written(tmp_path / "a.csv", HEADER), "has no rows")
+
+
+def test_a_parquet_file_without_rows(rng: np.random.Generator, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(random_log(rng).slice(0, 0), path)
+    refused(path, "has no rows")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_a_truncated_parquet_file(share: float, parquet: bytes, tmp_path: Path) -> None:
+    refused(written(tmp_path / "a.parquet", parquet[: int(len(parquet) * share)]), "cut short")
+
+
+def test_a_footer_that_claims_two_gigabytes(parquet: bytes, tmp_path: Path) -> None:
+    lie = parquet[:-8] + struct.pack("<I", 0x7FFFFFFF) + b"PAR1"
+    refused(written(tmp_path / "a.parquet", lie), "damaged")
+
+
+def test_a_header_that_claims_ten_billion_rows(parquet: bytes, tmp_path: Path) -> None:
+    """The number of rows in the footer is patched; nothing may be allocated on its word."""
+    (size,) = struct.unpack("<I", parquet[-8:-4])
+    footer = parquet[-8 - size : -8]
+    honest, lie = _thrift_i64(400), _thrift_i64(10_000_000_000)
+    assert footer.count(honest) >= 2  # the file's rows, the row group's and the columns' values
+    footer = footer.replace(honest, lie)
+    data = parquet[: -8 - size] + footer + struct.pack("<I", len(footer)) + b"PAR1"
+    refused(written(tmp_path / "a.parquet", data), "damaged|larger than it can be")
+
+
+def _thrift_i64(value: int) -> bytes:
+    """Return a compact-protocol field header "next field, i64" and the zigzag varint."""
+    value, out = value << 1, b"\x16"
+    while value > 0x7F:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def test_a_truncated_gzip(tmp_path: Path) -> None:
+    rows = "".join(f"u{i},s,a,{i % 7}\n" for i in range(5_000))
+    packed = gzip.compress((HEADER + rows).encode())
+    refused(written(tmp_path / "a.csv.gz", packed[: len(packed) // 2]), "cannot read|cut short")
+
+
+def test_a_gzip_that_is_none(tmp_path: Path) -> None:
+    refused(written(tmp_path / "a.csv.gz", HEADER + "u,s,a,1\n"), "cannot read")
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    refused(
+        written(tmp_path / "a.csv", HEADER.encode() + b"\xff\xfe,s,a,1\n"), "cannot read|broken"
+    )
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_a_column_given_twice(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{kind}"
+    names = ["user", "context", "action", "reward", "user"]
+    match kind:
+        case "csv":
+            written(path, ",".join(names) + "\nu,s,a,1,v\n")
+        case "jsonl":
+            written(path, '{"user": "u", "context": 1, "action": 1, "reward": 1, "user": "v"}\n')
+        case _:
+            pq.write_table(pa.Table.from_arrays([pa.array([1])] * 5, names=names), path)
+    refused(path, "'user' more than once")
+
+
+def test_rewards_that_are_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = {"user": ["u"], "context": ["s"], "action": ["a"], "reward": ["good"]}
+    pq.write_table(pa.table(table), path)
+    with pytest.raises(InputError, match="column 'reward' holds VARCHAR values"):
+        read_events(path)
+
+
+@pytest.mark.parametrize("column", ["user", "context", "action", "reward"])
+def test_a_column_of_lists(column: str) -> None:
+    table = {"user": ["u"], "context": ["s"], "action": ["a"], "reward": [1.0], column: [[1, 2]]}
+    with pytest.raises(InputError, match=f"column '{column}' holds"):
+        read_events(pa.table(table))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    refused(tmp_path / "nowhere.parquet", "there is no file")
+
+
+def test_a_file_of_an_unknown_kind(tmp_path: Path) -> None:
+    refused(written(tmp_path / "a.xlsx", b"PK"), "cannot tell what")
+
+
+def test_a_folder_of_several_formats(parquet: bytes, tmp_path: Path) -> None:
+    written(tmp_path / "a.parquet", parquet)
+    written(tmp_path / "a.csv", HEADER)
+    refused(tmp_path, "several formats")
+
+
+def test_a_parquet_file_that_is_a_csv(tmp_path: Path) -> None:
+    refused(written(tmp_path / "a.parquet", HEADER + "u,s,a,1\n"), "not what its name says")
+
+
+def test_something_that_is_no_log_at_all() -> None:
+    with pytest.raises(InputError, match="a log is a path"):
+        read_events(42)

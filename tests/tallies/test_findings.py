@@ -1,0 +1,113 @@
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from unswayed.errors import InputError
+from unswayed.events import read_events
+from unswayed.tallies import LabelledTallies, tally_events
+from unswayed.tallies.findings import check_learnable, examine
+
+
+def labelled(**columns: Any) -> LabelledTallies:
+    return tally_events(read_events(pa.table(columns)).events)
+
+
+def uniform_log(
+    rng: np.random.Generator, n: int = 20_000, n_users: int = 500, **columns: Any
+) -> LabelledTallies:
+    given = {
+        "user": rng.integers(n_users, size=n),
+        "context": rng.integers(5, size=n),
+        "action": rng.integers(4, size=n),
+        "reward": rng.random(n),
+    }
+    return labelled(**{**given, **columns})
+
+
+def test_findings_count_what_is_there() -> None:
+    log = labelled(
+        user=["u", "u", "u", "v"],
+        context=["s", "s", "t", "s"],
+        action=["a", "b", "a", "a"],
+        reward=[1, 0, 1, 1],
+    )
+    found = examine(log, adversarial_fraction=0.1)
+    assert (found.n_events, found.n_users, found.n_contexts, found.n_actions) == (4, 2, 2, 2)
+    assert (found.fewest_interactions, found.most_interactions) == (1, 3)
+    assert found.interaction_ratio == 3.0
+    assert found.repeated_share == 0.25  # one of four: u met s twice
+    assert found.n_rare_contexts == 2
+
+
+def test_uniform_exploration_looks_uniform(rng: np.random.Generator) -> None:
+    assert examine(uniform_log(rng), adversarial_fraction=0.1).looks_uniform
+
+
+def test_a_sticky_assignment_looks_uniform_although_users_repeat_themselves(
+    rng: np.random.Generator,
+) -> None:
+    """A test that took events for independent would reject: it is the negative control."""
+    n, n_users = 40_000, 400
+    users, contexts = rng.integers(n_users, size=n), rng.integers(5, size=n)
+    actions = rng.integers(4, size=(n_users, 5))[users, contexts]
+    log = uniform_log(rng, n, user=users, context=contexts, action=actions)
+    assert examine(log, adversarial_fraction=0.1).looks_uniform
+    plays = np.bincount(contexts * 4 + actions, minlength=20)
+    scores = (plays - n / 20) / np.sqrt(n / 20)
+    assert np.abs(scores).max() > 5
+
+
+def test_a_favoured_action_in_one_context_is_noticed(rng: np.random.Generator) -> None:
+    n = 20_000
+    contexts, actions = rng.integers(5, size=n), rng.integers(4, size=n)
+    favoured = (contexts == 2) & (rng.random(n) < 0.2)
+    actions[favoured] = 1
+    log = uniform_log(rng, n, context=contexts, action=actions)
+    found = examine(log, adversarial_fraction=0.1)
+    # In that context the action has a share of .4 among about 4,000 plays: some 20 sd from .25.
+    assert not found.looks_uniform
+
+
+def refused(log: LabelledTallies, match: str, *, alpha: float = 0.1) -> None:
+    with pytest.raises(InputError, match=match):
+        check_learnable(log, examine(log, adversarial_fraction=alpha), alpha=alpha)
+
+
+def test_a_sound_log_is_accepted(rng: np.random.Generator) -> None:
+    log = uniform_log(rng)
+    check_learnable(log, examine(log, adversarial_fraction=0.1), alpha=0.1)
+
+
+def test_one_user_is_refused(rng: np.random.Generator) -> None:
+    refused(uniform_log(rng, n_users=1), "one user")
+
+
+def test_one_action_is_refused(rng: np.random.Generator) -> None:
+    refused(uniform_log(rng, action=["a"] * 20_000), "one action")
+
+
+def test_equal_rewards_are_refused(rng: np.random.Generator) -> None:
+    refused(uniform_log(rng, reward=[0.7] * 20_000), r"rewards are 0\.7 everywhere")
+
+
+def test_more_contexts_than_visits_can_fill_are_refused(rng: np.random.Generator) -> None:
+    refused(uniform_log(rng, context=np.arange(20_000) // 2), "coarser contexts")
+
+
+def test_alpha_too_large_for_the_data_is_refused(rng: np.random.Generator) -> None:
+    """At alpha = .45 a cell needs 396 users, and 60 users cannot fill it."""
+    log = uniform_log(rng, n_users=60)
+    check_learnable(log, examine(log, adversarial_fraction=0.1), alpha=0.1)
+    refused(log, "smaller alpha", alpha=0.45)
+
+
+def test_an_action_without_support_is_refused_when_weights_should_make_up_for_it(
+    rng: np.random.Generator,
+) -> None:
+    n = 20_000
+    contexts, actions = rng.integers(5, size=n), rng.integers(4, size=n)
+    actions[contexts == 3] %= 3
+    log = uniform_log(rng, n, context=contexts, action=actions, propensity=np.full(n, 0.25))
+    refused(log, "action '3' was never played in context '3'")
