@@ -1,12 +1,36 @@
 """Decisions that a coalition of fake users cannot sway."""
 
-from importlib.metadata import version
+from __future__ import annotations
 
-from unswayed.errors import InputError
-from unswayed.events import Events, Labels
-from unswayed.learners import RobustMCB
-from unswayed.policy import Decision, Policy
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING
 
-__version__ = version("unswayed")
+if TYPE_CHECKING:
+    from unswayed.errors import InputError
+    from unswayed.events import Events, Labels
+    from unswayed.learners import RobustMCB
+    from unswayed.policy import Decision, Policy
+
+__version__ = metadata.version("unswayed")
 
 __all__ = ["Decision", "Events", "InputError", "Labels", "Policy", "RobustMCB", "__version__"]
+
+# Loaded on first use: the compiler and scipy cost a second that `unswayed --help` need not pay.
+_HOMES = {
+    "Decision": "unswayed.policy",
+    "Events": "unswayed.events",
+    "InputError": "unswayed.errors",
+    "Labels": "unswayed.events",
+    "Policy": "unswayed.policy",
+    "RobustMCB": "unswayed.learners",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'unswayed' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

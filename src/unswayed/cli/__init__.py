@@ -1,5 +1,5 @@
 """The `unswayed` command: parse, call one function, print."""
 
-from unswayed.cli.main import app, main
+from unswayed.cli.main import COMMANDS, main
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "main"]

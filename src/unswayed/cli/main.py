@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
 import unswayed
-from unswayed.cli.attacks import attacks
-from unswayed.cli.demo import demo
-from unswayed.cli.limits import limits
-from unswayed.cli.simulate import simulate
 from unswayed.errors import InputError
+
+#: Every subcommand `a-b` is the function `a_b` of the module `unswayed.cli.a_b`.
+COMMANDS = ("demo", "simulate", "attacks", "limits")
+
+
+class _Subcommands(TyperGroup):
+    """Imports a subcommand when it is asked for, so that each pays only for what it needs."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: typer.Context, name: str) -> object:  # type: ignore[override]  # noqa: ARG002
+        if name not in COMMANDS:
+            return None
+        function = name.replace("-", "_")
+        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        single.command(name)(getattr(import_module(f"unswayed.cli.{function}"), function))
+        return typer.main.get_command(single)
+
 
 app = typer.Typer(
     name="unswayed",
-    help="Decisions that a coalition of fake users cannot sway.",
+    cls=_Subcommands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-for command in (demo, simulate, attacks, limits):
-    app.command()(command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -38,7 +52,9 @@ def _print_version(wanted: bool) -> None:
 def _options(
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Decisions that a coalition of fake users cannot sway."""
