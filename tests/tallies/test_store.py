@@ -1,0 +1,73 @@
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.events.logs import random_log
+from tests.tallies.test_exact_sums import assert_same_bits, assert_same_log
+from unswayed.errors import InputError
+from unswayed.events import read_events
+from unswayed.tallies import LabelledTallies, tally_events
+from unswayed.tallies.store import first_log, load_tallies, save_tallies
+
+
+def labelled(table: pa.Table) -> LabelledTallies:
+    return tally_events(read_events(table).events)
+
+
+@pytest.mark.parametrize("with_propensities", [False, True])
+def test_tallies_come_back_from_disk_as_they_were(
+    with_propensities: bool, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    table = random_log(rng)
+    if with_propensities:
+        table = table.append_column("propensity", pa.array(rng.uniform(0.1, 1, size=len(table))))
+    before = labelled(table)
+    save_tallies(tmp_path, first_log(before, {"source": "monday"}, {"price": (1.5, 2.5)}))
+    after = load_tallies(tmp_path)
+    assert after is not None
+    assert_same_log(before, after.labelled)
+    assert_same_bits(before.uniform(), after.labelled.uniform())
+    assert after.bins == {"price": (1.5, 2.5)}
+    assert after.logs[0]["source"] == "monday"
+
+
+def test_a_day_added_on_disk_equals_both_days_at_once(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    table = random_log(rng, 1_000)
+    for day in (table.slice(0, 400), table.slice(400, 300), table.slice(700)):
+        stored = load_tallies(tmp_path)
+        fresh = labelled(day)
+        stored = first_log(fresh, {}, {}) if stored is None else stored.with_log(fresh, {}, {})
+        save_tallies(tmp_path, stored)
+    final = load_tallies(tmp_path)
+    assert final is not None
+    assert_same_log(labelled(table), final.labelled)
+    assert len(list(tmp_path.iterdir())) == 3  # old states are swept away
+
+
+def test_the_same_log_does_not_count_twice(rng: np.random.Generator) -> None:
+    day = labelled(random_log(rng))
+    with pytest.raises(InputError, match="count twice"):
+        first_log(day, {}, {}).with_log(day, {"source": "monday"}, {})
+
+
+def test_other_bins_are_refused(rng: np.random.Generator) -> None:
+    day, next_day = labelled(random_log(rng)), labelled(random_log(rng, 10))
+    with pytest.raises(InputError, match="context-bins"):
+        first_log(day, {}, {"price": (1.0,)}).with_log(next_day, {}, {})
+
+
+def test_an_empty_folder_has_no_tallies_and_a_damaged_one_is_told(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    assert load_tallies(tmp_path) is None
+    save_tallies(tmp_path, first_log(labelled(random_log(rng)), {}, {}))
+    next(tmp_path.glob("entries-*")).write_bytes(b"cut")
+    with pytest.raises(InputError, match="damaged"):
+        load_tallies(tmp_path)
+    (tmp_path / "tallies.json").write_text('{"format": "unswayed-tallies", "version": 99}')
+    with pytest.raises(InputError, match="version 99"):
+        load_tallies(tmp_path)
