@@ -17,18 +17,21 @@ from unswayed.randomness import generator
 LANCZOS_TOLERANCE = 1e-2
 """Ours: relative error of the top eigenvalue; thresholds are not sharper than that."""
 
+RANDOM_PART = 0.1
+"""Ours: share of the Lanczos start that is not the last round's eigenvector."""
+
 SMALL_DIMENSION = 32
 """Ours: up to here the covariance is formed and solved directly."""
 
 FAR_ROW = 4.0
 """Ours: in column variances a row counts with at most this many typical squared distances."""
 
-ROW_DEVIATIONS = 3.0
-"""Ours: where honest rows differ more in length than normal rows do, far means further, by this
-many of the excess deviations of the log of their squared distances."""
+TIE = 1e-9
+"""Ours: empty rows all lie equally far from the centre, up to this share."""
 
-COLUMN_DEVIATIONS = 3.0
-"""Ours: column variances are believed up to this many deviations above their median, in logs."""
+COLUMN_MARGIN = 1.0
+"""Ours: column variances are believed up to sqrt(2 log d), where the largest of d normal numbers
+lies, plus this many deviations above their median, in logs."""
 
 CHANCE_DEVIATIONS = 2.45
 """Ours: sqrt(2 log(1/0.05)), the deviations by which honest spectra may exceed their limit."""
@@ -76,18 +79,22 @@ def top_direction(sample: WeightedRows, start: FloatArray | None) -> tuple[float
         Shape ``(n_columns,)``: the eigenvector of a similar sample, or nothing.
     """
     n_columns = sample.rows.shape[1]
+    # A fixed random part: an old eigenvector alone may be orthogonal to the new one.
+    initial = generator(0, "spectrum", "start").standard_normal(n_columns)
+    initial /= np.linalg.norm(initial)
+    if start is not None:
+        initial = start + RANDOM_PART * initial
+    rounding = (np.finfo(np.float64).eps * float(np.linalg.norm(sample.centre))) ** 2
+    if float(np.linalg.norm(sample.covariance_times(initial[:, None]))) <= rounding:
+        return 0.0, initial / np.linalg.norm(initial)  # all rows are equal
     if n_columns <= SMALL_DIMENSION:
         values, vectors = np.linalg.eigh(sample.covariance_times(np.eye(n_columns)))
         return float(values[-1]), vectors[:, -1]
-    # A fixed random part: an old eigenvector alone may be orthogonal to the new one.
-    noise = generator(0, "spectrum", "start").standard_normal(n_columns)
-    noise /= np.linalg.norm(noise)
     operator = LinearOperator(
         (n_columns, n_columns),
         matvec=lambda v: sample.covariance_times(v.reshape(-1, 1))[:, 0],
         dtype=np.float64,
     )
-    initial = noise if start is None else start + 0.1 * noise
     eigenvalues, eigenvectors = eigsh(operator, k=1, v0=initial, tol=LANCZOS_TOLERANCE)
     return float(eigenvalues[0]), eigenvectors[:, 0]
 
@@ -115,25 +122,29 @@ def believable_column_variances(sample: WeightedRows, *, adversarial_fraction: f
     spread = math.sqrt(robust_variance(logs, np.ones(logs.size), middle))
     # Equal columns differ by chance too: the log of a variance from n rows errs by sqrt(2/n).
     spread += math.sqrt(2.0 / sample.effective_rows)
-    return np.minimum(variances, math.exp(middle + COLUMN_DEVIATIONS * spread))
+    reach = math.sqrt(2.0 * math.log(logs.size)) + COLUMN_MARGIN
+    return np.minimum(variances, math.exp(middle + reach * spread))
 
 
 def _far_distance(
     distances: FloatArray, sample: WeightedRows, adversarial_fraction: float
 ) -> float:
     """Return the squared distance beyond which a row is far out, given how unequal rows are."""
-    # Not always the median: many honest rows may be empty. Twice the stated fraction is withstood.
-    level = max(0.5, 1.0 - 2.0 * adversarial_fraction)
-    typical = weighted_quantile(distances, sample.weights, level)
-    is_apart = distances > 0.0
-    logs, weights = np.log(distances[is_apart]), sample.weights[is_apart]
-    if not weights.any():
-        return FAR_ROW * typical
-    middle = weighted_quantile(logs, weights, 0.5)
-    spread = math.sqrt(robust_variance(logs, weights, middle))
+    weights, bad = sample.weights, adversarial_fraction
+    # Twice the stated fraction is withstood, unless that leaves only empty rows to judge by.
+    typical = weighted_quantile(distances, weights, max(0.5, 1.0 - 2.0 * bad))
+    is_apart = distances > weighted_quantile(distances, weights, 0.25) * (1.0 + TIE)
+    if float(weights[is_apart].sum()) <= 2.0 * bad * sample.total:
+        return FAR_ROW * weighted_quantile(distances, weights, 1.0 - bad)
+    logs = np.log(distances[is_apart])
+    middle = weighted_quantile(logs, weights[is_apart], 0.5)
+    spread = math.sqrt(robust_variance(logs, weights[is_apart], middle))
     # The log of a chi-squared variable spreads too, in few dimensions by much.
     usual = math.sqrt(float(special.polygamma(1, 0.5 * sample.rows.shape[1])))
-    return FAR_ROW * typical * math.exp(ROW_DEVIATIONS * max(0.0, spread - usual))
+    # Where honest rows differ more in length than normal rows do, far means further: to where the
+    # largest of n normal numbers lies.
+    reach = math.sqrt(2.0 * math.log(max(sample.effective_rows, 2.0)))
+    return FAR_ROW * typical * math.exp(reach * max(0.0, spread - usual))
 
 
 def edge(variance: float, trace: float, n_rows: float) -> float:

@@ -1,0 +1,110 @@
+"""Products with rows, and the series that applies a matrix exponential, against plain algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.linalg import expm
+
+from tests.estimators.samples import normal_rows, sparse_rows
+from unswayed.estimators.quantum_entropy import exponential_times
+from unswayed.estimators.rows import as_rows
+from unswayed.estimators.spectrum import WeightedRows, top_direction
+from unswayed.estimators.tails import kept_shares, robust_variance, weighted_quantile
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("width", [1, 3])
+def test_products_equal_those_of_centred_rows(
+    is_sparse: bool, width: int, rng: np.random.Generator
+) -> None:
+    matrix, _, _ = sparse_rows(rng, n_rows=80, n_columns=20, per_row=6)
+    array = matrix.toarray()
+    rows = as_rows(matrix if is_sparse else array)
+    weights, centre = rng.random(80), rng.standard_normal(20)
+    directions = rng.standard_normal((20, width))
+    centred = array - centre
+    np.testing.assert_allclose(rows.mean(weights), np.average(array, axis=0, weights=weights))
+    np.testing.assert_allclose(rows.project(centre, directions), centred @ directions)
+    np.testing.assert_allclose(
+        rows.gram(weights, centre, directions),
+        centred.T @ (weights[:, None] * (centred @ directions)),
+    )
+    np.testing.assert_allclose(rows.squared_distances(centre), np.square(centred).sum(axis=1))
+    np.testing.assert_allclose(rows.column_squares(weights, centre), weights @ np.square(centred))
+    np.testing.assert_allclose(rows.largest_entries(), np.abs(array).max(axis=1))
+    is_kept = weights > 0.5
+    np.testing.assert_allclose(
+        rows.keep(is_kept).project(centre, directions), centred[is_kept] @ directions
+    )
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_the_top_direction_is_that_of_the_covariance(
+    is_sparse: bool, rng: np.random.Generator
+) -> None:
+    array = normal_rows(rng, attack="hidden shift").rows
+    rows = as_rows(sparse.csr_array(array) if is_sparse else array)
+    weights = rng.random(len(array))
+    sample = WeightedRows.centred(rows, weights)
+    value, direction = top_direction(sample, None)
+    exact = np.linalg.eigvalsh(np.cov(array, rowvar=False, aweights=weights, bias=True))[-1]
+    assert value == pytest.approx(exact, rel=0.01)
+    warm, _ = top_direction(sample, direction)
+    assert warm == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 5.0, 40.0])
+def test_the_series_equals_the_matrix_exponential(
+    exponent: float, rng: np.random.Generator
+) -> None:
+    array = normal_rows(rng, n_rows=200, n_columns=30).rows
+    sample = WeightedRows.centred(as_rows(array), np.ones(200))
+    covariance = np.cov(array, rowvar=False, bias=True)
+    top = 1.05 * np.linalg.eigvalsh(covariance)[-1]
+    vectors = rng.standard_normal((30, 4))
+    exact = expm(exponent * (covariance / top - np.eye(30))) @ vectors
+    series = exponential_times(sample, vectors, top=top, exponent=exponent)
+    # Terms below a thousandth are left out, and they shrink by more than half from there on.
+    assert np.abs(series - exact).max() < 2e-3 * np.abs(vectors).sum(axis=0).max()
+
+
+@given(
+    values=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30),
+    repeats=st.lists(st.integers(1, 4), min_size=30, max_size=30),
+)
+def test_weighted_medians_are_medians_of_repeated_values(
+    values: list[float], repeats: list[int]
+) -> None:
+    counts = repeats[: len(values)]
+    median = weighted_quantile(np.array(values), np.array(counts, dtype=float), 0.5)
+    assert median == pytest.approx(float(np.median(np.repeat(values, counts))))
+
+
+def test_robust_variance_is_right_for_normal_values(rng: np.random.Generator) -> None:
+    values = 3.0 * rng.standard_normal(10_000)
+    # The median deviation errs by 1.17/sqrt(n); the variance by twice that; five of them.
+    assert robust_variance(values, np.ones(10_000), 0.0) == pytest.approx(9.0, rel=0.12)
+
+
+@given(scores=st.lists(st.floats(0.0, 1e3), min_size=1, max_size=40))
+def test_shares_fall_outward_and_treat_ties_alike(scores: list[float]) -> None:
+    points = np.array(scores)
+    shares = kept_shares(points, np.ones(points.size), np.exp(-points))
+    assert ((shares >= 0.0) & (shares <= 1.0)).all()
+    order = np.argsort(points)
+    assert (np.diff(shares[order]) <= 1e-15).all()
+    for value in points:
+        assert np.unique(shares[points == value]).size == 1
+
+
+def test_a_tail_that_follows_the_law_is_kept_and_a_far_row_is_not() -> None:
+    scores = -np.log((np.arange(1000) + 0.5) / 1000)
+    np.testing.assert_array_equal(kept_shares(scores, np.ones(1000), np.exp(-scores)), 1.0)
+    scores[0] = 100.0
+    shares = kept_shares(scores, np.ones(1000), np.exp(-scores))
+    assert shares[0] < 1e-15
+    np.testing.assert_array_equal(shares[1:], 1.0)

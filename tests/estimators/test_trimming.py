@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from unswayed.errors import InputError
+from unswayed.estimators import trim_count, trimmed_mean, trimmed_means
+from unswayed.randomness import generator
+
+POINTS = st.lists(
+    st.one_of(st.just(0.0), st.floats(-1e6, 1e6, allow_nan=False)), min_size=1, max_size=30
+)
+
+
+@given(n=st.integers(1, 500), alpha=st.floats(0.0, 0.49), delta=st.floats(1e-6, 0.5))
+def test_trim_count_is_the_smallest_that_covers(n: int, alpha: float, delta: float) -> None:
+    count = trim_count(n, adversarial_fraction=alpha, failure_probability=delta)
+    slack = 1e-9  # scipy's tail and its inverse agree to rounding only
+    assert stats.binom.sf(count, n, alpha) <= delta + slack
+    assert count == 0 or stats.binom.sf(count - 1, n, alpha) >= delta - slack
+
+
+def test_trim_count_of_many_groups_is_that_of_each() -> None:
+    sizes = np.array([0, 1, 7, 100, 7])
+    counts = trim_count(sizes, adversarial_fraction=0.2, failure_probability=0.05)
+    assert counts.tolist() == [
+        trim_count(int(n), adversarial_fraction=0.2, failure_probability=0.05) for n in sizes
+    ]
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_expected_share_is_too_little_to_trim(sign: float, rng: np.random.Generator) -> None:
+    """Errata 11: a random group holds more bad points than its expected share half of the time."""
+    n_groups, n_points, alpha, delta = 400, 100, 0.2, 0.01
+    is_bad = rng.random((n_groups, n_points)) < alpha
+    values = np.where(is_bad, sign * 1e6, 5.0 + rng.standard_normal((n_groups, n_points)))
+    groups = np.repeat(np.arange(n_groups), n_points)
+    result = trimmed_means(
+        values.ravel(), groups, n_groups, adversarial_fraction=alpha, failure_probability=delta
+    )
+    n_broken = int(np.count_nonzero(np.abs(result.estimates - 5.0) > 10.0))
+    # Broken groups are at most Binomial(400, 0.01): more than 12 has probability below 1e-3.
+    assert n_broken <= 12
+    naive = [
+        trimmed_mean(row, adversarial_fraction=alpha, n_trimmed=math.ceil(alpha * n_points))
+        for row in values
+    ]
+    # P(Binomial(100, 0.2) > 20) = 0.44; fewer than 120 of 400 has probability below 1e-6.
+    assert sum(abs(estimate.estimate - 5.0) > 10.0 for estimate in naive) >= 120
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize(
+    ("alpha", "trim", "bias"),
+    [
+        (0.05, 0.1, 0.088747),
+        (0.1, 0.2, 0.162609),
+        (0.1, 0.15, 0.177072),
+        (0.1, 0.1, 0.213069),
+        (0.2, 0.3, 0.346683),
+        (0.05, 0.5, 0.066012),
+        (0.1, 0.5, 0.139710),
+        (0.2, 0.5, 0.318639),
+    ],
+)
+def test_bias_at_the_trim_edge_is_the_exact_one(
+    sign: float, alpha: float, trim: float, bias: float
+) -> None:
+    """Goldens: paper notes, section 4, trim-edge bias for Gaussian means; 0.5 is the median."""
+    n_points = 200_000
+    n_bad = round(alpha * n_points)
+    n_good = n_points - n_bad
+    good = stats.norm.ppf((np.arange(n_good) + 0.5) / n_good)
+    edge = math.inf if trim == alpha else stats.norm.isf(max(trim - alpha, 0.0) / (1.0 - alpha))
+    bad = np.full(n_bad, sign * min(edge, 1e6))
+    result = trimmed_mean(
+        10.0 + np.concatenate([good, bad]),
+        adversarial_fraction=alpha,
+        n_trimmed=round(trim * n_points),
+    )
+    # The grid of quantiles stands for the law up to O(1/n) inside and one step at the edge.
+    assert result.estimate - 10.0 == pytest.approx(sign * bias, abs=2e-5)
+
+
+def test_mean_of_the_same_points_is_carried_away() -> None:
+    """Negative control of the trim edge: the plain mean follows the bad points anywhere."""
+    good = stats.norm.ppf((np.arange(900) + 0.5) / 900)
+    points = np.concatenate([good, np.full(100, 1e6)])
+    assert abs(trimmed_mean(points, adversarial_fraction=0.1).estimate) < 0.25
+    assert trimmed_mean(points, adversarial_fraction=0.0).estimate == pytest.approx(1e5)
+
+
+@given(
+    good=st.lists(st.floats(-100.0, 100.0), min_size=21, max_size=40),
+    bad=st.lists(st.floats(-1e12, 1e12), max_size=10),
+    n_cut=st.integers(0, 10),
+)
+def test_tolerated_points_move_the_estimate_within_the_good_order_statistics(
+    good: list[float], bad: list[float], n_cut: int
+) -> None:
+    """Adding B ≤ k points moves the j-th smallest to between the (j−B)-th and j-th good one."""
+    bad = bad[:n_cut]
+    n = len(good) + len(bad)
+    result = trimmed_mean(good + bad, adversarial_fraction=0.1, n_trimmed=n_cut)
+    ordered = np.sort(good)
+    assert result.n_tolerated == n_cut
+    low = float(np.mean(ordered[n_cut - len(bad) : n - n_cut - len(bad)]))
+    high = float(np.mean(ordered[n_cut : n - n_cut]))
+    assert low - 1e-9 <= result.estimate <= high + 1e-9
+
+
+@given(points=POINTS, alpha=st.floats(0.0, 0.45))
+def test_weights_give_the_estimate(points: list[float], alpha: float) -> None:
+    result = trimmed_mean(points, adversarial_fraction=alpha)
+    weighted = float(result.weights @ np.array(points)) / result.weights.sum()
+    assert result.weights.sum() == pytest.approx(len(points) - 2 * result.n_tolerated)
+    assert result.estimate == pytest.approx(weighted, abs=1e-9 * (1.0 + max(map(abs, points))))
+
+
+@given(groups=st.lists(POINTS, min_size=1, max_size=6), alpha=st.floats(0.0, 0.45))
+def test_implicit_zeros_equal_stored_zeros_exactly(groups: list[list[float]], alpha: float) -> None:
+    values = np.array([value for group in groups for value in group])
+    members = np.array([g for g, group in enumerate(groups) for _ in group])
+    order = generator(0, "shuffle").permutation(values.size)
+    values, members = values[order], members[order]
+    dense = trimmed_means(values, members, len(groups), adversarial_fraction=alpha)
+    is_zero = values == 0.0
+    implicit = trimmed_means(
+        values[~is_zero],
+        members[~is_zero],
+        len(groups),
+        adversarial_fraction=alpha,
+        n_zeros=np.bincount(members[is_zero], minlength=len(groups)),
+    )
+    for g, group in enumerate(groups):
+        alone = trimmed_mean(group, adversarial_fraction=alpha)
+        for result in (dense, implicit):
+            assert result.estimates[g] == alone.estimate
+            assert result.n_trimmed[g] == alone.n_tolerated
+            assert result.is_covered[g] == alone.is_covered
+            np.testing.assert_array_equal(result.standard_errors[g], alone.standard_error)
+
+
+def test_trimmed_mean_agrees_with_scipy(rng: np.random.Generator) -> None:
+    points = rng.standard_exponential(500)
+    result = trimmed_mean(points, adversarial_fraction=0.1, n_trimmed=60)
+    assert result.estimate == pytest.approx(stats.trim_mean(points, 60 / 500))
+    assert result.standard_error == pytest.approx(
+        float(stats.mstats.trimmed_stde(points, limits=(60 / 500, 60 / 500)))
+    )
+
+
+def test_small_groups_get_their_median_and_say_so() -> None:
+    result = trimmed_mean([1.0, 2.0, 1e9], adversarial_fraction=0.4)
+    assert (result.estimate, result.outcome, result.is_covered) == (2.0, "median", False)
+    pair = trimmed_mean([1.0, 2.0], adversarial_fraction=0.4)
+    assert (pair.estimate, pair.outcome) == (1.5, "median")
+    one = trimmed_mean([7.0], adversarial_fraction=0.4)
+    assert one.estimate == 7.0
+    assert math.isnan(one.standard_error)
+
+
+def test_empty_groups_are_not_numbers() -> None:
+    result = trimmed_means([], [], 2, adversarial_fraction=0.2, n_zeros=[0, 5])
+    np.testing.assert_array_equal(result.estimates, [np.nan, 0.0])
+    assert result.n_points.tolist() == [0, 5]
+
+
+def test_without_bad_points_it_is_the_mean(rng: np.random.Generator) -> None:
+    points = rng.normal(4.0, 1.0, 50)
+    result = trimmed_mean(points, adversarial_fraction=0.0)
+    assert (result.outcome, result.n_tolerated) == ("mean", 0)
+    assert result.estimate == pytest.approx(points.mean())
+    assert result.standard_error == pytest.approx(points.std(ddof=1) / np.sqrt(50))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (([1.0], [0, 1], 2), "one group for each value"),
+        (([1.0], [2], 2), "between 0 and 1"),
+        (([1.0], [-1], 2), "between 0 and 1"),
+        (([np.nan], [0], 2), "NaN"),
+    ],
+)
+def test_bad_groups_are_refused(arguments: tuple[list[float], list[int], int], part: str) -> None:
+    with pytest.raises(InputError, match=part):
+        trimmed_means(*arguments, adversarial_fraction=0.2)
+
+
+def test_bad_zero_counts_are_refused() -> None:
+    for n_zeros in ([1], [-1, 0]):
+        with pytest.raises(InputError, match="n_zeros"):
+            trimmed_means([1.0], [0], 2, adversarial_fraction=0.2, n_zeros=n_zeros)
+
+
+def test_negative_counts_are_refused() -> None:
+    with pytest.raises(InputError, match="negative"):
+        trim_count(-1, adversarial_fraction=0.2, failure_probability=0.05)
+    with pytest.raises(InputError, match="n_trimmed"):
+        trimmed_mean([1.0], adversarial_fraction=0.2, n_trimmed=-1)
+    with pytest.raises(InputError, match="failure_probability"):
+        trim_count(5, adversarial_fraction=0.2, failure_probability=0.0)
