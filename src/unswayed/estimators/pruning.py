@@ -124,7 +124,7 @@ def prune(
     return MeanEstimate(
         estimate=estimate,
         weights=weights,
-        iterations=len({step.removed for step in spectrum}) - 1,
+        iterations=len(spectrum) - 1,  # each look but the first follows a removal
         spectrum=spectrum,
         stopped=stopped,
         removed=removed,

@@ -30,7 +30,7 @@ fraction allows. ``"iterations"``: the round limit was reached.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class UnivariateEstimate:
     """The estimate of one mean.
 
@@ -61,7 +61,7 @@ class UnivariateEstimate:
     outcome: UnivariateOutcome
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GroupedEstimates:
     """Trimmed means of many groups; every array has shape ``(n_groups,)``.
 
@@ -96,7 +96,7 @@ class SpectrumStep:
     removed: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MeanEstimate:
     """The estimate of a mean vector.
 
