@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from unswayed.errors import InputError, check_adversarial_fraction
-from unswayed.events import UNKNOWN, Events, Label, Labels
+from unswayed.events import Events, Label, Labels
 from unswayed.learners.design import Design, DesignName, design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration
+from unswayed.learners.flip_bounds import FlipBounds
+from unswayed.learners.flip_fraction import Certify, check_certify, flip_bounds
 from unswayed.learners.growing import GrowingLabels
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.policy import Assignment, Policy, new_secret
-from unswayed.tallies import Tallies, tally
+from unswayed.tallies import LabelledTallies, Tallies, tally_events
 
 
 class RobustMCB:
@@ -41,6 +44,9 @@ class RobustMCB:
     secret
         16 bytes that key the assignment of actions; drawn afresh if not given. Keep it to check
         decisions later.
+    certify
+        How much to find out about each decision's flip fraction: "none", "bounds" without learning
+        again, or "attack", which learns many times; see ``unswayed.learners.flip_fraction``.
 
     Attributes
     ----------
@@ -50,6 +56,8 @@ class RobustMCB:
         All that was estimated, with user weights and evidence.
     mean_rewards_, context_probabilities_, frequent_contexts_, user_weights_
         Shortcuts into ``estimates_``.
+    flip_bounds_
+        How many accounts each decision withstands, and on what that rests; None if not asked for.
     context_labels_, action_labels_, user_labels_
         What the rows and columns of these arrays stand for.
 
@@ -66,6 +74,7 @@ class RobustMCB:
 
     policy_: Policy
     estimates_: Estimates
+    flip_bounds_: FlipBounds | None
     _user_labels: Labels
 
     def __init__(
@@ -77,10 +86,12 @@ class RobustMCB:
         contexts: Sequence[Label] = (),
         warmup_interactions: int = 0,
         secret: bytes | None = None,
+        certify: Certify = "bounds",
     ) -> None:
         self.adversarial_fraction = check_adversarial_fraction(adversarial_fraction)
         self.method = method
         self._method = method_named(method)
+        self.certify = check_certify(certify)
         self._actions = None if actions is None else Labels.of(actions)
         if self._actions is not None:
             _check_actions(len(self._actions))
@@ -136,38 +147,30 @@ class RobustMCB:
 
     # On a log
 
-    def fit(self, events: Events, *, design: DesignName = "auto") -> RobustMCB:
+    def fit(self, log: Events | LabelledTallies, *, design: DesignName = "auto") -> RobustMCB:
         """Learn from a log.
 
         Parameters
         ----------
-        events
-            The log; its actions were chosen uniformly, per play or once per user and context.
+        log
+            Events, or the tallies of one log or several. Actions were chosen uniformly, per play
+            or once per user and context, or come with propensities.
         design
             "sticky" if every user always got the same action in a context, "uniform" if each play
             was drawn anew, "auto" to read it off the log.
         """
-        action_labels = events.action_labels
+        labelled = log if isinstance(log, LabelledTallies) else tally_events(log)
         if self._actions is not None:
-            action_labels = self._actions
-            codes = action_labels.codes(events.action_labels)
-            if (codes == UNKNOWN).any():
-                unknown = events.action_labels[int(np.flatnonzero(codes == UNKNOWN)[0])]
-                raise InputError(f"the log has action {unknown!r}, which is not among `actions`.")
-        else:
-            codes = np.arange(len(action_labels))
-        _check_actions(len(action_labels))
-        tallies = tally(
-            events.users,
-            events.contexts,
-            codes[events.actions],
-            events.rewards,
-            n_users=events.n_users,
-            n_contexts=events.n_contexts,
-            n_actions=len(action_labels),
+            labelled = labelled.with_actions(self._actions)
+        _check_actions(len(labelled.action_labels))
+        tallies = labelled.uniform()
+        self._user_labels = labelled.user_labels
+        self._learn(
+            tallies,
+            design_of_log(tallies, design),
+            labelled.context_labels,
+            labelled.action_labels,
         )
-        self._user_labels = events.user_labels
-        self._learn(tallies, design_of_log(tallies, design), events.context_labels, action_labels)
         return self
 
     def predict(self, contexts: Iterable[Label]) -> list[Label]:
@@ -240,7 +243,7 @@ class RobustMCB:
             "users": tallies.n_users,
             "evidence": self.estimates_.evidence,
         }
-        self.policy_ = self.estimates_.policy(
+        policy = self.estimates_.policy(
             tallies,
             context_labels,
             action_labels,
@@ -248,7 +251,19 @@ class RobustMCB:
             method=self.method,
             source=source,
         )
-        return self.policy_
+        self.flip_bounds_ = flips = flip_bounds(
+            self.method,
+            tallies,
+            design,
+            self.estimates_,
+            adversarial_fraction=self.adversarial_fraction,
+            warmup=warmup,
+            certify=self.certify,
+        )
+        if flips is not None:
+            policy = replace(policy, flip_fraction=flips.lower, flip_fraction_upper=flips.upper)
+        self.policy_ = policy
+        return policy
 
     def _fitted(self) -> Policy:
         if not hasattr(self, "policy_"):

@@ -58,6 +58,9 @@ class Policy:
     flip_fraction
         Shape (S,), or None; a certified lower bound on the share of accounts it takes to change
         the decision.
+    flip_fraction_upper
+        Shape (S,), or None; the share with which an attack does change it. NaN where none was
+        found.
     created
         UTC time, ISO 8601.
     source
@@ -96,6 +99,7 @@ class Policy:
     adversarial_fraction: float
     method: str
     flip_fraction: FloatArray | None = None
+    flip_fraction_upper: FloatArray | None = None
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -104,6 +108,10 @@ class Policy:
         for name in ("mean_rewards", "low", "high", "counts"):
             if getattr(self, name).shape != shape:
                 raise InputError(f"{name} must have shape {shape}.")
+        for name in ("flip_fraction", "flip_fraction_upper"):
+            shares = getattr(self, name)
+            if shares is not None and shares.shape != shape[:1]:
+                raise InputError(f"{name} must have shape {shape[:1]}.")
 
     @cached_property
     def is_learned(self) -> npt.NDArray[np.bool_]:
@@ -167,8 +175,8 @@ class Policy:
             "created": self.created,
             "adversarial_fraction": self.adversarial_fraction,
             "method": self.method,
-            "context_type": _type_name(self.context_labels),
-            "action_type": _type_name(self.action_labels),
+            "context_type": self.context_labels.type_name,
+            "action_type": self.action_labels.type_name,
             "actions": list(self.action_labels),
             "default_action": self.action_labels[self.default_action],
             "policy": {
@@ -179,8 +187,10 @@ class Policy:
             "context_probabilities": _by_context(self.context_labels, self.context_probabilities),
             "source": dict(self.source),
         }
-        if self.flip_fraction is not None:
-            result["flip_fraction"] = _by_context(self.context_labels, self.flip_fraction)
+        for name in ("flip_fraction", "flip_fraction_upper"):
+            shares = getattr(self, name)
+            if shares is not None:
+                result[name] = _by_context(self.context_labels, shares)
         return result
 
     @classmethod
@@ -194,10 +204,10 @@ class Policy:
                 f"{VERSION}; learn it again or use the program that wrote it."
             )
         try:
-            contexts = _labels(value["mean_rewards"], value["context_type"])
+            contexts = Labels.parsed(value["mean_rewards"], value["context_type"])
             actions = Labels.of(value["actions"])
             cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
-            flips = value.get("flip_fraction")
+            flips, uppers = value.get("flip_fraction"), value.get("flip_fraction_upper")
             return cls(
                 context_labels=contexts,
                 action_labels=actions,
@@ -209,6 +219,7 @@ class Policy:
                 adversarial_fraction=float(value["adversarial_fraction"]),
                 method=str(value["method"]),
                 flip_fraction=None if flips is None else _in_order(contexts, flips),
+                flip_fraction_upper=None if uppers is None else _in_order(contexts, uppers),
                 created=str(value["created"]),
                 source=value["source"],
             )
@@ -245,16 +256,8 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _type_name(labels: Labels) -> str:
-    return "integer" if labels.are_integers else "string"
-
-
 def _by_context(labels: Labels, values: FloatArray) -> dict[str, float | None]:
     return {str(label): _number(value) for label, value in zip(labels, values, strict=True)}
-
-
-def _labels(names: Iterable[str], type_name: str) -> Labels:
-    return Labels.of([int(name) for name in names] if type_name == "integer" else list(names))
 
 
 def _column(cells: list[list[dict[str, Any]]], name: str) -> FloatArray:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.events import Events, Labels
+from unswayed.events import UNKNOWN, Events, Labels
 from unswayed.events.user_order import union_of_users
 from unswayed.tallies.tallies import Tallies, entry_users, summed, tally
 
@@ -35,6 +35,19 @@ class LabelledTallies:
         if not self.tallies.is_weighted:
             return self.tallies
         return self.tallies.scaled(1.0 / self.tallies.n_actions)
+
+    def with_actions(self, action_labels: Labels) -> LabelledTallies:
+        """Return the same tallies with the given actions, in their order, more or as many."""
+        codes = action_labels.codes(self.action_labels)
+        if (codes == UNKNOWN).any():
+            unknown = self.action_labels[int(np.flatnonzero(codes == UNKNOWN)[0])]
+            raise InputError(f"the log has action {unknown!r}, which is not among `actions`.")
+        contexts, actions = np.divmod(self.tallies.cells, self.tallies.n_actions)
+        cells = contexts * np.int32(len(action_labels)) + codes.astype(np.int32)[actions]
+        users = entry_users(self.tallies.indptr).astype(np.int32)
+        shape = (self.tallies.n_users, self.tallies.n_contexts, len(action_labels))
+        tallies = summed([self.tallies], [users], [cells], *shape)
+        return replace(self, tallies=tallies, action_labels=action_labels)
 
 
 def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> LabelledTallies:
