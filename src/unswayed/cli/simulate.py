@@ -87,7 +87,11 @@ def simulate(
         def advance(_: Row) -> None:
             progress.advance(task)
 
-        rows = run_simulation(settings, processes=processes or os.cpu_count() or 1, on_row=advance)
+        rows = run_simulation(
+            settings,
+            processes=(os.cpu_count() or 1) if processes is None else processes,
+            on_row=advance,
+        )
     _print(settings, summarise(rows), as_json=json)
 
 
@@ -107,11 +111,10 @@ def _print(settings: Settings, summaries: list[Summary], *, as_json: bool) -> No
         print_json({"settings": asdict(settings), "results": results})
         return
     print_table(
-        f"Suboptimality for good users, {100 * settings.alpha:g} % colluders, "
-        f"attack: {settings.attack}",
-        ["algorithm", "mean", "standard error"],
+        f"{settings.attack}, {100 * settings.alpha:g} % colluders",
+        ["algorithm", "suboptimality", "standard error"],
         [[summary.algorithm, summary.mean, summary.stderr] for summary in summaries],
-        note=f"{settings.repetitions} repetitions; 0 is the best policy.",
+        note=f"What good users lose against the best policy; {settings.repetitions} repetitions.",
     )
 
 

@@ -116,9 +116,11 @@ def run(
         rehearse=rehearse,
     )
     attack.begin(world.briefing(attack.knows, secrets), world.stream("attack"))
-    if isinstance(make_learner, OracleMaker):
-        make_learner = make_learner.knowing(~world.is_bad)
-    learner = make_learner(
+    # A new name: rehearsals must not inherit an oracle that knows this world's good users.
+    maker = make_learner
+    if isinstance(maker, OracleMaker):
+        maker = maker.knowing(~world.is_bad)
+    learner = maker(
         Setting(
             n_users=crowd.n_users,
             n_contexts=instance.n_contexts,

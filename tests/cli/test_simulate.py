@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from unswayed.cli.main import app
+from unswayed.errors import InputError
+from unswayed.simulation.attacks.registry import ATTACKS
+
+SMALL = [
+    "simulate",
+    *("--contexts", "2", "--actions", "3", "--users", "40", "--interactions", "5"),
+    *("--processes", "1"),
+]
+
+
+def called(*arguments: str) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(app, list(arguments))
+
+
+def simulated(*arguments: str) -> Any:
+    """Return the JSON of a small simulation."""
+    result = called(*SMALL, "--repetitions", "2", "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_json_holds_settings_and_results_of_every_algorithm() -> None:
+    printed = simulated("--algorithm", "naive-ucb,oracle", "--seed", "3", "--alpha", "0.1")
+    assert printed["settings"]["seed"] == 3
+    assert printed["settings"]["alpha"] == 0.1
+    assert printed["settings"]["algorithms"] == ["naive-ucb", "oracle"]
+    assert [result["algorithm"] for result in printed["results"]] == ["naive-ucb", "oracle"]
+    for result in printed["results"]:
+        loss = result["suboptimality"]
+        assert set(loss) == {"mean", "stderr", "repetitions"}
+        assert len(loss["repetitions"]) == 2
+        assert loss["mean"] == pytest.approx(sum(loss["repetitions"]) / 2)
+
+
+def test_the_same_seed_prints_the_same_numbers() -> None:
+    assert simulated("--algorithm", "thompson") == simulated("--algorithm", "thompson")
+
+
+def test_the_table_names_every_algorithm() -> None:
+    result = called(*SMALL, "--repetitions", "1", "--algorithm", "naive-ucb,oracle")
+    assert result.exit_code == 0
+    assert "naive-ucb" in result.stdout
+    assert "oracle" in result.stdout
+
+
+def test_every_option_arrives_in_the_settings(tmp_path: Path) -> None:
+    probabilities = tmp_path / "probabilities.txt"
+    probabilities.write_text("0.75\n0.25\n")
+    chosen = simulated(
+        *("--algorithm", "oracle", "--attack", "sleeper", "--assumed-alpha", "0.05"),
+        *("--gap", "0.2", "--context-probabilities", str(probabilities)),
+        *("--rewards", "heavy", "--deviation", "0.4", "--arrivals", "bursty:3"),
+        *("--perturbation", "0.01", "--knob", "inner=nuke", "--knob", "inner.strength=0.5"),
+    )["settings"]
+    assert chosen["context_probabilities"] == [0.75, 0.25]
+    assert chosen["knobs"] == {"inner": "nuke", "inner.strength": "0.5"}
+    assert (chosen["assumed_alpha"], chosen["gap"], chosen["deviation"]) == (0.05, 0.2, 0.4)
+    assert (chosen["rewards"], chosen["arrivals"]) == ("heavy", "bursty:3")
+    assert (chosen["attack"], chosen["perturbation"]) == ("sleeper", 0.01)
+
+
+def test_strength_is_the_attacks_strength_knob() -> None:
+    assert simulated("--algorithm", "oracle", "--strength", "0.5")["settings"]["knobs"] == {
+        "strength": 0.5
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--algorithm", "papper"], "did you mean paper"),
+        (["--attack", "psuh"], "did you mean push"),
+        (["--knob", "strength"], "NAME=VALUE"),
+        (["--alpha", "0.6"], "alpha"),
+        (["--processes", "0"], "processes"),
+        (["--context-probabilities", "nowhere.txt"], "context probabilities"),
+    ],
+)
+def test_bad_input_is_named_in_one_sentence(arguments: list[str], named: str) -> None:
+    result = called(*SMALL, *arguments)
+    assert isinstance(result.exception, InputError)
+    assert named in str(result.exception)
+
+
+def test_a_file_of_words_is_no_list_of_probabilities(tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("often seldom")
+    result = called(*SMALL, "--context-probabilities", str(words))
+    assert isinstance(result.exception, InputError)
+    assert "one number for each context" in str(result.exception)
+
+
+def test_attacks_are_listed_with_what_they_know() -> None:
+    listed = json.loads(called("attacks", "--json").stdout)
+    assert [attack["name"] for attack in listed] == list(ATTACKS)
+    by_name = {attack["name"]: attack for attack in listed}
+    assert by_name["push"]["knows"] == "O"
+    assert by_name["trim-edge"]["knows"] == "AH"
+    assert by_name["sleeper"]["knobs"] == {"inner": "push", "wake": 0.2}
+    table = called("attacks").stdout
+    assert all(name.split("-")[0] in table for name in ATTACKS)

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.simulation.learners import Believer
+from tests.simulation.worlds import crowd_with, small_instance
+from unswayed.errors import InputError
+from unswayed.learners.interface import FloatArray, IntArray, Setting
+from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.arrivals import Arrivals, Order
+from unswayed.simulation.attacks.base import Attack, Turn
+from unswayed.simulation.attacks.registry import make_attack
+
+
+class Recorder(Believer):
+    """A believer that keeps what it was shown."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.shown: list[tuple[IntArray, IntArray, FloatArray]] = []
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Keep, then play."""
+        self.shown.append((users.copy(), contexts.copy(), answers.copy()))
+        return super().play(users, contexts, answers)
+
+
+class LazyRecorder(Recorder):
+    """Another algorithm: always plays the first action."""
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Keep, then play action 0."""
+        self.shown.append((users.copy(), contexts.copy(), answers.copy()))
+        return np.zeros(users.size, dtype=np.int64)
+
+
+def recorded(
+    kind: type[Recorder],
+    attack: Attack,
+    *,
+    seed: int,
+    crowd: Crowd,
+) -> tuple[Recorder, IntArray]:
+    """Run one recorder and return it with the coalition's user codes."""
+    made: list[Recorder] = []
+
+    def make(setting: Setting) -> Recorder:
+        made.append(kind(setting))
+        return made[-1]
+
+    run(small_instance(seed), attack, make, crowd, algorithm=kind.__name__, seed=seed)
+    return made[0], attack.briefing.accounts
+
+
+@pytest.mark.parametrize("order", Order)
+def test_good_users_do_the_same_whatever_is_learned_or_attacked(order: Order, seed: int) -> None:
+    crowd = crowd_with(arrivals=Arrivals(order=order), perturbation=0.1)
+    first, accounts = recorded(Recorder, make_attack("push"), seed=seed, crowd=crowd)
+    other, same_accounts = recorded(LazyRecorder, make_attack("flip"), seed=seed, crowd=crowd)
+    np.testing.assert_array_equal(accounts, same_accounts)
+    assert accounts.size == 12
+    for (users, contexts, answers), (users_, contexts_, answers_) in zip(
+        first.shown, other.shown, strict=True
+    ):
+        np.testing.assert_array_equal(users, users_)
+        is_good = ~np.isin(users, accounts)
+        np.testing.assert_array_equal(contexts[is_good], contexts_[is_good])
+        np.testing.assert_array_equal(answers[is_good], answers_[is_good])
+        assert not np.array_equal(answers[~is_good], answers_[~is_good])
+
+
+def test_contexts_and_good_answers_follow_the_instance(seed: int) -> None:
+    crowd = Crowd(n_users=500, interactions_per_user=40, adversarial_fraction=0.2)
+    learner, accounts = recorded(Recorder, make_attack("push"), seed=seed, crowd=crowd)
+    instance = small_instance(seed)
+    users, contexts, answers = (np.concatenate(parts) for parts in zip(*learner.shown, strict=True))
+    is_good = ~np.isin(users, accounts)
+    contexts, answers = contexts[is_good], answers[is_good]
+    n = contexts.size
+    shares = np.bincount(contexts, minlength=4) / n
+    # Binomial shares of 1/4 over n = 16,000 draws; five standard errors.
+    assert np.abs(shares - 0.25).max() < 5 * np.sqrt(0.25 * 0.75 / n)
+    for context in range(4):
+        means = answers[contexts == context].mean(axis=0)
+        bound = 5 * np.sqrt(0.25 / (contexts == context).sum())
+        assert np.abs(means - instance.mean_rewards[context]).max() < bound
+
+
+def test_runs_repeat_exactly_and_differ_between_seeds_and_paths(seed: int) -> None:
+    def answers_of(seed: int, path: tuple[int, ...]) -> FloatArray:
+        made: list[Recorder] = []
+
+        def make(setting: Setting) -> Recorder:
+            made.append(Recorder(setting))
+            return made[-1]
+
+        run(
+            small_instance(0),
+            make_attack("flip"),
+            make,
+            crowd_with(),
+            algorithm="recorder",
+            seed=seed,
+            path=path,
+        )
+        return np.concatenate([answers for _, _, answers in made[0].shown])
+
+    first = answers_of(seed, (0,))
+    np.testing.assert_array_equal(first, answers_of(seed, (0,)))
+    assert not np.array_equal(first, answers_of(seed, (1,)))
+    assert not np.array_equal(first, answers_of(seed + 1, (0,)))
+
+
+def test_learners_are_told_the_assumed_share_and_not_the_true_one(seed: int) -> None:
+    told: list[float] = []
+
+    def make(setting: Setting) -> Believer:
+        told.append(setting.adversarial_fraction)
+        return Believer(setting)
+
+    for assumed in (None, 0.05):
+        crowd = Crowd(
+            n_users=50,
+            interactions_per_user=2,
+            adversarial_fraction=0.3,
+            assumed_fraction=assumed,
+        )
+        attack = make_attack("push")
+        run(small_instance(seed), attack, make, crowd, algorithm="x", seed=seed)
+        assert attack.briefing.n_accounts == 15
+    assert told == [0.3, 0.05]
+
+
+@pytest.mark.parametrize(
+    ("share", "n_users", "expected"), [(0.29, 100, 29), (0.3, 5, 1), (0, 9, 0)]
+)
+def test_the_coalition_is_never_larger_than_its_share(
+    share: float, n_users: int, expected: int
+) -> None:
+    crowd = Crowd(n_users=n_users, interactions_per_user=1, adversarial_fraction=share)
+    assert crowd.n_accounts == expected
+
+
+def test_tastes_leave_the_common_policy_in_place(seed: int) -> None:
+    crowd = Crowd(
+        n_users=400, interactions_per_user=60, adversarial_fraction=0.0, perturbation=0.05
+    )
+    instance = small_instance(seed)
+    assert run(instance, make_attack("push"), Believer, crowd, algorithm="x", seed=seed) == 0.0
+
+
+class Misfit(Attack):
+    """Answers or appears where it cannot."""
+
+    name = "misfit"
+    summary = "wrong"
+
+    def __init__(self, answer: float, context: int) -> None:
+        self.answer, self.context = answer, context
+
+    def contexts(self, turn: Turn) -> IntArray:
+        """Claim one context."""
+        return np.full(turn.contexts.size, self.context)
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Answer the same to everything."""
+        return np.full((turn.contexts.size, self.briefing.n_actions), self.answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "context", "named"),
+    [(np.nan, 0, "not a number"), (np.inf, 0, "not a number"), (0.0, 4, "do not exist")],
+)
+def test_attacks_must_stay_within_the_game(
+    answer: float, context: int, named: str, seed: int
+) -> None:
+    with pytest.raises(InputError, match=named):
+        run(
+            small_instance(seed),
+            Misfit(answer, context),
+            Believer,
+            crowd_with(),
+            algorithm="x",
+            seed=seed,
+        )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"n_users": 0}, "users"),
+        ({"interactions_per_user": 0}, "interactions"),
+        ({"adversarial_fraction": 0.5}, "adversarial_fraction"),
+        ({"assumed_fraction": -0.1}, "assumed_fraction"),
+        ({"perturbation": float("nan")}, "perturbation"),
+    ],
+)
+def test_crowds_that_cannot_be_are_refused(wrong: dict[str, float], named: str) -> None:
+    right = {"n_users": 10, "interactions_per_user": 2, "adversarial_fraction": 0.2}
+    with pytest.raises(InputError, match=named):
+        Crowd(**(right | wrong))  # type: ignore[arg-type]  # wrong on purpose

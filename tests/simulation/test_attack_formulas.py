@@ -1,0 +1,259 @@
+"""Attacks that follow a formula put their accounts where it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.simulation.learners import Believer
+from tests.simulation.worlds import small_instance
+from unswayed.estimators import trimmed_mean
+from unswayed.learners.interface import FloatArray, IntArray, Setting
+from unswayed.policy import Assignment
+from unswayed.randomness import generator
+from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.attacks.base import Attack, Offer
+from unswayed.simulation.attacks.best_response import BestResponse, search
+from unswayed.simulation.attacks.briefing import Aim
+from unswayed.simulation.attacks.id_grinding import IdGrinding
+from unswayed.simulation.attacks.registry import make_attack
+from unswayed.simulation.attacks.trim_edge import FARTHEST_EDGE, TrimEdge, trim_edge
+from unswayed.simulation.instances import Instance
+from unswayed.simulation.rewards import RewardLaw
+
+
+class Bookkeeper(Believer):
+    """A believer with books per user, who plays one action per (user, context) throughout."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        shape = (setting.n_users, setting.n_contexts, setting.n_actions)
+        self.user_sums, self.user_counts = np.zeros(shape), np.zeros(shape)
+        self.assigned = setting.rng.integers(0, setting.n_actions, shape[:2])
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Play by assignment and keep the books."""
+        actions: IntArray = self.assigned[users, contexts]
+        rewards = answers[np.arange(users.size), actions]
+        np.add.at(self.user_sums, (users, contexts, actions), rewards)
+        np.add.at(self.user_counts, (users, contexts, actions), 1.0)
+        np.add.at(self.sums, (contexts, actions), rewards)
+        np.add.at(self.counts, (contexts, actions), 1.0)
+        return actions
+
+
+def booked(attack: Attack, instance: Instance, crowd: Crowd, *, seed: int) -> Bookkeeper:
+    """Run a bookkeeper under an attack and return it."""
+    made: list[Bookkeeper] = []
+
+    def make(setting: Setting) -> Bookkeeper:
+        made.append(Bookkeeper(setting))
+        return made[-1]
+
+    run(instance, attack, make, crowd, algorithm="bookkeeper", seed=seed)
+    return made[0]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "trim", "bias"),
+    # Goldens: trim-edge biases for Gaussian good means, paper-notes section 4; each is
+    # (phi(a) - phi(b)) (1 - alpha) / (1 - 2 trim) with Phi(a) = trim / (1 - alpha) and b the edge.
+    [(0.05, 0.1, 0.088747), (0.1, 0.2, 0.162609), (0.1, 0.15, 0.177072), (0.2, 0.3, 0.346683)],
+)
+def test_accounts_at_the_edge_give_a_trimmed_mean_its_largest_bias(
+    alpha: float, trim: float, bias: float
+) -> None:
+    n_points = 200_000
+    n_bad = round(alpha * n_points)
+    # Exact quantiles instead of draws: the only error left is that of the grid, O(1 / n).
+    good = stats.norm.ppf((np.arange(n_points - n_bad) + 0.5) / (n_points - n_bad))
+    edge = trim_edge(adversarial_fraction=alpha, trim=trim)
+    for place, expected in ((edge, bias), (1e6, bias)):
+        points = np.concatenate([good, np.full(n_bad, place)])
+        estimate = trimmed_mean(
+            points, adversarial_fraction=alpha, n_trimmed=round(trim * n_points)
+        ).estimate
+        assert estimate == pytest.approx(expected, abs=2e-4)
+    nearer = np.concatenate([good, np.full(n_bad, edge - 0.3)])
+    weaker = trimmed_mean(
+        nearer, adversarial_fraction=alpha, n_trimmed=round(trim * n_points)
+    ).estimate
+    assert weaker < bias - 1e-3
+
+
+def test_the_edge_is_far_where_trimming_does_not_cover_the_coalition() -> None:
+    assert trim_edge(adversarial_fraction=0.2, trim=0.1) == FARTHEST_EDGE
+
+
+@pytest.mark.parametrize("law", [RewardLaw.GAUSSIAN, RewardLaw.BERNOULLI])
+def test_trim_edge_places_account_means_where_the_formula_says(law: RewardLaw, seed: int) -> None:
+    instance = small_instance(seed, law=law)
+    crowd = Crowd(n_users=600, interactions_per_user=120, adversarial_fraction=0.2)
+    attack = TrimEdge(trim=0.25)
+    books = booked(attack, instance, crowd, seed=seed)
+    aim, accounts = attack.briefing.aim, attack.briefing.accounts
+    edge = stats.norm.isf(0.05 / 0.8)
+    assert attack.edge == pytest.approx(edge)
+    means = instance.mean_rewards
+    deviations = np.sqrt(means * (1 - means)) if law is RewardLaw.BERNOULLI else 0.5 * means**0
+    for actions, sign in ((aim.target, 1.0), (aim.rival, -1.0)):
+        for context, action in enumerate(actions):
+            counts = books.user_counts[accounts, context, action]
+            sums = books.user_sums[accounts, context, action]
+            played = counts >= 10
+            assert played.sum() >= 5
+            mean, deviation = means[context, action], deviations[context, action]
+            wanted = counts * mean + sign * edge * deviation * np.sqrt(counts)
+            # About 30 plays in a cell. The attack knows mean and deviation up to the error of some
+            # 96 * 30 good plays: 5 * 0.5 / sqrt(2880) = 0.047 a play for the mean, and the same for
+            # the deviation times edge sqrt(n). Binary totals are off by half a reward more, and
+            # cannot pass the ends.
+            slack = 0.047 * (counts + edge * np.sqrt(counts)) + 0.5
+            wanted = np.clip(wanted, 0.0, counts) if law is RewardLaw.BERNOULLI else wanted
+            assert (np.abs(sums - wanted) <= slack)[played].all()
+
+
+def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> None:
+    """A user's residuals along the attacked direction vary as much as the threshold allows."""
+    threshold, crowd = 1.5, Crowd(n_users=4000, interactions_per_user=40, adversarial_fraction=0.2)
+    instance = small_instance(seed, law=RewardLaw.GAUSSIAN)
+    attack = make_attack("hide-in-covariance", {"threshold": threshold})
+    made: list[UniformBooks] = []
+
+    class UniformBooks(Bookkeeper):
+        def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+            shape = (self.setting.n_users, self.setting.n_contexts)
+            self.assigned = self.setting.rng.integers(0, self.setting.n_actions, shape)
+            return super().play(users, contexts, answers)
+
+    def make(setting: Setting) -> Bookkeeper:
+        made.append(UniformBooks(setting))
+        return made[-1]
+
+    run(instance, attack, make, crowd, algorithm="uniform", seed=seed)
+    residuals = made[0].user_sums - made[0].user_counts * instance.mean_rewards
+    ranking = np.argsort(-instance.mean_rewards, axis=1)
+    rows = np.arange(4)
+    along = residuals[:, rows, ranking[:, 1]] - residuals[:, rows, ranking[:, 0]]
+    scores = along.sum(axis=1)
+    is_bad = np.isin(np.arange(4000), attack.briefing.accounts)
+    ratio = scores.var() / scores[~is_bad].var()
+    # The shift is D for the expected number of plays, Poisson-like with mean 16: their spread adds
+    # alpha D² / 16, at most 5 %. Variances of 4000 scores have a relative error of sqrt(2/4000).
+    assert ratio == pytest.approx(threshold, rel=0.05 + 5 * np.sqrt(2 / 3200))
+
+
+def test_the_two_sided_coalition_makes_best_and_runner_up_look_alike(seed: int) -> None:
+    """At share 0.3, gap 0.1 and mean 1/2 the pair hides up to 31 plays (paper-notes, section 4)."""
+    instance = Instance(
+        context_probabilities=np.array([1.0]), mean_rewards=np.array([[0.6, 0.5, 0.3]])
+    )
+    crowd = Crowd(n_users=9000, interactions_per_user=20, adversarial_fraction=0.3)
+    contrasts, distances = {}, {}
+    for name in ("hiding-two-sided", "honest"):
+        books = booked(make_attack(name), instance, crowd, seed=seed)
+        best, second = (
+            books.user_sums[books.assigned[:, 0] == action, 0, action] for action in (0, 1)
+        )
+        contrasts[name] = best.mean() - second.mean()
+        laws = [np.bincount(sums.astype(int), minlength=21) / sums.size for sums in (best, second)]
+        distances[name] = 0.5 * np.abs(laws[0] - laws[1]).sum()
+    # 3000 users each with a total of deviation at most 20 / 2 = 10 (in fact about 3).
+    assert abs(contrasts["hiding-two-sided"]) < 5 * 3.5 * np.sqrt(2 / 3000)
+    assert contrasts["honest"] == pytest.approx(2.0, abs=5 * 2.3 * np.sqrt(2 / 3000))
+    # The expected distance of two empirical laws on 21 counts is at most sqrt(21 / 3000) / 2 * 2.
+    assert distances["hiding-two-sided"] < np.sqrt(21 / 3000)
+    assert distances["honest"] > 0.25  # 0.35 in truth
+
+
+def test_the_one_sided_coalition_makes_the_best_look_ordinary(seed: int) -> None:
+    """At gap 0.1 and mean 1/2, share 0.2 hides one play perfectly (smallest share 1/6)."""
+    instance = Instance(context_probabilities=np.array([1.0]), mean_rewards=np.array([[0.6, 0.5]]))
+    crowd = Crowd(n_users=20_000, interactions_per_user=1, adversarial_fraction=0.2)
+    books = booked(make_attack("hiding"), instance, crowd, seed=seed)
+    pooled = books.sums[0] / books.counts[0]
+    assert abs(pooled[0] - 0.5) < 5 * 0.5 / np.sqrt(books.counts[0, 0])
+
+
+def test_ground_names_fill_a_group_under_a_known_secret_and_not_under_an_unknown_one(
+    seed: int,
+) -> None:
+    n_users, n_actions, share = 2000, 10, 0.2
+    offer = Offer(
+        n_users=n_users,
+        n_accounts=400,
+        n_contexts=3,
+        n_actions=n_actions,
+        aim=Aim(target=np.array([4, 5, 6]), rival=np.array([0, 1, 2])),
+    )
+    names = IdGrinding(context=1).enrol(offer, generator(seed, "enrolment"))
+    assert np.unique(names).size == 400
+    corrupted = {}
+    for secret in (bytes(16), generator(seed, "secret").bytes(16)):
+        assignment = Assignment(secret=secret)
+        users = assignment.digests("user", range(n_users))
+        contexts = np.repeat(assignment.digests("context", [1]), n_users)
+        group = np.flatnonzero(assignment.actions(users, contexts, n_actions=n_actions) == 5)
+        corrupted[secret == bytes(16)] = np.isin(group, names).mean()
+    freely = share * n_actions / (1 - share + share * n_actions)
+    assert corrupted[True] == pytest.approx(freely, abs=0.01)
+    # About 200 names of a random group: a binomial share of 0.2, five standard errors.
+    assert abs(corrupted[False] - share) < 5 * np.sqrt(share * (1 - share) / 150)
+
+
+def test_poisoning_crowds_the_frequent_contexts_or_inflates_the_rarest(seed: int) -> None:
+    instance = Instance(
+        context_probabilities=np.array([0.4, 0.3, 0.2, 0.1]),
+        mean_rewards=np.tile([0.6, 0.4], (4, 1)),
+    )
+    crowd = Crowd(n_users=1000, interactions_per_user=5, adversarial_fraction=0.3)
+    for mode, expected in (("crowd", {0, 1}), ("inflate", {3})):
+        attack = make_attack("context-poisoning", {"mode": mode})
+        books = booked(attack, instance, crowd, seed=seed)
+        visits = books.user_counts[attack.briefing.accounts].sum(axis=(0, 2))
+        assert set(np.flatnonzero(visits)) == expected
+
+
+def test_lockstep_accounts_have_identical_histories(seed: int) -> None:
+    crowd = Crowd(n_users=50, interactions_per_user=6, adversarial_fraction=0.2)
+    seen: list[tuple[IntArray, FloatArray]] = []
+
+    class Watcher(Believer):
+        def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+            rows = np.isin(users, attack.briefing.accounts)
+            seen.append((contexts[rows], answers[rows]))
+            return super().play(users, contexts, answers)
+
+    attack = make_attack("lockstep")
+    run(small_instance(seed), attack, Watcher, crowd, algorithm="x", seed=seed)
+    for contexts, answers in seen:
+        assert np.unique(contexts).size == 1
+        assert np.unique(answers, axis=0).shape[0] == 1
+
+
+def test_the_search_finds_the_worst_candidate_in_spite_of_noise(seed: int) -> None:
+    rng = generator(seed, "noise")
+    noise = rng.normal(0.0, 0.05, (27, 64))
+
+    def harm(candidate: int, world: int) -> float:
+        return candidate / 10 + float(noise[candidate, world])
+
+    # Neighbours differ by two standard deviations; the best three are kept from the first round on
+    # unless one of them loses 0.5 = 10 deviations.
+    assert search(list(range(27)), harm) >= 25
+
+
+def test_the_best_response_rehearses_against_the_algorithm_it_will_meet(seed: int) -> None:
+    crowd = Crowd(n_users=40, interactions_per_user=3, adversarial_fraction=0.2)
+    made: list[int] = []
+
+    def make(setting: Setting) -> Believer:
+        made.append(setting.n_users)
+        return Believer(setting)
+
+    attack = BestResponse()
+    run(small_instance(seed), attack, make, crowd, algorithm="x", seed=seed)
+    # 18 candidates in one world, 6 of them in a second, 2 in two more, and the run itself.
+    assert len(made) == 18 + 6 + 4 + 1
+    assert attack.chosen.magnitude > 0

@@ -1,0 +1,174 @@
+"""Every attack runs; those that should harm a believer do, and honesty does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.simulation.learners import Believer
+from tests.simulation.worlds import CROWD, GAP, crowd_with, loss, small_instance
+from unswayed.errors import InputError
+from unswayed.learners.interface import Setting
+from unswayed.simulation.arena import run
+from unswayed.simulation.arrivals import Arrivals, Order
+from unswayed.simulation.attacks.registry import ATTACKS, Knob, knobs_of, make_attack
+from unswayed.simulation.oracle import OracleMaker
+from unswayed.simulation.rewards import RewardLaw
+
+ONLY_BINARY = {"hiding", "hiding-two-sided"}
+
+# How far each attack moves the believer's contrast "promoted minus best", which is -0.1 when all
+# are honest. The standard error of a contrast of two cells, each with 400 * 60 / 20 = 1200 plays
+# of deviation at most 0.5, is 0.0204 (plus the coalition's own noise).
+HARMFUL: list[tuple[str, RewardLaw, dict[str, Knob]]] = [
+    # Binary, share 0.3: the target gains up to 0.3, the rival loses up to 0.3 of its mean.
+    ("push", RewardLaw.BERNOULLI, {}),
+    ("nuke", RewardLaw.BERNOULLI, {}),
+    ("runner-up-swap", RewardLaw.BERNOULLI, {}),
+    ("extreme", RewardLaw.BERNOULLI, {}),
+    ("heavy-tail", RewardLaw.BERNOULLI, {"scale": 10.0}),
+    ("subtractive", RewardLaw.BERNOULLI, {"draws": 8}),
+    ("variance-shell", RewardLaw.BERNOULLI, {}),
+    ("frequency-flood", RewardLaw.BERNOULLI, {}),
+    ("id-grinding", RewardLaw.BERNOULLI, {}),
+    ("lockstep", RewardLaw.BERNOULLI, {}),
+    ("sleeper", RewardLaw.BERNOULLI, {}),
+    ("on-off", RewardLaw.BERNOULLI, {}),
+    ("sub-coalitions", RewardLaw.BERNOULLI, {"parts": 2}),
+    # Gaussian, highest reward 2: the target gains 0.3 * (2 - mean) > 0.3.
+    ("average", RewardLaw.GAUSSIAN, {}),
+    ("power-user", RewardLaw.GAUSSIAN, {}),
+    ("mimicry", RewardLaw.GAUSSIAN, {}),
+    ("private-subsets", RewardLaw.GAUSSIAN, {"share": 0.7}),
+    ("shifted-replay", RewardLaw.GAUSSIAN, {}),
+    ("trim-edge", RewardLaw.GAUSSIAN, {"trim": 0.31}),
+    # -0.1 * 0.7 + 0.1 * 0.3 * 5 = +0.08 for every pair of actions, 4 standard errors.
+    ("flip", RewardLaw.GAUSSIAN, {"strength": 5.0}),
+    # Shift 0.5 * sqrt((1 + 0.3) / 0.21 / 24) = 0.254 both ways: -0.1 + 2 * 0.3 * 0.254 = +0.05.
+    ("hide-in-covariance", RewardLaw.GAUSSIAN, {"threshold": 2.0}),
+]
+
+
+@pytest.mark.parametrize("law", RewardLaw)
+def test_honest_accounts_do_no_harm(law: RewardLaw, seed: int) -> None:
+    """The negative control: a gap of 4.9 standard errors, 16 pairs, fails with P < 1e-5."""
+    assert loss(make_attack("honest"), Believer, seed=seed, law=law) == 0.0
+
+
+@pytest.mark.parametrize(("name", "law", "knobs"), HARMFUL)
+def test_a_harmful_attack_misleads_a_believer_but_not_the_oracle(
+    name: str, law: RewardLaw, knobs: dict[str, Knob], seed: int
+) -> None:
+    """At least one context in four is lost: the smallest loss of a wrong policy is a gap in it."""
+    swayed = loss(make_attack(name, knobs), Believer, seed=seed, law=law)
+    assert swayed >= GAP / 4 - 1e-12
+    # The oracle has 840 good plays in a cell: a gap of 4.1 standard errors, P < 4e-4.
+    assert loss(make_attack(name, knobs), OracleMaker(), seed=seed, law=law) == 0.0
+
+
+def test_the_best_response_is_harmful(seed: int) -> None:
+    assert loss(make_attack("best-response"), Believer, seed=seed) >= GAP / 4 - 1e-12
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("law", RewardLaw)
+@pytest.mark.parametrize("order", Order)
+def test_every_attack_runs_in_every_kind_of_world(
+    name: str, law: RewardLaw, order: Order, seed: int
+) -> None:
+    crowd = crowd_with(arrivals=Arrivals(order=order, limit=3.0), perturbation=0.05)
+    if name in ONLY_BINARY and law is not RewardLaw.BERNOULLI:
+        with pytest.raises(InputError, match="Bernoulli"):
+            loss(make_attack(name), Believer, seed=seed, law=law, crowd=crowd)
+        return
+    assert loss(make_attack(name), Believer, seed=seed, law=law, crowd=crowd) >= 0.0
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_every_attack_says_what_it_is(name: str) -> None:
+    kind = ATTACKS[name]
+    assert kind.name == name
+    assert 10 < len(kind.summary) < 100
+    assert "\n" not in kind.summary
+    assert repr(make_attack(name))
+    assert make_attack(name, {knob: str(value) for knob, value in knobs_of(kind).items()})
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_coalition_without_accounts_changes_nothing(name: str, seed: int) -> None:
+    crowd = crowd_with()
+    empty = type(crowd)(n_users=20, interactions_per_user=2, adversarial_fraction=0.0)
+    instance = small_instance(seed)
+    losses = {
+        run(instance, make_attack(chosen), Believer, empty, algorithm="x", seed=seed)
+        for chosen in (name, "honest")
+    }
+    assert len(losses) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs", "named"),
+    [
+        ("psuh", {}, "did you mean push"),
+        ("push", {"strenght": 1.0}, "did you mean strength"),
+        ("push", {"strength": "loud"}, "give a number"),
+        ("push", {"strength": 1.5}, "strength"),
+        ("on-off", {"period": "often"}, "a whole number"),
+        ("on-off", {"period": 0}, "period"),
+        ("extreme", {"magnitude": -1.0}, "magnitude"),
+        ("flip", {"strength": float("inf")}, "strength"),
+        ("hide-in-covariance", {"threshold": 1.0}, "threshold"),
+        ("hide-in-covariance", {"directions": 0}, "directions"),
+        ("subtractive", {"draws": 0}, "draws"),
+        ("sub-coalitions", {"parts": 0}, "parts"),
+        ("hiding", {"plays": -1}, "plays"),
+        ("context-poisoning", {"mode": "inflat"}, "did you mean inflate"),
+        ("id-grinding", {"secret": "xyz"}, "hexadecimal"),
+        ("shifted-replay", {"direction": "sideways"}, "direction"),
+        ("sleeper", {"inner": "nap"}, "unknown attack"),
+        ("sleeper", {"inner.volume": 1}, "knob of attack push"),
+        ("sleeper", {"wake": 2.0}, "wake"),
+    ],
+)
+def test_attacks_and_knobs_that_do_not_exist_are_named(
+    name: str, knobs: dict[str, Knob], named: str
+) -> None:
+    with pytest.raises(InputError, match=named):
+        make_attack(name, knobs)
+
+
+def test_a_sleeper_that_never_wakes_does_no_harm(seed: int) -> None:
+    """The answers of the first round are coins for want of histories; they are 1 in 60."""
+    assert loss(make_attack("sleeper", {"wake": 1.0}), Believer, seed=seed) == 0.0
+
+
+def test_strength_makes_a_lie_weaker(seed: int) -> None:
+    """At strength 0 and full filler a push is coins, which pull all actions alike."""
+    knobs: dict[str, Knob] = {"strength": 0.0, "filler": 1.0}
+    # All contrasts shrink to 0.7 of the gap, 3.4 standard errors: at most one context may slip.
+    assert loss(make_attack("push", knobs), Believer, seed=seed) <= 1.2 * GAP / 4
+
+
+def test_floods_come_twice_as_often(seed: int) -> None:
+    visits = {}
+    for name in ("push", "frequency-flood"):
+        attack = make_attack(name)
+        seen: list[np.ndarray] = []
+
+        class Counter(Believer):
+            def __init__(self, setting: Setting, seen: list[np.ndarray] = seen) -> None:
+                super().__init__(setting)
+                self.seen = seen
+
+            def play(
+                self, users: np.ndarray, contexts: np.ndarray, answers: np.ndarray
+            ) -> np.ndarray:
+                self.seen.append(users)
+                return super().play(users, contexts, answers)
+
+        loss(attack, Counter, seed=seed)
+        counts = np.bincount(np.concatenate(seen), minlength=CROWD.n_users)
+        is_bad = np.isin(np.arange(CROWD.n_users), attack.briefing.accounts)
+        visits[name] = counts[is_bad].mean() / counts[~is_bad].mean()
+    assert visits["push"] == 1.0
+    assert visits["frequency-flood"] == pytest.approx(2.0, rel=0.05)

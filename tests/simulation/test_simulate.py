@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unswayed.errors import InputError
+from unswayed.simulation.algorithms import ALGORITHMS
+from unswayed.simulation.settings import Settings, parsed_arrivals
+from unswayed.simulation.simulate import Row, simulate, summarise
+
+SMALL = {
+    "contexts": 3,
+    "actions": 4,
+    "users": 60,
+    "interactions": 10,
+    "alpha": 0.2,
+    "attack": "push",
+    "algorithms": ("naive-ucb", "oracle"),
+    "repetitions": 3,
+}
+
+
+def settings(**changes: object) -> Settings:
+    """Return small settings with changes."""
+    return Settings(**(SMALL | changes))  # type: ignore[arg-type]  # also used with wrong ones
+
+
+def test_the_number_of_processes_changes_no_number() -> None:
+    chosen = settings(algorithms=("paper", "thompson", "oracle"), attack="best-response")
+    assert simulate(chosen, processes=1) == simulate(chosen, processes=2)
+
+
+def test_rows_come_by_algorithm_and_repetition_and_each_is_reported() -> None:
+    reported: list[Row] = []
+    rows = simulate(settings(), on_row=reported.append)
+    assert [(row.algorithm, row.repetition) for row in rows] == [
+        (algorithm, repetition) for algorithm in ("naive-ucb", "oracle") for repetition in range(3)
+    ]
+    assert sorted(reported, key=lambda row: (row.algorithm, row.repetition)) == rows
+
+
+def test_an_algorithm_gets_the_same_numbers_whoever_else_runs() -> None:
+    alone = simulate(settings(algorithms=("naive-ucb",)))
+    together = simulate(settings(algorithms=("thompson", "naive-ucb")))
+    assert alone == [row for row in together if row.algorithm == "naive-ucb"]
+
+
+def test_seeds_and_repetitions_are_different_worlds() -> None:
+    first, second = settings().instance(0), settings().instance(1)
+    other = settings(seed=1).instance(0)
+    assert not np.array_equal(first.mean_rewards, second.mean_rewards)
+    assert not np.array_equal(first.mean_rewards, other.mean_rewards)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_plays(name: str) -> None:
+    (row,) = simulate(settings(algorithms=(name,), repetitions=1))
+    assert row.suboptimality >= 0.0
+    assert ALGORITHMS[name].summary
+
+
+def test_the_oracle_is_right_where_a_believer_is_swayed() -> None:
+    """The paper's crowd: 3000 plays of a context, 240 good ones of an action, gap 9 deviations."""
+    chosen = settings(
+        contexts=10,
+        actions=10,
+        users=1000,
+        interactions=30,
+        algorithms=("naive-ucb", "oracle"),
+        repetitions=2,
+    )
+    naive, oracle = summarise(simulate(chosen))
+    assert oracle.mean == 0.0
+    assert naive.mean >= 0.3
+
+
+def test_summaries_hold_mean_and_standard_error() -> None:
+    rows = [
+        Row(algorithm=name, repetition=index, suboptimality=value)
+        for name, values in (("a", (0.1, 0.3)), ("b", (0.5,)))
+        for index, value in enumerate(values)
+    ]
+    first, second = summarise(rows)
+    assert (first.algorithm, first.repetitions) == ("a", (0.1, 0.3))
+    assert first.mean == pytest.approx(0.2)
+    assert first.stderr == pytest.approx(0.1)
+    assert second.stderr is None
+
+
+def test_context_probabilities_are_uniform_zipf_or_given() -> None:
+    np.testing.assert_allclose(settings().instance(0).context_probabilities, 1 / 3)
+    zipf = settings(context_probabilities="zipf:1").instance(0).context_probabilities
+    np.testing.assert_allclose(zipf, np.array([6, 3, 2]) / 11)
+    given = settings(context_probabilities=(0.7, 0.2, 0.1)).instance(0).context_probabilities
+    np.testing.assert_allclose(given, [0.7, 0.2, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"algorithms": ("papper",)}, "did you mean paper"),
+        ({"algorithms": ()}, "no algorithm"),
+        ({"attack": "psuh"}, "did you mean push"),
+        ({"knobs": {"loudness": 1}}, "unknown knob"),
+        ({"alpha": 0.5}, "alpha"),
+        ({"assumed_alpha": 0.7}, "assumed-alpha"),
+        ({"repetitions": 0}, "repetitions"),
+        ({"seed": -1}, "seed"),
+        ({"rewards": "gausian"}, "did you mean gaussian"),
+        ({"deviation": 0.0}, "deviation"),
+        ({"arrivals": "bursts"}, "unknown arrivals"),
+        ({"arrivals": "bursty:1"}, "c_L"),
+        ({"arrivals": "bursty:often"}, "after the colon|follows the colon"),
+        ({"context_probabilities": "zip:1"}, "did you mean zipf"),
+        ({"context_probabilities": "zipf:-1"}, "exponent"),
+        ({"context_probabilities": (0.5, 0.5)}, "for each"),
+        ({"contexts": 0}, "contexts"),
+        ({"actions": 1}, "actions"),
+        ({"users": 0}, "users"),
+        ({"interactions": 0}, "interactions"),
+        ({"gap": 2.0}, "gap"),
+        ({"perturbation": -1.0}, "perturbation"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_before_anything_runs(
+    wrong: dict[str, object], named: str
+) -> None:
+    with pytest.raises(InputError, match=named):
+        settings(**wrong)
+
+
+def test_no_processes_is_an_error() -> None:
+    with pytest.raises(InputError, match="processes"):
+        simulate(settings(), processes=0)
+
+
+def test_arrivals_are_read_from_text() -> None:
+    assert parsed_arrivals("random").limit == 2.0
+    assert parsed_arrivals("bursty:3").limit == 3.0
