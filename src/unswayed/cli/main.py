@@ -15,7 +15,7 @@ import unswayed
 from unswayed.errors import InputError
 
 #: Every subcommand `a-b` is the function `a_b` of the module `unswayed.cli.a_b`.
-COMMANDS = ("demo", "simulate", "attacks", "limits")
+COMMANDS = ("demo", "learn", "predict", "compare", "simulate", "attacks", "limits")
 
 
 class _Subcommands(TyperGroup):

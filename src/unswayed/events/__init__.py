@@ -2,8 +2,9 @@
 
 from unswayed.events.bad_rows import OnBadRows
 from unswayed.events.columns import Columns, joined_context, parsed_bins
+from unswayed.events.contexts import read_contexts
 from unswayed.events.events import Events
-from unswayed.events.labels import UNKNOWN, Label, Labels
+from unswayed.events.labels import UNKNOWN, Label, Labels, parsed_label
 from unswayed.events.reading import Provenance, Reading, read_events
 
 __all__ = [
@@ -17,5 +18,7 @@ __all__ = [
     "Reading",
     "joined_context",
     "parsed_bins",
+    "parsed_label",
+    "read_contexts",
     "read_events",
 ]

@@ -58,7 +58,6 @@ class Columns:
         check_repeats(names, where=where)
         wanted = {
             "user": (self.user,),
-            "context": self.context,
             "action": (self.action,),
             "reward": (self.reward,),
             "propensity": (self.propensity,) if self.propensity else (),
@@ -68,6 +67,7 @@ class Columns:
             for column in columns:
                 if column not in names:
                     raise InputError(_missing(role, column, names, where))
+        self.contexts_found_in(names, where=where)
         return Columns(
             user=self.user,
             context=self.context,
@@ -77,6 +77,14 @@ class Columns:
             time=self.time or _if_there("time", names),
             bins=self.bins,
         )
+
+    def contexts_found_in(self, names: Sequence[str], *, where: str) -> Columns:
+        """Return these columns if those of the context are there, or name what is missing."""
+        check_repeats(names, where=where)
+        for column in self.context:
+            if column not in names:
+                raise InputError(_missing("context", column, names, where))
+        return self
 
     @property
     def needed(self) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from unswayed.errors import InputError
 from unswayed.events.bad_rows import OnBadRows
-from unswayed.events.bins import bin_sql, robust_edges
-from unswayed.events.columns import SEPARATOR, Columns
+from unswayed.events.bins import robust_edges
+from unswayed.events.column_sql import context_sql, label_sql, number_sql
+from unswayed.events.columns import Columns
 from unswayed.events.events import Events
 from unswayed.events.files import named, quoted
 from unswayed.events.labels import Labels
@@ -20,10 +21,6 @@ from unswayed.events.user_order import USER_HASH, labels_of_column
 
 #: Rows that come from DuckDB at a time.
 _BATCH = 1 << 20
-
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-_LARGE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")
-_FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +134,8 @@ def _settled_edges(
 def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
     """Create the view ``log`` (user, context, action, reward, propensity, reason)."""
     columns = log.columns
-    if len(columns.context) == 1 and not edges:
-        context = _label_sql(log, columns.context[0], "context")
-    else:
-        context = f" || {quoted(SEPARATOR)} || ".join(
-            _part_sql(log, part, edges, is_alone=len(columns.context) == 1)
-            for part in columns.context
-        )
-    reward = _number_sql(log, columns.reward, "reward")
+    context = context_sql(log.types, columns.context, edges)
+    reward = number_sql(log, columns.reward, "reward")
     checks = {
         "user is missing": '"user" IS NULL',
         "context is missing": "context IS NULL",
@@ -154,7 +145,7 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
     }
     propensity = "1.0"
     if columns.propensity is not None:
-        propensity = _number_sql(log, columns.propensity, "propensity")
+        propensity = number_sql(log, columns.propensity, "propensity")
         checks["propensity is not in (0, 1]"] = (
             "propensity IS NULL OR NOT (propensity > 0 AND propensity <= 1)"
         )
@@ -163,62 +154,13 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
         f"""
         CREATE TEMP VIEW log AS SELECT *, CASE {cases} END AS reason FROM (
             SELECT * RENAME (u AS "user", a AS "action") FROM (
-                SELECT {_label_sql(log, columns.user, "user")} AS u, {context} AS context,
-                    {_label_sql(log, columns.action, "action")} AS a, {reward} AS reward,
+                SELECT {label_sql(log.types, columns.user, "user")} AS u, {context} AS context,
+                    {label_sql(log.types, columns.action, "action")} AS a, {reward} AS reward,
                     {propensity} AS propensity
                 FROM raw
             )
         )
         """
-    )
-
-
-def _label_sql(log: OpenLog, column: str, role: str) -> str:
-    """Return SQL for a column as labels: integers, numbers, booleans, or text for the rest."""
-    kind, name = log.types[column], named(column)
-    is_nested = kind.endswith(("]", ")")) and not kind.startswith(("DECIMAL", "ENUM"))
-    if is_nested or kind == "BLOB":
-        raise InputError(
-            f"column {column!r} holds {kind} values, which cannot name a {role}; make it text or "
-            "a number."
-        )
-    if kind.split("(")[0] in _FLOATS:
-        return f"CASE WHEN isfinite({name}::DOUBLE) THEN {name}::DOUBLE END"
-    if kind in _INTEGERS:
-        return f"{name}::BIGINT"
-    if kind == "JSON":
-        return f"({name} ->> '$')"
-    return name if kind == "BOOLEAN" else f"{name}::VARCHAR"
-
-
-def _part_sql(
-    log: OpenLog, column: str, edges: dict[str, tuple[float, ...]], *, is_alone: bool
-) -> str:
-    """Return SQL for one part of a context as text, its separators escaped."""
-    if column in edges:
-        text = bin_sql(column, edges[column])
-    else:
-        text = f"({_label_sql(log, column, 'context')})::VARCHAR"
-    if is_alone:
-        return text
-    return rf"replace(replace({text}, '\', '\\'), '{SEPARATOR}', '\{SEPARATOR}')"
-
-
-def _number_sql(log: OpenLog, column: str, role: str) -> str:
-    kind, name = log.types[column], named(column)
-    if kind.split("(")[0] in (*_INTEGERS, *_FLOATS, *_LARGE_INTEGERS, "BOOLEAN"):
-        return f"{name}::DOUBLE"
-    if kind in ("VARCHAR", "JSON", "NULL", '"NULL"'):
-        text = name if kind == "VARCHAR" else f"({name} ->> '$')"
-        ((is_all_words,),) = log.connection.sql(
-            f"SELECT count(*) > 0 AND count(try_cast({text} AS DOUBLE)) = 0 "
-            f"FROM raw WHERE {name} IS NOT NULL"
-        ).fetchall()
-        if not is_all_words:
-            return f"try_cast({text} AS DOUBLE)"
-    raise InputError(
-        f"column {column!r} holds {kind} values, and the {role} must be a number; name the right "
-        f"column with --{role}-column."
     )
 
 

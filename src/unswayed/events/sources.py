@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,10 @@ MEMORY_LIMIT = "1GB"
 Source = str | os.PathLike[str] | Any
 
 
+#: Given the columns there are and where: the columns settled, and the names of those to keep.
+Settle = Callable[[Sequence[str], str], tuple[Columns, Sequence[str]]]
+
+
 @dataclass(frozen=True, slots=True)
 class OpenLog:
     """A log as the view ``raw`` of a connection, its columns settled.
@@ -40,15 +44,30 @@ class OpenLog:
 
 @contextmanager
 def opened(
-    source: Source, columns: Columns, *, query: str | None = None, keep_broken: bool = False
+    source: Source,
+    columns: Columns,
+    *,
+    query: str | None = None,
+    keep_broken: bool = False,
+    contexts_only: bool = False,
 ) -> Iterator[OpenLog]:
-    """Open a log, and close it afterwards; whatever DuckDB complains of becomes one sentence."""
+    """Open a log, and close it afterwards; whatever DuckDB complains of becomes one sentence.
+
+    With ``contexts_only`` the rows need no more than the context columns, and all columns stay.
+    """
     with tempfile.TemporaryDirectory(prefix="unswayed-") as spill, duckdb.connect() as connection:
         connection.sql(f"SET temp_directory = '{spill}'")
         connection.sql(f"SET memory_limit = '{MEMORY_LIMIT}'")
         name = _name_of(source, query)
+
+        def settle(names: Sequence[str], where: str) -> tuple[Columns, Sequence[str]]:
+            if contexts_only:
+                return columns.contexts_found_in(names, where=where), names
+            settled = columns.found_in(names, where=where)
+            return settled, settled.needed
+
         try:
-            yield _open(connection, source, columns, query=query, keep_broken=keep_broken)
+            yield _open(connection, source, settle, query=query, keep_broken=keep_broken)
         except duckdb.Error as error:
             raise InputError(_explained(name, error)) from error
 
@@ -56,7 +75,7 @@ def opened(
 def _open(
     connection: duckdb.DuckDBPyConnection,
     source: Source,
-    columns: Columns,
+    settle: Settle,
     *,
     query: str | None,
     keep_broken: bool,
@@ -67,27 +86,27 @@ def _open(
         if is_database(address):
             if query is None:
                 raise InputError(f"{name} is a database; say what to read with --query 'SELECT …'.")
-            return _open_arrow(connection, query_rows(address, query), columns, name)
+            return _open_arrow(connection, query_rows(address, query), settle, name)
         if query is not None:
             raise InputError(f"--query needs a database address such as sqlite:///{address}.")
-        return _open_files(connection, find_files(address), columns, keep_broken=keep_broken)
+        return _open_files(connection, find_files(address), settle, keep_broken=keep_broken)
     if not hasattr(source, "__arrow_c_stream__"):
         raise InputError(
             f"a log is a path, a database or a table of pyarrow, Polars or pandas, not {name}."
         )
-    return _open_arrow(connection, pa.table(source), columns, name)
+    return _open_arrow(connection, pa.table(source), settle, name)
 
 
 def _open_arrow(
-    connection: duckdb.DuckDBPyConnection, table: pa.Table, columns: Columns, name: str
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, settle: Settle, name: str
 ) -> OpenLog:
-    settled = columns.found_in(table.column_names, where=name)
-    connection.register("raw", table.select(settled.needed))
+    settled, needed = settle(table.column_names, name)
+    connection.register("raw", table.select(list(needed)))
     return _described(connection, name, settled, n_broken=0)
 
 
 def _open_files(
-    connection: duckdb.DuckDBPyConnection, files: Files, columns: Columns, *, keep_broken: bool
+    connection: duckdb.DuckDBPyConnection, files: Files, settle: Settle, *, keep_broken: bool
 ) -> OpenLog:
     register(connection, files)
     check_repeats(named_columns(files), where=files.name)
@@ -95,8 +114,8 @@ def _open_files(
     names = connection.sql(f"FROM {scan}").columns
     if files.format == "json" and names == ["json"]:
         names = []
-    settled = columns.found_in(names, where=files.name)
-    needed = ", ".join(map(named, settled.needed))
+    settled, chosen = settle(names, files.name)
+    needed = ", ".join(map(named, chosen))
     if files.format == "parquet":  # cheap to scan several times, column by column
         connection.sql(f"CREATE TEMP VIEW raw AS SELECT {needed} FROM {scan}")
         return _described(connection, files.name, settled, n_broken=0)

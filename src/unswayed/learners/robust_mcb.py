@@ -133,7 +133,9 @@ class RobustMCB:
             users, contexts, actions, rewards, action_labels=list(self._action_labels())
         )
         exploration, user_codes, context_codes = self._explore(users, contexts)
-        exploration.observe(user_codes, context_codes, events.actions, events.rewards)
+        exploration.observe(
+            user_codes, context_codes, events.actions.astype(np.int64), events.rewards
+        )
 
     def policy(self) -> Policy:
         """Learn from everything observed so far."""

@@ -154,22 +154,25 @@ def least_users(alpha: float) -> float:
 def uniformity_p_value(tallies: Tallies) -> float:
     """Test that every action of a context is played equally often; users are the clusters.
 
-    For each cell, z = Σ_i d_i / sqrt(Σ_i d_i²) with d_i = n_i(s,a) − n_i(s)/A. It is standard
-    normal when actions are uniform, whether drawn anew each time or once per user and context,
-    because plays of one user may depend on each other and those of different users do not. The
-    p-value is the smallest over the cells that enough users met, times their number.
+    For each cell, z = Σ_i d_i / sqrt(V) with d_i = n_i(s,a) − n_i(s)/A, and V the mean over the
+    actions of Σ_i d_i². It is standard normal when actions are uniform, whether drawn anew each
+    time or once per user and context, because plays of one user may depend on each other and those
+    of different users do not. Counts are skewed, so z is corrected to first order (Cornish and
+    Fisher). The p-value is the smallest over the cells that enough users met, times their number.
     """
     if tallies.n_actions < 2:
         return 1.0
-    totals, squares, pairs = _deviations(
+    totals, squares, cubes, pairs = _deviations(
         tallies.indptr, tallies.cells, tallies.counts, tallies.n_contexts, tallies.n_actions
     )
-    is_tested = (pairs >= _USERS_FOR_TEST * tallies.n_actions)[:, None] & (squares > 0)
+    is_tested = (pairs >= _USERS_FOR_TEST * tallies.n_actions) & (squares > 0)
     if not is_tested.any():
         return 1.0
-    scores = totals[is_tested] / np.sqrt(squares[is_tested])
-    smallest = 2 * stats.norm.sf(np.abs(scores).max())
-    return float(min(1.0, smallest * is_tested.sum()))
+    variances = squares[is_tested] / tallies.n_actions
+    skewness = cubes[is_tested] / tallies.n_actions / variances**1.5
+    scores = totals[is_tested] / np.sqrt(variances)[:, None]
+    scores -= (scores**2 - 1) * skewness[:, None] / 6
+    return float(min(1.0, 2 * stats.norm.sf(np.abs(scores).max()) * scores.size))
 
 
 @compiled
@@ -179,38 +182,39 @@ def _deviations(
     counts: FloatArray,
     n_contexts: int,
     n_actions: int,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return Σ d and Σ d² for each cell, and the users who met each context.
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return Σ_i d_i for each cell; Σ d² and Σ d³ over users and actions, and users, by context.
 
-    Σ_i d_i² = Σ n(s,a)² − (2/A) Σ n(s,a) n(s) + (1/A²) Σ n(s)², so absent actions cost nothing.
+    With N plays of a user in a context and x = N/A, Σ_a d² = Σ n² − xN and
+    Σ_a d³ = Σ n³ − 3x Σ n² + 2x²N, so actions that were not played cost nothing.
     """
     totals = np.zeros((n_contexts, n_actions))
-    squares = np.zeros((n_contexts, n_actions))
+    squares = np.zeros(n_contexts)
+    cubes = np.zeros(n_contexts)
     visits = np.zeros(n_contexts)
-    visit_squares = np.zeros(n_contexts)
     pairs = np.zeros(n_contexts)
     for user in range(len(indptr) - 1):
         start = indptr[user]
         while start < indptr[user + 1]:
             context = cells[start] // n_actions
             stop = start
-            seen = 0.0
+            seen, square, cube = 0.0, 0.0, 0.0
             while stop < indptr[user + 1] and cells[stop] // n_actions == context:
-                seen += counts[stop]
+                played = counts[stop]
+                totals[context, cells[stop] % n_actions] += played
+                seen += played
+                square += played**2
+                cube += played**3
                 stop += 1
-            for entry in range(start, stop):
-                action = cells[entry] % n_actions
-                totals[context, action] += counts[entry]
-                squares[context, action] += counts[entry] * (counts[entry] - 2 * seen / n_actions)
+            even = seen / n_actions
+            squares[context] += square - even * seen
+            cubes[context] += cube - 3 * even * square + 2 * even**2 * seen
             visits[context] += seen
-            visit_squares[context] += seen * seen
             pairs[context] += 1
             start = stop
     for context in range(n_contexts):
-        for action in range(n_actions):
-            totals[context, action] -= visits[context] / n_actions
-            squares[context, action] += visit_squares[context] / n_actions**2
-    return totals, squares, pairs
+        totals[context] -= visits[context] / n_actions
+    return totals, squares, cubes, pairs
 
 
 def _n_pairs(tallies: Tallies) -> int:

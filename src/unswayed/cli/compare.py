@@ -1,0 +1,66 @@
+"""`unswayed compare`: where two policies decide differently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unswayed.policy import Policy
+from unswayed.reports.policies import Comparison, compare_policies
+from unswayed.reports.tables import print_json, print_line, print_table
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="A policy.")],
+    second: Annotated[Path, typer.Argument(help="Another policy.")],
+    limit: Annotated[int, typer.Option(help="Changes to print, most visited first.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Print where two policies decide differently."""
+    result = compare_policies(Policy.load(first), Policy.load(second))
+    if json:
+        print_json(_to_json(result))
+        return
+    if result.changes:
+        hidden = len(result.changes) - limit
+        print_table(
+            "Changed decisions",
+            ["context", "share", str(first), str(second), "mean before", "mean after"],
+            [
+                [
+                    str(change.context),
+                    f"{change.probability:.2%}",
+                    str(change.before),
+                    str(change.after),
+                    change.mean_before,
+                    change.mean_after,
+                ]
+                for change in result.changes[:limit]
+            ],
+            note=f"and {hidden:,} more." if hidden > 0 else None,
+        )
+    print_line(
+        f"{len(result.changes):,} of {result.n_common:,} common contexts changed; the same action "
+        f"is played in {result.agreement:.1%} of their visits. {len(result.only_in_first):,} "
+        f"contexts are only in {first}, {len(result.only_in_second):,} only in {second}."
+    )
+
+
+def _to_json(result: Comparison) -> dict[str, object]:
+    return {
+        "common_contexts": result.n_common,
+        "agreement": result.agreement if result.n_common else None,
+        "changes": [
+            {
+                "context": change.context,
+                "before": change.before,
+                "after": change.after,
+                "probability": change.probability,
+            }
+            for change in result.changes
+        ],
+        "only_in_first": list(result.only_in_first),
+        "only_in_second": list(result.only_in_second),
+    }

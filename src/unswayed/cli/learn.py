@@ -1,0 +1,183 @@
+"""`unswayed learn`: from the log you already have to a policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from unswayed.errors import InputError
+from unswayed.events import Columns, OnBadRows, parsed_bins
+from unswayed.learners.design import DesignName
+from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
+from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.reports.policies import TABLE_FORMATS, cells_table, write_table
+from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
+from unswayed.tallies import MIN_PROPENSITY
+
+#: Contexts in the summary; the policy file has all.
+_SHOWN = 10
+
+
+def learn(
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="LOG",
+            help="Parquet, CSV, TSV or JSON lines: a file, a folder or a pattern; or a database "
+            "address such as sqlite:///shop.db with --query.",
+        ),
+    ],
+    alpha: Annotated[float, typer.Option(help="Share of users that may collude, below 0.5.")] = 0.1,
+    out: Annotated[Path, typer.Option(help="Where to write the policy.")] = Path("policy.json"),
+    method: Annotated[str, typer.Option(help="How to learn.")] = DEFAULT_METHOD,
+    user_column: Annotated[str, typer.Option(help="Column of the user.")] = "user",
+    context_column: Annotated[
+        str, typer.Option(help="Column of the context; several, separated by commas, are joined.")
+    ] = "context",
+    action_column: Annotated[str, typer.Option(help="Column of the action.")] = "action",
+    reward_column: Annotated[str, typer.Option(help="Column of the reward.")] = "reward",
+    propensity_column: Annotated[
+        str | None,
+        typer.Option(help="Column of the probability of the action [propensity, if it is there]."),
+    ] = None,
+    time_column: Annotated[
+        str | None, typer.Option(help="Column of the time [time, if it is there].")
+    ] = None,
+    context_bins: Annotated[
+        list[str] | None,
+        typer.Option(help="Cut a numeric context column into bins, COLUMN:NUMBER; repeatable."),
+    ] = None,
+    query: Annotated[str | None, typer.Option(help="What to read from a database.")] = None,
+    on_bad_rows: Annotated[
+        str, typer.Option(help="error, drop or quarantine=FILE (.parquet, .csv, .jsonl).")
+    ] = "error",
+    max_interactions_per_user: Annotated[
+        int | None, typer.Option(help="Keep a sample of as many of users who have more.")
+    ] = None,
+    min_propensity: Annotated[
+        float, typer.Option(help="Smaller propensities count as this one.")
+    ] = MIN_PROPENSITY,
+    design: Annotated[
+        str, typer.Option(help="How actions were chosen: auto, uniform or sticky.")
+    ] = "auto",
+    tallies: Annotated[
+        Path | None, typer.Option(help="Folder of tallies to add this log to and to learn from.")
+    ] = None,
+    users: Annotated[
+        Path | None, typer.Option(help="Write the weight of each user to this table.")
+    ] = None,
+    cells: Annotated[
+        Path | None, typer.Option(help="Write every (context, action) to this table.")
+    ] = None,
+    table_format: Annotated[
+        str | None, typer.Option("--format", help="Format of the tables: parquet or csv.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Learn a policy from a log, whatever at most a share alpha of its users do."""
+    if table_format is not None and table_format not in TABLE_FORMATS:
+        raise InputError(f"--format is {' or '.join(TABLE_FORMATS)}, not {table_format!r}.")
+    columns = Columns(
+        user=user_column,
+        context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
+        action=action_column,
+        reward=reward_column,
+        propensity=propensity_column,
+        time=time_column,
+        bins=parsed_bins(context_bins or []),
+    )
+    with progress_bar() as bar:
+        task = bar.add_task("starting", total=len(STEPS))
+
+        def on_step(step: str) -> None:
+            bar.update(task, description=step, completed=STEPS.index(step))
+
+        learned = learn_log(
+            log,
+            adversarial_fraction=alpha,
+            method=method,
+            columns=columns,
+            query=query,
+            on_bad_rows=OnBadRows.parsed(on_bad_rows),
+            max_interactions_per_user=max_interactions_per_user,
+            min_propensity=min_propensity,
+            design=_design(design),
+            tallies=tallies,
+            on_step=on_step,
+        )
+    learned.policy.save(out)
+    if users is not None:
+        write_table(_users_table(learned), users, table_format)
+    if cells is not None:
+        write_table(cells_table(learned.policy), cells, table_format)
+    if json:
+        print_json({**learned.findings.to_json(), "notes": list(learned.notes), "out": str(out)})
+    else:
+        _print_summary(learned, out)
+
+
+def _design(name: str) -> DesignName:
+    match name:
+        case "auto" | "uniform" | "sticky":
+            return name
+        case _:
+            raise InputError(f"--design is auto, uniform or sticky, not {name!r}.")
+
+
+def _users_table(learned: LearnedLog) -> dict[str, object]:
+    return {
+        "user": pa.array(learned.user_labels.values),
+        "weight": learned.user_weights,
+        "interactions": learned.interactions,
+    }
+
+
+def _print_summary(learned: LearnedLog, out: Path) -> None:
+    found, policy = learned.findings, learned.policy
+    print_table(
+        "The log",
+        ["events", "users", "contexts", "actions", "per user: median", "most/least", "repeated"],
+        [
+            [
+                f"{found.n_events:,}",
+                f"{found.n_users:,}",
+                f"{found.n_contexts:,}",
+                f"{found.n_actions:,}",
+                f"{found.median_interactions:g}",
+                f"{found.interaction_ratio:.3g}",
+                f"{found.repeated_share:.1%}",
+            ]
+        ],
+    )
+    order = (-policy.context_probabilities).argsort(kind="stable")[:_SHOWN]
+    rows: list[list[Cell]] = []
+    for code in order:
+        context = policy.context_labels[int(code)]
+        decision = policy.decide(context)
+        rows.append(
+            [
+                str(context),
+                f"{policy.context_probabilities[code]:.2%}",
+                str(decision.action),
+                decision.mean,
+                decision.low,
+                decision.high,
+            ]
+        )
+    hidden = len(policy.context_labels) - len(rows)
+    print_table(
+        "The policy",
+        ["context", "share", "action", "mean", "low", "high"],
+        rows,
+        note=f"and {hidden:,} more contexts." if hidden else None,
+    )
+    for note in learned.notes:
+        print_line(f"Note: {note}")
+    weights = learned.user_weights
+    print_line(
+        f"Kept {weights.mean():.1%} of the users' weight with alpha = "
+        f"{policy.adversarial_fraction:g}. The policy is in {out}."
+    )

@@ -1,0 +1,71 @@
+"""SQL that turns the columns of a log into labels and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from unswayed.errors import InputError
+from unswayed.events.bins import bin_sql
+from unswayed.events.columns import SEPARATOR
+from unswayed.events.files import named, quoted
+from unswayed.events.sources import OpenLog
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_LARGE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")
+_FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
+
+
+def label_sql(types: Mapping[str, str], column: str, role: str) -> str:
+    """Return SQL for a column as labels: integers, numbers, booleans, or text for the rest."""
+    kind, name = types[column], named(column)
+    is_nested = kind.endswith(("]", ")")) and not kind.startswith(("DECIMAL", "ENUM"))
+    if is_nested or kind == "BLOB":
+        raise InputError(
+            f"column {column!r} holds {kind} values, which cannot name a {role}; make it text or "
+            "a number."
+        )
+    if kind.split("(")[0] in _FLOATS:
+        return f"CASE WHEN isfinite({name}::DOUBLE) THEN {name}::DOUBLE END"
+    if kind in _INTEGERS:
+        return f"{name}::BIGINT"
+    if kind == "JSON":
+        return f"({name} ->> '$')"
+    return name if kind == "BOOLEAN" else f"{name}::VARCHAR"
+
+
+def context_sql(
+    types: Mapping[str, str], columns: Sequence[str], edges: Mapping[str, Sequence[float]]
+) -> str:
+    """Return SQL for the context: one column as it is, several as text, their parts escaped."""
+    if len(columns) == 1:
+        (column,) = columns
+        is_binned = column in edges
+        return bin_sql(column, edges[column]) if is_binned else label_sql(types, column, "context")
+    parts = [
+        bin_sql(column, edges[column])
+        if column in edges
+        else f"({label_sql(types, column, 'context')})::VARCHAR"
+        for column in columns
+    ]
+    return f" || {quoted(SEPARATOR)} || ".join(
+        rf"replace(replace({part}, '\', '\\'), '{SEPARATOR}', '\{SEPARATOR}')" for part in parts
+    )
+
+
+def number_sql(log: OpenLog, column: str, role: str) -> str:
+    """Return SQL for a column as numbers, NULL where it holds none; refuse a column of words."""
+    kind, name = log.types[column], named(column)
+    if kind.split("(")[0] in (*_INTEGERS, *_FLOATS, *_LARGE_INTEGERS, "BOOLEAN"):
+        return f"{name}::DOUBLE"
+    if kind in ("VARCHAR", "JSON", "NULL", '"NULL"'):
+        text = name if kind == "VARCHAR" else f"({name} ->> '$')"
+        ((is_all_words,),) = log.connection.sql(
+            f"SELECT count(*) > 0 AND count(try_cast({text} AS DOUBLE)) = 0 "
+            f"FROM raw WHERE {name} IS NOT NULL"
+        ).fetchall()
+        if not is_all_words:
+            return f"try_cast({text} AS DOUBLE)"
+    raise InputError(
+        f"column {column!r} holds {kind} values, and the {role} must be a number; name the right "
+        f"column with --{role}-column."
+    )

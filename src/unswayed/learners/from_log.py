@@ -1,0 +1,209 @@
+"""The whole way from a log to a policy: read, validate, tally, learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.events import Columns, Labels, OnBadRows, Provenance, Reading, read_events
+from unswayed.events.capping import capped
+from unswayed.events.sources import Source
+from unswayed.learners.design import DesignName
+from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.robust_mcb import RobustMCB
+from unswayed.policy import Policy
+from unswayed.tallies import MIN_PROPENSITY, LabelledTallies, row_sums, tally_events
+from unswayed.tallies.findings import Findings, check_learnable, examine
+from unswayed.tallies.store import StoredTallies, first_log, load_tallies, save_tallies
+
+#: Told the name of each step as it begins.
+Listener = Callable[[str], None]
+
+#: The steps of learning from a log, in order.
+STEPS = ("reading", "tallying", "validating", "learning")
+
+#: Ours: from this ratio of interactions on, a cap is suggested. The paper takes it to be O(1).
+LARGE_RATIO = 20.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedLog:
+    """What was learned from a log, what was read, and what the reader should know.
+
+    ``user_weights`` and ``interactions`` have one value for each of ``user_labels``.
+    """
+
+    policy: Policy
+    findings: Findings
+    provenance: Provenance
+    notes: tuple[str, ...]
+    user_labels: Labels
+    user_weights: npt.NDArray[np.float64]
+    interactions: npt.NDArray[np.int64]
+
+
+def learn_log(
+    source: Source,
+    *,
+    adversarial_fraction: float,
+    method: str = DEFAULT_METHOD,
+    columns: Columns | None = None,
+    query: str | None = None,
+    on_bad_rows: OnBadRows | None = None,
+    max_interactions_per_user: int | None = None,
+    min_propensity: float = MIN_PROPENSITY,
+    design: DesignName = "auto",
+    tallies: str | Path | None = None,
+    on_step: Listener = lambda _: None,
+) -> LearnedLog:
+    """Learn a policy from a log.
+
+    Parameters
+    ----------
+    source, columns, query, on_bad_rows
+        As ``read_events`` takes them.
+    adversarial_fraction, method, design
+        As ``RobustMCB`` takes them.
+    max_interactions_per_user
+        Users with more keep a pseudo-random sample of as many.
+    min_propensity
+        Smaller propensities count as this one.
+    tallies
+        A folder of tallies: this log is added to those in it, and the policy is learned from all.
+    on_step
+        Called with each of ``STEPS`` as it begins.
+
+    Notes
+    -----
+    Guarantee: that of the method. Adding logs one after another gives the same policy, to the last
+    bit, as reading them together.
+    """
+    alpha = check_adversarial_fraction(adversarial_fraction, option="alpha")
+    method_named(method)  # a wrong name is told before the log is read
+    if tallies is not None and max_interactions_per_user is not None:
+        raise InputError(
+            "a cap on interactions needs all events of a user at once, and tallies no longer have "
+            "them; use either --tallies or --max-interactions-per-user."
+        )
+    on_step("reading")
+    stored = None if tallies is None else load_tallies(tallies)
+    reading = read_events(
+        source,
+        columns=columns,
+        query=query,
+        on_bad_rows=on_bad_rows,
+        bins=None if stored is None else dict(stored.bins),
+    )
+    notes = _notes_on_reading(reading, min_propensity)
+    on_step("tallying")
+    if max_interactions_per_user is not None:
+        reading, note = _capped(reading, max_interactions_per_user)
+        notes += note
+    labelled = tally_events(reading.events, min_propensity=min_propensity)
+    provenance = reading.provenance
+    del reading  # the events are no longer needed, and they are large
+    if tallies is not None:
+        labelled, note = _added(tallies, stored, labelled, provenance)
+        notes += note
+    on_step("validating")
+    findings = examine(labelled, adversarial_fraction=alpha)
+    check_learnable(labelled, findings, alpha=alpha)
+    notes += _notes_on_findings(findings, is_weighted=labelled.tallies.is_weighted)
+    on_step("learning")
+    learner = RobustMCB(alpha, method=method).fit(labelled, design=design)
+    policy = replace(
+        learner.policy_,
+        source={
+            **learner.policy_.source,
+            "read": provenance.to_json(),
+            "findings": findings.to_json(),
+            "notes": list(notes),
+        },
+    )
+    return LearnedLog(
+        policy,
+        findings,
+        provenance,
+        notes,
+        labelled.user_labels,
+        learner.user_weights_,
+        row_sums(labelled.tallies.indptr, labelled.tallies.plays).astype(np.int64),
+    )
+
+
+def _capped(reading: Reading, max_interactions: int) -> tuple[Reading, tuple[str, ...]]:
+    result = capped(reading.events, max_interactions=max_interactions)
+    note = (
+        f"{result.n_users_capped:,} users had more than {max_interactions:,} interactions; a "
+        f"sample of as many was kept of each, and {result.n_events_dropped:,} events left out."
+    )
+    return replace(reading, events=result.events), (note,)
+
+
+def _added(
+    folder: str | Path,
+    stored: StoredTallies | None,
+    labelled: LabelledTallies,
+    provenance: Provenance,
+) -> tuple[LabelledTallies, tuple[str, ...]]:
+    """Add a log to the folder's tallies, save them, and return all of them."""
+    source = provenance.to_json()
+    if stored is None:
+        stored = first_log(labelled, source, provenance.bins)
+    else:
+        stored = stored.with_log(labelled, source, provenance.bins)
+    save_tallies(folder, stored)
+    return stored.labelled, (f"learned from {len(stored.logs)} logs in {folder}.",)
+
+
+def _notes_on_reading(reading: Reading, min_propensity: float) -> tuple[str, ...]:
+    notes = []
+    bad = reading.provenance.bad_rows
+    if bad:
+        reasons = "; ".join(f"{count:,}: {reason}" for reason, count in bad.items())
+        notes.append(f"{sum(bad.values()):,} rows were left out ({reasons}).")
+    if reading.events.propensities is not None:
+        clipped = float((reading.events.propensities < min_propensity).mean())
+        notes.append(
+            f"events weigh 1/propensity; {clipped:.2%} of the propensities are below "
+            f"{min_propensity:g} and count as that."
+        )
+    return tuple(notes)
+
+
+def _notes_on_findings(findings: Findings, *, is_weighted: bool) -> tuple[str, ...]:
+    notes = []
+    if findings.interaction_ratio > LARGE_RATIO:
+        notes.append(
+            f"the most active user has {findings.interaction_ratio:,.0f} times the interactions of "
+            "the least active; guarantees weaken with that ratio, and --max-interactions-per-user "
+            "bounds it."
+        )
+    if not findings.looks_uniform:
+        advice = (
+            "the propensities do not fit the log; check them"
+            if is_weighted
+            else "give a propensity column if the log was not explored uniformly"
+        )
+        notes.append(
+            f"actions do not look uniformly explored (p = {findings.uniform_p_value:.1g}); "
+            f"{advice}."
+        )
+    if findings.never_played and not is_weighted:
+        context, action = findings.never_played[0]
+        notes.append(
+            f"some actions were never played in some contexts, for instance {action!r} in "
+            f"{context!r}; nothing is known of them there."
+        )
+    if findings.n_rare_contexts:
+        examples = ", ".join(map(repr, findings.rarest_contexts))
+        notes.append(
+            f"{findings.n_rare_contexts:,} contexts ({findings.rare_share:.1%} of the events) are "
+            f"too rare for a sound decision, for instance {examples}."
+        )
+    return tuple(notes)

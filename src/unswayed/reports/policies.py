@@ -1,0 +1,117 @@
+"""Policies as tables: cells, users, and what changed between two policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from unswayed.errors import InputError
+from unswayed.events import Label
+from unswayed.policy import Policy
+
+TABLE_FORMATS = ("parquet", "csv")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A context whose action differs; means are each policy's own for its own action."""
+
+    context: Label
+    before: Label
+    after: Label
+    mean_before: float
+    mean_after: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs between two policies.
+
+    ``agreement`` is the share of the visits, by the second policy's context probabilities, in
+    contexts of both whose action is the same.
+    """
+
+    n_common: int
+    changes: tuple[Change, ...]
+    only_in_first: tuple[Label, ...]
+    only_in_second: tuple[Label, ...]
+    agreement: float
+
+
+def compare_policies(first: Policy, second: Policy) -> Comparison:
+    """Return where two policies decide differently, the most visited contexts first."""
+    if first.context_labels.type_name != second.context_labels.type_name:
+        raise InputError(
+            f"the contexts are of different types ({first.context_labels.type_name} and "
+            f"{second.context_labels.type_name}), so the policies cannot be compared."
+        )
+    common = [label for label in second.context_labels if label in first.context_labels]
+    probabilities = dict(
+        zip(second.context_labels, second.context_probabilities.tolist(), strict=True)
+    )
+    changes = []
+    for context in common:
+        before, after = first.decide(context), second.decide(context)
+        if before.action != after.action:
+            changes.append(
+                Change(
+                    context,
+                    before.action,
+                    after.action,
+                    before.mean,
+                    after.mean,
+                    probabilities[context],
+                )
+            )
+    total = sum(probabilities[context] for context in common)
+    changed = sum(change.probability for change in changes)
+    return Comparison(
+        n_common=len(common),
+        changes=tuple(sorted(changes, key=lambda change: -change.probability)),
+        only_in_first=tuple(s for s in first.context_labels if s not in second.context_labels),
+        only_in_second=tuple(s for s in second.context_labels if s not in first.context_labels),
+        agreement=1.0 - changed / total if total > 0 else float("nan"),
+    )
+
+
+def cells_table(policy: Policy) -> pa.Table:
+    """Return one row a (context, action): mean, interval, count, and whether it is chosen."""
+    n_contexts, n_actions = policy.mean_rewards.shape
+    contexts, actions = np.divmod(np.arange(n_contexts * n_actions), n_actions)
+    return pa.table(
+        {
+            "context": pa.array(policy.context_labels.values).take(pa.array(contexts)),
+            "action": pa.array(policy.action_labels.values).take(pa.array(actions)),
+            "mean": policy.mean_rewards.ravel(),
+            "low": policy.low.ravel(),
+            "high": policy.high.ravel(),
+            "n": policy.counts.ravel(),
+            "is_chosen": policy.actions[contexts] == actions,
+            "context_probability": policy.context_probabilities[contexts],
+        }
+    )
+
+
+def write_table(columns: Mapping[str, object] | pa.Table, path: Path, kind: str | None) -> None:
+    """Write a table as Parquet or CSV; without a kind the name of the file decides."""
+    chosen = kind or path.suffix.lstrip(".")
+    if chosen not in TABLE_FORMATS:
+        raise InputError(
+            f"tables are written as {' or '.join(TABLE_FORMATS)}, not {chosen!r}; name {path.name} "
+            "accordingly or choose with --format."
+        )
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    try:
+        if chosen == "csv":
+            pyarrow.csv.write_csv(table, path)
+        else:
+            pyarrow.parquet.write_table(table, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error}.") from error

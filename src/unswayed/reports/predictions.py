@@ -1,0 +1,38 @@
+"""A policy's actions beside the rows of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from unswayed.errors import InputError
+from unswayed.events import read_contexts
+from unswayed.events.sources import Source
+from unswayed.policy import Policy
+
+
+def predicted_table(
+    policy: Policy, source: Source, *, columns: Sequence[str] | None = None
+) -> tuple[pa.Table, int]:
+    """Return the rows with columns ``action`` and ``is_known``, and how many are not known.
+
+    Without columns, those are read that the policy was learned from, cut into the same bins.
+    """
+    read = policy.source.get("read", {})
+    names = columns or read.get("columns", {}).get("context") or ["context"]
+    bins = {column: tuple(edges) for column, edges in read.get("bins", {}).items()}
+    found = read_contexts(source, columns=names, bins=bins)
+    for name in ("action", "is_known"):
+        if name in found.rows.column_names:
+            raise InputError(f"the rows have a column {name!r} already; rename or drop it first.")
+    # A missing context is no label, so the policy does not know it.
+    actions, is_known = policy.decide_many("" if s is None else s for s in found.contexts)
+    is_missing = [context is None for context in found.contexts]
+    default = policy.action_labels[policy.default_action]
+    table = found.rows.append_column(
+        "action",
+        pa.array([default if no else a for a, no in zip(actions, is_missing, strict=True)]),
+    )
+    known = is_known & ~pa.array(is_missing, pa.bool_()).to_numpy(zero_copy_only=False)
+    return table.append_column("is_known", pa.array(known)), int((~known).sum())
