@@ -1,0 +1,147 @@
+"""How many accounts a decision withstands: what every method's bounds look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.learners.design import Design
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.tallies import Tallies, entry_users
+
+UNDECIDED = -1
+"""Stands for the decision of a context of which nothing was learned."""
+
+
+class Certificate(StrEnum):
+    """On what a lower bound rests.
+
+    ``EXACT``: computed exactly; nothing is assumed. ``CONTEXTS_HELD``: the same, as long as the
+    context stays among those that its estimator serves. ``ONE_ACCOUNT``: only that the same data
+    give the same decision; no better bound is known.
+    """
+
+    EXACT = "exact"
+    CONTEXTS_HELD = "contexts held"
+    ONE_ACCOUNT = "one account"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlipBounds:
+    """Bounds on the smallest share of accounts whose removal or replacement changes a decision.
+
+    Attributes
+    ----------
+    n_accounts
+        Accounts with interactions; shares are shares of them.
+    lower
+        Shape (n_contexts,); certified: no smaller share can change the decision.
+    upper
+        Shape (n_contexts,); attained: an attack with this share changes the decision. NaN where no
+        attack was found or tried.
+    certificates
+        Shape (n_contexts,); a ``Certificate`` for each lower bound.
+    untried
+        By context: an attack that should change the decision but must be tried to know. It returns
+        the attacked tallies and the accounts that it replaced.
+    """
+
+    n_accounts: int
+    lower: FloatArray
+    upper: FloatArray
+    certificates: npt.NDArray[np.str_]
+    untried: dict[int, Callable[[], tuple[Tallies, IntArray]]] = field(default_factory=dict)
+
+
+class Certifier(Protocol):
+    """Bounds the flips of one method's decisions without running it again."""
+
+    def __call__(
+        self,
+        tallies: Tallies,
+        design: Design,
+        estimates: Estimates,
+        *,
+        adversarial_fraction: float,
+        warmup: Tallies | None = None,
+    ) -> FlipBounds:
+        """Return bounds for what the method made of these tallies."""
+        ...
+
+
+def certify_one_account(
+    tallies: Tallies,
+    design: Design,  # noqa: ARG001 - the signature of every certifier
+    estimates: Estimates,
+    *,
+    adversarial_fraction: float,  # noqa: ARG001 - same
+    warmup: Tallies | None = None,  # noqa: ARG001 - same
+) -> FlipBounds:
+    """Return what holds for every method: the same accounts lead to the same decision."""
+    n_accounts = int((np.diff(tallies.indptr) > 0).sum())
+    n_contexts = len(estimates.mean_rewards)
+    return FlipBounds(
+        n_accounts,
+        lower=np.full(n_contexts, 1.0 / max(n_accounts, 1)),
+        upper=np.full(n_contexts, np.nan),
+        certificates=np.full(
+            n_contexts, Certificate.ONE_ACCOUNT.value, dtype=f"<U{max(map(len, Certificate))}"
+        ),
+    )
+
+
+def decisions(mean_rewards: FloatArray) -> IntArray:
+    """Return the action of each context as a policy chooses it; shape (n_contexts,).
+
+    >>> decisions(np.array([[0.1, np.nan], [np.nan, np.nan], [0.2, 0.3]])).tolist()
+    [0, -1, 1]
+    """
+    is_known = ~np.isnan(mean_rewards)
+    best = np.where(is_known, mean_rewards, -np.inf).argmax(axis=1)
+    return np.where(is_known.any(axis=1), best, UNDECIDED)
+
+
+def with_entries(
+    tallies: Tallies,
+    is_kept: BoolArray,
+    *,
+    users: IntArray,
+    cells: IntArray,
+    counts: FloatArray,
+    sums: FloatArray,
+) -> Tallies:
+    """Return tallies with some entries gone and others new.
+
+    Parameters
+    ----------
+    is_kept
+        Shape (n_entries,); which of the old entries stay.
+    users, cells, counts, sums
+        Shape (n_new,); the new entries. No (user, cell) may be met twice. Rewards within an entry
+        are taken to be equal.
+    """
+    owners = np.concatenate([entry_users(tallies.indptr)[is_kept], users])
+    columns = np.concatenate([tallies.cells[is_kept], cells.astype(np.int32)])
+    order = np.lexsort((columns, owners))
+    numbers = np.bincount(owners, minlength=tallies.n_users)
+
+    def joined(old: FloatArray, new: FloatArray) -> FloatArray:
+        both: FloatArray = np.concatenate([old[is_kept], new])[order]
+        return both
+
+    return Tallies(
+        tallies.n_users,
+        tallies.n_contexts,
+        tallies.n_actions,
+        indptr=np.concatenate([[0], np.cumsum(numbers)]).astype(np.int64),
+        cells=columns[order],
+        counts=joined(tallies.counts, counts),
+        sums=joined(tallies.sums, sums),
+        squares=joined(tallies.squares, sums**2 / counts),
+    )

@@ -1,0 +1,238 @@
+"""How many accounts the paper's decisions withstand: exact where trimmed means decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from unswayed.estimators.pruning import LARGEST_BUDGET
+from unswayed.estimators.trimmed_flips import NO_RIVAL, TrimmedFlips, trimmed_flips
+from unswayed.estimators.trimming import trim_count
+from unswayed.learners.design import Design
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.flip_bounds import (
+    Certificate,
+    FlipBounds,
+    certify_one_account,
+    decisions,
+    with_entries,
+)
+from unswayed.learners.interface import BoolArray, IntArray
+from unswayed.learners.paper.method import FAILURE_PROBABILITY
+from unswayed.tallies import Tallies, entry_users
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrequentFlips:
+    """Flips of the frequent contexts; rows are those contexts.
+
+    Attributes
+    ----------
+    contexts
+        Codes of the contexts.
+    leaders
+        Their chosen actions.
+    visitors
+        How many accounts were seen at the chosen action. If all of them stay away, nothing is known
+        of it any more.
+    trimmed
+        What it takes to make another trimmed mean the largest.
+    """
+
+    contexts: IntArray
+    leaders: IntArray
+    visitors: IntArray
+    trimmed: TrimmedFlips
+
+    @property
+    def by_absence(self) -> BoolArray:
+        """Return where staying away is the cheaper attack."""
+        has_rival = self.trimmed.rivals != NO_RIVAL
+        is_cheaper: BoolArray = np.logical_and(has_rival, self.visitors < self.trimmed.enough)
+        return is_cheaper
+
+
+def certify_paper(
+    tallies: Tallies,
+    design: Design,
+    estimates: Estimates,
+    *,
+    adversarial_fraction: float,
+    warmup: Tallies | None = None,
+) -> FlipBounds:
+    """Bound the accounts that must be replaced or removed before a decision changes.
+
+    Parameters
+    ----------
+    tallies, design, adversarial_fraction, warmup
+        What ``learn_paper`` was given.
+    estimates
+        What it returned.
+
+    Notes
+    -----
+    Frequent contexts: exact, from order statistics (``trimmed_flips``). Replaced accounts may visit
+    what they like, as often as they like, and report any rewards, but their action in a sticky
+    context stays the one that the platform assigned. Scales σ_s and probabilities ν̂_s multiply all
+    means of a context alike, so they cannot change its best action. What could: the context might
+    leave S₊, or its estimated probability might become zero. Where the data rule out both, the
+    certificate is "exact", else "contexts held": true as long as Algorithm 1 does neither.
+
+    Rare contexts: the spectral filter decides anew, from all rows, which rows to weigh down. One
+    row can move a round across its threshold, and then the weights of all the others. No bound
+    better than one account is known to us; the certificate says so.
+
+    Deviation from the paper: it has no such bounds.
+    """
+    bounds = certify_one_account(
+        tallies, design, estimates, adversarial_fraction=adversarial_fraction
+    )
+    flips = frequent_flips(tallies, design, estimates, adversarial_fraction=adversarial_fraction)
+    lower, upper = bounds.lower.copy(), bounds.upper.copy()
+    certificates = bounds.certificates.copy()
+    fewest = np.minimum(flips.trimmed.fewest, flips.visitors)
+    enough = np.minimum(flips.trimmed.enough, flips.visitors)
+    certain = _certain_replacements(tallies, design, warmup)[flips.contexts]
+    untried: dict[int, Callable[[], tuple[Tallies, IntArray]]] = {}
+    for row, context in enumerate(flips.contexts.tolist()):
+        lower[context] = fewest[row] / bounds.n_accounts
+        is_exact = certain[row] >= fewest[row] - 1
+        certificates[context] = Certificate.EXACT if is_exact else Certificate.CONTEXTS_HELD
+        if flips.trimmed.rivals[row] == NO_RIVAL:
+            continue
+        if certain[row] >= enough[row]:
+            upper[context] = enough[row] / bounds.n_accounts
+        else:
+            untried[context] = partial(attack_frequent, tallies, design, flips, row)
+    return FlipBounds(bounds.n_accounts, lower, upper, certificates, untried)
+
+
+def frequent_flips(
+    tallies: Tallies, design: Design, estimates: Estimates, *, adversarial_fraction: float
+) -> FrequentFlips:
+    """Return what it takes to change the decisions of the learned frequent contexts."""
+    is_known = ~np.isnan(estimates.mean_rewards)
+    chosen = np.flatnonzero(estimates.frequent_contexts & is_known.any(axis=1))
+    shape = (len(chosen), tallies.n_actions)
+    row_of_context = np.full(tallies.n_contexts, NO_RIVAL)
+    row_of_context[chosen] = np.arange(len(chosen))
+
+    users, rows = entry_users(tallies.indptr), row_of_context[tallies.cells // tallies.n_actions]
+    is_inside = rows != NO_RIVAL
+    groups = rows[is_inside] * tallies.n_actions + tallies.cells[is_inside] % tallies.n_actions
+    values = tallies.sums[is_inside] / tallies.interactions[users[is_inside]]
+    stored = np.bincount(groups, minlength=shape[0] * shape[1]).reshape(shape)
+
+    # The same trimming as in the recovery procedure.
+    n_zeros = np.maximum(design.group_sizes[chosen] - stored, 0)
+    n_points = stored + n_zeros
+    n_bad = trim_count(
+        n_points.astype(np.int64),
+        adversarial_fraction=adversarial_fraction,
+        failure_probability=FAILURE_PROBABILITY / tallies.n_cells,
+    )
+    n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
+    leaders = decisions(estimates.mean_rewards)[chosen]
+    trimmed = trimmed_flips(
+        values,
+        groups.astype(np.int64),
+        n_zeros=n_zeros,
+        n_cut=n_cut,
+        leaders=leaders,
+        is_known=is_known[chosen],
+    )
+    visitors = stored[np.arange(len(chosen)), leaders]
+    return FrequentFlips(chosen, leaders, visitors, trimmed)
+
+
+def attack_frequent(
+    tallies: Tallies, design: Design, flips: FrequentFlips, row: int
+) -> tuple[Tallies, IntArray]:
+    """Carry out the attack behind an upper bound; return the attacked tallies and the accounts.
+
+    Parameters
+    ----------
+    tallies, design
+        What was learned from.
+    flips
+        The bounds of ``frequent_flips``.
+    row
+        Which of its rows to attack; it must have a rival.
+
+    Notes
+    -----
+    On a log the accounts that never met the context belong to groups of unknown membership. The
+    attack takes any of them for the zeros of a group, as the design does.
+    """
+    context, leader = int(flips.contexts[row]), int(flips.leaders[row])
+    rival = int(flips.trimmed.rivals[row])
+    users, interactions = entry_users(tallies.indptr), tallies.interactions
+    is_here = tallies.cells // tallies.n_actions == context
+    members = {
+        action: np.flatnonzero(is_here & (tallies.cells % tallies.n_actions == action))
+        for action in (leader, rival)
+    }
+    if flips.by_absence[row]:
+        chosen = users[members[leader]]
+        nothing = np.empty(0, np.int64)
+        return with_entries(
+            tallies,
+            ~(is_here & np.isin(users, chosen)),
+            users=nothing,
+            cells=nothing,
+            counts=nothing.astype(np.float64),
+            sums=nothing.astype(np.float64),
+        ), chosen
+
+    absent = np.setdiff1d(np.flatnonzero(interactions > 0), users[is_here])
+    accounts, cells = [], []
+    for action, number, side in (
+        (leader, int(flips.trimmed.from_leader[row]), -1.0),
+        (rival, int(flips.trimmed.from_rival[row]), 1.0),
+    ):
+        entries = members[action]
+        n_absent = max(int(design.group_sizes[context, action]) - len(entries), 0)
+        values = np.append(
+            tallies.sums[entries] / interactions[users[entries]], np.zeros(len(absent[:n_absent]))
+        )
+        group = np.append(users[entries], absent[:n_absent])
+        absent = absent[n_absent:]
+        taken = group[np.argsort(side * values, kind="stable")[:number]]
+        accounts.append(taken)
+        cells.append(np.full(len(taken), context * tallies.n_actions + action))
+    # Louder than all others of the context together, so that one kept reward decides.
+    loud = 4.0 * (1.0 + float(np.abs(tallies.sums[is_here]).sum())) * tallies.n_users
+    rewards = np.repeat([-loud, loud], [len(accounts[0]), len(accounts[1])])
+    chosen = np.concatenate(accounts)
+    return with_entries(
+        tallies,
+        ~np.isin(users, chosen),
+        users=chosen,
+        cells=np.concatenate(cells),
+        counts=np.ones(len(chosen)),
+        sums=rewards,
+    ), chosen
+
+
+def _certain_replacements(tallies: Tallies, design: Design, warmup: Tallies | None) -> IntArray:
+    """Return up to how many replaced accounts Algorithm 1 surely keeps each context in place.
+
+    A filter removes at most ``LARGEST_BUDGET`` of the weight, so a context that more accounts
+    visited keeps a positive probability. On a log that is sticky throughout with more contexts than
+    actions, S₊ itself is estimated, and nothing is sure: the answer is −1.
+    """
+    if design.is_sticky.all() and tallies.n_contexts > tallies.n_actions:
+        return np.full(tallies.n_contexts, -1)
+    seen = tallies if warmup is None else warmup
+    # Entries are sorted by user, then cell: those of one user and context stand together.
+    contexts = seen.cells // seen.n_actions
+    is_first = np.diff(contexts, prepend=-1) != 0
+    is_first[seen.indptr[:-1][np.diff(seen.indptr) > 0]] = True
+    visitors = np.bincount(contexts[is_first], minlength=seen.n_contexts)
+    n_active = int((np.diff(seen.indptr) > 0).sum())
+    # After k replacements at least visitors − k of the accounts still come.
+    certain: IntArray = np.ceil(visitors - LARGEST_BUDGET * n_active).astype(np.int64) - 1
+    return certain

@@ -1,0 +1,289 @@
+"""Flip fractions of whole decisions: brackets, attacks that were carried out, and labels."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from unswayed import Events, InputError, Policy, RobustMCB
+from unswayed.learners.design import Design, sticky_design, uniform_design
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.flip_attack import attack_decision
+from unswayed.learners.flip_bounds import Certificate, decisions
+from unswayed.learners.flip_fraction import Certify, flip_bounds
+from unswayed.learners.paper import learn_paper
+from unswayed.learners.paper.flips import attack_frequent, frequent_flips
+from unswayed.tallies import Tallies, tally
+
+LOUD = 1e5
+
+
+def sticky_world(
+    rng: np.random.Generator, *, n_users: int, n_contexts: int, n_actions: int, n_plays: int
+) -> tuple[Tallies, Design]:
+    """Return a log in which every user keeps one action per context, with its true groups."""
+    means = rng.uniform(0.2, 0.8, (n_contexts, n_actions))
+    assigned = rng.integers(n_actions, size=(n_users, n_contexts))
+    users = np.repeat(np.arange(n_users), n_plays)
+    contexts = rng.integers(n_contexts, size=users.size)
+    actions = assigned[users, contexts]
+    rewards = (rng.random(users.size) < means[contexts, actions]).astype(float)
+    sizes = np.stack([np.bincount(assigned[:, s], minlength=n_actions) for s in range(n_contexts)])
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    return tallies, Design(np.ones(n_contexts, np.bool_), sizes)
+
+
+def uniform_world(
+    rng: np.random.Generator, *, n_users: int, n_contexts: int, n_actions: int, n_plays: int
+) -> tuple[Tallies, Design]:
+    """Return a log of uniform plays in which the first action is the best by far."""
+    users = np.repeat(np.arange(n_users), n_plays)
+    contexts = rng.integers(n_contexts, size=users.size)
+    actions = rng.integers(n_actions, size=users.size)
+    rewards = (rng.random(users.size) < np.where(actions == 0, 0.8, 0.3)).astype(float)
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    return tallies, uniform_design(tallies)
+
+
+def learned(tallies: Tallies, design: Design, alpha: float) -> Estimates:
+    return learn_paper(tallies, design, adversarial_fraction=alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.2])
+def test_the_attack_behind_the_upper_bound_changes_the_decision(
+    rng: np.random.Generator, alpha: float
+) -> None:
+    """The whole method learns again from the attacked data, context step included."""
+    tallies, design = sticky_world(rng, n_users=600, n_contexts=3, n_actions=4, n_plays=12)
+    before = learned(tallies, design, alpha)
+    flips = frequent_flips(tallies, design, before, adversarial_fraction=alpha)
+    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=alpha)
+    assert bounds is not None
+    for row, context in enumerate(flips.contexts):
+        attacked, accounts = attack_frequent(tallies, design, flips, row)
+        assert len(np.unique(accounts)) == round(bounds.upper[context] * bounds.n_accounts)
+        after = decisions(learned(attacked, design, alpha).mean_rewards)
+        assert after[context] != flips.leaders[row]
+    assert (bounds.lower <= bounds.upper).all()
+    assert (bounds.certificates == Certificate.EXACT).all()
+
+
+def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(
+    rng: np.random.Generator,
+) -> None:
+    """Brute force: all coalitions below the bound, each member for or against its own action."""
+    n_flipped = 0
+    for _ in range(12):
+        tallies, design = sticky_world(rng, n_users=9, n_contexts=1, n_actions=2, n_plays=4)
+        before = learned(tallies, design, 0.15)
+        bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.15)
+        assert bounds is not None
+        leader = decisions(before.mean_rewards)[0]
+        fewest = None
+        for number in range(1, 10):
+            for coalition in combinations(range(9), number):
+                # One entry a user: the best a member can do is to be loud for the rival.
+                signs = np.where(tallies.cells == leader, -LOUD, LOUD)
+                is_in = np.isin(np.arange(9), coalition)
+                sums = np.where(is_in, signs, tallies.sums)
+                attacked = Tallies(
+                    9, 1, 2, tallies.indptr, tallies.cells, tallies.counts, sums, tallies.squares
+                )
+                if decisions(learned(attacked, design, 0.15).mean_rewards)[0] != leader:
+                    fewest = number
+                    break
+            if fewest:
+                break
+        assert fewest is not None
+        n_flipped += 1
+        # Ties may go either way, so the two bounds may differ by an account.
+        assert round(bounds.lower[0] * 9) <= fewest <= round(bounds.upper[0] * 9)
+        assert bounds.upper[0] - bounds.lower[0] <= 1 / 9 + 1e-12
+    assert n_flipped == 12
+
+
+def test_no_removal_of_fewer_accounts_changes_a_tiny_decision(rng: np.random.Generator) -> None:
+    for _ in range(8):
+        tallies, design = sticky_world(rng, n_users=10, n_contexts=1, n_actions=2, n_plays=4)
+        before = learned(tallies, design, 0.15)
+        bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.15)
+        assert bounds is not None
+        leader = decisions(before.mean_rewards)[0]
+        for number in range(1, round(bounds.lower[0] * 10)):
+            for gone in combinations(range(10), number):
+                stays = ~np.isin(np.arange(10), gone)
+                fewer = Tallies(
+                    int(stays.sum()),
+                    1,
+                    2,
+                    np.arange(int(stays.sum()) + 1),
+                    tallies.cells[stays],
+                    tallies.counts[stays],
+                    tallies.sums[stays],
+                    tallies.squares[stays],
+                )
+                sizes = np.bincount(fewer.cells, minlength=2).reshape(1, 2)
+                after = learned(fewer, Design(design.is_sticky, sizes), 0.15)
+                assert decisions(after.mean_rewards)[0] == leader
+
+
+def test_with_nobody_suspected_one_account_is_enough(rng: np.random.Generator) -> None:
+    """Negative control: without trimming the method is a plain mean."""
+    tallies, design = sticky_world(rng, n_users=400, n_contexts=2, n_actions=2, n_plays=10)
+    before = learned(tallies, design, 0.0)
+    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.0)
+    assert bounds is not None
+    assert bounds.upper.tolist() == [1 / 400, 1 / 400]
+
+
+def test_more_suspicion_withstands_more_accounts_when_the_lead_is_large(
+    rng: np.random.Generator,
+) -> None:
+    """Far apart means fall only when more is replaced than is trimmed at one end."""
+    users = np.repeat(np.arange(500), 5)
+    actions = users % 2
+    rewards = np.where(actions == 1, 10.0, 0.0) + 0.1 * rng.standard_normal(users.size)
+    tallies = tally(
+        users, np.zeros_like(users), actions, rewards, n_users=500, n_contexts=1, n_actions=2
+    )
+    design = sticky_design(tallies)
+    lower = []
+    for alpha in (0.0, 0.05, 0.1, 0.2, 0.3):
+        bounds = flip_bounds(
+            "paper", tallies, design, learned(tallies, design, alpha), adversarial_fraction=alpha
+        )
+        assert bounds is not None
+        # A group of 250 is trimmed by at least alpha·250 at each end.
+        assert bounds.lower[0] * 500 >= alpha * 250
+        lower.append(bounds.lower[0])
+    assert lower == sorted(lower)
+
+
+def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Generator) -> None:
+    """Six accounts met the chosen action, fewer than are trimmed of its group of fifty."""
+    visitors = np.append(np.arange(0, 12, 2), np.arange(1, 9, 2))
+    users = np.append(np.repeat(np.arange(100), 3), visitors)
+    contexts = np.append(np.zeros(300, np.int64), np.ones(10, np.int64))
+    rewards = np.append(rng.random(300), np.where(visitors % 2 == 0, 1.0, -1.0))
+    tallies = tally(users, contexts, users % 2, rewards, n_users=100, n_contexts=2, n_actions=2)
+    design = sticky_design(tallies)
+    before = learned(tallies, design, 0.1)
+    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.1)
+    assert bounds is not None
+    assert round(bounds.lower[1] * 100) == 1  # both trimmed means are zero: a tie
+    assert np.isnan(bounds.upper[1])  # whether the context itself survives must be tried
+    assert bounds.certificates[1] == Certificate.CONTEXTS_HELD
+    flips = frequent_flips(tallies, design, before, adversarial_fraction=0.1)
+    assert flips.by_absence[1]
+    attacked, accounts = attack_frequent(tallies, design, flips, 1)
+    assert accounts.tolist() == [0, 2, 4, 6, 8, 10]
+    assert decisions(learned(attacked, design, 0.1).mean_rewards)[1] != 0
+
+
+def test_a_log_that_must_rank_its_contexts_says_that_they_are_held(
+    rng: np.random.Generator,
+) -> None:
+    tallies, design = sticky_world(rng, n_users=300, n_contexts=4, n_actions=2, n_plays=10)
+    before = learned(tallies, design, 0.1)
+    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.1)
+    assert bounds is not None
+    for context in range(4):
+        expected = (
+            Certificate.CONTEXTS_HELD
+            if before.frequent_contexts[context]
+            else Certificate.ONE_ACCOUNT
+        )
+        assert bounds.certificates[context] == expected
+    assert np.isnan(bounds.upper).all()
+    tried = flip_bounds(
+        "paper", tallies, design, before, adversarial_fraction=0.1, certify="attack"
+    )
+    assert tried is not None
+    assert np.isfinite(tried.upper[before.frequent_contexts]).all()
+    assert (tried.upper >= tried.lower)[before.frequent_contexts].all()
+
+
+def test_rare_contexts_get_one_account_and_an_attack_that_was_carried_out(
+    rng: np.random.Generator,
+) -> None:
+    tallies, design = uniform_world(rng, n_users=300, n_contexts=3, n_actions=2, n_plays=12)
+    before = learned(tallies, design, 0.1)
+    calls: list[Tallies] = []
+
+    def watched(attacked: Tallies) -> Estimates:
+        calls.append(attacked)
+        return learned(attacked, design, 0.1)
+
+    found = attack_decision(watched, tallies, design, before, 0)
+    assert found is not None
+    assert 1 < found < 150
+    flipping = []
+    for attacked in calls:
+        after = decisions(learned(attacked, design, 0.1).mean_rewards)[0]
+        changed = _changed_accounts(tallies, attacked)
+        if after != 0:
+            flipping.append(changed)
+    assert min(flipping) <= found
+    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.1)
+    assert bounds is not None
+    assert bounds.lower.tolist() == [1 / 300] * 3
+    assert np.isnan(bounds.upper).all()
+
+
+def _changed_accounts(first: Tallies, second: Tallies) -> int:
+    difference = abs(first.csr(first.sums) - second.csr(second.sums)) + abs(
+        first.csr(first.counts) - second.csr(second.counts)
+    )
+    return int((difference.sum(axis=1) > 1e-12).sum())
+
+
+def test_a_policy_carries_the_bounds_through_json(rng: np.random.Generator) -> None:
+    users = np.repeat(np.arange(200), 6)
+    contexts = rng.choice(["home", "search"], users.size)
+    actions = np.where((users % 2 == 0) == (contexts == "home"), "tea", "milk")
+    rewards = np.where(actions == "tea", 0.7, 0.3) + 0.1 * rng.standard_normal(users.size)
+    learner = RobustMCB(0.1).fit(Events.of(users, contexts, actions, rewards))
+    policy = learner.policy_
+    assert policy.flip_fraction is not None
+    assert policy.flip_fraction_upper is not None
+    # Groups of 100 are trimmed by 10 or more at each end, so 10 accounts cannot move them far.
+    assert (policy.flip_fraction > 10 / 200).all()
+    again = Policy.from_json(policy.to_json())
+    np.testing.assert_array_equal(again.flip_fraction, policy.flip_fraction)
+    np.testing.assert_array_equal(again.flip_fraction_upper, policy.flip_fraction_upper)
+
+
+def test_attacks_fill_in_the_upper_bounds_of_a_uniform_log(rng: np.random.Generator) -> None:
+    users = np.repeat(np.arange(150), 8)
+    actions = rng.integers(2, size=users.size)
+    rewards = (rng.random(users.size) < np.where(actions == 1, 0.8, 0.2)).astype(float)
+    log = Events.of(users, ["home"] * users.size, actions, rewards)
+    choices: tuple[tuple[Certify, bool], ...] = (("bounds", False), ("attack", True))
+    for certify, is_found in choices:
+        learner = RobustMCB(0.1, certify=certify).fit(log)
+        assert learner.flip_bounds_ is not None
+        assert np.isfinite(learner.flip_bounds_.upper).tolist() == [is_found]
+    assert RobustMCB(0.1, certify="none").fit(log).policy_.flip_fraction is None
+
+
+def test_an_unknown_way_to_certify_is_refused() -> None:
+    with pytest.raises(InputError, match="none, bounds, attack"):
+        RobustMCB(0.1, certify="maybe")  # type: ignore[arg-type]
