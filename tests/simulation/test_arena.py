@@ -60,14 +60,15 @@ def test_good_users_do_the_same_whatever_is_learned_or_attacked(order: Order, se
     other, same_accounts = recorded(LazyRecorder, make_attack("flip"), seed=seed, crowd=crowd)
     np.testing.assert_array_equal(accounts, same_accounts)
     assert accounts.size == 12
-    for (users, contexts, answers), (users_, contexts_, answers_) in zip(
-        first.shown, other.shown, strict=True
-    ):
-        np.testing.assert_array_equal(users, users_)
-        is_good = ~np.isin(users, accounts)
-        np.testing.assert_array_equal(contexts[is_good], contexts_[is_good])
-        np.testing.assert_array_equal(answers[is_good], answers_[is_good])
-        assert not np.array_equal(answers[~is_good], answers_[~is_good])
+    (users, contexts, answers), (users_, contexts_, answers_) = (
+        [np.concatenate(parts) for parts in zip(*learner.shown, strict=True)]
+        for learner in (first, other)
+    )
+    np.testing.assert_array_equal(users, users_)
+    is_good = ~np.isin(users, accounts)
+    np.testing.assert_array_equal(contexts[is_good], contexts_[is_good])
+    np.testing.assert_array_equal(answers[is_good], answers_[is_good])
+    assert not np.array_equal(answers[~is_good], answers_[~is_good])
 
 
 def test_contexts_and_good_answers_follow_the_instance(seed: int) -> None:

@@ -11,7 +11,7 @@ def test_a_taste_is_fixed_bounded_and_spread_evenly(rng: np.random.Generator) ->
     shift = tastes.shift(users, contexts)
     assert shift.shape == (20_000, 5)
     assert np.abs(shift).max() <= 0.2
-    order = np.random.Generator(np.random.PCG64(0)).permutation(20_000)
+    order = rng.permutation(20_000)
     np.testing.assert_array_equal(tastes.shift(users[order], contexts[order]), shift[order])
     # 100,000 uniforms on [-1, 1] have standard error 0.0018 for the mean; their squares, with
     # mean 1/3 and variance 4/45, 0.00094.

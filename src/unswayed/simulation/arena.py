@@ -9,9 +9,16 @@ from functools import partial
 import numpy as np
 
 from unswayed.errors import InputError, check_adversarial_fraction
-from unswayed.learners.interface import FloatArray, IntArray, Learner, LearnerMaker, Setting
+from unswayed.learners.interface import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Learner,
+    LearnerMaker,
+    Setting,
+)
 from unswayed.randomness import generator
-from unswayed.simulation.arrivals import Arrivals, BoolArray
+from unswayed.simulation.arrivals import Arrivals
 from unswayed.simulation.attacks.base import Attack, Offer, PlayedRound, Turn
 from unswayed.simulation.attacks.briefing import LOUD_DEVIATIONS, Aim, Briefing, Secrets
 from unswayed.simulation.attacks.knowledge import Knowledge

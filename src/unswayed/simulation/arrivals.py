@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
-from unswayed.learners.interface import IntArray
+from unswayed.learners.interface import BoolArray, IntArray
 
 SMALLEST_LIMIT = 2.0
 """The smallest c_L that any order of arrivals can keep, see above."""
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 class Order(StrEnum):
@@ -93,13 +90,13 @@ _ORDER_CODES = {Order.ROUND_ROBIN: _IN_TURN, Order.RANDOM: _AT_RANDOM, Order.BUR
 
 @compiled
 def _one_round(
-    counts: npt.NDArray[np.int64],
-    eager: npt.NDArray[np.int64],
+    counts: IntArray,
+    eager: IntArray,
     limit: float,
     order: int,
     cursor: int,
     rng: np.random.Generator,
-) -> tuple[npt.NDArray[np.int64], int]:
+) -> tuple[IntArray, int]:
     """Serve as many arrivals as there are users and update ``counts``, all of them positive.
 
     A user may come if its count plus one is within ``limit`` times the smallest count. Users

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.learners.interface import (
+    BoolArray,
     FloatArray,
     IntArray,
     Learner,
@@ -14,7 +15,6 @@ from unswayed.learners.interface import (
     Setting,
     evenly_among_best,
 )
-from unswayed.simulation.arrivals import BoolArray
 
 
 class OracleLearner:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.simulation.attacks.base import Attack, Turn, check_share
 from unswayed.simulation.attacks.briefing import Briefing
-from unswayed.simulation.attacks.crafting import honest_table, lie
+from unswayed.simulation.attacks.crafting import honest_table
 from unswayed.simulation.attacks.knowledge import Knowledge
+from unswayed.simulation.names import find
 
 
 @dataclass(kw_only=True)
@@ -44,7 +45,8 @@ class Lockstep(Attack):
             round_number=turn.round_number, accounts=turn.accounts[:1], contexts=turn.contexts[:1]
         )
         row = honest_table(self.briefing, script, self.rng)
-        _lie_on_aim(row, script, self.briefing, self.strength, self.rng)
+        is_lying = self.rng.random(1) < self.strength
+        _damn_and_praise(row, script, is_lying, self.briefing)
         return np.repeat(row, turn.contexts.size, axis=0)
 
 
@@ -74,10 +76,49 @@ class PrivateSubsets(Attack):
     def answers(self, turn: Turn) -> FloatArray:
         """Return honest draws, with lies in each account's own contexts."""
         answers = honest_table(self.briefing, turn, self.rng)
-        lying = np.flatnonzero(self._lies[turn.accounts, turn.contexts])
-        contexts = turn.contexts[lying]
-        answers[lying, self.briefing.aim.target[contexts]] = self.briefing.highest
-        answers[lying, self.briefing.aim.rival[contexts]] = self.briefing.lowest
+        _damn_and_praise(answers, turn, self._lies[turn.accounts, turn.contexts], self.briefing)
+        return answers
+
+
+@dataclass(kw_only=True)
+class Focus(Attack):
+    """Lie in a few contexts only, all accounts in the same ones, and be honest elsewhere.
+
+    Too few coordinates move for a spectrum to show it.
+
+    Parameters
+    ----------
+    share
+        Share of the contexts that are attacked, at least one of them.
+    mode
+        "frequent": the most frequent contexts; "random": any.
+    """
+
+    name = "focus"
+    summary = "honest except on target and rival in a few contexts, the same for all accounts"
+    knows = Knowledge.BANDIT
+    share: float = 0.1
+    mode: str = "frequent"
+
+    def __post_init__(self) -> None:
+        check_share(self.share, "share")
+        find(self.mode, {"frequent": None, "random": None}, kind="mode of focus")
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Choose the contexts."""
+        super().begin(briefing, rng)
+        order = rng.permutation(briefing.n_contexts)
+        if self.mode == "frequent":
+            # Of equally frequent contexts any: the sort is stable on the shuffled order.
+            frequencies = briefing.context_probabilities[order]
+            order = order[np.argsort(-frequencies, kind="stable")]
+        self._is_attacked = np.zeros(briefing.n_contexts, dtype=np.bool_)
+        self._is_attacked[order[: max(1, round(self.share * order.size))]] = True
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return honest draws, with lies in the chosen contexts."""
+        answers = honest_table(self.briefing, turn, self.rng)
+        _damn_and_praise(answers, turn, self._is_attacked[turn.contexts], self.briefing)
         return answers
 
 
@@ -113,9 +154,11 @@ class SubCoalitions(Attack):
         return answers
 
 
-def _lie_on_aim(
-    answers: FloatArray, turn: Turn, briefing: Briefing, strength: float, rng: np.random.Generator
+def _damn_and_praise(
+    answers: FloatArray, turn: Turn, is_lying: BoolArray, briefing: Briefing
 ) -> None:
-    aim = briefing.aim
-    lie(answers, aim.target[turn.contexts], briefing.highest, strength=strength, rng=rng)
-    lie(answers, aim.rival[turn.contexts], briefing.lowest, strength=strength, rng=rng)
+    """Set target and rival to the ends of the range in the rows that lie."""
+    rows = np.flatnonzero(is_lying)
+    contexts = turn.contexts[rows]
+    answers[rows, briefing.aim.target[contexts]] = briefing.highest
+    answers[rows, briefing.aim.rival[contexts]] = briefing.lowest

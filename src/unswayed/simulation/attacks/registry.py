@@ -8,7 +8,7 @@ from inspect import Parameter, signature
 from unswayed.errors import InputError
 from unswayed.simulation.attacks.base import Attack
 from unswayed.simulation.attacks.best_response import BestResponse, ShiftedReplay
-from unswayed.simulation.attacks.coalitions import Lockstep, PrivateSubsets, SubCoalitions
+from unswayed.simulation.attacks.coalitions import Focus, Lockstep, PrivateSubsets, SubCoalitions
 from unswayed.simulation.attacks.extreme import Extreme, HeavyTail
 from unswayed.simulation.attacks.flip import Flip
 from unswayed.simulation.attacks.hiding import HidingOneSided, HidingTwoSided
@@ -54,6 +54,7 @@ ATTACKS: dict[str, type[Attack]] = {
         ShiftedReplay,
         Lockstep,
         PrivateSubsets,
+        Focus,
         SubCoalitions,
         HidingOneSided,
         HidingTwoSided,

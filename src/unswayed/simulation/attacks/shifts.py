@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray
+from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.simulation.attacks.base import Attack, Turn, check_positive
 from unswayed.simulation.attacks.briefing import Briefing
 from unswayed.simulation.attacks.crafting import honest_table
@@ -152,7 +152,7 @@ def _shifted(
     turn: Turn,
     answers: FloatArray,
     shifts: FloatArray,
-    is_shifted: np.typing.NDArray[np.bool_],
+    is_shifted: BoolArray,
     rng: np.random.Generator,
 ) -> FloatArray:
     """Replace answers where a shift applies by the shifted mean; binary ones are drawn with it."""
