@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,12 +19,11 @@ from unswayed.estimators import sparse_kernels as kernels
 from unswayed.estimators.inputs import check_finite
 from unswayed.estimators.results import BoolArray, FloatArray, IndexArray
 
-RowMatrix: TypeAlias = ArrayLike | sparse.csr_array | sparse.csr_matrix
-
 DENSE_BLOCK_ENTRIES = 1 << 18
 """Ours: entries of a dense matrix that are centred at a time (2 MiB)."""
 
 
+@runtime_checkable
 class Rows(Protocol):
     """Rows seen through products only; shape ``(n_rows, n_columns)``."""
 
@@ -54,10 +53,18 @@ class Rows(Protocol):
         """Return ``(X − c)ᵀ diag(w) (X − c)`` times directions of shape ``(n_columns, k)``."""
 
 
+RowMatrix: TypeAlias = ArrayLike | sparse.csr_array | sparse.csr_matrix | Rows
+
+
 def as_rows(matrix: RowMatrix) -> Rows:
-    """Return a checked view of a dense or sparse matrix; copies only to change the type."""
+    """Return a checked view of a dense or sparse matrix; copies only to change the type.
+
+    Rows that lie elsewhere and answer for themselves are taken at their word.
+    """
     rows: Rows
-    if sparse.issparse(matrix):
+    if isinstance(matrix, Rows):
+        rows = matrix
+    elif sparse.issparse(matrix):
         # Unsorted indices are fine; duplicate entries are not, as their squares do not add up.
         compressed = sparse.csr_array(matrix)
         if compressed.ndim != 2:

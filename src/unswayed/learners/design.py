@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from unswayed.learners.interface import BoolArray, IntArray
-from unswayed.tallies import Tallies, entry_users
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
 
 DesignName = Literal["auto", "sticky", "uniform"]
 
@@ -36,7 +36,7 @@ class Design:
     group_sizes: IntArray
 
 
-def uniform_design(tallies: Tallies) -> Design:
+def uniform_design(tallies: Tallies | BlockedTallies) -> Design:
     """Return the design in which every play is uniform over the actions."""
     return Design(
         np.zeros(tallies.n_contexts, dtype=np.bool_),
@@ -44,21 +44,21 @@ def uniform_design(tallies: Tallies) -> Design:
     )
 
 
-def sticky_design(tallies: Tallies) -> Design:
+def sticky_design(tallies: Tallies | BlockedTallies) -> Design:
     """Return the design in which every user keeps one action per context, read off the log.
 
     The action of a user who never met a context is not in the log. Such users are spread evenly
     over the actions, as a uniform assignment does up to rounding.
     """
-    shape = (tallies.n_contexts, tallies.n_actions)
-    visitors = np.bincount(tallies.cells, minlength=tallies.n_cells).reshape(shape)
-    n_active = int((np.diff(tallies.indptr) > 0).sum())
+    blocked = as_blocks(tallies)
+    visitors = blocked.cell_users()
+    n_active = int((blocked.interactions > 0).sum())
     missing = np.maximum(n_active - visitors.sum(axis=1), 0)
     share = np.rint(missing / tallies.n_actions).astype(np.int64)
     return Design(np.ones(tallies.n_contexts, dtype=np.bool_), visitors + share[:, None])
 
 
-def design_of_log(tallies: Tallies, design: DesignName) -> Design:
+def design_of_log(tallies: Tallies | BlockedTallies, design: DesignName) -> Design:
     """Return the named design for a log, or for "auto" the one that the log shows.
 
     A log is read as sticky when users who met a context more than once never changed the action
@@ -69,9 +69,14 @@ def design_of_log(tallies: Tallies, design: DesignName) -> Design:
     return sticky_design(tallies)
 
 
-def _looks_sticky(tallies: Tallies) -> bool:
+def _looks_sticky(tallies: Tallies | BlockedTallies) -> bool:
+    found = as_blocks(tallies).blocks.map_blocks(_sticky_evidence)
+    has_changed = any(changed for changed, _ in found)
+    return not has_changed and sum(pairs for _, pairs in found) >= STICKY_EVIDENCE_PAIRS
+
+
+def _sticky_evidence(tallies: Tallies) -> tuple[bool, int]:
+    """Return whether a user changed the action in a context, and how many had the chance."""
     pairs = entry_users(tallies.indptr) * tallies.n_contexts + tallies.cells // tallies.n_actions
     is_same_pair = pairs[1:] == pairs[:-1]  # entries are sorted by user, then context
-    if is_same_pair.any():
-        return False
-    return int((tallies.counts > 1).sum()) >= STICKY_EVIDENCE_PAIRS
+    return bool(is_same_pair.any()), int((tallies.plays > 1).sum())

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from unswayed.events import Labels
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.policy import Policy
-from unswayed.tallies import Tallies
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class Estimates:
 
     def policy(
         self,
-        tallies: Tallies,
+        tallies: Tallies | BlockedTallies,
         context_labels: Labels,
         action_labels: Labels,
         *,
@@ -58,14 +58,14 @@ class Estimates:
     ) -> Policy:
         """Return the decision table that plays the best action of each context."""
         half_width = self.sampling_errors + self.bias_bounds
-        counts = np.bincount(tallies.cells, tallies.counts, minlength=tallies.n_cells)
+        counts = as_blocks(tallies).cell_sums("plays")
         return Policy(
             context_labels=context_labels,
             action_labels=action_labels,
             mean_rewards=self.mean_rewards,
             low=self.mean_rewards - half_width,
             high=self.mean_rewards + half_width,
-            counts=counts.astype(np.int64).reshape(self.mean_rewards.shape),
+            counts=counts.astype(np.int64),
             context_probabilities=self.context_probabilities,
             adversarial_fraction=adversarial_fraction,
             method=method,

@@ -10,6 +10,7 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Events, Labels
 from unswayed.events.user_order import union_of_users
+from unswayed.tallies.blocked import n_blocks_for, user_bounds
 from unswayed.tallies.tallies import Tallies, entry_users, summed, tally
 
 #: Ours. Smaller propensities count as this one, so that no event weighs more than a hundred.
@@ -35,6 +36,12 @@ class LabelledTallies:
         if not self.tallies.is_weighted:
             return self.tallies
         return self.tallies.scaled(1.0 / self.tallies.n_actions)
+
+    def to_learn(self) -> Tallies:
+        """Return ``uniform()`` cut into blocks, as its number of events decides."""
+        tallies = self.uniform()
+        n_blocks = n_blocks_for(int(tallies.plays.sum()))
+        return replace(tallies, bounds=tuple(user_bounds(self.user_labels, n_blocks)))
 
     def with_actions(self, action_labels: Labels) -> LabelledTallies:
         """Return the same tallies with the given actions, in their order, more or as many."""

@@ -55,6 +55,9 @@ class Tallies:
     weighted_plays
         Shape (n_entries,); how often the user met the cell when ``counts`` holds weights, else
         empty.
+    bounds
+        Where blocks of users begin, and n_users at the end; empty for one block. Sums over users
+        that are made block by block are the same on every engine.
 
     Notes
     -----
@@ -72,6 +75,7 @@ class Tallies:
     squares: FloatArray
     remainders: Remainders = NO_REMAINDERS
     weighted_plays: FloatArray = field(default_factory=lambda: _NOTHING)
+    bounds: tuple[int, ...] = ()
 
     @property
     def n_cells(self) -> int:

@@ -10,8 +10,9 @@ from scipy import sparse
 
 from unswayed.errors import InputError
 from unswayed.estimators import MeanEstimate, spectral_filter
+from unswayed.estimators.rows import SparseRows
 from unswayed.learners.interface import FloatArray
-from unswayed.tallies import Tallies, entry_users
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
 
 #: The paper's constant in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1).
 SCALE_FLOOR = 20.0
@@ -37,7 +38,7 @@ class ContextEstimate:
 
 
 def estimate_context_probabilities(
-    tallies: Tallies, *, adversarial_fraction: float
+    tallies: Tallies | BlockedTallies, *, adversarial_fraction: float
 ) -> ContextEstimate:
     """Estimate ν from who visited what, robustly (Algorithm 1).
 
@@ -59,33 +60,19 @@ def estimate_context_probabilities(
       coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor).
     - Users without interactions are left out.
     """
-    interactions = tallies.interactions
-    is_active = interactions > 0
-    total = float(interactions.sum())  # T₀
+    blocked = as_blocks(tallies)
+    total = float(blocked.interactions.sum())  # T₀
     if total == 0:
         raise InputError("there are no interactions to learn from; give at least one event.")
-    visits = sparse.csr_array(
-        (
-            tallies.counts / interactions[entry_users(tallies.indptr)],
-            tallies.cells // tallies.n_actions,
-            tallies.indptr.copy(),  # sum_duplicates works in place
-        ),
-        shape=(tallies.n_users, tallies.n_contexts),
-    )
-    visits.sum_duplicates()
-    visits = visits[is_active]
+    visits = blocked.rows(_visits)
 
     floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
     # Line 5: σ_s² from the visits of everybody.
-    contexts = tallies.cells // tallies.n_actions
-    shares = np.bincount(contexts, tallies.counts, minlength=tallies.n_contexts) / total
+    shares = blocked.cell_sums("counts").sum(axis=1) / total
     for _ in ("line 5 as printed", "erratum 5"):
         scales = np.sqrt(np.maximum(shares, floor))
         # Line 6: b_i = (1/n_i) Σ_t σ^-1 e_{s_t}.
-        scaled = sparse.csr_array(
-            (visits.data / scales[visits.indices], visits.indices, visits.indptr),
-            shape=visits.shape,
-        )
+        scaled = visits.rescaled(1.0 / scales)
         # Line 7: the robust mean of the b_i.
         filtered = spectral_filter(scaled, adversarial_fraction=adversarial_fraction)
         # Line 8: ν̂ = diag(σ)·b̂. Rows of visits are shares, so ν̂ is a probability vector.
@@ -95,3 +82,19 @@ def estimate_context_probabilities(
         scales=np.sqrt(np.maximum(shares, floor)),
         filtered=filtered,
     )
+
+
+def _visits(tallies: Tallies) -> SparseRows:
+    """Return the share of each context in the visits of each active user."""
+    interactions = tallies.interactions
+    visits = sparse.csr_array(
+        (
+            tallies.counts / interactions[entry_users(tallies.indptr)],
+            tallies.cells // tallies.n_actions,
+            tallies.indptr.copy(),  # sum_duplicates works in place
+        ),
+        shape=(tallies.n_users, tallies.n_contexts),
+    )
+    visits.sum_duplicates()
+    active = visits[interactions > 0]
+    return SparseRows(active.data, active.indices, active.indptr, tallies.n_contexts)

@@ -12,7 +12,7 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.learners.paper.context_probabilities import estimate_context_probabilities
 from unswayed.learners.paper.recovery import recover_frequent, recover_rare
-from unswayed.tallies import Tallies
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 
 #: The paper's: its estimates hold with probability 9/10.
 FAILURE_PROBABILITY = 0.1
@@ -31,7 +31,7 @@ def frequent_contexts(context_probabilities: FloatArray, *, n_actions: int) -> B
 
 
 def learn_paper(
-    tallies: Tallies,
+    tallies: Tallies | BlockedTallies,
     design: Design,
     *,
     adversarial_fraction: float,
@@ -82,7 +82,7 @@ def learn_paper(
     )
     scaled_means = recovered.scaled_means
     sampling_errors, bias_bounds = recovered.sampling_errors, recovered.bias_bounds
-    is_active = np.diff(tallies.indptr) > 0
+    is_active = tallies.interactions > 0
     user_weights = np.ones(tallies.n_users)
     evidence = {"context_filter": _told(contexts.filtered)}
     if not is_frequent.all():
@@ -104,7 +104,8 @@ def learn_paper(
     # Line 12 takes the largest mean of each context; the policy does that.
     probabilities = contexts.context_probabilities
     to_rewards = np.where(
-        _was_played(tallies) & (probabilities > 0)[:, None],
+        # Elsewhere the zeros of absent users are no evidence.
+        (as_blocks(tallies).cell_users() > 0) & (probabilities > 0)[:, None],
         (contexts.scales / np.maximum(probabilities, np.finfo(float).tiny))[:, None],
         np.nan,
     )
@@ -118,12 +119,6 @@ def learn_paper(
         decided_by=np.where(is_frequent, "trimmed mean", "spectral filter"),
         evidence=evidence,
     )
-
-
-def _was_played(tallies: Tallies) -> BoolArray:
-    """Return which cells were seen at all; elsewhere the zeros of absent users are no evidence."""
-    plays = np.bincount(tallies.cells, minlength=tallies.n_cells)
-    return plays.reshape(tallies.n_contexts, tallies.n_actions) > 0
 
 
 def _told(filtered: MeanEstimate) -> dict[str, Any]:

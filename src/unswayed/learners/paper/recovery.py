@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import stats
 
 from unswayed.estimators import MeanEstimate, spectral_filter, trimmed_means
+from unswayed.estimators.rows import SparseRows
 from unswayed.learners.design import Design
-from unswayed.learners.interface import BoolArray, FloatArray
-from unswayed.tallies import Tallies, entry_users
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +36,7 @@ class Recovered:
 
 
 def recover_frequent(
-    tallies: Tallies,
+    tallies: Tallies | BlockedTallies,
     design: Design,
     scales: FloatArray,
     is_frequent: BoolArray,
@@ -60,12 +61,9 @@ def recover_frequent(
     |I_{s,a}| = Ω(log(SA)/α). Deviation from the paper: trimming covers the random number of
     colluders in a group (erratum 11).
     """
-    interactions = tallies.interactions
-    contexts = tallies.cells // tallies.n_actions
-    chosen = is_frequent[contexts]
-    users = entry_users(tallies.indptr)[chosen]
-    values = tallies.sums[chosen] / scales[contexts[chosen]] / interactions[users]
-    groups = tallies.cells[chosen].astype(np.int64)
+    entries = as_blocks(tallies).blocks.map_blocks(_frequent_entries, scales, is_frequent)
+    values = np.concatenate([value for value, _ in entries])
+    groups = np.concatenate([group for _, group in entries])
 
     sizes = np.where(is_frequent[:, None], design.group_sizes, 0)
     stored = np.bincount(groups, minlength=tallies.n_cells)
@@ -93,7 +91,7 @@ def recover_frequent(
 
 
 def recover_rare(
-    tallies: Tallies,
+    tallies: Tallies | BlockedTallies,
     scales: FloatArray,
     is_rare: BoolArray,
     *,
@@ -108,16 +106,12 @@ def recover_rare(
     -----
     Guarantee: ‖b̂ − diag(σ^-1 ν) μ‖₂ = O(sqrt(α A L/T)) over S₋. Deviation from the paper: none.
     """
-    interactions = tallies.interactions
-    is_active = interactions > 0
     columns = np.flatnonzero(np.repeat(is_rare, tallies.n_actions))
-    contexts = tallies.cells // tallies.n_actions
-    values = tallies.n_actions * tallies.sums / scales[contexts]
-    rows = tallies.csr(values / interactions[entry_users(tallies.indptr)])[is_active][:, columns]
-    filtered = spectral_filter(sparse.csr_array(rows), adversarial_fraction=adversarial_fraction)
+    rows = as_blocks(tallies).rows(_reward_rows, scales, is_rare)
+    filtered = spectral_filter(rows, adversarial_fraction=adversarial_fraction)
 
     weights = filtered.weights / filtered.weights.sum()
-    squares = rows.multiply(rows).T @ weights
+    squares = rows.column_squares(weights, np.zeros(len(columns)))
     deviations = np.sqrt(np.maximum(squares - filtered.estimate**2, 0.0))
     n_effective = 1.0 / float(weights @ weights)
     quantile = stats.norm.isf(failure_probability / (2 * tallies.n_cells))
@@ -137,3 +131,31 @@ def recover_rare(
         bias_bounds=spread(bias * deviations),
         filtered=filtered,
     )
+
+
+def _frequent_entries(
+    tallies: Tallies, scales: FloatArray, is_frequent: BoolArray
+) -> tuple[FloatArray, IntArray]:
+    """Return b_{i,s} of every entry in S₊, and its cell."""
+    contexts = tallies.cells // tallies.n_actions
+    chosen = is_frequent[contexts]
+    users = entry_users(tallies.indptr)[chosen]
+    values = tallies.sums[chosen] / scales[contexts[chosen]] / tallies.interactions[users]
+    return values, tallies.cells[chosen].astype(np.int64)
+
+
+def _reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> SparseRows:
+    """Return b_i of every active user; columns are the cells of S₋ in their order."""
+    interactions = tallies.interactions
+    contexts = tallies.cells // tallies.n_actions
+    kept = is_rare[contexts]
+    users = entry_users(tallies.indptr)
+    values = tallies.n_actions * tallies.sums / scales[contexts] / interactions[users]
+    new_context = np.cumsum(is_rare, dtype=np.int32) - 1
+    columns = (
+        new_context[contexts] * np.int32(tallies.n_actions) + tallies.cells % tallies.n_actions
+    )
+    lengths = np.bincount(users[kept], minlength=tallies.n_users)[interactions > 0]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    n_columns = int(is_rare.sum()) * tallies.n_actions
+    return SparseRows(values[kept], columns[kept], indptr, n_columns)

@@ -1,0 +1,105 @@
+"""Sparse rows in blocks, seen through products only: what the filters need, wherever rows lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.estimators import sparse_kernels as kernels
+from unswayed.estimators.rows import SparseRows
+from unswayed.tallies.blocks import Blocks
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockRows:
+    """The rows of all blocks under each other; one block gives the same bits as ``SparseRows``.
+
+    Parameters
+    ----------
+    blocks
+        The rows of each block.
+    sizes
+        How many rows each block has.
+    n_columns
+        Columns, the same for all.
+    """
+
+    blocks: Blocks[SparseRows]
+    sizes: tuple[int, ...]
+    n_columns: int
+
+    @classmethod
+    def of(cls, blocks: Blocks[SparseRows]) -> BlockRows:
+        """Return the rows of blocks, which are asked for their shapes."""
+        shapes = blocks.map_blocks(_shape)
+        return cls(blocks, tuple(shape[0] for shape in shapes), shapes[0][1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return sum(self.sizes), self.n_columns
+
+    def mean(self, weights: FloatArray) -> FloatArray:
+        """Return the weighted mean of the rows."""
+        total = _added(self.blocks.map_blocks(_weighted_sum, pieces=self.split(weights)))
+        return np.asarray(total / weights.sum())
+
+    def largest_entries(self) -> FloatArray:
+        """Return the largest absolute entry of each row."""
+        return np.concatenate(self.blocks.map_blocks(SparseRows.largest_entries))
+
+    def keep(self, is_kept: BoolArray) -> BlockRows:
+        """Return the marked rows only."""
+        pieces = self.split(is_kept)
+        kept = self.blocks.transformed(SparseRows.keep, pieces=pieces)
+        return BlockRows(kept, tuple(int(piece.sum()) for piece in pieces), self.n_columns)  # type: ignore[arg-type]
+
+    def squared_distances(self, centre: FloatArray) -> FloatArray:
+        """Return the squared distance of each row from the centre."""
+        return np.concatenate(self.blocks.map_blocks(SparseRows.squared_distances, centre))
+
+    def column_squares(self, weights: FloatArray, centre: FloatArray) -> FloatArray:
+        """Return the weighted sum of squares of each centred column."""
+        pieces = self.split(weights)
+        return _added(self.blocks.map_blocks(SparseRows.column_squares, centre, pieces=pieces))
+
+    def project(self, centre: FloatArray, directions: FloatArray) -> FloatArray:
+        """Return the centred rows times directions of shape (n_columns, k)."""
+        return np.concatenate(self.blocks.map_blocks(SparseRows.project, centre, directions))
+
+    def gram(self, weights: FloatArray, centre: FloatArray, directions: FloatArray) -> FloatArray:
+        """Return the centred, weighted Gram matrix times directions of shape (n_columns, k)."""
+        pieces = self.split(weights)
+        return _added(self.blocks.map_blocks(SparseRows.gram, centre, directions, pieces=pieces))
+
+    def rescaled(self, factors: FloatArray) -> BlockRows:
+        """Return the rows with each column multiplied by its factor."""
+        return replace(self, blocks=self.blocks.transformed(_rescaled, factors))
+
+    def split(self, values: npt.NDArray[np.generic]) -> list[npt.NDArray[np.generic]]:
+        """Return the part of each block of values that belong to the rows."""
+        return np.split(values, np.cumsum(self.sizes)[:-1])
+
+
+def _shape(rows: SparseRows) -> tuple[int, int]:
+    return rows.shape
+
+
+def _weighted_sum(rows: SparseRows, weights: FloatArray) -> FloatArray:
+    return kernels.weighted_sum(rows.data, rows.indices, rows.indptr, weights, rows.n_columns)
+
+
+def _rescaled(rows: SparseRows, factors: FloatArray) -> SparseRows:
+    return replace(rows, data=rows.data * factors[rows.indices])
+
+
+def _added(parts: Sequence[FloatArray]) -> FloatArray:
+    """Return the sum in block order: the same bits on every engine."""
+    return reduce(np.add, parts)

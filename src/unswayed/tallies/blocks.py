@@ -1,0 +1,133 @@
+"""Work on blocks of users, wherever they lie: one verb for threads here and for a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+Block = TypeVar("Block")
+BlockCo = TypeVar("BlockCo", covariant=True)
+Other = TypeVar("Other")
+Result = TypeVar("Result")
+
+
+class Blocks(Protocol[BlockCo]):
+    """Blocks in a fixed order; functions go to the blocks, and only results come back.
+
+    Results are the same bits on every engine: each block is worked on by one thread, the number of
+    blocks does not depend on the engine, and results arrive in block order.
+    """
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks there are."""
+
+    def map_blocks(
+        self,
+        function: Callable[..., Result],
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> list[Result]:
+        """Return ``function(block, *broadcast)`` of every block, in block order.
+
+        With ``pieces``, one for each block, it is ``function(block, piece, *broadcast)``.
+        """
+
+    def transformed(
+        self,
+        function: Callable[..., Other],
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> Blocks[Other]:
+        """Return new blocks, made in the same way, that stay where they are made."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalBlocks(Generic[Block]):
+    """Blocks in this process; compiled loops run on all cores, as they do not hold the GIL."""
+
+    blocks: Sequence[Block]
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks there are."""
+        return len(self.blocks)
+
+    def map_blocks(
+        self,
+        function: Callable[..., Result],
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> list[Result]:
+        """Return what the function makes of every block, in block order."""
+        calls = _arguments(self.blocks, broadcast, pieces)
+        if len(self.blocks) == 1:
+            return [function(*call) for call in calls]
+        with ThreadPoolExecutor(max_workers=min(len(calls), os.cpu_count() or 1)) as pool:
+            return list(pool.map(lambda call: function(*call), calls))
+
+    def transformed(
+        self,
+        function: Callable[..., Other],
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> Blocks[Other]:
+        """Return new blocks."""
+        return LocalBlocks(self.map_blocks(function, *broadcast, pieces=pieces))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DaskBlocks(Generic[Block]):
+    """Blocks on the workers of a Dask cluster, as futures.
+
+    Blocks must come from ``client.submit`` of functions that can be run again, never from
+    ``scatter``: then Dask makes the blocks of a lost worker anew, and nothing changes.
+    """
+
+    client: Any
+    futures: Sequence[Any]
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks there are."""
+        return len(self.futures)
+
+    def map_blocks(
+        self,
+        function: Callable[..., Result],
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> list[Result]:
+        """Return what the function makes of every block, in block order."""
+        results: list[Result] = self.client.gather(self._submitted(function, broadcast, pieces))
+        return results
+
+    def transformed(
+        self,
+        function: Callable[..., Other],
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> Blocks[Other]:
+        """Return new blocks on the workers."""
+        return DaskBlocks(self.client, self._submitted(function, broadcast, pieces))
+
+    def _submitted(
+        self,
+        function: Callable[..., Any],
+        broadcast: tuple[Any, ...],
+        pieces: Sequence[Any] | None,
+    ) -> list[Any]:
+        # Not "pure": hashing large arguments to find equal calls costs more than it saves.
+        calls = _arguments(self.futures, broadcast, pieces)
+        return [self.client.submit(function, *call, pure=False) for call in calls]
+
+
+def _arguments(
+    blocks: Sequence[Any], broadcast: tuple[Any, ...], pieces: Sequence[Any] | None
+) -> list[tuple[Any, ...]]:
+    if pieces is None:
+        return [(block, *broadcast) for block in blocks]
+    return [(block, piece, *broadcast) for block, piece in zip(blocks, pieces, strict=True)]
