@@ -1,6 +1,7 @@
 """Robust means of arrays: points in one dimension, rows in many; nothing of users or bandits."""
 
 from unswayed.estimators.quantum_entropy import quantum_entropy_mean
+from unswayed.estimators.ranges import MeanRanges, mean_ranges
 from unswayed.estimators.results import (
     GroupedEstimates,
     MeanEstimate,
@@ -14,9 +15,11 @@ from unswayed.estimators.trimming import trim_count, trimmed_mean, trimmed_means
 __all__ = [
     "GroupedEstimates",
     "MeanEstimate",
+    "MeanRanges",
     "SpectrumStep",
     "UnivariateEstimate",
     "lugosi_mendelson_mean",
+    "mean_ranges",
     "median_of_means",
     "quantum_entropy_mean",
     "spectral_filter",

@@ -8,7 +8,7 @@ import numpy as np
 
 from unswayed.compiled import compiled
 from unswayed.estimators.results import BoolArray, FloatArray, IntArray
-from unswayed.estimators.trimming import _sort_within_groups
+from unswayed.estimators.trimming import sort_within_groups
 
 NO_RIVAL = -1
 """Stands for the rival of a leader that nobody can overtake."""
@@ -90,7 +90,7 @@ def trimmed_flips(
     ([2], [2])
     """
     is_stored = values != 0.0
-    ordered, starts = _sort_within_groups(values[is_stored], groups[is_stored], n_cut.size)
+    ordered, starts = sort_within_groups(values[is_stored], groups[is_stored], n_cut.size)
     n_points = np.bincount(groups, minlength=n_cut.size) + n_zeros.ravel()
     counts = np.zeros((len(leaders), 5), np.int64)
     _count_flips(

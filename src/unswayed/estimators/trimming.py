@@ -212,7 +212,7 @@ def trimmed_means(
     )
     n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
     is_stored = points != 0.0
-    sorted_points, starts = _sort_within_groups(points[is_stored], members[is_stored], n_groups)
+    sorted_points, starts = sort_within_groups(points[is_stored], members[is_stored], n_groups)
     estimates, errors = _trimmed_moments(sorted_points, starts, n_points, n_cut)
     return GroupedEstimates(
         estimates=estimates,
@@ -241,7 +241,7 @@ def _kept_shares(points: FloatArray, n_cut: int) -> FloatArray:
 
 
 @compiled
-def _sort_within_groups(
+def sort_within_groups(
     points: FloatArray, members: IntArray, n_groups: int
 ) -> tuple[FloatArray, IntArray]:
     """Return the points by group and ascending within it, and where each group starts."""

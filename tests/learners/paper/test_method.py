@@ -196,14 +196,14 @@ def test_the_best_actions_of_the_good_users_are_found_under_a_push(
     np.testing.assert_array_equal(learned.mean_rewards.argmax(axis=1), mu.argmax(axis=1))
 
 
-@pytest.mark.parametrize("attack", [5.0, -5.0])
+@pytest.mark.parametrize("attack", [5.0, -5.0, 1e9, 0.0])
 def test_intervals_cover_the_good_users_means_under_both_signs_of_attack(
     rng: np.random.Generator, attack: float
 ) -> None:
-    """One context of two actions; the intervals hold all at once with probability 9/10."""
-    n_users, n_plays, mu = 2000, 10, np.array([[0.4, 0.6]])
+    """One mean is so small that trimming leaves only zeros: its interval must not collapse."""
+    n_users, n_plays, mu = 3000, 10, np.array([[0.4, 0.6, 0.02]])
     users = np.repeat(np.arange(n_users), n_plays)
-    actions = rng.integers(2, size=n_users)[users]
+    actions = rng.integers(3, size=n_users)[users]
     rewards = (rng.random(len(users)) < mu[0, actions]).astype(float)
     rewards[users < ALPHA * n_users] = attack
     tallies = tally(
@@ -213,12 +213,14 @@ def test_intervals_cover_the_good_users_means_under_both_signs_of_attack(
         rewards,
         n_users=n_users,
         n_contexts=1,
-        n_actions=2,
+        n_actions=3,
     )
     learned = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=ALPHA)
     half_width = learned.sampling_errors + learned.bias_bounds
     assert (np.abs(learned.mean_rewards - mu) <= half_width).all()
-    assert (half_width < 0.5).all()
+    # Of 1000 users at most 246 collude (binomial, failure 0.1/3) with rewards in [0, 1]: the mean
+    # of the rest is off by at most 246/754 of a range of one, and chance adds less than 0.1.
+    assert (half_width < 246 / 754 + 0.1).all()
 
 
 def test_cells_that_were_never_played_stay_unknown(rng: np.random.Generator) -> None:

@@ -8,11 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from unswayed.estimators import MeanEstimate, spectral_filter, trimmed_means
+from unswayed.estimators import (
+    MeanEstimate,
+    mean_ranges,
+    spectral_filter,
+    trim_count,
+    trimmed_means,
+)
 from unswayed.estimators.rows import SparseRows
 from unswayed.learners.design import Design
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
+
+#: Ours. Allowed probability that more users are bad than the range of rewards leaves out.
+RANGE_FAILURE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,32 +68,46 @@ def recover_frequent(
     -----
     Guarantee: |b̂ − σ_s^-1 ν(s) μ(s,a)| = O(sqrt(α L/T)) for all cells of S₊ at once, given
     |I_{s,a}| = Ω(log(SA)/α). Deviation from the paper: trimming covers the random number of
-    colluders in a group (erratum 11).
+    colluders in a group (erratum 11). The bias bound is the paper's nowhere: it is the range of
+    means that the good users of a group can have, whoever the bad ones are, for rewards in the
+    range that all but the most extreme users keep to.
     """
-    entries = as_blocks(tallies).blocks.map_blocks(_frequent_entries, scales, is_frequent)
-    values = np.concatenate([value for value, _ in entries])
-    groups = np.concatenate([group for _, group in entries])
+    blocks = as_blocks(tallies).blocks
+    entries = blocks.map_blocks(_frequent_entries, scales, is_frequent)
+    values, ends, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
 
     sizes = np.where(is_frequent[:, None], design.group_sizes, 0)
     stored = np.bincount(groups, minlength=tallies.n_cells)
     share = failure_probability / tallies.n_cells
+    n_zeros = np.maximum(sizes.ravel() - stored, 0)
     result = trimmed_means(
         values,
         groups,
         tallies.n_cells,
         adversarial_fraction=adversarial_fraction,
         failure_probability=share,
-        n_zeros=np.maximum(sizes.ravel() - stored, 0),
+        n_zeros=n_zeros,
     )
-    n_points = np.maximum(result.n_points, 1)
-    # Colluders inside the kept range and good users cut off each move the mean by at most
-    # σ·sqrt(share); standard_errors·sqrt(n) is σ over the kept share.
-    bias = result.standard_errors * np.sqrt(n_points) * np.sqrt(2 * result.n_trimmed / n_points)
+    n_bad = trim_count(
+        result.n_points, adversarial_fraction=adversarial_fraction, failure_probability=share
+    )
+    low, high = _reward_range(
+        np.concatenate(blocks.map_blocks(_extreme_rewards)), adversarial_fraction
+    )
+    # A good user's value is its share of visits times a reward in the range.
+    ranges = mean_ranges(
+        np.clip(values, low * ends, high * ends),
+        groups,
+        tallies.n_cells,
+        n_bad=n_bad,
+        n_zeros=n_zeros,
+    )
+    bias = np.maximum(ranges.high - result.estimates, result.estimates - ranges.low)
     shape = (tallies.n_contexts, tallies.n_actions)
     quantile = stats.norm.isf(share / 2)
     return Recovered(
         scaled_means=result.estimates.reshape(shape),
-        sampling_errors=(quantile * result.standard_errors).reshape(shape),
+        sampling_errors=(quantile * ranges.standard_errors).reshape(shape),
         bias_bounds=bias.reshape(shape),
         filtered=None,
     )
@@ -135,13 +158,36 @@ def recover_rare(
 
 def _frequent_entries(
     tallies: Tallies, scales: FloatArray, is_frequent: BoolArray
-) -> tuple[FloatArray, IntArray]:
-    """Return b_{i,s} of every entry in S₊, and its cell."""
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return b_{i,s} of every entry in S₊, what it would be at rewards of one, and its cell."""
     contexts = tallies.cells // tallies.n_actions
     chosen = is_frequent[contexts]
     users = entry_users(tallies.indptr)[chosen]
-    values = tallies.sums[chosen] / scales[contexts[chosen]] / tallies.interactions[users]
-    return values, tallies.cells[chosen].astype(np.int64)
+    factors = 1.0 / (scales[contexts[chosen]] * tallies.interactions[users])
+    cells = tallies.cells[chosen].astype(np.int64)
+    return tallies.sums[chosen] * factors, tallies.counts[chosen] * factors, cells
+
+
+def _extreme_rewards(tallies: Tallies) -> FloatArray:
+    """Return each active user's smallest and largest mean reward in a cell; shape (n, 2)."""
+    means = tallies.sums / tallies.counts
+    starts = tallies.indptr[:-1][np.diff(tallies.indptr) > 0]
+    if not len(starts):
+        return np.empty((0, 2))
+    return np.column_stack([np.minimum.reduceat(means, starts), np.maximum.reduceat(means, starts)])
+
+
+def _reward_range(extremes: FloatArray, adversarial_fraction: float) -> tuple[float, float]:
+    """Return a range of rewards that colluders cannot widen beyond that of good users."""
+    n_users = len(extremes)
+    n_bad = trim_count(
+        n_users, adversarial_fraction=adversarial_fraction, failure_probability=RANGE_FAILURE
+    )
+    n_bad = min(n_bad, n_users - 1)
+    return (
+        float(np.partition(extremes[:, 0], n_bad)[n_bad]),
+        float(np.partition(extremes[:, 1], n_users - 1 - n_bad)[n_users - 1 - n_bad]),
+    )
 
 
 def _reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> SparseRows:
