@@ -11,7 +11,6 @@ from hypothesis import settings
 
 from unswayed.randomness import generator
 
-
 # Compiling a kernel takes longer than any deadline, and a run must not depend on luck.
 settings.register_profile("unswayed", deadline=None, derandomize=True)
 settings.load_profile("unswayed")
