@@ -8,7 +8,7 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.events import read_events
 from unswayed.tallies import LabelledTallies, tally, tally_events
-from unswayed.tallies.findings import check_learnable, examine, uniformity_p_value
+from unswayed.tallies.findings import Findings, check_learnable, examine, uniformity_p_value
 
 
 def labelled(**columns: Any) -> LabelledTallies:
@@ -27,6 +27,12 @@ def uniform_log(
     return labelled(**{**given, **columns})
 
 
+def look(log: LabelledTallies, alpha: float = 0.1) -> Findings:
+    return examine(
+        log.to_learn(), log.context_labels, log.action_labels, adversarial_fraction=alpha
+    )
+
+
 def test_findings_count_what_is_there() -> None:
     log = labelled(
         user=["u", "u", "u", "v"],
@@ -34,7 +40,7 @@ def test_findings_count_what_is_there() -> None:
         action=["a", "b", "a", "a"],
         reward=[1, 0, 1, 1],
     )
-    found = examine(log, adversarial_fraction=0.1)
+    found = look(log)
     assert (found.n_events, found.n_users, found.n_contexts, found.n_actions) == (4, 2, 2, 2)
     assert (found.fewest_interactions, found.most_interactions) == (1, 3)
     assert found.interaction_ratio == 3.0
@@ -43,7 +49,7 @@ def test_findings_count_what_is_there() -> None:
 
 
 def test_uniform_exploration_looks_uniform(rng: np.random.Generator) -> None:
-    assert examine(uniform_log(rng), adversarial_fraction=0.1).looks_uniform
+    assert look(uniform_log(rng)).looks_uniform
 
 
 def test_the_test_of_uniformity_keeps_its_level_with_many_thin_cells(
@@ -76,7 +82,7 @@ def test_a_sticky_assignment_looks_uniform_although_users_repeat_themselves(
     users, contexts = rng.integers(n_users, size=n), rng.integers(5, size=n)
     actions = rng.integers(4, size=(n_users, 5))[users, contexts]
     log = uniform_log(rng, n, user=users, context=contexts, action=actions)
-    assert examine(log, adversarial_fraction=0.1).looks_uniform
+    assert look(log).looks_uniform
     plays = np.bincount(contexts * 4 + actions, minlength=20)
     scores = (plays - n / 20) / np.sqrt(n / 20)
     assert np.abs(scores).max() > 5
@@ -88,19 +94,19 @@ def test_a_favoured_action_in_one_context_is_noticed(rng: np.random.Generator) -
     favoured = (contexts == 2) & (rng.random(n) < 0.2)
     actions[favoured] = 1
     log = uniform_log(rng, n, context=contexts, action=actions)
-    found = examine(log, adversarial_fraction=0.1)
+    found = look(log)
     # In that context the action has a share of .4 among about 4,000 plays: some 20 sd from .25.
     assert not found.looks_uniform
 
 
 def refused(log: LabelledTallies, match: str, *, alpha: float = 0.1) -> None:
     with pytest.raises(InputError, match=match):
-        check_learnable(log, examine(log, adversarial_fraction=alpha), alpha=alpha)
+        check_learnable(look(log, alpha), alpha=alpha)
 
 
 def test_a_sound_log_is_accepted(rng: np.random.Generator) -> None:
     log = uniform_log(rng)
-    check_learnable(log, examine(log, adversarial_fraction=0.1), alpha=0.1)
+    check_learnable(look(log), alpha=0.1)
 
 
 def test_one_user_is_refused(rng: np.random.Generator) -> None:
@@ -122,7 +128,7 @@ def test_more_contexts_than_visits_can_fill_are_refused(rng: np.random.Generator
 def test_alpha_too_large_for_the_data_is_refused(rng: np.random.Generator) -> None:
     """At alpha = .45 a cell needs 396 users, and 60 users cannot fill it."""
     log = uniform_log(rng, n_users=60)
-    check_learnable(log, examine(log, adversarial_fraction=0.1), alpha=0.1)
+    check_learnable(look(log), alpha=0.1)
     refused(log, "smaller alpha", alpha=0.45)
 
 

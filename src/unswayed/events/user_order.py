@@ -20,6 +20,8 @@ USER_HASH = "md5_number_lower({user}::VARCHAR)"
 def union_of_users(parts: Sequence[Labels]) -> tuple[Labels, list[npt.NDArray[np.int32]]]:
     """Return the users of all parts in their order, and for each part their codes in it."""
     filled = [part for part in parts if len(part)]
+    if not filled:
+        return Labels.of([]), [np.empty(0, np.int32) for _ in parts]
     if len({part.type_name for part in filled}) > 1:
         kinds = ", ".join(sorted({part.type_name for part in filled}))
         raise InputError(f"users are of different types ({kinds}); write them all as strings.")

@@ -111,9 +111,14 @@ def learn_log(
         labelled, note = _added(tallies, stored, labelled, provenance)
         notes += note
     on_step("validating")
-    findings = examine(labelled, adversarial_fraction=alpha)
-    check_learnable(labelled, findings, alpha=alpha)
-    notes += _notes_on_findings(findings, is_weighted=labelled.tallies.is_weighted)
+    findings = examine(
+        labelled.to_learn(),
+        labelled.context_labels,
+        labelled.action_labels,
+        adversarial_fraction=alpha,
+    )
+    check_learnable(findings, alpha=alpha)
+    notes += notes_on_findings(findings)
     on_step("learning")
     learner = RobustMCB(alpha, method=method).fit(labelled, design=design)
     policy = replace(
@@ -176,7 +181,8 @@ def _notes_on_reading(reading: Reading, min_propensity: float) -> tuple[str, ...
     return tuple(notes)
 
 
-def _notes_on_findings(findings: Findings, *, is_weighted: bool) -> tuple[str, ...]:
+def notes_on_findings(findings: Findings) -> tuple[str, ...]:
+    """Return what an operator should know before trusting what is learned."""
     notes = []
     if findings.interaction_ratio > LARGE_RATIO:
         notes.append(
@@ -187,14 +193,14 @@ def _notes_on_findings(findings: Findings, *, is_weighted: bool) -> tuple[str, .
     if not findings.looks_uniform:
         advice = (
             "the propensities do not fit the log; check them"
-            if is_weighted
+            if findings.is_weighted
             else "give a propensity column if the log was not explored uniformly"
         )
         notes.append(
             f"actions do not look uniformly explored (p = {findings.uniform_p_value:.1g}); "
             f"{advice}."
         )
-    if findings.never_played and not is_weighted:
+    if findings.never_played and not findings.is_weighted:
         context, action = findings.never_played[0]
         notes.append(
             f"some actions were never played in some contexts, for instance {action!r} in "

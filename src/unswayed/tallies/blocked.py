@@ -16,7 +16,7 @@ from unswayed.events import Labels
 from unswayed.events.user_order import user_hashes
 from unswayed.tallies.block_rows import BlockRows
 from unswayed.tallies.blocks import Blocks, LocalBlocks
-from unswayed.tallies.tallies import NO_REMAINDERS, Tallies
+from unswayed.tallies.tallies import Remainders, Tallies
 
 FloatArray = npt.NDArray[np.float64]
 Result = TypeVar("Result")
@@ -90,7 +90,7 @@ def as_blocks(tallies: Tallies | BlockedTallies) -> BlockedTallies:
 
 
 def row_slice(tallies: Tallies, first: int, last: int) -> Tallies:
-    """Return the tallies of the users from ``first`` up to ``last``, without their remainders."""
+    """Return the tallies of the users from ``first`` up to ``last``, as views."""
     start, stop = tallies.indptr[first], tallies.indptr[last]
     return Tallies(
         last - first,
@@ -101,7 +101,11 @@ def row_slice(tallies: Tallies, first: int, last: int) -> Tallies:
         tallies.counts[start:stop],
         tallies.sums[start:stop],
         tallies.squares[start:stop],
-        NO_REMAINDERS,
+        Remainders(
+            tallies.remainders.counts[start:stop],
+            tallies.remainders.sums[start:stop],
+            tallies.remainders.squares[start:stop],
+        ),
         tallies.weighted_plays[start:stop],
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import stats
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import Labels
-from unswayed.tallies.labelled import LabelledTallies
+from unswayed.tallies.blocked import BlockedTallies, as_blocks
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import Tallies
 
@@ -43,6 +44,7 @@ class Findings:
     n_users: int
     n_contexts: int
     n_actions: int
+    is_weighted: bool
     fewest_interactions: int
     median_interactions: float
     most_interactions: int
@@ -62,7 +64,13 @@ class Findings:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def examine(labelled: LabelledTallies, *, adversarial_fraction: float) -> Findings:
+def examine(
+    tallies: Tallies | BlockedTallies,
+    context_labels: Labels,
+    action_labels: Labels,
+    *,
+    adversarial_fraction: float,
+) -> Findings:
     """Look at tallies before learning from them.
 
     Notes
@@ -72,42 +80,41 @@ def examine(labelled: LabelledTallies, *, adversarial_fraction: float) -> Findin
     when fewer than two of its actions are supported.
     """
     alpha = check_adversarial_fraction(adversarial_fraction)
-    tallies = labelled.uniform()
-    plays = row_sums(tallies.indptr, tallies.plays)
+    blocked = as_blocks(tallies)
+    found = blocked.blocks.map_blocks(_look_at_block)
+    plays = np.concatenate([block.plays for block in found])
     active = plays[plays > 0]
-    table = (tallies.n_contexts, tallies.n_actions)
-    users = np.bincount(tallies.cells, minlength=tallies.n_cells).reshape(table)
-    visits = np.bincount(tallies.cells, tallies.plays, minlength=tallies.n_cells).reshape(table)
+    visits = blocked.cell_sums("plays")
     by_context = visits.sum(axis=1)
-    is_rare = (users > least_users(alpha)).sum(axis=1) < 2
+    is_rare = (blocked.cell_users() > least_users(alpha)).sum(axis=1) < 2
     n_events = by_context.sum()
-    p_value = uniformity_p_value(tallies)
-    means = tallies.sums / np.maximum(tallies.counts, np.finfo(float).tiny)
+    p_value = uniformity_p_value(blocked)
     return Findings(
         n_events=int(n_events),
         n_users=len(active),
-        n_contexts=tallies.n_contexts,
-        n_actions=tallies.n_actions,
-        fewest_interactions=int(active.min(initial=math.inf)) if len(active) else 0,
+        n_contexts=blocked.n_contexts,
+        n_actions=blocked.n_actions,
+        is_weighted=any(block.is_weighted for block in found),
+        fewest_interactions=int(active.min()) if len(active) else 0,
         median_interactions=float(np.median(active)) if len(active) else 0.0,
         most_interactions=int(active.max(initial=0)),
         interaction_ratio=float(active.max() / active.min()) if len(active) else math.nan,
-        repeated_share=1.0 - _n_pairs(tallies) / max(n_events, 1),
+        repeated_share=1.0 - sum(block.n_pairs for block in found) / max(n_events, 1),
         uniform_p_value=p_value,
         looks_uniform=p_value >= UNIFORM_LEVEL,
         n_rare_contexts=int(is_rare.sum()),
         rare_share=float(by_context[is_rare].sum() / max(n_events, 1)),
-        rarest_contexts=_names(labelled.context_labels, by_context, is_rare),
+        rarest_contexts=_names(context_labels, by_context, is_rare),
         never_played=tuple(
-            (str(labelled.context_labels[s]), str(labelled.action_labels[a]))
+            (str(context_labels[s]), str(action_labels[a]))
             for s, a in np.argwhere((visits == 0) & ~is_rare[:, None])[:5]
         ),
-        lowest_reward_mean=float(means.min(initial=math.inf)),
-        highest_reward_mean=float(means.max(initial=-math.inf)),
+        lowest_reward_mean=min(block.lowest_mean for block in found),
+        highest_reward_mean=max(block.highest_mean for block in found),
     )
 
 
-def check_learnable(labelled: LabelledTallies, findings: Findings, *, alpha: float) -> None:
+def check_learnable(findings: Findings, *, alpha: float) -> None:
     """Refuse a log from which nothing sound can be learned, and say what would help."""
     if findings.n_users < 2:
         raise InputError(
@@ -116,8 +123,7 @@ def check_learnable(labelled: LabelledTallies, findings: Findings, *, alpha: flo
         )
     if findings.n_actions < 2:
         raise InputError(
-            f"the log has one action ({labelled.action_labels[0]!r}), so there is nothing to "
-            "decide. Check the action column."
+            "the log has one action, so there is nothing to decide. Check the action column."
         )
     low, high = findings.lowest_reward_mean, findings.highest_reward_mean
     if math.isclose(low, high, rel_tol=1e-12):  # means of equal rewards differ by a rounding
@@ -133,7 +139,7 @@ def check_learnable(labelled: LabelledTallies, findings: Findings, *, alpha: flo
             f"{findings.n_actions:,} actions. Use coarser contexts (--context-bins), a smaller "
             "alpha, or a longer log."
         )
-    if labelled.tallies.is_weighted and findings.never_played:
+    if findings.is_weighted and findings.never_played:
         context, action = findings.never_played[0]
         raise InputError(
             f"action {action!r} was never played in context {context!r}, so no weight can make up "
@@ -151,7 +157,7 @@ def least_users(alpha: float) -> float:
     return max(1.0, 4 * alpha * (1 - alpha) / (0.5 - alpha) ** 2)
 
 
-def uniformity_p_value(tallies: Tallies) -> float:
+def uniformity_p_value(tallies: Tallies | BlockedTallies) -> float:
     """Test that every action of a context is played equally often; users are the clusters.
 
     For each cell, z = Σ_i d_i / sqrt(V) with d_i = n_i(s,a) − n_i(s)/A, and V the mean over the
@@ -162,9 +168,8 @@ def uniformity_p_value(tallies: Tallies) -> float:
     """
     if tallies.n_actions < 2:
         return 1.0
-    totals, squares, cubes, pairs = _deviations(
-        tallies.indptr, tallies.cells, tallies.counts, tallies.n_contexts, tallies.n_actions
-    )
+    by_block = as_blocks(tallies).blocks.map_blocks(_block_deviations)
+    totals, squares, cubes, pairs = (reduce(np.add, part) for part in zip(*by_block, strict=True))
     is_tested = (pairs >= _USERS_FOR_TEST * tallies.n_actions) & (squares > 0)
     if not is_tested.any():
         return 1.0
@@ -173,6 +178,12 @@ def uniformity_p_value(tallies: Tallies) -> float:
     scores = totals[is_tested] / np.sqrt(variances)[:, None]
     scores -= (scores**2 - 1) * skewness[:, None] / 6
     return float(min(1.0, 2 * stats.norm.sf(np.abs(scores).max()) * scores.size))
+
+
+def _block_deviations(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    return _deviations(
+        tallies.indptr, tallies.cells, tallies.counts, tallies.n_contexts, tallies.n_actions
+    )
 
 
 @compiled
@@ -215,6 +226,28 @@ def _deviations(
     for context in range(n_contexts):
         totals[context] -= visits[context] / n_actions
     return totals, squares, cubes, pairs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _BlockFindings:
+    """What one block knows by itself."""
+
+    plays: FloatArray
+    n_pairs: int
+    is_weighted: bool
+    lowest_mean: float
+    highest_mean: float
+
+
+def _look_at_block(tallies: Tallies) -> _BlockFindings:
+    means = tallies.sums / np.maximum(tallies.counts, np.finfo(float).tiny)
+    return _BlockFindings(
+        row_sums(tallies.indptr, tallies.plays),
+        _n_pairs(tallies),
+        tallies.is_weighted,
+        float(means.min(initial=math.inf)),
+        float(means.max(initial=-math.inf)),
+    )
 
 
 def _n_pairs(tallies: Tallies) -> int:

@@ -81,8 +81,20 @@ def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> L
     return LabelledTallies(tallies, events.user_labels, events.context_labels, events.action_labels)
 
 
-def merged_logs(parts: Sequence[LabelledTallies]) -> LabelledTallies:
+def merged_logs(
+    parts: Sequence[LabelledTallies],
+    *,
+    context_labels: Labels | None = None,
+    action_labels: Labels | None = None,
+) -> LabelledTallies:
     """Return the tallies of several logs together, exactly as if they had been read as one.
+
+    Parameters
+    ----------
+    parts
+        The tallies of each log.
+    context_labels, action_labels
+        What to code them by, when there are more than these parts know.
 
     Notes
     -----
@@ -93,8 +105,10 @@ def merged_logs(parts: Sequence[LabelledTallies]) -> LabelledTallies:
     if not parts:
         raise InputError("there are no tallies to add up.")
     user_labels, user_codes = union_of_users([part.user_labels for part in parts])
-    context_labels = _sorted_union([part.context_labels for part in parts], "contexts")
-    action_labels = _sorted_union([part.action_labels for part in parts], "actions")
+    if context_labels is None:
+        context_labels = sorted_union([part.context_labels for part in parts], "contexts")
+    if action_labels is None:
+        action_labels = sorted_union([part.action_labels for part in parts], "actions")
     users, cells = [], []
     for part, codes in zip(parts, user_codes, strict=True):
         users.append(codes[entry_users(part.tallies.indptr)])
@@ -107,7 +121,8 @@ def merged_logs(parts: Sequence[LabelledTallies]) -> LabelledTallies:
     return LabelledTallies(tallies, user_labels, context_labels, action_labels)
 
 
-def _sorted_union(parts: Sequence[Labels], role: str) -> Labels:
+def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
+    """Return the labels of all parts in their own order, in which ``read_events`` codes them."""
     kinds = {part.type_name for part in parts if len(part)}
     if len(kinds) > 1:
         raise InputError(
