@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -13,9 +13,12 @@ from unswayed.events import Columns, OnBadRows, parsed_bins
 from unswayed.learners.design import DesignName
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.learners.on_cluster import learn_on_cluster
 from unswayed.reports.policies import TABLE_FORMATS, cells_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
 from unswayed.tallies import MIN_PROPENSITY
+
+ENGINES = ("local", "dask")
 
 #: Contexts in the summary; the policy file has all.
 _SHOWN = 10
@@ -75,11 +78,20 @@ def learn(
     table_format: Annotated[
         str | None, typer.Option("--format", help="Format of the tables: parquet or csv.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where to work: local, or dask for a cluster.")
+    ] = "local",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Dask scheduler, tcp://HOST:PORT [workers on this machine]."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Learn a policy from a log, whatever at most a share alpha of its users do."""
     if table_format is not None and table_format not in TABLE_FORMATS:
         raise InputError(f"--format is {' or '.join(TABLE_FORMATS)}, not {table_format!r}.")
+    if engine not in ENGINES:
+        raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
     columns = Columns(
         user=user_column,
         context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
@@ -95,19 +107,34 @@ def learn(
         def on_step(step: str) -> None:
             bar.update(task, description=step, completed=STEPS.index(step))
 
-        learned = learn_log(
-            log,
-            adversarial_fraction=alpha,
-            method=method,
-            columns=columns,
-            query=query,
-            on_bad_rows=OnBadRows.parsed(on_bad_rows),
-            max_interactions_per_user=max_interactions_per_user,
-            min_propensity=min_propensity,
-            design=_design(design),
-            tallies=tallies,
-            on_step=on_step,
-        )
+        common: dict[str, Any] = {
+            "adversarial_fraction": alpha,
+            "method": method,
+            "columns": columns,
+            "on_bad_rows": OnBadRows.parsed(on_bad_rows),
+            "min_propensity": min_propensity,
+            "design": _design(design),
+            "on_step": on_step,
+        }
+        if engine == "dask":
+            for option, value in {
+                "query": query,
+                "max-interactions-per-user": max_interactions_per_user,
+                "tallies": tallies,
+            }.items():
+                if value is not None:
+                    raise InputError(f"--{option} works with --engine local only.")
+            learned = learn_on_cluster(
+                log, scheduler=scheduler, with_users=users is not None, **common
+            )
+        else:
+            learned = learn_log(
+                log,
+                query=query,
+                max_interactions_per_user=max_interactions_per_user,
+                tallies=tallies,
+                **common,
+            )
     learned.policy.save(out)
     if users is not None:
         write_table(_users_table(learned), users, table_format)

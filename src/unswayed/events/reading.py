@@ -67,6 +67,8 @@ def read_events(
     query: str | None = None,
     on_bad_rows: OnBadRows | None = None,
     bins: dict[str, tuple[float, ...]] | None = None,
+    name: str | None = None,
+    may_be_empty: bool = False,
 ) -> Reading:
     """Read a log.
 
@@ -84,6 +86,10 @@ def read_events(
     bins
         Inner edges of binned context columns that are fixed already, for instance by the log of
         another day.
+    name
+        What to call the source in reports and errors.
+    may_be_empty
+        Whether no usable rows at all are fine, as in one part of a larger log.
 
     Notes
     -----
@@ -102,16 +108,18 @@ def read_events(
     ([7], [False, True], 2)
     """
     choice = on_bad_rows or OnBadRows()
-    with opened(source, columns or Columns(), query=query, keep_broken=choice.keeps_going) as log:
+    with opened(
+        source, columns or Columns(), query=query, keep_broken=choice.keeps_going, name=name
+    ) as log:
         edges = _settled_edges(log, bins or {})
         _create_view(log, edges)
         _group_users(log)
         reasons, n_good = _bad_rows(log)
         n_rows = n_good + sum(reasons.values())
-        if n_rows == 0:
+        if n_rows == 0 and not may_be_empty:
             raise InputError(f"{log.name} has no rows; nothing can be learned from it.")
         choice.check(reasons, n_rows)
-        if n_good == 0:
+        if n_good == 0 and not may_be_empty:
             raise InputError(f"none of the {n_rows:,} rows of {log.name} can be used: {reasons}.")
         if choice.quarantine is not None and reasons:
             _write_quarantine(log, choice)

@@ -50,6 +50,7 @@ def opened(
     query: str | None = None,
     keep_broken: bool = False,
     contexts_only: bool = False,
+    name: str | None = None,
 ) -> Iterator[OpenLog]:
     """Open a log, and close it afterwards; whatever DuckDB complains of becomes one sentence.
 
@@ -58,7 +59,7 @@ def opened(
     with tempfile.TemporaryDirectory(prefix="unswayed-") as spill, duckdb.connect() as connection:
         connection.sql(f"SET temp_directory = '{spill}'")
         connection.sql(f"SET memory_limit = '{MEMORY_LIMIT}'")
-        name = _name_of(source, query)
+        name = name or _name_of(source, query)
 
         def settle(names: Sequence[str], where: str) -> tuple[Columns, Sequence[str]]:
             if contexts_only:
@@ -67,7 +68,7 @@ def opened(
             return settled, settled.needed
 
         try:
-            yield _open(connection, source, settle, query=query, keep_broken=keep_broken)
+            yield _open(connection, source, settle, name, query=query, keep_broken=keep_broken)
         except duckdb.Error as error:
             raise InputError(_explained(name, error)) from error
 
@@ -76,11 +77,11 @@ def _open(
     connection: duckdb.DuckDBPyConnection,
     source: Source,
     settle: Settle,
+    name: str,
     *,
     query: str | None,
     keep_broken: bool,
 ) -> OpenLog:
-    name = _name_of(source, query)
     if isinstance(source, str | os.PathLike):
         address = os.fspath(source)
         if is_database(address):

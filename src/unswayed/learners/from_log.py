@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.errors import InputError, check_adversarial_fraction
-from unswayed.events import Columns, Labels, OnBadRows, Provenance, Reading, read_events
+from unswayed.events import Columns, Events, Labels, OnBadRows, Provenance, Reading, read_events
 from unswayed.events.capping import capped
 from unswayed.events.sources import Source
 from unswayed.learners.design import DesignName
@@ -99,7 +99,8 @@ def learn_log(
         on_bad_rows=on_bad_rows,
         bins=None if stored is None else dict(stored.bins),
     )
-    notes = _notes_on_reading(reading, min_propensity)
+    notes = notes_on_bad_rows(reading.provenance)
+    notes += _notes_on_propensities(reading.events, min_propensity)
     on_step("tallying")
     if max_interactions_per_user is not None:
         reading, note = _capped(reading, max_interactions_per_user)
@@ -166,19 +167,23 @@ def _added(
     return stored.labelled, (f"learned from {len(stored.logs)} logs in {folder}.",)
 
 
-def _notes_on_reading(reading: Reading, min_propensity: float) -> tuple[str, ...]:
-    notes = []
-    bad = reading.provenance.bad_rows
-    if bad:
-        reasons = "; ".join(f"{count:,}: {reason}" for reason, count in bad.items())
-        notes.append(f"{sum(bad.values()):,} rows were left out ({reasons}).")
-    if reading.events.propensities is not None:
-        clipped = float((reading.events.propensities < min_propensity).mean())
-        notes.append(
-            f"events weigh 1/propensity; {clipped:.2%} of the propensities are below "
-            f"{min_propensity:g} and count as that."
-        )
-    return tuple(notes)
+def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:
+    """Return a note on the rows that were left out, if any were."""
+    bad = provenance.bad_rows
+    if not bad:
+        return ()
+    reasons = "; ".join(f"{count:,}: {reason}" for reason, count in bad.items())
+    return (f"{sum(bad.values()):,} rows were left out ({reasons}).",)
+
+
+def _notes_on_propensities(events: Events, min_propensity: float) -> tuple[str, ...]:
+    if events.propensities is None:
+        return ()
+    clipped = float((events.propensities < min_propensity).mean())
+    return (
+        f"events weigh 1/propensity; {clipped:.2%} of the propensities are below "
+        f"{min_propensity:g} and count as that.",
+    )
 
 
 def notes_on_findings(findings: Findings) -> tuple[str, ...]:

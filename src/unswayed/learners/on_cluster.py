@@ -1,0 +1,118 @@
+"""The way from a log to a policy on a Dask cluster: the raw log never comes to the driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.events import Columns, Labels, OnBadRows
+from unswayed.learners.design import DesignName, design_of_log
+from unswayed.learners.from_log import LearnedLog, Listener, notes_on_bad_rows, notes_on_findings
+from unswayed.learners.paper import learn_paper
+from unswayed.tallies import MIN_PROPENSITY, LabelledTallies, Tallies, row_sums
+from unswayed.tallies.cluster import connected, tally_on_cluster
+from unswayed.tallies.findings import check_learnable, examine
+
+#: Methods whose passes run where the blocks are.
+METHODS_IN_BLOCKS = {"paper": learn_paper}
+
+
+def learn_on_cluster(
+    source: str,
+    *,
+    adversarial_fraction: float,
+    method: str = "paper",
+    columns: Columns | None = None,
+    on_bad_rows: OnBadRows | None = None,
+    min_propensity: float = MIN_PROPENSITY,
+    design: DesignName = "auto",
+    scheduler: str | None = None,
+    client: Any | None = None,
+    with_users: bool = False,
+    on_step: Listener = lambda _: None,
+) -> LearnedLog:
+    """Learn a policy from files that the workers of a cluster can open.
+
+    Parameters
+    ----------
+    source
+        A path, folder, pattern or address that every worker can open.
+    adversarial_fraction, method, columns, on_bad_rows, min_propensity, design, on_step
+        As ``learn_log`` takes them; the method must be one of ``METHODS_IN_BLOCKS``.
+    scheduler
+        Address of a Dask scheduler, or None to start workers on this machine.
+    client
+        A Dask client to use instead.
+    with_users
+        Whether to bring the users' labels here; without, ``user_labels`` is empty.
+
+    Notes
+    -----
+    Guarantee: that of the method; the policy is that of ``learn_log`` on the same files, bit for
+    bit, whatever workers are lost on the way. Flip fractions are left out.
+    """
+    alpha = check_adversarial_fraction(adversarial_fraction, option="alpha")
+    if method not in METHODS_IN_BLOCKS:
+        raise InputError(
+            f"method {method!r} needs all tallies on one machine; use --engine local, or one of: "
+            f"{', '.join(METHODS_IN_BLOCKS)}."
+        )
+    if client is None:
+        with connected(scheduler) as own:
+            return learn_on_cluster(
+                source,
+                adversarial_fraction=alpha,
+                method=method,
+                columns=columns,
+                on_bad_rows=on_bad_rows,
+                min_propensity=min_propensity,
+                design=design,
+                client=own,
+                with_users=with_users,
+                on_step=on_step,
+            )
+    on_step("reading")
+    log = tally_on_cluster(
+        client,
+        source,
+        columns=columns or Columns(),
+        on_bad_rows=on_bad_rows or OnBadRows(),
+        min_propensity=min_propensity,
+    )
+    on_step("validating")
+    labels = (log.context_labels, log.action_labels)
+    findings = examine(log.tallies, *labels, adversarial_fraction=alpha)
+    check_learnable(findings, alpha=alpha)
+    notes = (*notes_on_bad_rows(log.provenance), *notes_on_findings(findings))
+    on_step("learning")
+    chosen = design_of_log(log.tallies, design)
+    estimates = METHODS_IN_BLOCKS[method](log.tallies, chosen, adversarial_fraction=alpha)
+    policy = estimates.policy(
+        log.tallies,
+        *labels,
+        adversarial_fraction=alpha,
+        method=method,
+        source={
+            "events": findings.n_events,
+            "users": findings.n_users,
+            "evidence": estimates.evidence,
+            "read": log.provenance.to_json(),
+            "findings": findings.to_json(),
+            "notes": list(notes),
+        },
+    )
+    users = Labels.of([])
+    if with_users:
+        users = Labels(np.concatenate(log.labelled.map_blocks(_user_values)))
+    plays = np.concatenate(log.tallies.blocks.map_blocks(_plays)).astype(np.int64)
+    return LearnedLog(policy, findings, log.provenance, notes, users, estimates.user_weights, plays)
+
+
+def _user_values(labelled: LabelledTallies) -> Any:
+    return labelled.user_labels.values
+
+
+def _plays(tallies: Tallies) -> Any:
+    return row_sums(tallies.indptr, tallies.plays)
