@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator, PercentFormatter
 
@@ -24,16 +22,7 @@ from unswayed.limits import (
     smallest_two_sided_coalition,
     two_sided_adversaries,
 )
-
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#555555"
-
-STYLE: dict[Any, Any] = {  # matplotlib types the keys as literals
-    "font.size": 11,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "svg.hashsalt": "unswayed",  # the same picture has the same bytes
-}
+from unswayed.reports.style import BLUE, GREEN, GREY, ORANGE, STYLE, new_figure, save
 
 
 def draw_smallest_coalitions(
@@ -55,7 +44,7 @@ def draw_smallest_coalitions(
     """
     plays = np.unique(np.geomspace(1, most_interactions, 200).astype(np.int64))
     with mpl.rc_context(STYLE):
-        figure, axes = _figure(width=7.6, height=4.4, panels=1)
+        figure, axes = new_figure(width=7.6, height=4.4)
         ax = axes[0]
         for gap, colour, dashes in zip(gaps, (GREEN, BLUE, ORANGE), ("-", "--", "-."), strict=True):
             ax.plot(
@@ -126,7 +115,7 @@ def draw_hidden_worlds(
         (f"The item is better ({100 * (base + gap):g} % like it)", base + gap, pair.better),
     )
     with mpl.rc_context(STYLE):
-        figure, axes = _figure(width=9.2, height=4.4, panels=2)
+        figure, axes = new_figure(width=9.2, height=4.4, panels=2)
         for ax, (title, mean, adversary) in zip(axes, worlds, strict=True):
             good = (1 - adversarial_fraction) * binomial_counts(interactions, mean).dense()
             bad = adversarial_fraction * adversary.counts.dense()
@@ -145,21 +134,7 @@ def write_pictures(folder: Path) -> list[Path]:
         "limits-smallest-coalition": draw_smallest_coalitions(),
         "limits-hidden-worlds": draw_hidden_worlds(),
     }
-    written = []
-    for name, figure in pictures.items():
-        for ending, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
-            path = folder / f"{name}{ending}"
-            with mpl.rc_context(STYLE):
-                figure.savefig(path, dpi=130, metadata=metadata)
-            written.append(path)
-    return written
-
-
-def _figure(*, width: float, height: float, panels: int) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, panels, sharey=True, squeeze=False)
-    return figure, list(axes[0])
+    return [path for name, figure in pictures.items() for path in save(figure, folder, name)]
 
 
 def _draw_world(ax: Axes, good: np.ndarray, bad: np.ndarray, observed: CountDistribution) -> None:

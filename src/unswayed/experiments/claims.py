@@ -1,0 +1,192 @@
+"""Claims of the paper, each with a statistic, its interval and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from scipy import stats
+
+from unswayed.learners.interface import FloatArray
+from unswayed.randomness import generator
+
+LEVEL = 0.95
+"""Ours: the usual level of intervals; where a claim makes several comparisons, of all together."""
+
+RESAMPLES = 2000
+"""Ours: bootstrap resamples of the repetitions."""
+
+
+FEWEST = 5
+"""Ours: with fewer repetitions nothing is judged, however much they agree."""
+
+
+class Verdict(StrEnum):
+    """What the interval says about the claim."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    OPEN = "not resolved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A statement that results can contradict.
+
+    Attributes
+    ----------
+    name
+        Short and unique within the experiment.
+    statement
+        The claim in words.
+    statistic
+        What was computed, and where it is the worst when there are several.
+    estimate, low, high
+        Its value and interval; None where it cannot be computed.
+    """
+
+    name: str
+    statement: str
+    statistic: str
+    estimate: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+
+
+def mean_interval(values: FloatArray, *, level: float = LEVEL) -> tuple[float, float]:
+    """Return Student's interval for the mean of independent repetitions; NaN for fewer than two.
+
+    >>> low, high = mean_interval(np.array([1.0, 2.0, 3.0]))
+    >>> round(low, 3), round(high, 3)
+    (-0.484, 4.484)
+    """
+    n = values.size
+    if n < 2:
+        return float("nan"), float("nan")
+    half = stats.t.isf((1 - level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
+    return float(values.mean() - half), float(values.mean() + half)
+
+
+def all_positive(
+    name: str, statement: str, comparisons: Mapping[str, FloatArray], *, margin: float = 0.0
+) -> Claim:
+    """Judge that every comparison has a mean above ``-margin``.
+
+    Parameters
+    ----------
+    comparisons
+        What is compared, and its difference in each repetition, shape (n_repetitions,): paired,
+        because both sides met the same world.
+    margin
+        How far below zero still counts as no difference.
+
+    Notes
+    -----
+    Intervals share the level by Bonferroni, so that together they hold with probability 0.95. The
+    claim holds if all lie above the margin, fails if one lies below it, and is open otherwise.
+    The comparison that is reported is the one with the smallest mean.
+    """
+    level = 1 - (1 - LEVEL) / len(comparisons)
+    intervals = {label: mean_interval(diff, level=level) for label, diff in comparisons.items()}
+    worst = min(comparisons, key=lambda label: float(comparisons[label].mean()))
+    if len(comparisons[worst]) < FEWEST:
+        verdict = Verdict.OPEN
+    elif any(high < -margin for _, high in intervals.values()):
+        verdict = Verdict.FAILS
+    elif all(low > -margin for low, _ in intervals.values()):
+        verdict = Verdict.HOLDS
+    else:
+        verdict = Verdict.OPEN
+    failed = [label for label, (_, high) in intervals.items() if high < -margin]
+    told = f"; fails for {', '.join(failed)}" if failed and len(comparisons) > 1 else ""
+    return Claim(
+        name=name,
+        statement=statement,
+        statistic=f"mean difference, smallest of {len(comparisons)}: {worst}{told}",
+        estimate=float(comparisons[worst].mean()),
+        low=_told(intervals[worst][0]),
+        high=_told(intervals[worst][1]),
+        verdict=verdict,
+    )
+
+
+def resampled(
+    name: str,
+    statement: str,
+    statistic: str,
+    values: FloatArray,
+    compute: Callable[[FloatArray], float],
+    *,
+    above: float = -np.inf,
+    below: float = np.inf,
+) -> Claim:
+    """Judge that a statistic of the repetitions lies between two numbers.
+
+    Parameters
+    ----------
+    values
+        Shape (n_repetitions, ...); repetitions are drawn with replacement.
+    compute
+        The statistic of an array like ``values``; NaN where it is not defined.
+
+    Notes
+    -----
+    The interval is the bootstrap's, by percentiles. The claim holds if all of it lies within,
+    fails if all of it lies without, and is open otherwise.
+    """
+    estimate = compute(values)
+    low = high = float("nan")
+    if len(values) > 1 and np.isfinite(estimate):
+        rng = generator(0, "bootstrap", name)
+        draws = np.array(
+            [compute(values[rng.integers(len(values), size=len(values))]) for _ in range(RESAMPLES)]
+        )
+        # Resamples in which the statistic is not defined count as unknown, so few may be.
+        if np.isfinite(draws).mean() > LEVEL:
+            low, high = map(float, np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
+    if len(values) < FEWEST:
+        verdict = Verdict.OPEN
+    elif low >= above and high <= below:
+        verdict = Verdict.HOLDS
+    elif high < above or low > below:
+        verdict = Verdict.FAILS
+    else:
+        verdict = Verdict.OPEN
+    return Claim(
+        name=name,
+        statement=statement,
+        statistic=statistic,
+        estimate=_told(estimate),
+        low=_told(low),
+        high=_told(high),
+        verdict=verdict,
+    )
+
+
+def contains(claim: Claim, target: float, *, widest: float) -> Claim:
+    """Judge instead whether the interval contains a number and is short enough to mean it."""
+    if claim.low is None or claim.high is None or claim.low == claim.high:
+        verdict = Verdict.OPEN
+    elif not claim.low <= target <= claim.high:
+        verdict = Verdict.FAILS
+    else:
+        verdict = Verdict.HOLDS if claim.high - claim.low <= widest else Verdict.OPEN
+    return replace(claim, verdict=verdict)
+
+
+def log_slope(xs: FloatArray, means: FloatArray) -> float:
+    """Return the least-squares slope of log mean against log x; NaN where it is not defined.
+
+    >>> round(log_slope(np.array([1.0, 2.0, 4.0]), np.array([4.0, 2.0, 1.0])), 6)
+    -1.0
+    """
+    if xs.size < 2 or (means <= 0).any():
+        return float("nan")
+    return float(np.polyfit(np.log(xs), np.log(means), 1)[0])
+
+
+def _told(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,179 @@
+"""Pictures that most experiments share: curves with bands, and what each attack did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from unswayed.experiments.claims import mean_interval
+from unswayed.experiments.results import Curve, Results
+from unswayed.reports.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PALE_GREY,
+    PURPLE,
+    STYLE,
+    VERMILION,
+    label_ends,
+    look_of,
+    new_figure,
+)
+
+LOSS = "suboptimality for good users"
+ATTACK_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, BLACK, PALE_GREY)
+ATTACK_MARKERS = ("o", "^", "s", "D", "v", "P", "X")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One set of axes: which series it shows and how its axes read.
+
+    Attributes
+    ----------
+    log_x, log_y
+        Whether an axis is logarithmic.
+    marks
+        Vertical lines, each with a position and a few words.
+    """
+
+    title: str
+    x_label: str
+    series: str = ""
+    y_label: str = LOSS
+    log_x: bool = False
+    log_y: bool = False
+    marks: tuple[tuple[float, str], ...] = ()
+
+
+def draw_panels(results: Results, panels: Sequence[Panel], *, heading: str) -> Figure:
+    """Draw every algorithm's mean with a 95 % band, one panel a series, names at the lines."""
+    with mpl.rc_context(STYLE):
+        width = 7.4 if len(panels) == 1 else 2.0 + 4.4 * len(panels)
+        figure, axes = new_figure(width=width, height=4.6, panels=len(panels))
+        for ax, panel in zip(axes, panels, strict=True):
+            curves = [results.curve(name, panel.series) for name in results.algorithms]
+            for curve in curves:
+                draw_curve(ax, curve)
+            set_axes(ax, panel, xs=curves[0].xs)
+        if not panels[0].log_y:
+            axes[0].set_ylim(bottom=0.0)  # shared, and only now that everything is drawn
+        # Panels share the vertical axis, so one set of names beside the last is enough.
+        name_curves(axes[-1], curves)
+        figure.suptitle(heading, x=0.01, horizontalalignment="left", fontweight="bold")
+    return figure
+
+
+def draw_curve(ax: Axes, curve: Curve) -> None:
+    """Draw one algorithm: mean, band and markers."""
+    look = look_of(curve.algorithm)
+    bands = np.array([mean_interval(column) for column in curve.values.T])
+    ax.fill_between(
+        curve.xs, np.maximum(bands[:, 0], 0.0), bands[:, 1], color=look.colour, alpha=0.18, lw=0
+    )
+    ax.plot(
+        curve.xs,
+        curve.means,
+        color=look.colour,
+        marker=look.marker,
+        linestyle=look.dashes,
+        linewidth=2,
+        markersize=6,
+    )
+
+
+def set_axes(ax: Axes, panel: Panel, *, xs: np.ndarray) -> None:
+    """Set scales, ticks at the points of the sweep, limits and words."""
+    if panel.log_x:
+        ax.set_xscale("log")
+        ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_locator(FixedLocator(list(xs)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if panel.log_y:
+        ax.set_yscale("log")
+    for place, words in panel.marks:
+        ax.axvline(place, color=GREY, linewidth=1, linestyle=":")
+        ax.annotate(
+            words,
+            (place, 1.0),
+            xycoords=ax.get_xaxis_transform(),
+            xytext=(4, -2),
+            textcoords="offset points",
+            verticalalignment="top",
+            color=GREY,
+            fontsize=9,
+        )
+    ax.set_title(panel.title, loc="left", fontsize=11)
+    ax.set_xlabel(panel.x_label)
+    if ax.get_subplotspec().is_first_col():  # type: ignore[union-attr]  # all panels are in a grid
+        ax.set_ylabel(panel.y_label)
+
+
+def name_curves(ax: Axes, curves: Sequence[Curve]) -> None:
+    """Write the names of the algorithms at the right ends of their curves."""
+    looks = [look_of(curve.algorithm) for curve in curves]
+    label_ends(
+        ax,
+        [
+            (float(curve.means[-1]), look.label, look.colour)
+            for curve, look in zip(curves, looks, strict=True)
+        ],
+    )
+
+
+def draw_attacks(results: Results, *, heading: str, x_label: str) -> Figure | None:
+    """Draw what each attack of the pilot did to each algorithm; None if there was no pilot.
+
+    Sweeps with several series are drawn by the number of the point, since values of x repeat.
+    The oracle is left out: it hears no colluder.
+    """
+    if not results.pilot:
+        return None
+    algorithms = [name for name in results.algorithms if name != "oracle"]
+    attacks = sorted({row["attack"] for row in results.pilot})
+    is_single = len(results.series) == 1
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure(
+            width=1.2 + 2.6 * len(algorithms), height=3.6, panels=len(algorithms)
+        )
+        for ax, algorithm in zip(axes, algorithms, strict=True):
+            means = results.pilot_means(algorithm)
+            n_points = len(next(iter(means.values())))
+            xs = results.curve(algorithm).xs if is_single else np.arange(1, n_points + 1)
+            for attack, colour, marker in zip(
+                attacks, ATTACK_COLOURS, ATTACK_MARKERS, strict=False
+            ):
+                ax.plot(
+                    xs,
+                    means[attack],
+                    color=colour,
+                    marker=marker,
+                    markersize=4.5,
+                    linewidth=1.4,
+                    label=attack,
+                )
+            ax.set_title(
+                look_of(algorithm).label, loc="left", fontsize=11, color=look_of(algorithm).colour
+            )
+            ax.set_xlabel(x_label if is_single else "number of the point")
+        axes[0].set_ylabel(LOSS, fontsize=10)
+        axes[0].set_ylim(bottom=0.0)
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=len(attacks),
+            frameon=False,
+            fontsize=10,
+        )
+        figure.suptitle(heading, x=0.01, horizontalalignment="left", fontweight="bold")
+    return figure

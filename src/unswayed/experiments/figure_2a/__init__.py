@@ -1,0 +1,1 @@
+"""Figure 2(a): the number of contexts grows."""

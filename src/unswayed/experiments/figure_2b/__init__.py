@@ -1,0 +1,1 @@
+"""Figure 2(b): the number of actions grows."""

@@ -1,0 +1,15 @@
+"""A grows while S = 10, T/L = 30 and alpha = 0.2 stay."""
+
+from unswayed.experiments.measures import suboptimality_in_arena
+from unswayed.experiments.sweeps import Point, Sweep, smaller, with_own, world
+
+SWEEP = Sweep(
+    id="figure-2b",
+    points=tuple(
+        Point(x=actions, settings=world(actions=actions)) for actions in (2, 5, 10, 20, 40)
+    ),
+    algorithms=with_own("paper", "naive-ucb", "independent-ucb", "oracle"),
+    measure=suboptimality_in_arena,
+)
+
+QUICK = smaller(SWEEP, points=SWEEP.points[:4])

@@ -1,0 +1,1 @@
+"""Figure 2(c): every user interacts more."""

@@ -1,0 +1,1 @@
+"""Figure 2(d): the coalition grows, against corruption-robust learners."""

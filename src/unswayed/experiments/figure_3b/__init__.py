@@ -1,0 +1,1 @@
+"""Figure 3(b): the share of colluders is misstated."""

@@ -1,0 +1,1 @@
+"""Figure 3(c): good users have tastes of their own."""

@@ -1,0 +1,26 @@
+"""What a repetition of most experiments yields: the suboptimality of one algorithm in the arena."""
+
+from __future__ import annotations
+
+from unswayed.simulation.algorithms import find_algorithm
+from unswayed.simulation.arena import run
+from unswayed.simulation.attacks.registry import make_attack
+from unswayed.simulation.settings import Settings
+
+
+def suboptimality_in_arena(
+    settings: Settings, algorithm: str, attack: str, repetition: int
+) -> float:
+    """Return what good users lose when the algorithm learns against the attack.
+
+    The same number as `unswayed simulate` gives for these settings, seed and repetition.
+    """
+    return run(
+        settings.instance(repetition),
+        make_attack(attack),
+        find_algorithm(algorithm).make,
+        settings.crowd(),
+        algorithm=algorithm,
+        seed=settings.seed,
+        path=(repetition,),
+    )

@@ -1,0 +1,1 @@
+"""The parallelization gain: interactions per user for a target, as users grow."""

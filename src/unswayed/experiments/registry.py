@@ -1,0 +1,61 @@
+"""All experiments by id: each folder's sweep and analysis, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from matplotlib.figure import Figure
+
+from unswayed.experiments.claims import Claim
+from unswayed.experiments.results import Results
+from unswayed.experiments.sweeps import Sweep
+from unswayed.simulation.names import find
+
+IDS = (
+    "figure-2a",
+    "figure-2b",
+    "figure-2c",
+    "figure-2d",
+    "figure-3a",
+    "figure-3b",
+    "figure-3c",
+    "lemma-nu",
+    "theorem-upper",
+    "theorem-lower",
+    "parallel-gain",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """An experiment: what to run, in full and quickly, and what to make of the results."""
+
+    id: str
+    title: str
+    x_label: str
+    sweep: Sweep
+    quick: Sweep
+    draw: Callable[[Results], Figure]
+    judge: Callable[[Results], list[Claim]]
+
+
+def find_experiment(name: str) -> Experiment:
+    """Return the experiment of this id; an unknown id lists the choices.
+
+    >>> find_experiment("figure-2a").title
+    'Figure 2(a): more contexts'
+    """
+    find(name, dict.fromkeys(IDS), kind="experiment")
+    folder = f"unswayed.experiments.{name.replace('-', '_')}"
+    sweep, analysis = (import_module(f"{folder}.{part}") for part in ("sweep", "analysis"))
+    return Experiment(
+        id=name,
+        title=analysis.TITLE,
+        x_label=analysis.X_LABEL,
+        sweep=sweep.SWEEP,
+        quick=sweep.QUICK,
+        draw=analysis.draw,
+        judge=analysis.judge,
+    )

@@ -1,0 +1,98 @@
+"""One experiment from sweep to claims: run what is missing, draw, judge, write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from unswayed.experiments.claims import Claim
+from unswayed.experiments.drawing import draw_attacks
+from unswayed.experiments.registry import Experiment
+from unswayed.experiments.results import Results
+from unswayed.experiments.running import Watcher, Workers, run_sweep
+from unswayed.experiments.store import Row, Store
+from unswayed.reports.style import save
+
+FULL_REPETITIONS = 50
+"""The paper's: "averaged over 50 independent experiments"."""
+
+QUICK_REPETITIONS = 8
+"""Ours: intervals are wide but honest, and everything is done in minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What an experiment came to.
+
+    Attributes
+    ----------
+    cpu_seconds
+        Processor time of all repetitions that the results hold, whenever they were run.
+    """
+
+    id: str
+    title: str
+    repetitions: int
+    cpu_seconds: float
+    claims: tuple[Claim, ...]
+
+
+def run_and_report(
+    experiment: Experiment,
+    folder: Path,
+    workers: Workers,
+    *,
+    quick: bool = False,
+    repetitions: int | None = None,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Run what is missing of an experiment, then write figures and claims into its folder."""
+    if repetitions is None:
+        repetitions = QUICK_REPETITIONS if quick else FULL_REPETITIONS
+    rows = run_sweep(
+        experiment.quick if quick else experiment.sweep,
+        Store(folder),
+        workers,
+        repetitions=repetitions,
+        watcher=watcher,
+    )
+    return _report(experiment, folder, rows)
+
+
+def redraw(experiment: Experiment, folder: Path) -> Outcome:
+    """Write figures and claims anew from the results that are there."""
+    store = Store(folder)
+    store.settings()  # says so if there is nothing
+    return _report(experiment, folder, store.rows())
+
+
+def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcome:
+    results = Results(rows)
+    save(experiment.draw(results), folder, "figure")
+    attacks = draw_attacks(
+        results,
+        heading=f"{experiment.title}: every attack in the pilot",
+        x_label=experiment.x_label,
+    )
+    if attacks is not None:
+        save(attacks, folder, "attacks")
+    outcome = Outcome(
+        id=experiment.id,
+        title=experiment.title,
+        repetitions=results.repetitions,
+        cpu_seconds=round(sum(row["cpu_seconds"] for row in rows), 1),
+        claims=tuple(experiment.judge(results)),
+    )
+    written = asdict(outcome) | {
+        "versions": {name: rows[0][name] for name in ("unswayed", "numpy", "python")},
+        "attacks": {
+            row["cell"]: f"{row['algorithm']}: {row['attack']}"
+            for row in results.main
+            if row["repetition"] == 0
+        },
+    }
+    text = json.dumps(written, indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / "claims.json").write_text(text + "\n")
+    return outcome

@@ -1,0 +1,127 @@
+"""Rows as analyses want them: means over repetitions by algorithm, point and series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unswayed.errors import InputError
+from unswayed.experiments.store import Row
+from unswayed.learners.interface import FloatArray
+
+MAIN, PILOT = "main", "pilot"
+"""The stages: the pilot chooses the strongest attack of a cell, the main stage is reported."""
+
+
+def strongest_attacks(rows: Iterable[Row]) -> dict[int, str]:
+    """Return for each cell number with a pilot the attack with the largest mean value.
+
+    Of equal ones the first by name, so that the choice depends on nothing but the rows.
+    """
+    values: dict[int, dict[str, list[float]]] = {}
+    for row in rows:
+        if row["stage"] == PILOT:
+            values.setdefault(row["number"], {}).setdefault(row["attack"], []).append(row["value"])
+    return {
+        number: max(sorted(by_attack), key=lambda attack: float(np.mean(by_attack[attack])))
+        for number, by_attack in values.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """An algorithm along the points of one series.
+
+    Attributes
+    ----------
+    xs
+        Shape (n_points,), ascending.
+    values
+        Shape (n_repetitions, n_points); a row is one repetition throughout.
+    attacks
+        The attack that was used at each point.
+    """
+
+    algorithm: str
+    series: str
+    xs: FloatArray
+    values: FloatArray
+    attacks: tuple[str, ...]
+
+    @property
+    def means(self) -> FloatArray:
+        """Return the mean over repetitions at each point, shape (n_points,)."""
+        means: FloatArray = self.values.mean(axis=0)
+        return means
+
+    def at(self, x: float) -> FloatArray:
+        """Return the repetitions at one point."""
+        (index,) = np.flatnonzero(self.xs == x)
+        return self.values[:, index]
+
+
+class Results:
+    """The reported rows of an experiment, and its pilot."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        chosen = strongest_attacks(rows)
+        # An attack that a longer zoo has since outdone leaves rows that are reported no more.
+        self.main = [
+            row
+            for row in rows
+            if row["stage"] == MAIN and chosen.get(row["number"], row["attack"]) == row["attack"]
+        ]
+        self.pilot = [row for row in rows if row["stage"] == PILOT]
+        if not self.main:
+            raise InputError("there are no finished repetitions to draw: run the experiment first.")
+
+    @property
+    def algorithms(self) -> list[str]:
+        """Return the algorithms in the order of the sweep."""
+        return list(dict.fromkeys(row["algorithm"] for row in self.main))
+
+    @property
+    def series(self) -> list[str]:
+        """Return the series in the order of the sweep."""
+        return list(dict.fromkeys(row["series"] for row in self.main))
+
+    @property
+    def repetitions(self) -> int:
+        """Return how many repetitions every cell has."""
+        return min(len(self.curve(a, s).values) for a in self.algorithms for s in self.series)
+
+    def curve(self, algorithm: str, series: str = "") -> Curve:
+        """Return an algorithm along one series; repetitions that a point lacks are left out."""
+        return _curve(self.main, algorithm, series)
+
+    def pilot_means(self, algorithm: str) -> dict[str, FloatArray]:
+        """Return the mean of each attack of the pilot at each point, in the sweep's order."""
+        values: dict[str, dict[int, list[float]]] = {}
+        for row in self.pilot:
+            if row["algorithm"] == algorithm:
+                by_cell = values.setdefault(row["attack"], {})
+                by_cell.setdefault(row["number"], []).append(row["value"])
+        return {
+            attack: np.array([np.mean(by_cell[number]) for number in sorted(by_cell)])
+            for attack, by_cell in values.items()
+        }
+
+
+def _curve(rows: Sequence[Row], algorithm: str, series: str) -> Curve:
+    by_x: dict[float, dict[int, float]] = {}
+    attacks: dict[float, str] = {}
+    for row in rows:
+        if row["algorithm"] == algorithm and row["series"] == series:
+            by_x.setdefault(row["x"], {})[row["repetition"]] = row["value"]
+            attacks[row["x"]] = row["attack"]
+    xs = sorted(by_x)
+    common = sorted(set.intersection(*(set(by_x[x]) for x in xs))) if xs else []
+    return Curve(
+        algorithm=algorithm,
+        series=series,
+        xs=np.array(xs),
+        values=np.array([[by_x[x][repetition] for x in xs] for repetition in common]),
+        attacks=tuple(attacks[x] for x in xs),
+    )

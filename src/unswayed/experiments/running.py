@@ -1,0 +1,213 @@
+"""Runs what is missing of a sweep, in chunks of repetitions spread over processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
+
+import unswayed
+from unswayed.errors import InputError
+from unswayed.experiments.results import MAIN, PILOT, strongest_attacks
+from unswayed.experiments.store import Key, Row, Store, key_of
+from unswayed.experiments.sweeps import (
+    MAIN_SEED,
+    PILOT_SEED,
+    Cell,
+    Measure,
+    Sweep,
+    cells_of,
+    described,
+    fingerprint,
+)
+
+CHUNK = 5
+"""Ours: repetitions that are written together; what a kill may cost each process."""
+
+
+class Watcher(Protocol):
+    """Whoever shows how far a run is."""
+
+    def expect(self, n: int) -> None:
+        """Take note that so many more repetitions will be run."""
+
+    def advance(self, n: int) -> None:
+        """Take note that so many repetitions are finished and written."""
+
+
+class Unwatched:
+    """Shows nothing."""
+
+    def expect(self, n: int) -> None:
+        """Ignore it."""
+
+    def advance(self, n: int) -> None:
+        """Ignore it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Some repetitions of a cell in one stage against one attack."""
+
+    cell: Cell
+    stage: str
+    attack: str
+    repetitions: tuple[int, ...]
+    measure: Measure
+
+
+def run_sweep(
+    sweep: Sweep,
+    store: Store,
+    workers: Workers,
+    *,
+    repetitions: int,
+    watcher: Watcher | None = None,
+) -> list[Row]:
+    """Run all repetitions that the store does not have yet, and return all rows.
+
+    First the pilot, in which every attack of a point is tried on every algorithm; then the main
+    stage, in which each cell meets the attack that was the strongest there.
+    """
+    if repetitions < 1:
+        raise InputError(f"repetitions is {repetitions}: at least 1 is needed.")
+    watcher = watcher or Unwatched()
+    store.open(fingerprint(sweep))
+    for stage in (PILOT, MAIN):
+        rows = store.rows()
+        done = {key_of(row) for row in rows}
+        tasks = _missing(sweep, stage, done, strongest_attacks(rows), repetitions)
+        watcher.expect(sum(len(task.repetitions) for task in tasks))
+        for finished in workers.results(tasks):
+            store.add(finished)
+            watcher.advance(len(finished))
+    return store.compact()
+
+
+def _missing(
+    sweep: Sweep, stage: str, done: set[Key], strongest: dict[int, str], repetitions: int
+) -> list[Task]:
+    tasks = []
+    for cell in cells_of(sweep):
+        is_contested = len(cell.point.attacks) > 1
+        if stage == PILOT:
+            attacks = cell.point.attacks if is_contested else ()
+            wanted = range(sweep.pilot_repetitions)
+        else:
+            attacks = (strongest[cell.number],) if is_contested else cell.point.attacks
+            wanted = range(repetitions * sweep.repetition_factor)
+        for attack in attacks:
+            left = [r for r in wanted if (cell.number, stage, attack, r) not in done]
+            tasks += [
+                Task(
+                    cell=cell,
+                    stage=stage,
+                    attack=attack,
+                    repetitions=tuple(left[start : start + CHUNK]),
+                    measure=sweep.measure,
+                )
+                for start in range(0, len(left), CHUNK)
+            ]
+    # Large and small worlds take turns, so that the time left can be told from the time spent.
+    return sorted(tasks, key=lambda task: task.repetitions[0])
+
+
+def perform(task: Task) -> list[Row]:
+    """Run a task and return a row for every repetition, with all that is needed to repeat it."""
+    cell, point = task.cell, task.cell.point
+    seed = MAIN_SEED if task.stage == MAIN else PILOT_SEED
+    settings = replace(point.settings, seed=seed)
+    rows: list[Row] = []
+    # One BLAS thread: sums must not depend on how many there are.
+    with threadpool_limits(1):
+        for repetition in task.repetitions:
+            start = time.process_time()
+            try:
+                value = task.measure(settings, cell.algorithm, task.attack, repetition)
+            except Exception as error:
+                error.add_note(f"in repetition {repetition} of {cell.id} ({task.stage})")
+                raise
+            rows.append(
+                {
+                    "experiment": cell.sweep,
+                    "cell": cell.id,
+                    "number": cell.number,
+                    "x": float(point.x),
+                    "series": point.series,
+                    "algorithm": cell.algorithm,
+                    "attack": task.attack,
+                    "stage": task.stage,
+                    "repetition": repetition,
+                    "seed": seed,
+                    **described(settings),
+                    "value": float(value),
+                    "cpu_seconds": time.process_time() - start,
+                    "unswayed": unswayed.__version__,
+                    "numpy": np.__version__,
+                    "python": platform.python_version(),
+                }
+            )
+    return rows
+
+
+class Workers:
+    """Processes that perform tasks; with one process everything happens in this one."""
+
+    def __init__(self, processes: int) -> None:
+        if processes < 1:
+            raise InputError(f"processes is {processes}: at least 1 is needed.")
+        # Spawned, not forked: compiled kernels and thread pools do not survive a fork.
+        self._pool = (
+            ProcessPoolExecutor(
+                processes,
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=_prepare_worker,
+            )
+            if processes > 1
+            else None
+        )
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def results(self, tasks: Sequence[Task]) -> Iterator[list[Row]]:
+        """Yield the rows of each task as it is finished, in any order."""
+        if self._pool is None:
+            yield from map(perform, tasks)
+            return
+        pending = [self._pool.submit(perform, task) for task in tasks]
+        for future in as_completed(pending):
+            yield future.result()
+
+
+def _prepare_worker() -> None:
+    """Leave Ctrl-C to the parent, and end with it even when it was killed outright."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()

@@ -1,0 +1,148 @@
+"""Experiments as data: a sweep is a tuple of points, and a cell is one algorithm at one point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import unswayed
+from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.limits import users_needed
+from unswayed.simulation.attacks.knowledge import Knowledge
+from unswayed.simulation.attacks.registry import ATTACKS
+from unswayed.simulation.settings import Settings
+
+Measure = Callable[[Settings, str, str, int], float]
+"""What one repetition yields, from (settings, algorithm, attack, repetition)."""
+
+MAIN_SEED, PILOT_SEED = 0, 1
+"""Ours: the pilot that chooses attacks sees other worlds than those that are reported."""
+
+PILOT_REPETITIONS = 4
+"""Ours: enough to tell attacks apart whose effects differ by more than noise."""
+
+OBLIVIOUS_ATTACKS = tuple(
+    name for name, kind in ATTACKS.items() if kind.knows == Knowledge.OBLIVIOUS
+)
+"""The oblivious zoo: attacks that know their aim and nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A world at which every algorithm of a sweep is measured.
+
+    Attributes
+    ----------
+    x
+        The value that is swept, as drawn on the horizontal axis.
+    settings
+        The world. Its attack, algorithms and repetitions are not read: cells and stages name them.
+    series
+        Tells points with the same x apart, such as distributions of contexts.
+    attacks
+        The attacks of which the strongest is reported; a single one needs no pilot.
+    """
+
+    x: float
+    settings: Settings
+    series: str = ""
+    attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """All points and algorithms of one experiment.
+
+    Attributes
+    ----------
+    repetition_factor
+        Repetitions of this sweep for each one asked for; successes need more than means.
+    """
+
+    id: str
+    points: tuple[Point, ...]
+    algorithms: tuple[str, ...]
+    measure: Measure
+    pilot_repetitions: int = PILOT_REPETITIONS
+    repetition_factor: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One algorithm at one point; ``id`` names it everywhere, like ``figure-2a/7``."""
+
+    sweep: str
+    number: int
+    point: Point
+    algorithm: str
+
+    @property
+    def id(self) -> str:
+        """Return the name of the cell."""
+        return f"{self.sweep}/{self.number}"
+
+
+def cells_of(sweep: Sweep) -> tuple[Cell, ...]:
+    """Return the cells, all points of the first algorithm first.
+
+    A further algorithm at the end of the list leaves the numbers of the others as they are.
+    """
+    return tuple(
+        Cell(sweep=sweep.id, number=number, point=point, algorithm=algorithm)
+        for number, (algorithm, point) in enumerate(
+            (algorithm, point) for algorithm in sweep.algorithms for point in sweep.points
+        )
+    )
+
+
+def described(settings: Settings) -> dict[str, Any]:
+    """Return what fixes a world, flat; attack, algorithms, repetitions and seed are not part."""
+    fields = asdict(settings)
+    for name in ("attack", "knobs", "algorithms", "repetitions", "seed"):
+        del fields[name]
+    return {
+        name: str(value) if isinstance(value, tuple) else value for name, value in fields.items()
+    }
+
+
+def fingerprint(sweep: Sweep) -> dict[str, Any]:
+    """Return all that must agree before results may be continued.
+
+    Algorithms and attacks are left out: a further one adds rows and changes none.
+    """
+    return {
+        "id": sweep.id,
+        "unswayed": unswayed.__version__,
+        "seeds": {"main": MAIN_SEED, "pilot": PILOT_SEED},
+        "pilot_repetitions": sweep.pilot_repetitions,
+        "points": [
+            {"x": point.x, "series": point.series, **described(point.settings)}
+            for point in sweep.points
+        ],
+    }
+
+
+def world(**changes: Any) -> Settings:
+    """Return the base world of the paper's Figure 2 with some settings changed.
+
+    S = A = 10, T/L = 30, alpha = 0.2 and a gap of 0.3 are the paper's. Users are SA·log(SA)/alpha,
+    as Theorem 5.1 asks, where the paper says "L = O(SA log SA)". Rewards are Gaussian with
+    deviation 0.5, where the paper says nothing: its adversaries may answer any real number.
+    """
+    base: dict[str, Any] = {"contexts": 10, "actions": 10, "interactions": 30, "alpha": 0.2}
+    base |= changes
+    if "users" not in base:
+        base["users"] = users_needed(base["contexts"], base["actions"], base["alpha"])
+    return Settings(attack="honest", algorithms=("oracle",), **base)
+
+
+def with_own(*algorithms: str) -> tuple[str, ...]:
+    """Return the algorithms, followed by the project's own default if it is not the paper's."""
+    own = () if DEFAULT_METHOD in algorithms else (DEFAULT_METHOD,)
+    return (*algorithms, *own)
+
+
+def smaller(sweep: Sweep, *, points: tuple[Point, ...], pilot_repetitions: int = 2) -> Sweep:
+    """Return the quick version of a sweep: some of its points, and a shorter pilot."""
+    return replace(sweep, points=points, pilot_repetitions=pilot_repetitions)

@@ -1,0 +1,1 @@
+"""Theorem 4.1: learners against the coalition that hides the better action."""

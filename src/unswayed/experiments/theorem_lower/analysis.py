@@ -1,0 +1,118 @@
+"""No learner finds the better action more often than the distance between the worlds allows."""
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from unswayed.experiments.claims import Claim, all_positive
+from unswayed.experiments.drawing import Panel, name_curves, set_axes
+from unswayed.experiments.results import Results
+from unswayed.experiments.theorem_lower.sweep import FEW, MANY, PAPERS
+from unswayed.learners.interface import FloatArray
+from unswayed.limits import one_sided_distance, success_bound, two_sided_distance
+from unswayed.reports.style import GREY, STYLE, look_of, new_figure
+
+TITLE = "Theorem 4.1: what is hidden stays hidden from every learner"
+X_LABEL = "interactions per user T/L"
+ALPHA = 0.2
+WORLDS = {FEW: (0.1, 100), MANY: (0.1, 1000), PAPERS: (0.05, 2000)}
+"""Gap and users of each series."""
+
+HIDDEN_UP_TO = {FEW: 9, MANY: 9, PAPERS: 2}
+"""The longest histories that the coalition hides perfectly; a test recomputes them."""
+
+MARGIN = 0.16
+"""Ours. At 400 repetitions a share near one half has a standard error of 0.025. The level is shared
+by about 90 intervals, each 3.6 errors to either side, and the largest of 90 deviations is about
+2.6 errors: an excess over the bound of less than 6.2 errors could not be told from none."""
+
+
+def bound(series: str, interactions: FloatArray) -> FloatArray:
+    """Return ½ + ½·min(1, L·H) at each number of interactions."""
+    gap, n_users = WORLDS[series]
+    distance = one_sided_distance if series == PAPERS else two_sided_distance
+    return np.asarray(success_bound(n_users, distance(gap, interactions.astype(np.int64), ALPHA)))
+
+
+def draw(results: Results) -> Figure:
+    """Draw success against interactions, with the region that no learner can reach."""
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure(width=13.5, height=4.6, panels=3)
+        for ax, series in zip(axes, WORLDS, strict=True):
+            curves = [results.curve(name, series) for name in results.algorithms]
+            for curve in curves:
+                look = look_of(curve.algorithm)
+                ax.plot(
+                    curve.xs,
+                    curve.means,
+                    color=look.colour,
+                    marker=look.marker,
+                    linestyle=look.dashes,
+                    linewidth=1.4,
+                    markersize=5,
+                )
+            xs = np.arange(1, curves[0].xs[-1] + 1)
+            ax.fill_between(xs, bound(series, xs), 1.0, step="mid", color=GREY, alpha=0.15, lw=0)
+            gap, n_users = WORLDS[series]
+            panel = Panel(
+                title=f"{series.split(',')[0]} coalition, gap {gap:g}, {n_users} users",
+                x_label=X_LABEL,
+                y_label="share of right decisions",
+                log_x=True,
+            )
+            set_axes(ax, panel, xs=curves[0].xs)
+        axes[0].annotate(
+            "grey: out of reach for all\nwho do not know the good users",
+            (1.1, 0.93),
+            color=GREY,
+            fontsize=9,
+            verticalalignment="top",
+        )
+        axes[0].set_ylim(0.0, 1.03)
+        name_curves(axes[-1], curves)
+        figure.suptitle(TITLE, x=0.01, horizontalalignment="left", fontweight="bold")
+    return figure
+
+
+def judge(results: Results) -> list[Claim]:
+    """Judge the theorem, with the oracle as control."""
+    learners = [name for name in results.algorithms if name != "oracle"]
+    return [
+        all_positive(
+            "no-learner-beats-the-bound",
+            "No learner succeeds more often than ½ + ½·min(1, L·H), up to 0.16.",
+            {
+                f"bound minus success of {name}, {series}, T/L={x:g}": most
+                - results.curve(name, series).at(x)
+                for name in learners
+                for series in WORLDS
+                for x, most in zip(
+                    results.curve(name, series).xs,
+                    bound(series, results.curve(name, series).xs),
+                    strict=True,
+                )
+                if most < 1
+            },
+            margin=MARGIN,
+        ),
+        all_positive(
+            "oracle-sees-it",
+            "Who knows the good users tells the worlds apart where they are hidden (control).",
+            {
+                f"success of the oracle minus ½, {series}, T/L={hidden}": results.curve(
+                    "oracle", series
+                ).at(hidden)
+                - 0.5
+                for series, hidden in HIDDEN_UP_TO.items()
+            },
+        ),
+        all_positive(
+            "users-do-not-help",
+            "Ten times the users do not help where the difference is hidden, up to 0.16.",
+            {
+                f"{MARGIN:g} minus the gain of {name} at T/L=9": MARGIN
+                - (results.curve(name, MANY).at(9) - results.curve(name, FEW).at(9))
+                for name in learners
+            },
+        ),
+    ]

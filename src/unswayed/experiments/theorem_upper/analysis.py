@@ -1,0 +1,129 @@
+"""Theorem 5.1: the loss of Robust MCB is O(K(B)·sqrt(alpha L/T)), whatever the contexts."""
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from unswayed.experiments.claims import Claim, all_positive, mean_interval
+from unswayed.experiments.results import Results
+from unswayed.experiments.theorem_upper.sweep import ALPHA, N_ACTIONS, N_CONTEXTS, SERIES
+from unswayed.learners.interface import FloatArray
+from unswayed.limits import instance_complexity
+from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
+from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
+
+TITLE = "Theorem 5.1: one bound for all distributions of contexts"
+X_LABEL = "interactions per user T/L"
+MARKERS = dict(zip(SERIES, ("o", "s", "^", "D"), strict=True))
+
+
+def complexity(series: str) -> float:
+    """Return K(B) of a series."""
+    name, _, exponent = SERIES[series].partition(":")
+    probabilities = (
+        uniform_probabilities(N_CONTEXTS)
+        if name == "uniform"
+        else zipf_probabilities(N_CONTEXTS, float(exponent))
+    )
+    return instance_complexity(probabilities, N_ACTIONS)
+
+
+def bounds(series: str, interactions: FloatArray) -> FloatArray:
+    """Return K(B)·sqrt(alpha L/T), with constant one."""
+    return complexity(series) * np.sqrt(ALPHA / interactions)
+
+
+def draw(results: Results) -> Figure:
+    """Draw suboptimality against the bound, one marker a distribution of contexts."""
+    with mpl.rc_context(STYLE):
+        figure, (ax,) = new_figure(width=7.4, height=4.8)
+        for algorithm in results.algorithms:
+            look = look_of(algorithm)
+            for series in results.series:
+                curve = results.curve(algorithm, series)
+                bands = np.array([mean_interval(column) for column in curve.values.T])
+                xs = bounds(series, curve.xs)
+                ax.vlines(xs, np.maximum(bands[:, 0], 0), bands[:, 1], color=look.colour, alpha=0.4)
+                ax.plot(
+                    xs,
+                    curve.means,
+                    color=look.colour,
+                    marker=MARKERS[series],
+                    linestyle=look.dashes,
+                    linewidth=1,
+                    markersize=6,
+                    markerfacecolor="white" if algorithm == "oracle" else look.colour,
+                )
+        largest = max(bounds(series, results.curve("paper", series).xs).max() for series in SERIES)
+        ax.plot([0, largest], [0, largest], color=GREY, linewidth=1, linestyle=":")
+        top = 1.3 * max(results.curve(a, s).means.max() for a in results.algorithms for s in SERIES)
+        ax.set(
+            xlim=(0, 1.03 * largest),
+            ylim=(0, top),
+            xlabel=r"the bound with constant one, $K(B)\sqrt{\alpha L/T}$",
+            ylabel="suboptimality for good users",
+        )
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.annotate(
+            "loss = bound",
+            (0.93 * top, 0.93 * top),
+            color=GREY,
+            fontsize=9,
+            rotation=0,
+            xytext=(8, 0),
+            textcoords="offset points",
+        )
+        for series, marker in MARKERS.items():
+            ax.plot(
+                [],
+                [],
+                color=GREY,
+                marker=marker,
+                linestyle="",
+                label=f"{series}, K = {complexity(series):.2f}",
+            )
+        ax.legend(frameon=False, loc="upper left", title="contexts", title_fontsize=10, fontsize=10)
+        ends = [
+            (
+                float(
+                    max(
+                        (bounds(s, c.xs).max(), c.means[0])
+                        for s in SERIES
+                        for c in [results.curve(a, s)]
+                    )[1]
+                ),
+                look_of(a).label,
+                look_of(a).colour,
+            )
+            for a in results.algorithms
+        ]
+        label_ends(ax, ends)
+        figure.suptitle(TITLE, x=0.01, horizontalalignment="left", fontweight="bold")
+    return figure
+
+
+def judge(results: Results) -> list[Claim]:
+    """Judge the theorem."""
+    curves = {series: results.curve("paper", series) for series in SERIES}
+    flat, steep = curves["uniform"], curves["gamma = 2"]
+    return [
+        all_positive(
+            "within-the-bound",
+            "Robust MCB loses less than K(B)·sqrt(alpha L/T), with constant one, everywhere.",
+            {
+                f"bound minus loss for {series} at T/L={x:g}": float(bounds(series, x))
+                - curve.at(x)
+                for series, curve in curves.items()
+                for x in curve.xs
+            },
+        ),
+        all_positive(
+            "smaller-complexity-smaller-loss",
+            "Contexts with a smaller K(B) are easier: nu ∝ j^-3 loses less than uniform.",
+            {
+                f"loss for uniform minus loss for gamma = 2 at T/L={x:g}": flat.at(x) - steep.at(x)
+                for x in flat.xs
+            },
+        ),
+    ]

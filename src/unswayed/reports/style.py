@@ -1,0 +1,133 @@
+"""How every picture looks: colours, the names of algorithms, labels at the lines, and saving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
+# Ours: greys and a brown beside them; Okabe and Ito's yellow is too pale for lines on white.
+GREY, PALE_GREY, BROWN = "#555555", "#999999", "#7A5C1E"
+
+STYLE: dict[Any, Any] = {  # matplotlib types the keys as literals
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "unswayed",  # the same picture has the same bytes
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How one algorithm is drawn, in every picture: its name, colour, marker and dashes."""
+
+    label: str
+    colour: str
+    marker: str
+    dashes: str = "-"
+
+
+LOOKS = {
+    "paper": Look(label="Robust MCB", colour=BLUE, marker="o"),
+    "naive-ucb": Look(label="Naive UCB", colour=ORANGE, marker="s"),
+    "independent-ucb": Look(label="Independent UCB", colour=GREEN, marker="^"),
+    "oracle": Look(label="Oracle", colour=BLACK, marker=".", dashes=":"),
+    "liu": Look(label="Liu-style", colour=SKY, marker="D", dashes="--"),
+    "barbar": Look(label="BARBAR", colour=PURPLE, marker="v", dashes="--"),
+    "active-arm-elimination": Look(
+        label="Layered elimination", colour=PALE_GREY, marker="P", dashes="--"
+    ),
+    "naive-mean": Look(label="Naive mean", colour=BROWN, marker="X"),
+    "epsilon-greedy": Look(label="ε-greedy", colour=BROWN, marker="<", dashes="-."),
+    "thompson": Look(label="Thompson", colour=GREY, marker=">", dashes="-."),
+}
+
+
+def look_of(algorithm: str) -> Look:
+    """Return how an algorithm is drawn; any other than those above is the project's own."""
+    own = Look(label=f"Ours ({algorithm})", colour=VERMILION, marker="*")
+    return LOOKS.get(algorithm, own)
+
+
+def new_figure(
+    *, width: float, height: float, panels: int = 1, share_y: bool = True
+) -> tuple[Figure, list[Axes]]:
+    """Return an empty figure with its panels side by side; call it within ``STYLE``."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, panels, sharey=share_y, squeeze=False)
+    return figure, list(axes[0])
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as SVG and PNG, the same bytes each time, and return the files."""
+    written = []
+    for ending, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
+        path = folder / f"{name}{ending}"
+        with mpl.rc_context(STYLE):
+            figure.savefig(path, dpi=130, metadata=metadata)
+        written.append(path)
+    return written
+
+
+def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]], *, font_size: float = 9.5) -> None:
+    """Name lines at their right ends, in their colours, pushed apart where they would overlap.
+
+    Parameters
+    ----------
+    ends
+        For each line its last value, its name and its colour. Set the limits of the axes first.
+    """
+    # 1.25 lines of text between neighbours, as a share of the height of the axes.
+    apart = 1.25 * font_size * ax.figure.dpi / 72.0 / ax.get_window_extent().height
+    to_share = ax.transData + ax.transAxes.inverted()
+    (low, high), right = ax.get_ylim(), ax.get_xlim()[1]
+    shares = [
+        (float(to_share.transform((right, min(max(value, low), high)))[1]), name, colour)
+        for value, name, colour in ends
+    ]
+    shares.sort(key=lambda end: end[0])
+    places = spread([share for share, _, _ in shares], apart=apart)
+    for place, (_, name, colour) in zip(places, shares, strict=True):
+        ax.annotate(
+            name,
+            (1.0, place),
+            xycoords="axes fraction",
+            xytext=(7, 0),
+            textcoords="offset points",
+            color=colour,
+            fontsize=font_size,
+            fontweight="bold",
+            verticalalignment="center",
+            annotation_clip=False,
+        )
+
+
+def spread(places: Sequence[float], *, apart: float) -> list[float]:
+    """Move ascending places as little as needed to be ``apart`` from each other, from zero up.
+
+    >>> [round(place, 2) for place in spread([0.5, 0.5, 1.5], apart=0.5)]
+    [0.25, 0.75, 1.5]
+    >>> spread([0.0, 0.0], apart=0.5)
+    [0.0, 0.5]
+    """
+    # Places minus multiples of the distance must not decrease: isotonic regression by pooling.
+    blocks: list[tuple[float, int]] = []
+    for index, place in enumerate(places):
+        block = (place - index * apart, 1)
+        while blocks and blocks[-1][0] > block[0]:
+            mean, size = blocks.pop()
+            total = size + block[1]
+            block = ((mean * size + block[0] * block[1]) / total, total)
+        blocks.append(block)
+    pooled = [max(mean, 0.0) for mean, size in blocks for _ in range(size)]
+    return [mean + index * apart for index, mean in enumerate(pooled)]

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from tests.experiments.tiny import tiny
+from unswayed.cli import reproduce as command
+from unswayed.cli.reproduce import reproduce
+from unswayed.errors import InputError
+from unswayed.experiments.registry import Experiment, find_experiment
+
+
+@pytest.fixture
+def _miniature(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_tiny(name: str) -> Experiment:
+        return tiny(find_experiment(name))
+
+    monkeypatch.setattr(command, "find_experiment", find_tiny)
+
+
+@pytest.mark.usefixtures("_miniature")
+def test_the_command_prints_claims_and_redraws_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reproduce(["figure-2a"], repetitions=1, processes=1, out=tmp_path)
+    printed = capsys.readouterr().out
+    assert "Figure 2(a): more contexts (1 repetitions)" in printed
+    assert "not resolved" in printed
+    (tmp_path / "figure-2a" / "figure.svg").unlink()
+
+    reproduce(["figure-2a"], out=tmp_path, redraw_only=True, json=True)
+    (outcome,) = json.loads(capsys.readouterr().out)
+    assert [claim["name"] for claim in outcome["claims"]] == [
+        "beats-naive",
+        "contexts-do-not-degrade",
+    ]
+    assert (tmp_path / "figure-2a" / "figure.svg").exists()
+
+
+def test_an_unknown_experiment_and_missing_results_are_told_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="did you mean figure-2a"):
+        reproduce(["figure2a"], out=tmp_path)
+    with pytest.raises(InputError, match="holds no results"):
+        reproduce(["figure-2a"], out=tmp_path, redraw_only=True)
+
+
+@pytest.mark.usefixtures("_miniature")
+def test_ctrl_c_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run_and_report", interrupt)
+    with pytest.raises(typer.Exit) as caught:
+        reproduce(["figure-2a"], processes=1, out=tmp_path)
+    assert caught.value.exit_code == 130
+    assert "the same command goes on" in " ".join(capsys.readouterr().out.split())

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from unswayed.experiments.claims import (
+    FEWEST,
+    Verdict,
+    all_positive,
+    contains,
+    log_slope,
+    mean_interval,
+    resampled,
+)
+
+
+def mean_of(values: np.ndarray) -> float:
+    return float(values.mean())
+
+
+def test_intervals_for_a_mean_contain_it_as_often_as_they_say(rng: np.random.Generator) -> None:
+    """2000 intervals at 95 %: the count of misses is binomial, 5 sigma = 0.05 ± 0.0244."""
+    draws = rng.standard_normal((2000, 10))
+    hits = [low <= 0 <= high for low, high in map(mean_interval, draws)]
+    assert np.mean(hits) == pytest.approx(0.95, abs=5 * np.sqrt(0.05 * 0.95 / 2000))
+
+
+def test_a_single_repetition_has_no_interval() -> None:
+    assert np.isnan(mean_interval(np.array([1.0]))).all()
+
+
+@pytest.mark.parametrize(
+    ("shifts", "margin", "verdict"),
+    [
+        ((1.0, 2.0), 0.0, Verdict.HOLDS),
+        ((1.0, -2.0), 0.0, Verdict.FAILS),
+        ((1.0, 0.0), 0.0, Verdict.OPEN),
+        ((1.0, -0.5), 2.0, Verdict.HOLDS),
+        ((1.0, -5.0), 2.0, Verdict.FAILS),
+    ],
+)
+def test_one_bad_comparison_fails_the_claim_and_one_unclear_one_leaves_it_open(
+    shifts: tuple[float, ...], margin: float, verdict: Verdict
+) -> None:
+    noise = np.linspace(-0.1, 0.1, 20)
+    claim = all_positive("n", "s", {str(shift): noise + shift for shift in shifts}, margin=margin)
+    assert claim.verdict is verdict
+    assert claim.estimate == pytest.approx(min(shifts))
+    assert claim.low is not None
+    assert claim.high is not None
+    assert claim.low < min(shifts) < claim.high
+
+
+def test_a_failed_comparison_is_named_even_if_another_has_the_smaller_mean() -> None:
+    unclear, failed = np.tile([-9.0, 8.0], 10), np.linspace(-0.3, -0.1, 20)
+    claim = all_positive("n", "s", {"unclear": unclear, "failed": failed})
+    assert claim.verdict is Verdict.FAILS
+    assert "unclear; fails for failed" in claim.statistic
+
+
+def test_many_comparisons_share_the_level(rng: np.random.Generator) -> None:
+    """With 50 true nulls, wrong verdicts come in at most 5 % of 200 claims, plus 5 sigma."""
+    wrong = sum(
+        all_positive("n", "s", {str(i): row for i, row in enumerate(table)}).verdict
+        is Verdict.FAILS
+        for table in rng.standard_normal((200, 50, 12))
+    )
+    assert wrong <= 200 * 0.05 + 5 * np.sqrt(200 * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("n_repetitions", [1, FEWEST - 1])
+def test_few_repetitions_are_not_judged_however_much_they_agree(n_repetitions: int) -> None:
+    agreed = np.ones(n_repetitions)
+    assert all_positive("n", "s", {"": agreed}).verdict is Verdict.OPEN
+    assert resampled("n", "s", "t", agreed, mean_of, above=0).verdict is Verdict.OPEN
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "verdict"),
+    [
+        (0.0, 2.0, Verdict.HOLDS),
+        (2.0, 3.0, Verdict.FAILS),
+        (-1.0, 0.0, Verdict.FAILS),
+        (1.0, np.inf, Verdict.OPEN),
+    ],
+)
+def test_a_resampled_statistic_is_judged_by_its_whole_interval(
+    above: float, below: float, verdict: Verdict, rng: np.random.Generator
+) -> None:
+    values = 1.0 + 0.1 * rng.standard_normal(50)
+    values += 1.0 - values.mean()
+    claim = resampled("n", "s", "t", values, mean_of, above=above, below=below)
+    assert claim.verdict is verdict
+    # The bootstrap interval of a mean is about ±2 standard errors.
+    assert claim.high is not None
+    assert claim.low is not None
+    assert claim.high - claim.low == pytest.approx(3.92 * values.std() / np.sqrt(50), rel=0.15)
+
+
+def test_a_statistic_that_is_not_defined_resolves_nothing() -> None:
+    claim = resampled("n", "s", "t", np.ones(9), lambda _: float("nan"), above=0)
+    assert (claim.verdict, claim.estimate, claim.low) == (Verdict.OPEN, None, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "widest", "verdict"),
+    [(1.0, 1.0, Verdict.HOLDS), (1.0, 0.01, Verdict.OPEN), (2.0, 1.0, Verdict.FAILS)],
+)
+def test_an_interval_must_contain_the_target_and_be_short(
+    target: float, widest: float, verdict: Verdict, streams: Callable[..., np.random.Generator]
+) -> None:
+    values = 1.0 + 0.3 * streams("values").standard_normal(50)
+    claim = resampled("n", "s", "t", values, mean_of)
+    assert contains(claim, target, widest=widest).verdict is verdict
+
+
+def test_a_power_law_has_its_exponent_as_slope() -> None:
+    xs = np.array([1.0, 3.0, 10.0])
+    assert log_slope(xs, 7 * xs**-0.5) == pytest.approx(-0.5)
+    assert np.isnan(log_slope(xs, np.array([1.0, 0.5, 0.0])))
+    assert np.isnan(log_slope(xs[:1], np.ones(1)))

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.experiments.tiny import tiny
+from unswayed.experiments.claims import Verdict
+from unswayed.experiments.registry import IDS, find_experiment
+from unswayed.experiments.reproducing import redraw, run_and_report
+from unswayed.experiments.running import Workers
+from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, cells_of
+from unswayed.experiments.theorem_lower import analysis
+from unswayed.experiments.theorem_lower.sweep import PAPERS
+from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.limits import largest_one_sided_interactions, largest_two_sided_interactions
+
+FILES = {"results.parquet", "settings.json", "claims.json", "figure.png", "figure.svg"}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_tiny_sweep_runs_from_points_to_claims(name: str, tmp_path: Path) -> None:
+    experiment = tiny(find_experiment(name))
+    with Workers(1) as workers:
+        outcome = run_and_report(experiment, tmp_path, workers, repetitions=2)
+    written = {path.name for path in tmp_path.iterdir() if path.is_file()}
+    has_pilot = any(len(point.attacks) > 1 for point in experiment.sweep.points)
+    assert written == (FILES | {"attacks.png", "attacks.svg"} if has_pilot else FILES)
+    assert not list((tmp_path / "parts").iterdir())
+
+    rows = pq.read_table(tmp_path / "results.parquet").to_pylist()
+    main = [row for row in rows if row["stage"] == "main"]
+    assert {row["cell"] for row in main} == {cell.id for cell in cells_of(experiment.sweep)}
+    assert len(main) == 2 * len(cells_of(experiment.sweep))
+    assert all(0 <= row["value"] <= 2 for row in rows)
+    assert {"seed", "unswayed", "numpy", "python", "users", "alpha", "gap"} <= rows[0].keys()
+
+    claims = json.loads((tmp_path / "claims.json").read_text())["claims"]
+    assert [claim["name"] for claim in claims] == [claim.name for claim in outcome.claims]
+    assert len({claim["name"] for claim in claims}) == len(claims) >= 2
+    assert {claim["verdict"] for claim in claims} == {Verdict.OPEN.value}, (
+        "2 repetitions say little"
+    )
+
+    before = {name: (tmp_path / name).read_bytes() for name in written}
+    assert redraw(experiment, tmp_path) == outcome
+    assert {name: (tmp_path / name).read_bytes() for name in written} == before
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_experiment_has_the_learners_it_must_have(name: str) -> None:
+    sweep = find_experiment(name).sweep
+    assert {"paper", "oracle"} <= set(sweep.algorithms)
+    assert DEFAULT_METHOD in sweep.algorithms or name == "lemma-nu"  # there is no such learner
+    if name.startswith("figure"):
+        assert {"naive-ucb", "independent-ucb"} <= set(sweep.algorithms)
+        assert all(point.attacks == OBLIVIOUS_ATTACKS for point in sweep.points)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_the_quick_sweep_is_a_part_of_the_full_one(name: str) -> None:
+    experiment = find_experiment(name)
+    assert all(point in experiment.sweep.points for point in experiment.quick.points)
+    assert experiment.quick.algorithms == experiment.sweep.algorithms
+
+
+def test_the_papers_settings_are_those_of_the_paper() -> None:
+    """Section 6 and the appendix; L of Figures 2(a-c) is on the order of SA log SA."""
+    base = next(p for p in find_experiment("figure-2a").sweep.points if p.x == 10).settings
+    assert (base.contexts, base.actions, base.interactions, base.alpha) == (10, 10, 30, 0.2)
+    assert base.gap == 0.3
+    for point in find_experiment("figure-2d").sweep.points:
+        s = point.settings
+        assert (s.contexts, s.actions, s.users, s.interactions) == (2, 5, 500, 500)
+    for point in find_experiment("figure-3a").sweep.points:
+        s = point.settings
+        assert (s.contexts, s.actions, s.interactions) == (20, 10, 50)
+    told = {p.settings.assumed_alpha for p in find_experiment("figure-3b").sweep.points[:7]}
+    assert told == {0.1}
+
+
+def test_cells_keep_their_numbers_when_an_algorithm_joins() -> None:
+    sweep = find_experiment("figure-2a").sweep
+    longer = replace(sweep, algorithms=(*sweep.algorithms, "thompson"))
+    assert cells_of(longer)[: len(cells_of(sweep))] == cells_of(sweep)
+    assert cells_of(sweep)[7].id == "figure-2a/7"
+
+
+def test_what_theorem_lower_calls_hidden_is_hidden() -> None:
+    for series, (gap, _) in analysis.WORLDS.items():
+        largest = (
+            largest_one_sided_interactions if series == PAPERS else largest_two_sided_interactions
+        )
+        assert analysis.HIDDEN_UP_TO[series] == largest(gap, analysis.ALPHA)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unswayed.errors import InputError
+from unswayed.experiments.lemma_nu.measure import context_error
+from unswayed.experiments.parallel_gain import analysis as parallel_gain
+from unswayed.experiments.parallel_gain.sweep import INTERACTIONS
+from unswayed.experiments.sweeps import world
+from unswayed.experiments.theorem_lower.measure import ONE_SIDED, TWO_SIDED, success
+
+VISITS = world(contexts=20, actions=2, users=500, interactions=16, context_probabilities="zipf:1")
+HIDDEN = world(contexts=1, actions=2, users=400, interactions=9, gap=0.1, rewards="bernoulli")
+
+
+def test_the_oracle_of_the_lemma_errs_by_sampling_alone() -> None:
+    """E|nu_hat - nu|_1 <= sum sqrt(nu/n) <= sqrt(S/n), n = 400 good users times 16 visits.
+
+    One visit changes the error by at most 2/n, so it stays within 5/sqrt(n) of its mean but for
+    a probability of exp(-2·25/4) (McDiarmid).
+    """
+    n = 400 * 16
+    assert context_error(VISITS, "oracle", "context-poisoning", 0) <= (np.sqrt(20) + 5) / np.sqrt(n)
+
+
+def test_plain_shares_take_the_whole_flood_and_algorithm_1_does_not() -> None:
+    """A fifth of all visits moved to one rare context: l1 error of about 2·0.2·(1 - nu)."""
+    plain = context_error(VISITS, "naive-mean", "context-poisoning", 0)
+    assert plain == pytest.approx(0.4, abs=0.06)
+    assert context_error(VISITS, "paper", "context-poisoning", 0) < plain / 3
+
+
+def test_without_colluders_everybody_finds_the_better_action() -> None:
+    """The control: 18,000 plays an action; the lead of 0.05 is 9.5 standard errors."""
+    clean = replace(HIDDEN, users=4000, alpha=1e-9)
+    assert [success(clean, "naive-mean", ONE_SIDED, repetition) for repetition in range(6)] == [
+        1.0
+    ] * 6
+
+
+def test_the_oracle_sees_what_the_coalition_hides() -> None:
+    """14,400 good plays an action; the lead of 0.05 is 8.5 standard errors."""
+    many = replace(HIDDEN, users=4000)
+    found = [success(many, "oracle", TWO_SIDED, repetition) for repetition in range(10)]
+    assert found == [1.0] * 10
+
+
+def test_nobody_else_sees_it() -> None:
+    """At n = 9 both worlds have the same law, so 60 decisions are 60 tosses of a fair coin."""
+    found = [success(HIDDEN, "naive-mean", TWO_SIDED, repetition) for repetition in range(60)]
+    assert 15 <= sum(found) <= 45, "3.9 standard deviations around 30"
+
+
+def test_an_attack_that_does_not_hide_is_refused() -> None:
+    with pytest.raises(InputError, match="does not hide"):
+        success(HIDDEN, "paper", "push", 0)
+
+
+def test_the_interactions_needed_lie_between_the_grid_points_around_the_target() -> None:
+    n = len(INTERACTIONS)
+    falling = np.where(np.arange(n) < 3, 2 * parallel_gain.TARGET, 0.0)
+    at_once, never = np.zeros(n), np.ones(n)
+    needed = parallel_gain.interactions_needed(np.array([falling, at_once, never]))
+    assert needed[0] == pytest.approx(np.sqrt(INTERACTIONS[2] * INTERACTIONS[3]))
+    assert np.isnan(needed[1:]).all()
+
+
+def test_a_perfect_gain_has_slope_minus_one() -> None:
+    users = np.array([100.0, 200.0, 400.0])
+    grid = np.array(INTERACTIONS, dtype=float)
+    table = parallel_gain.TARGET * np.sqrt(16 * 200 / (users[:, None] * grid))[None]
+    assert parallel_gain.gain_slope(users, table) == pytest.approx(-1, abs=0.05)

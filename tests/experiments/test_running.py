@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.tiny import miniature
+from unswayed.errors import InputError
+from unswayed.experiments.registry import find_experiment
+from unswayed.experiments.results import strongest_attacks
+from unswayed.experiments.running import Task, Workers, perform, run_sweep
+from unswayed.experiments.store import Row, Store, key_of
+from unswayed.experiments.sweeps import Sweep, cells_of
+from unswayed.simulation.settings import Settings
+from unswayed.simulation.simulate import simulate
+
+SWEEP = miniature(find_experiment("figure-2a").sweep)
+
+
+class Count:
+    """A watcher that counts."""
+
+    def __init__(self) -> None:
+        self.expected = self.finished = 0
+
+    def expect(self, n: int) -> None:
+        """Count what will be run."""
+        self.expected += n
+
+    def advance(self, n: int) -> None:
+        """Count what was run."""
+        self.finished += n
+
+
+def run(folder: Path, *, sweep: Sweep = SWEEP, repetitions: int = 2) -> tuple[list[Row], int]:
+    """Run in this process and return the rows and how many repetitions were run."""
+    count = Count()
+    with Workers(1) as workers:
+        rows = run_sweep(sweep, Store(folder), workers, repetitions=repetitions, watcher=count)
+    assert count.expected == count.finished
+    return rows, count.finished
+
+
+def values(rows: list[Row]) -> dict[object, float]:
+    """Return the value of each row; times differ from run to run, values must not."""
+    return {key_of(row): row["value"] for row in rows}
+
+
+def test_finished_cells_are_never_run_again(tmp_path: Path) -> None:
+    rows, n_run = run(tmp_path)
+    assert n_run == len(rows)
+    assert run(tmp_path) == (rows, 0)
+
+
+def test_more_repetitions_add_to_those_that_are_there(tmp_path: Path) -> None:
+    few, _ = run(tmp_path, repetitions=1)
+    more, n_run = run(tmp_path, repetitions=3)
+    assert n_run == 2 * len(cells_of(SWEEP))
+    assert values(few).items() <= values(more).items()
+    assert values(more) == values(run(tmp_path / "at once", repetitions=3)[0])
+
+
+def test_another_algorithm_adds_its_cells_only(tmp_path: Path) -> None:
+    rows, _ = run(tmp_path)
+    longer = replace(SWEEP, algorithms=(*SWEEP.algorithms, "oracle"))
+    more, n_run = run(tmp_path, sweep=longer)
+    assert n_run == len(more) - len(rows)
+    assert values(rows).items() <= values(more).items()
+
+
+@pytest.mark.parametrize(
+    ("sweep", "named"),
+    [
+        (replace(SWEEP, pilot_repetitions=2), "pilot_repetitions"),
+        (replace(SWEEP, points=SWEEP.points[:1]), "points"),
+        (replace(SWEEP, id="figure-2b"), "id"),
+    ],
+)
+def test_results_refuse_other_settings_and_stay_as_they_are(
+    sweep: Sweep, named: str, tmp_path: Path
+) -> None:
+    run(tmp_path)
+    before = (tmp_path / "results.parquet").read_bytes()
+    with pytest.raises(InputError, match=rf"different: {named}.*--out"):
+        run(tmp_path, sweep=sweep)
+    assert (tmp_path / "results.parquet").read_bytes() == before
+
+
+def test_results_without_settings_are_not_continued(tmp_path: Path) -> None:
+    run(tmp_path)
+    (tmp_path / "settings.json").unlink()
+    with pytest.raises(InputError, match="without settings"):
+        run(tmp_path)
+
+
+def test_a_crash_while_parts_are_merged_counts_nothing_twice(tmp_path: Path) -> None:
+    rows, _ = run(tmp_path)
+    Store(tmp_path).add(rows[:1])  # as if the part had not been removed yet
+    assert Store(tmp_path).rows() == rows
+    assert Store(tmp_path).compact() == rows
+
+
+def test_each_cell_meets_the_attack_that_its_pilot_found_strongest(tmp_path: Path) -> None:
+    rows, _ = run(tmp_path)
+    strongest = strongest_attacks(rows)
+    assert set(strongest) == {cell.number for cell in cells_of(SWEEP)}
+    for row in rows:
+        if row["stage"] == "main":
+            assert row["attack"] == strongest[row["number"]]
+
+
+def test_the_strongest_attack_has_the_largest_mean_of_the_pilot() -> None:
+    rows: list[Row] = [
+        {"stage": stage, "number": 0, "attack": attack, "repetition": i, "value": value}
+        for stage, attack, losses in (
+            ("pilot", "nuke", (0.1, 0.3)),
+            ("pilot", "push", (0.0, 0.5)),
+            ("main", "nuke", (9.0, 9.0)),
+        )
+        for i, value in enumerate(losses)
+    ]
+    assert strongest_attacks(rows) == {0: "push"}
+
+
+def test_a_row_is_what_the_simulator_gives_for_its_settings(tmp_path: Path) -> None:
+    """Every row can be repeated by `unswayed simulate` from what is written in it."""
+    rows, _ = run(tmp_path)
+    for row in rows[:: len(rows) // 3]:
+        settings = Settings(
+            contexts=row["contexts"],
+            actions=row["actions"],
+            users=row["users"],
+            interactions=row["interactions"],
+            alpha=row["alpha"],
+            attack=row["attack"],
+            algorithms=(row["algorithm"],),
+            repetitions=row["repetition"] + 1,
+            seed=row["seed"],
+            gap=row["gap"],
+            rewards=row["rewards"],
+            deviation=row["deviation"],
+        )
+        assert simulate(settings)[-1].suboptimality == row["value"]
+
+
+def _fail(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
+    raise ValueError(f"{settings.users} {algorithm} {attack} {repetition}")
+
+
+def test_an_error_names_the_cell() -> None:
+    cell = cells_of(SWEEP)[1]
+    task = Task(cell=cell, stage="main", attack="push", repetitions=(3,), measure=_fail)
+    with pytest.raises(ValueError, match="push 3") as caught:
+        perform(task)
+    assert caught.value.__notes__ == ["in repetition 3 of figure-2a/1 (main)"]
+
+
+def test_a_run_without_processes_or_repetitions_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="processes is 0"):
+        Workers(0)
+    with pytest.raises(InputError, match="repetitions is 0"):
+        run(tmp_path, repetitions=0)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from tests.experiments.test_running import LONG
+from unswayed.experiments.running import Workers, run_sweep
+from unswayed.experiments.store import Store
+
+if __name__ == "__main__":
+    with Workers(2) as workers:
+        run_sweep(LONG, Store(Path(sys.argv[1])), workers, repetitions=40)
+"""
+LONG = miniature(find_experiment("figure-2a").sweep, points=3)
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    """SIGKILL to a real run with two processes, in the middle; nothing that it wrote is redone."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    folder = tmp_path / "results"
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(folder)],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    )
+    parts = folder / "parts"
+    deadline = time.monotonic() + 60
+    while len(list(parts.glob("*.parquet"))) < 20 and time.monotonic() < deadline:
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.01)
+    children = _children(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = Store(folder).rows()
+    total = len(cells_of(LONG)) * (len(LONG.points[0].attacks) + 40)
+    assert 0 < len(kept) < total
+
+    rows, n_run = run(folder, sweep=LONG, repetitions=40)
+    assert n_run == total - len(kept)
+    assert len(rows) == total
+    by_key = {key_of(row): row for row in rows}
+    assert all(by_key[key_of(row)] == row for row in kept), "kept rows are not run again"
+    assert not [child for child in children if _is_running(child)], "workers outlived the kill"
+
+
+def _children(pid: int) -> list[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in path.read_text().split()] if path.exists() else []
+
+
+def _is_running(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import matplotlib as mpl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unswayed.learners.registry import LEARNERS
+from unswayed.reports.style import LOOKS, STYLE, label_ends, look_of, new_figure, spread
+
+UNIT = st.floats(0, 1)
+
+
+@given(st.lists(UNIT, max_size=12).map(sorted), st.floats(0.01, 0.2))
+def test_names_are_spread_in_order_and_apart(places: list[float], apart: float) -> None:
+    moved = spread(places, apart=apart)
+    assert all(later - earlier >= apart - 1e-9 for earlier, later in pairwise(moved))
+    assert all(place >= 0 for place in moved)
+
+
+@given(st.integers(1, 6))
+def test_names_that_are_apart_stay_where_they_are(n: int) -> None:
+    places = [0.15 * i for i in range(n)]
+    assert all(abs(a - b) < 1e-12 for a, b in zip(spread(places, apart=0.15), places, strict=True))
+
+
+def test_no_two_algorithms_look_alike() -> None:
+    looks = [look_of(name) for name in {*LOOKS, *LEARNERS}]
+    assert len({(look.colour, look.marker) for look in looks}) == len(looks)
+    assert len({look.label for look in looks}) == len(looks)
+
+
+def test_names_do_not_overlap_in_a_drawn_figure() -> None:
+    with mpl.rc_context(STYLE):
+        figure, (ax,) = new_figure(width=6, height=4)
+        ax.set_ylim(0, 1)
+        label_ends(ax, [(0.5, "one", "k"), (0.5, "two", "k"), (0.51, "three", "k")])
+        figure.draw_without_rendering()
+        boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
