@@ -11,6 +11,7 @@ from unswayed.cli import reproduce as command
 from unswayed.cli.reproduce import reproduce
 from unswayed.errors import InputError
 from unswayed.experiments.registry import Experiment, find_experiment
+from unswayed.experiments.store import Store
 
 
 @pytest.fixture
@@ -38,6 +39,30 @@ def test_the_command_prints_claims_and_redraws_them(
         "contexts-do-not-degrade",
     ]
     assert (tmp_path / "figure-2a" / "figure.svg").exists()
+
+
+@pytest.mark.usefixtures("_miniature")
+def test_a_single_cell_is_run_alone_and_counts_for_the_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reproduce(["figure-2a/5"], repetitions=2, processes=1, out=tmp_path, json=True)
+    (cell,) = json.loads(capsys.readouterr().out)
+    assert (cell["id"], cell["algorithm"], cell["repetitions"]) == ("figure-2a/5", "naive-ucb", 2)
+    rows = Store(tmp_path / "figure-2a").rows()
+    assert {row["cell"] for row in rows} == {"figure-2a/5"}
+    assert not (tmp_path / "figure-2a" / "figure.svg").exists()
+
+    reproduce(["figure-2a/5"], repetitions=1, processes=1, out=tmp_path)
+    assert "Cell figure-2a/5" in capsys.readouterr().out
+    assert Store(tmp_path / "figure-2a").rows() == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("figure-2a/x", "names no cell"), ("figure-2a/99", "from 0 to")]
+)
+def test_a_cell_that_does_not_exist_is_told(name: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=told):
+        reproduce([name], processes=1, out=tmp_path)
 
 
 def test_an_unknown_experiment_and_missing_results_are_told_in_a_sentence(tmp_path: Path) -> None:

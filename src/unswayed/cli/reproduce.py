@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +11,14 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from unswayed.experiments.registry import IDS, find_experiment
-from unswayed.experiments.reproducing import Outcome, redraw, run_and_report
+from unswayed.experiments.registry import IDS, find_experiment, split_id
+from unswayed.experiments.reproducing import (
+    CellOutcome,
+    Outcome,
+    redraw,
+    run_and_report,
+    run_cell,
+)
 from unswayed.experiments.running import Workers
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 
@@ -22,7 +29,10 @@ INTERRUPTED = 130
 def reproduce(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Experiments [all]: {', '.join(IDS)}.", show_default=False),
+        typer.Argument(
+            help=f"Experiments [all]: {', '.join(IDS)}; or single cells, like figure-2a/7.",
+            show_default=False,
+        ),
     ] = None,
     repetitions: Annotated[
         int | None, typer.Option(help="Repetitions of every cell [50, or 8 with --quick].")
@@ -45,10 +55,11 @@ def reproduce(
 
     Stop it whenever you like: the same command goes on where it was.
     """
-    experiments = [find_experiment(name) for name in dict.fromkeys(ids or IDS)]
+    wanted = [split_id(text) for text in dict.fromkeys(ids or IDS)]
+    named = [(find_experiment(name), number) for name, number in wanted]
     if redraw_only:
-        outcomes = [redraw(experiment, out / experiment.id) for experiment in experiments]
-        _print(outcomes, out, as_json=json)
+        whole = [experiment for experiment, number in named if number is None]
+        _print([redraw(experiment, out / experiment.id) for experiment in whole], out, as_json=json)
         return
     try:
         with progress_bar() as progress, Workers(processes or os.cpu_count() or 1) as workers:
@@ -61,7 +72,17 @@ def reproduce(
                     repetitions=repetitions,
                     watcher=_Bar(progress, experiment.id),
                 )
-                for experiment in experiments
+                if number is None
+                else run_cell(
+                    experiment,
+                    number,
+                    out / experiment.id,
+                    workers,
+                    quick=quick,
+                    repetitions=repetitions,
+                    watcher=_Bar(progress, f"{experiment.id}/{number}"),
+                )
+                for experiment, number in named
             ]
     except KeyboardInterrupt:
         print_line("Stopped. What was finished is kept: the same command goes on from there.")
@@ -85,17 +106,21 @@ class _Bar:
         self._progress.advance(self._task, n)
 
 
-def _print(outcomes: list[Outcome], out: Path, *, as_json: bool) -> None:
+def _print(outcomes: Sequence[Outcome | CellOutcome], out: Path, *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(outcome) for outcome in outcomes])
         return
     for outcome in outcomes:
-        print_table(
-            f"{outcome.title} ({outcome.repetitions} repetitions)",
-            ["verdict", "claim", "estimate", "from", "to"],
-            [
-                [claim.verdict.value, claim.statement, claim.estimate, claim.low, claim.high]
-                for claim in outcome.claims
-            ],
-        )
-    print_line(f"Figures, results and claims are in {out}/<experiment>/.")
+        if isinstance(outcome, CellOutcome):
+            told = asdict(outcome)
+            print_table(f"Cell {told.pop('id')}", list(told), [list(told.values())])
+        else:
+            print_table(
+                f"{outcome.title} ({outcome.repetitions} repetitions)",
+                ["verdict", "claim", "estimate", "from", "to"],
+                [
+                    [claim.verdict.value, claim.statement, claim.estimate, claim.low, claim.high]
+                    for claim in outcome.claims
+                ],
+            )
+    print_line(f"Results are in {out}/<experiment>/.")

@@ -8,6 +8,7 @@ from importlib import import_module
 
 from matplotlib.figure import Figure
 
+from unswayed.errors import InputError
 from unswayed.experiments.claims import Claim
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import Sweep
@@ -39,6 +40,20 @@ class Experiment:
     quick: Sweep
     draw: Callable[[Results], Figure]
     judge: Callable[[Results], list[Claim]]
+
+
+def split_id(text: str) -> tuple[str, int | None]:
+    """Split the name of a cell into experiment and number; None if it names no cell.
+
+    >>> split_id("figure-2a/7"), split_id("lemma-nu")
+    (('figure-2a', 7), ('lemma-nu', None))
+    """
+    name, slash, number = text.partition("/")
+    if not slash:
+        return name, None
+    if not number.isdecimal():
+        raise InputError(f"'{text}' names no cell: after the slash comes its number.")
+    return name, int(number)
 
 
 def find_experiment(name: str) -> Experiment:

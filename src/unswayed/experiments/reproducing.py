@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from unswayed.experiments.claims import Claim
+import numpy as np
+
+from unswayed.experiments.claims import Claim, mean_interval
 from unswayed.experiments.drawing import draw_attacks
 from unswayed.experiments.registry import Experiment
 from unswayed.experiments.results import Results
 from unswayed.experiments.running import Watcher, Workers, run_sweep
 from unswayed.experiments.store import Row, Store
+from unswayed.experiments.sweeps import find_cell
 from unswayed.reports.style import save
 
 FULL_REPETITIONS = 50
@@ -39,6 +42,21 @@ class Outcome:
     claims: tuple[Claim, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellOutcome:
+    """What one cell came to: its mean, with a 95 % interval."""
+
+    id: str
+    algorithm: str
+    attack: str
+    x: float
+    series: str
+    repetitions: int
+    mean: float
+    low: float | None
+    high: float | None
+
+
 def run_and_report(
     experiment: Experiment,
     folder: Path,
@@ -49,16 +67,51 @@ def run_and_report(
     watcher: Watcher | None = None,
 ) -> Outcome:
     """Run what is missing of an experiment, then write figures and claims into its folder."""
-    if repetitions is None:
-        repetitions = QUICK_REPETITIONS if quick else FULL_REPETITIONS
     rows = run_sweep(
         experiment.quick if quick else experiment.sweep,
         Store(folder),
         workers,
-        repetitions=repetitions,
+        repetitions=_repetitions(repetitions, quick=quick),
         watcher=watcher,
     )
     return _report(experiment, folder, rows)
+
+
+def run_cell(
+    experiment: Experiment,
+    number: int,
+    folder: Path,
+    workers: Workers,
+    *,
+    quick: bool = False,
+    repetitions: int | None = None,
+    watcher: Watcher | None = None,
+) -> CellOutcome:
+    """Run what is missing of one cell and return what it came to; nothing is drawn."""
+    sweep = experiment.quick if quick else experiment.sweep
+    cell = find_cell(sweep, number)
+    rows = run_sweep(
+        sweep,
+        Store(folder),
+        workers,
+        repetitions=_repetitions(repetitions, quick=quick),
+        only=cell,
+        watcher=watcher,
+    )
+    main = [row for row in Results(rows).main if row["number"] == number]
+    values = np.array([row["value"] for row in main])
+    low, high = mean_interval(values)
+    return CellOutcome(
+        id=cell.id,
+        algorithm=cell.algorithm,
+        attack=main[0]["attack"],
+        x=cell.point.x,
+        series=cell.point.series,
+        repetitions=len(main),
+        mean=float(values.mean()),
+        low=low if len(main) > 1 else None,
+        high=high if len(main) > 1 else None,
+    )
 
 
 def redraw(experiment: Experiment, folder: Path) -> Outcome:
@@ -66,6 +119,12 @@ def redraw(experiment: Experiment, folder: Path) -> Outcome:
     store = Store(folder)
     store.settings()  # says so if there is nothing
     return _report(experiment, folder, store.rows())
+
+
+def _repetitions(asked: int | None, *, quick: bool) -> int:
+    if asked is not None:
+        return asked
+    return QUICK_REPETITIONS if quick else FULL_REPETITIONS
 
 
 def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcome:

@@ -73,21 +73,24 @@ def run_sweep(
     workers: Workers,
     *,
     repetitions: int,
+    only: Cell | None = None,
     watcher: Watcher | None = None,
 ) -> list[Row]:
     """Run all repetitions that the store does not have yet, and return all rows.
 
     First the pilot, in which every attack of a point is tried on every algorithm; then the main
-    stage, in which each cell meets the attack that was the strongest there.
+    stage, in which each cell meets the attack that was the strongest there. ``only`` leaves out all
+    cells but one.
     """
     if repetitions < 1:
         raise InputError(f"repetitions is {repetitions}: at least 1 is needed.")
     watcher = watcher or Unwatched()
     store.open(fingerprint(sweep))
+    cells = cells_of(sweep) if only is None else (only,)
     for stage in (PILOT, MAIN):
         rows = store.rows()
         done = {key_of(row) for row in rows}
-        tasks = _missing(sweep, stage, done, strongest_attacks(rows), repetitions)
+        tasks = _missing(sweep, cells, stage, done, strongest_attacks(rows), repetitions)
         watcher.expect(sum(len(task.repetitions) for task in tasks))
         for finished in workers.results(tasks):
             store.add(finished)
@@ -96,10 +99,15 @@ def run_sweep(
 
 
 def _missing(
-    sweep: Sweep, stage: str, done: set[Key], strongest: dict[int, str], repetitions: int
+    sweep: Sweep,
+    cells: tuple[Cell, ...],
+    stage: str,
+    done: set[Key],
+    strongest: dict[int, str],
+    repetitions: int,
 ) -> list[Task]:
     tasks = []
-    for cell in cells_of(sweep):
+    for cell in cells:
         is_contested = len(cell.point.attacks) > 1
         if stage == PILOT:
             attacks = cell.point.attacks if is_contested else ()

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import unswayed
+from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import users_needed
 from unswayed.simulation.attacks.knowledge import Knowledge
@@ -94,6 +95,16 @@ def cells_of(sweep: Sweep) -> tuple[Cell, ...]:
             (algorithm, point) for algorithm in sweep.algorithms for point in sweep.points
         )
     )
+
+
+def find_cell(sweep: Sweep, number: int) -> Cell:
+    """Return the cell of this number, or say which numbers there are."""
+    cells = cells_of(sweep)
+    if number >= len(cells):
+        raise InputError(
+            f"there is no cell {sweep.id}/{number}: numbers go from 0 to {len(cells) - 1}."
+        )
+    return cells[number]
 
 
 def described(settings: Settings) -> dict[str, Any]:
