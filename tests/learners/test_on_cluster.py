@@ -28,8 +28,8 @@ def client() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut small logs as if they were large; the driver alone decides how."""
-    monkeypatch.setattr(blocked, "EVENTS_PER_BLOCK", 6_000)
-    monkeypatch.setattr(cluster, "ROWS_PER_PART", 5_000)
+    monkeypatch.setattr(blocked, "EVENTS_PER_BLOCK", 12_000)
+    monkeypatch.setattr(cluster, "ROWS_PER_PART", 9_000)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_the_cluster_gives_the_same_bits_as_one_machine(client: Any, folder: Pat
     assert_same_bits(here, there)
     assert here.policy.source["evidence"] == there.policy.source["evidence"]
     # The blocks are more than one, or nothing was tested.
-    assert blocked.n_blocks_for(here.findings.n_events) == 8
+    assert blocked.n_blocks_for(here.findings.n_events) == 4
 
 
 def test_one_block_alone_would_give_other_bits(

@@ -29,7 +29,7 @@ def uniform_log(
 
 def look(log: LabelledTallies, alpha: float = 0.1) -> Findings:
     return examine(
-        log.to_learn(), log.context_labels, log.action_labels, adversarial_fraction=alpha
+        log.in_blocks().uniform(), log.context_labels, log.action_labels, adversarial_fraction=alpha
     )
 
 

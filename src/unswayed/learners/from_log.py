@@ -111,9 +111,10 @@ def learn_log(
     if tallies is not None:
         labelled, note = _added(tallies, stored, labelled, provenance)
         notes += note
+    labelled = labelled.in_blocks()
     on_step("validating")
     findings = examine(
-        labelled.to_learn(),
+        labelled.uniform(),
         labelled.context_labels,
         labelled.action_labels,
         adversarial_fraction=alpha,

@@ -165,7 +165,7 @@ class RobustMCB:
         if self._actions is not None:
             labelled = labelled.with_actions(self._actions)
         _check_actions(len(labelled.action_labels))
-        tallies = labelled.to_learn()
+        tallies = labelled.in_blocks().uniform()
         self._user_labels = labelled.user_labels
         self._learn(
             tallies,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from unswayed.estimators.rows import SparseRows
 from unswayed.events import Labels
-from unswayed.events.user_order import user_hashes
+from unswayed.events.user_order import text_hash, user_hashes
 from unswayed.tallies.block_rows import BlockRows
 from unswayed.tallies.blocks import Blocks, LocalBlocks
 from unswayed.tallies.tallies import Remainders, Tallies
@@ -126,15 +127,22 @@ def user_bounds(users: Labels, n_blocks: int) -> list[int]:
     """Return where the blocks begin among users in their order, and where the last one ends.
 
     Block b of B holds the users whose hash is in [b·2^64/B, (b+1)·2^64/B), whoever else there is.
-    Users that are not in the order of their hashes stay in one block.
     """
-    if n_blocks == 1 or len(users) == 0:
-        return [0] * n_blocks + [len(users)]
-    hashes = user_hashes(users)
-    if (hashes[1:] < hashes[:-1]).any():
-        return [0, len(users)]
-    limits = np.array([(block << 64) // n_blocks for block in range(1, n_blocks)], np.uint64)
-    return [0, *np.searchsorted(hashes, limits).tolist(), len(users)]
+    limits = [(block << 64) // n_blocks for block in range(1, n_blocks)]
+    if limits and users.type_name not in ("string", "integer"):
+        hashes = user_hashes(users)
+        return [0, *np.searchsorted(hashes, np.array(limits, np.uint64)).tolist(), len(users)]
+    bounds = [0]
+    for limit in limits:  # a few hundred hashes instead of one for every user
+        bounds.append(
+            bisect.bisect_left(
+                range(len(users)),
+                limit,
+                lo=bounds[-1],
+                key=lambda code: text_hash(str(users[code])),
+            )
+        )
+    return [*bounds, len(users)]
 
 
 def _interactions(tallies: Tallies) -> FloatArray:

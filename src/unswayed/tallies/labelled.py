@@ -37,11 +37,13 @@ class LabelledTallies:
             return self.tallies
         return self.tallies.scaled(1.0 / self.tallies.n_actions)
 
-    def to_learn(self) -> Tallies:
-        """Return ``uniform()`` cut into blocks, as its number of events decides."""
-        tallies = self.uniform()
-        n_blocks = n_blocks_for(int(tallies.plays.sum()))
-        return replace(tallies, bounds=tuple(user_bounds(self.user_labels, n_blocks)))
+    def in_blocks(self) -> LabelledTallies:
+        """Return the same tallies cut into blocks of users, as the number of events decides."""
+        if self.tallies.bounds:
+            return self
+        n_blocks = n_blocks_for(int(self.tallies.plays.sum()))
+        bounds = tuple(user_bounds(self.user_labels, n_blocks))
+        return replace(self, tallies=replace(self.tallies, bounds=bounds))
 
     def with_actions(self, action_labels: Labels) -> LabelledTallies:
         """Return the same tallies with the given actions, in their order, more or as many."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -163,8 +164,10 @@ def tally(
     plays = run_lengths(starts, keys, n_entries)
     rewards = np.asarray(rewards, np.float64)
     weighted = rewards if weights is None else weights * rewards
-    sums, sum_rests = _exact_sums(starts, keys, n_entries, weighted)
-    squares, square_rests = _exact_sums(starts, keys, n_entries, weighted * rewards)
+    with ThreadPoolExecutor(max_workers=1) as pool:  # the loops do not hold the GIL
+        beside = pool.submit(_exact_sums, starts, keys, n_entries, weighted * rewards)
+        sums, sum_rests = _exact_sums(starts, keys, n_entries, weighted)
+        squares, square_rests = beside.result()
     shape = (n_users, n_contexts, n_actions)
     if weights is None:
         rests = Remainders(_NOTHING, sum_rests, square_rests)

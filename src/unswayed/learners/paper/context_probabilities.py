@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from unswayed.errors import InputError
 from unswayed.estimators import MeanEstimate, spectral_filter
-from unswayed.estimators.rows import SparseRows
 from unswayed.learners.interface import FloatArray
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
+from unswayed.learners.paper.rows import visit_rows
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 
 #: The paper's constant in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1).
 SCALE_FLOOR = 20.0
@@ -64,7 +63,7 @@ def estimate_context_probabilities(
     total = float(blocked.interactions.sum())  # T₀
     if total == 0:
         raise InputError("there are no interactions to learn from; give at least one event.")
-    visits = blocked.rows(_visits)
+    visits = blocked.rows(visit_rows)
 
     floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
     # Line 5: σ_s² from the visits of everybody.
@@ -82,19 +81,3 @@ def estimate_context_probabilities(
         scales=np.sqrt(np.maximum(shares, floor)),
         filtered=filtered,
     )
-
-
-def _visits(tallies: Tallies) -> SparseRows:
-    """Return the share of each context in the visits of each active user."""
-    interactions = tallies.interactions
-    visits = sparse.csr_array(
-        (
-            tallies.counts / interactions[entry_users(tallies.indptr)],
-            tallies.cells // tallies.n_actions,
-            tallies.indptr.copy(),  # sum_duplicates works in place
-        ),
-        shape=(tallies.n_users, tallies.n_contexts),
-    )
-    visits.sum_duplicates()
-    active = visits[interactions > 0]
-    return SparseRows(active.data, active.indices, active.indptr, tallies.n_contexts)

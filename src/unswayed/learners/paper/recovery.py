@@ -15,9 +15,9 @@ from unswayed.estimators import (
     trim_count,
     trimmed_means,
 )
-from unswayed.estimators.rows import SparseRows
 from unswayed.learners.design import Design
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.learners.paper.rows import reward_rows
 from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
 
 #: Ours. Allowed probability that more users are bad than the range of rewards leaves out.
@@ -130,7 +130,7 @@ def recover_rare(
     Guarantee: ‖b̂ − diag(σ^-1 ν) μ‖₂ = O(sqrt(α A L/T)) over S₋. Deviation from the paper: none.
     """
     columns = np.flatnonzero(np.repeat(is_rare, tallies.n_actions))
-    rows = as_blocks(tallies).rows(_reward_rows, scales, is_rare)
+    rows = as_blocks(tallies).rows(reward_rows, scales, is_rare)
     filtered = spectral_filter(rows, adversarial_fraction=adversarial_fraction)
 
     weights = filtered.weights / filtered.weights.sum()
@@ -188,20 +188,3 @@ def _reward_range(extremes: FloatArray, adversarial_fraction: float) -> tuple[fl
         float(np.partition(extremes[:, 0], n_bad)[n_bad]),
         float(np.partition(extremes[:, 1], n_users - 1 - n_bad)[n_users - 1 - n_bad]),
     )
-
-
-def _reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> SparseRows:
-    """Return b_i of every active user; columns are the cells of S₋ in their order."""
-    interactions = tallies.interactions
-    contexts = tallies.cells // tallies.n_actions
-    kept = is_rare[contexts]
-    users = entry_users(tallies.indptr)
-    values = tallies.n_actions * tallies.sums / scales[contexts] / interactions[users]
-    new_context = np.cumsum(is_rare, dtype=np.int32) - 1
-    columns = (
-        new_context[contexts] * np.int32(tallies.n_actions) + tallies.cells % tallies.n_actions
-    )
-    lengths = np.bincount(users[kept], minlength=tallies.n_users)[interactions > 0]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    n_columns = int(is_rare.sum()) * tallies.n_actions
-    return SparseRows(values[kept], columns[kept], indptr, n_columns)
