@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -17,6 +17,12 @@ from unswayed.errors import InputError
 #: Every subcommand `a-b` is the function `a_b` of the module `unswayed.cli.a_b`.
 COMMANDS = ("demo", "learn", "predict", "compare", "simulate", "attacks", "limits")
 
+_STYLE: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "markdown",  # the default swallows what stands in [brackets]
+}
+
 
 class _Subcommands(TyperGroup):
     """Imports a subcommand when it is asked for, so that each pays only for what it needs."""
@@ -28,18 +34,12 @@ class _Subcommands(TyperGroup):
         if name not in COMMANDS:
             return None
         function = name.replace("-", "_")
-        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        single = typer.Typer(**_STYLE)
         single.command(name)(getattr(import_module(f"unswayed.cli.{function}"), function))
         return typer.main.get_command(single)
 
 
-app = typer.Typer(
-    name="unswayed",
-    cls=_Subcommands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="unswayed", cls=_Subcommands, no_args_is_help=True, **_STYLE)
 
 
 def _print_version(wanted: bool) -> None:

@@ -31,10 +31,10 @@ def print_table(
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(_shown, row))
-    console = Console(file=sys.stdout)
+    console = _console()
     console.print(table)
     if note:
-        console.print(note, highlight=False)
+        console.print(note)
 
 
 def print_json(value: object) -> None:
@@ -44,7 +44,7 @@ def print_json(value: object) -> None:
 
 def print_line(text: str) -> None:
     """Print a sentence to standard output, wrapped to the terminal."""
-    Console(file=sys.stdout).print(text, highlight=False)
+    _console().print(text)
 
 
 @contextmanager
@@ -62,6 +62,11 @@ def progress_bar() -> Iterator[Progress]:
         disable=not console.is_terminal,
     ) as progress:
         yield progress
+
+
+def _console() -> Console:
+    # Labels are shown as they are: "[red]" and ":tea:" are names and not markup.
+    return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
 
 
 def _shown(cell: Cell) -> str:
