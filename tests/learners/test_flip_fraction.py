@@ -190,7 +190,7 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
     assert bounds is not None
     assert round(bounds.lower[1] * 100) == 1  # both trimmed means are zero: a tie
     assert np.isnan(bounds.upper[1])  # whether the context itself survives must be tried
-    assert bounds.certificates[1] == Certificate.CONTEXTS_HELD
+    assert bounds.certificates[1] == Certificate.CONTEXT_STEP
     flips = frequent_flips(tallies, design, before, adversarial_fraction=0.1)
     assert flips.by_absence[1]
     attacked, accounts = attack_frequent(tallies, design, flips, 1)
@@ -198,7 +198,7 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
     assert decisions(learned(attacked, design, 0.1).mean_rewards)[1] != 0
 
 
-def test_a_log_that_must_rank_its_contexts_says_that_they_are_held(
+def test_a_log_that_must_rank_its_contexts_is_certified_for_one_account(
     rng: np.random.Generator,
 ) -> None:
     tallies, design = sticky_world(rng, n_users=300, n_contexts=4, n_actions=2, n_plays=10)
@@ -207,12 +207,15 @@ def test_a_log_that_must_rank_its_contexts_says_that_they_are_held(
     assert bounds is not None
     for context in range(4):
         expected = (
-            Certificate.CONTEXTS_HELD
+            Certificate.CONTEXT_STEP
             if before.frequent_contexts[context]
             else Certificate.ONE_ACCOUNT
         )
         assert bounds.certificates[context] == expected
     assert np.isnan(bounds.upper).all()
+    assert bounds.lower.tolist() == [1 / 300] * 4
+    assert (bounds.held >= bounds.lower).all()
+    assert (bounds.held > bounds.lower)[before.frequent_contexts].any()
     tried = flip_bounds(
         "paper", tallies, design, before, adversarial_fraction=0.1, certify="attack"
     )
@@ -246,6 +249,24 @@ def test_rare_contexts_get_one_account_and_an_attack_that_was_carried_out(
     assert bounds is not None
     assert bounds.lower.tolist() == [1 / 300] * 3
     assert np.isnan(bounds.upper).all()
+
+
+@pytest.mark.parametrize(("n_contexts", "n_actions"), [(2, 3), (4, 4), (5, 4)])
+def test_attacks_on_trimmed_means_never_get_below_the_certified_share(
+    rng: np.random.Generator, n_contexts: int, n_actions: int
+) -> None:
+    """The last world must rank its contexts, and there an attack may do so for the learner."""
+    tallies, design = sticky_world(
+        rng, n_users=400, n_contexts=n_contexts, n_actions=n_actions, n_plays=20
+    )
+    before = learned(tallies, design, 0.1)
+    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.1)
+    assert bounds is not None
+    for context in range(n_contexts):
+        found = attack_decision(
+            lambda attacked: learned(attacked, design, 0.1), tallies, design, before, context
+        )
+        assert found is None or found >= round(bounds.lower[context] * 400)
 
 
 def _changed_accounts(first: Tallies, second: Tallies) -> int:

@@ -44,6 +44,8 @@ def attack_decision(
     design: Design,
     estimates: Estimates,
     context: int,
+    *,
+    best: int | None = None,
 ) -> int | None:
     """Return how many replaced accounts changed a decision, the fewest that were found.
 
@@ -58,11 +60,14 @@ def attack_decision(
         What it returned.
     context
         The context under attack.
+    best
+        A number of accounts already known to be enough; only smaller ones are looked for.
 
     Returns
     -------
     int or None
-        None if no coalition of up to half of the accounts succeeded, or if no rival was learned.
+        ``best`` if no smaller coalition succeeded. None if it was not given, and no coalition of up
+        to half of the accounts succeeded or no rival was learned.
 
     Notes
     -----
@@ -73,8 +78,7 @@ def attack_decision(
     """
     duel = _duel(estimates.mean_rewards, context)
     if duel is None:
-        return None
-    best: int | None = None
+        return best
     for tactic, most in _tactics(tallies, design, duel):
 
         def succeeds(n_accounts: int, tactic: Tactic = tactic) -> bool:

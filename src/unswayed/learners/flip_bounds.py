@@ -22,13 +22,13 @@ UNDECIDED = -1
 class Certificate(StrEnum):
     """On what a lower bound rests.
 
-    ``EXACT``: computed exactly; nothing is assumed. ``CONTEXTS_HELD``: the same, as long as the
-    context stays among those that its estimator serves. ``ONE_ACCOUNT``: only that the same data
-    give the same decision; no better bound is known.
+    ``EXACT``: the decision was bounded exactly. ``CONTEXT_STEP``: so was it, but fewer accounts
+    might move the context to another estimator, and the bound goes no further than that.
+    ``ONE_ACCOUNT``: only that the same data give the same decision; no better bound is known.
     """
 
     EXACT = "exact"
-    CONTEXTS_HELD = "contexts held"
+    CONTEXT_STEP = "context step"
     ONE_ACCOUNT = "one account"
 
 
@@ -47,6 +47,9 @@ class FlipBounds:
         attack was found or tried.
     certificates
         Shape (n_contexts,); a ``Certificate`` for each lower bound.
+    held
+        Shape (n_contexts,); a lower bound that holds as long as each context stays with its
+        estimator. Equal to ``lower`` unless the certificate is ``CONTEXT_STEP``.
     untried
         By context: an attack that should change the decision but must be tried to know. It returns
         the attacked tallies and the accounts that it replaced.
@@ -56,6 +59,7 @@ class FlipBounds:
     lower: FloatArray
     upper: FloatArray
     certificates: npt.NDArray[np.str_]
+    held: FloatArray
     untried: dict[int, Callable[[], tuple[Tallies, IntArray]]] = field(default_factory=dict)
 
 
@@ -86,9 +90,11 @@ def certify_one_account(
     """Return what holds for every method: the same accounts lead to the same decision."""
     n_accounts = int((np.diff(tallies.indptr) > 0).sum())
     n_contexts = len(estimates.mean_rewards)
+    lower = np.full(n_contexts, 1.0 / max(n_accounts, 1))
     return FlipBounds(
         n_accounts,
-        lower=np.full(n_contexts, 1.0 / max(n_accounts, 1)),
+        lower=lower,
+        held=lower,
         upper=np.full(n_contexts, np.nan),
         certificates=np.full(
             n_contexts, Certificate.ONE_ACCOUNT.value, dtype=f"<U{max(map(len, Certificate))}"

@@ -90,8 +90,7 @@ def flip_bounds(
             after = decisions(learn(attacked).mean_rewards)[context]
             if after not in (before[context], UNDECIDED):
                 found = len(accounts)
-        if found is None:
-            found = attack_decision(learn, tallies, design, estimates, context)
+        found = attack_decision(learn, tallies, design, estimates, context, best=found)
         if found is not None:
             upper[context] = found / bounds.n_accounts
     return replace(bounds, upper=upper)

@@ -78,8 +78,9 @@ def certify_paper(
     what they like, as often as they like, and report any rewards, but their action in a sticky
     context stays the one that the platform assigned. Scales σ_s and probabilities ν̂_s multiply all
     means of a context alike, so they cannot change its best action. What could: the context might
-    leave S₊, or its estimated probability might become zero. Where the data rule out both, the
-    certificate is "exact", else "contexts held": true as long as Algorithm 1 does neither.
+    leave S₊, or its estimated probability might become zero. Up to a number of accounts the data
+    rule out both. Where that number is too small the certificate is "context step": the lower bound
+    ends there, and ``held`` says what would hold if Algorithm 1 did neither.
 
     Rare contexts: the spectral filter decides anew, from all rows, which rows to weigh down. One
     row can move a round across its threshold, and then the weights of all the others. No bound
@@ -91,23 +92,24 @@ def certify_paper(
         tallies, design, estimates, adversarial_fraction=adversarial_fraction
     )
     flips = frequent_flips(tallies, design, estimates, adversarial_fraction=adversarial_fraction)
-    lower, upper = bounds.lower.copy(), bounds.upper.copy()
+    lower, upper, held = bounds.lower.copy(), bounds.upper.copy(), bounds.lower.copy()
     certificates = bounds.certificates.copy()
     fewest = np.minimum(flips.trimmed.fewest, flips.visitors)
     enough = np.minimum(flips.trimmed.enough, flips.visitors)
     certain = _certain_replacements(tallies, design, warmup)[flips.contexts]
     untried: dict[int, Callable[[], tuple[Tallies, IntArray]]] = {}
     for row, context in enumerate(flips.contexts.tolist()):
-        lower[context] = fewest[row] / bounds.n_accounts
+        held[context] = fewest[row] / bounds.n_accounts
         is_exact = certain[row] >= fewest[row] - 1
-        certificates[context] = Certificate.EXACT if is_exact else Certificate.CONTEXTS_HELD
+        certificates[context] = Certificate.EXACT if is_exact else Certificate.CONTEXT_STEP
+        lower[context] = max(1, min(fewest[row], certain[row] + 1)) / bounds.n_accounts
         if flips.trimmed.rivals[row] == NO_RIVAL:
             continue
         if certain[row] >= enough[row]:
             upper[context] = enough[row] / bounds.n_accounts
         else:
             untried[context] = partial(attack_frequent, tallies, design, flips, row)
-    return FlipBounds(bounds.n_accounts, lower, upper, certificates, untried)
+    return FlipBounds(bounds.n_accounts, lower, upper, certificates, held, untried)
 
 
 def frequent_flips(
