@@ -6,6 +6,7 @@ from typing import Protocol
 
 from unswayed.errors import InputError
 from unswayed.learners.design import Design
+from unswayed.learners.discount import learn_discounted
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import learn_paper
 from unswayed.tallies import Tallies
@@ -26,7 +27,7 @@ class Method(Protocol):
         ...
 
 
-METHODS: dict[str, Method] = {"paper": learn_paper}
+METHODS: dict[str, Method] = {"paper": learn_paper, "discount": learn_discounted}
 DEFAULT_METHOD = "paper"
 
 

@@ -11,6 +11,7 @@ from unswayed.learners.playing import Explorer
 
 _SUMMARIES = {
     "paper": "Robust MCB: trimmed means for frequent contexts, a spectral filter for rare ones",
+    "discount": "finds coalitions as a second population of users and discounts them",
 }
 
 LEARNERS: dict[str, LearnerSpec] = {

@@ -1,0 +1,64 @@
+"""Cells whose mean leans away from where most users are: bounded influence where it is needed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unswayed.learners.discount.answers import MAD_TO_SD, Answers
+from unswayed.learners.discount.kernels import cell_sums, redescending_means
+from unswayed.learners.discount.noise import Noise
+from unswayed.learners.discount.search import REDESCENDER
+from unswayed.learners.interface import BoolArray, FloatArray
+
+CLEAR_LEAN = 4.5
+"""Ours: deviations from the lean of the other cells (from earlier prototypes)."""
+
+LEAST_DEVIATION = 0.25
+"""Ours: smallest deviation of leans, in standard errors."""
+
+ENOUGH_PLAYS = 1.5
+"""Ours: binary answers show a shape if plays times variance exceed this on average."""
+
+FEWEST_CELLS = 4
+"""Ours: with fewer cells there is no telling what lean is common."""
+
+
+class Leaning(NamedTuple):
+    """Which cells lean, and their redescending means; shapes (n_cells,)."""
+
+    is_leaning: BoolArray
+    centres: FloatArray
+
+
+def leaning_cells(answers: Answers, noise: Noise, weights: FloatArray) -> Leaning:
+    """Return cells whose mean is far from the redescending mean, compared with the other cells.
+
+    Rewards may be skewed, so that mean and centre differ honestly; the common lean is allowed for,
+    and added back. This bounds coalitions that lie in so few cells that no user shows it twice.
+    """
+    users, mass, total, _ = cell_sums(
+        answers.indptr, answers.cells, noise.worth, answers.means, weights, answers.n_cells
+    )
+    centres = redescending_means(
+        answers.order,
+        answers.starts,
+        answers.users,
+        noise.worth,
+        answers.means,
+        weights,
+        noise.variances,
+        *REDESCENDER,
+    )
+    errors = np.sqrt(noise.variances / np.maximum(mass, 1e-9))
+    leans = (total / np.maximum(mass, 1e-9) - centres) / errors
+    has_shape = mass > 0
+    if answers.is_binary:
+        has_shape &= mass * noise.variances > ENOUGH_PLAYS * users
+    if has_shape.sum() < FEWEST_CELLS:
+        return Leaning(np.zeros(answers.n_cells, dtype=np.bool_), centres)
+    common = float(np.median(leans[has_shape]))
+    deviation = MAD_TO_SD * float(np.median(np.abs(leans[has_shape] - common)))
+    far = np.abs(leans - common) > CLEAR_LEAN * max(deviation, LEAST_DEVIATION)
+    return Leaning(has_shape & far, centres + common * errors)

@@ -1,0 +1,155 @@
+"""The default learner: discount the coalition, if there is one, and keep the paper's worst case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from unswayed.errors import check_adversarial_fraction
+from unswayed.learners.design import Design
+from unswayed.learners.discount.answers import Answers, answers_from
+from unswayed.learners.discount.kernels import cell_sums
+from unswayed.learners.discount.leaning_cells import leaning_cells
+from unswayed.learners.discount.noise import measure_noise
+from unswayed.learners.discount.nulls import FEW_CELLS
+from unswayed.learners.discount.rounds import Discounted, discount_coalitions
+from unswayed.learners.discount.tastes import has_tastes
+from unswayed.learners.discount.weighing import best_actions, pooled_means
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.interface import FloatArray
+from unswayed.learners.paper import learn_paper
+from unswayed.learners.paper.method import FAILURE_PROBABILITY
+from unswayed.randomness import generator
+from unswayed.tallies import Tallies
+
+ABSTAINED = ("either side could be the coalition", "too many accused", "like the tail of a taste")
+"""Verdicts that leave a stake on the table because the data cannot tell."""
+
+
+def learn_discounted(
+    tallies: Tallies,
+    design: Design,
+    *,
+    adversarial_fraction: float,
+    warmup: Tallies | None = None,
+    seed: int = 0,
+) -> Estimates:
+    """Estimate the good users' mean rewards after discounting coalitions.
+
+    A coalition is a second population of users with its own mean rewards, found by EM from many
+    starts. It is believed only if it beats what the same search finds where there is none, if the
+    opposite story is clearly worse, and if decisions hang on it. First good users are taken to
+    share one mean; if those who are kept do not look like it, all is done again with tastes
+    allowed, where only one-sidedness is evidence.
+
+    Parameters
+    ----------
+    tallies
+        Users' interactions; any design of exploration.
+    design
+        How their actions were chosen; read by the guard only.
+    adversarial_fraction
+        α, below 1/2. Overstate rather than understate it.
+    warmup
+        As in ``learn_paper``; read by the guard only.
+    seed
+        Nulls and samples are drawn from it, so that equal data give equal estimates.
+
+    Notes
+    -----
+    Guarantee: where the intervals of ``learn_paper`` hold (Theorem 5.1), suboptimality is at most
+    twice its bound, whatever the coalition does, because an action that these intervals rule out is
+    never chosen; docs/learner.md has the proof. The intervals returned contain those.
+
+    Deviations from the paper: all of it but the guard.
+    """
+    alpha = check_adversarial_fraction(adversarial_fraction)
+    answers = answers_from(tallies)
+    found, stories = _discounted(answers, alpha, seed)
+    weights = found.weights
+    noise = measure_noise(answers, weights)
+    means = pooled_means(answers, weights)
+    was_discounted = bool(found.directions)
+    decided_by = np.full(
+        answers.n_contexts, "discounted mean" if was_discounted else "pooled mean", dtype="<U24"
+    )
+    if alpha > 0:
+        is_leaning, centres = leaning_cells(answers, noise, weights)
+        leans = is_leaning.reshape(means.shape)
+        decided_by[leans.any(axis=1)] = "redescending mean"
+        means = np.where(leans, centres.reshape(means.shape), means)
+
+    mass = cell_sums(
+        answers.indptr, answers.cells, noise.worth, answers.means, weights, answers.n_cells
+    )[1]
+    z = float(stats.norm.ppf(1.0 - FAILURE_PROBABILITY / 2.0))
+    sampling_errors = (z * np.sqrt(noise.variances / np.maximum(mass, 1e-9))).reshape(means.shape)
+    guard = learn_paper(tallies, design, adversarial_fraction=alpha, warmup=warmup)
+    guarded = _guarded(means, guard)
+    decided_by[best_actions(guarded) != best_actions(means)] = "guard"
+    reach = guard.sampling_errors + guard.bias_bounds + np.abs(guarded - guard.mean_rewards)
+    bias_bounds = np.maximum(reach - sampling_errors, 0.0)
+    return Estimates(
+        mean_rewards=guarded,
+        sampling_errors=np.where(np.isnan(guarded), np.nan, sampling_errors),
+        bias_bounds=bias_bounds,
+        context_probabilities=answers.context_probabilities / answers.context_probabilities.sum(),
+        frequent_contexts=guard.frequent_contexts,
+        user_weights=weights,
+        decided_by=decided_by,
+        evidence=_evidence(found, stories),
+    )
+
+
+def _discounted(
+    answers: Answers, alpha: float, seed: int
+) -> tuple[Discounted, list[dict[str, Any]]]:
+    """Return what was discounted, without tastes if that fits, else with them; and all rounds."""
+    rng = generator(seed, "discount")
+    nobody = Discounted(np.ones(answers.n_users), [], [])
+    if alpha == 0.0 or len(answers.cells) == 0:
+        return nobody, []
+    found = nobody
+    # With one cell per user, nothing goes together across cells.
+    has_pairs = answers.is_binary or answers.cells_per_user >= FEW_CELLS
+    if has_pairs:
+        found = discount_coalitions(
+            answers, adversarial_fraction=alpha, allows_tastes=False, rng=rng
+        )
+    story = [r.told() for r in found.rounds]
+    if not has_pairs or has_tastes(answers, found.weights, found.directions, rng):
+        found = discount_coalitions(
+            answers, adversarial_fraction=alpha, allows_tastes=True, rng=rng
+        )
+        story += [r.told() for r in found.rounds]
+    return found, story
+
+
+def _guarded(means: FloatArray, guard: Estimates) -> FloatArray:
+    """Return the means, cut off where needed so that no action wins that the guard rules out.
+
+    An action is ruled out if another one's interval lies above its own.
+    """
+    half = guard.sampling_errors + guard.bias_bounds
+    low, high = guard.mean_rewards - half, guard.mean_rewards + half
+    is_known = ~np.isnan(means)
+    floor = np.where(np.isnan(low), -np.inf, low).max(axis=1, keepdims=True)
+    is_out = high < floor  # NaN compares False: nothing is known against it
+    allowed = np.where(is_known & ~is_out, means, -np.inf).max(axis=1, keepdims=True)
+    cut = is_out & (means >= allowed) & np.isfinite(allowed)
+    just_below = np.nextafter(np.broadcast_to(allowed, means.shape), -np.inf)
+    result: FloatArray = np.where(cut, just_below, means)
+    return result
+
+
+def _evidence(found: Discounted, story: list[dict[str, Any]]) -> dict[str, Any]:
+    last = found.rounds[-1] if found.rounds else None
+    return {
+        "removed": float(1.0 - found.weights.mean()),
+        "coalitions": len(found.directions),
+        "abstained": last is not None and last.verdict in ABSTAINED,
+        "tastes": bool(found.rounds and found.rounds[0].allows_tastes),
+        "rounds": story,
+    }

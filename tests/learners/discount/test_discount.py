@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tests.learners.discount.worlds import GAP, World, make_world
+from unswayed.learners.design import design_of_log
+from unswayed.learners.discount import learn_discounted
+from unswayed.learners.discount.method import _guarded
+from unswayed.learners.estimates import Estimates
+from unswayed.tallies import Tallies
+
+
+def learn(world: World, alpha: float) -> Estimates:
+    """Learn from a world with the design read off its log."""
+    design = design_of_log(world.tallies, "auto")
+    return learn_discounted(world.tallies, design, adversarial_fraction=alpha)
+
+
+# A cell has L·N/(S·A) = 1000 plays, 800 of them good, with standard deviation at most .5: the
+# difference of two good means has standard error sqrt(2·.25/800) = .025, so the best action loses
+# to another by chance with z = .15/.025 = 6, probability 1e-9 for each of 48 rivals.
+@pytest.mark.parametrize("is_binary", [False, True])
+@pytest.mark.parametrize("is_sticky", [False, True])
+def test_a_coalition_that_sways_the_pooled_mean_does_not_sway_the_decisions(
+    rng: np.random.Generator, is_binary: bool, is_sticky: bool
+) -> None:
+    world = make_world(rng, is_binary=is_binary, is_sticky=is_sticky)
+    estimates = learn(world, 0.2)
+    assert world.suboptimality(world.pooled(np.ones(1500))) > GAP / 2  # the negative control
+    assert world.suboptimality(world.pooled((~world.is_bad).astype(float))) == 0.0
+    assert world.suboptimality(estimates.mean_rewards) == 0.0
+    assert estimates.user_weights[world.is_bad].mean() < 0.3
+    assert estimates.user_weights[~world.is_bad].mean() > 0.9
+    assert estimates.evidence["coalitions"] >= 1
+    assert set(estimates.decided_by) <= {"discounted mean", "redescending mean"}
+
+
+def test_tastes_do_not_hide_a_coalition(rng: np.random.Generator) -> None:
+    world = make_world(rng, taste=0.15)
+    estimates = learn(world, 0.2)
+    assert estimates.evidence["tastes"]
+    assert world.suboptimality(world.pooled(np.ones(1500))) > GAP / 2
+    assert world.suboptimality(estimates.mean_rewards) < 0.01
+
+
+@pytest.mark.parametrize("taste", [0.0, 0.15])
+@pytest.mark.parametrize("minority", [0.0, 0.1])
+def test_without_an_attack_users_keep_their_weight(
+    rng: np.random.Generator, taste: float, minority: float
+) -> None:
+    world = make_world(rng, adversarial_fraction=0.0, taste=taste, minority=minority)
+    estimates = learn(world, 0.2)
+    assert (estimates.user_weights < 0.5).mean() <= 0.01
+    pooled = world.suboptimality(world.pooled(np.ones(1500)))
+    assert world.suboptimality(estimates.mean_rewards) <= pooled + 0.005
+
+
+def test_many_arms_of_one_context_are_decided_by_redescending_means(
+    rng: np.random.Generator,
+) -> None:
+    """Every user knows one arm only, so nothing goes together across cells."""
+    world = make_world(rng, n_users=2000, n_contexts=1, n_actions=40, plays=30)
+    estimates = learn(world, 0.2)
+    assert world.suboptimality(world.pooled(np.ones(2000))) > GAP / 2
+    assert world.suboptimality(estimates.mean_rewards) == 0.0
+
+
+def test_equal_data_give_equal_estimates(rng: np.random.Generator) -> None:
+    world = make_world(rng, n_users=400)
+    first, second = learn(world, 0.2), learn(world, 0.2)
+    assert_array_equal(first.mean_rewards, second.mean_rewards)
+    assert_array_equal(first.user_weights, second.user_weights)
+
+
+def test_shift_and_scale_of_rewards_carry_over(rng: np.random.Generator) -> None:
+    world = make_world(rng, n_users=600)
+    t = world.tallies
+    moved = Tallies(
+        t.n_users,
+        t.n_contexts,
+        t.n_actions,
+        t.indptr,
+        t.cells,
+        t.counts,
+        2.0 * t.sums + 3.0 * t.counts,
+        4.0 * t.squares + 12.0 * t.sums + 9.0 * t.counts,
+    )
+    before = learn(world, 0.2)
+    after = learn(World(moved, world.true_means, world.is_bad), 0.2)
+    assert_allclose(after.mean_rewards, 2.0 * before.mean_rewards + 3.0, rtol=1e-6)
+    assert_allclose(after.user_weights, before.user_weights, atol=1e-6)
+
+
+def test_no_colluders_stated_means_the_pooled_mean(rng: np.random.Generator) -> None:
+    world = make_world(rng, n_users=400)
+    estimates = learn(world, 0.0)
+    assert_array_equal(estimates.user_weights, np.ones(400))
+    assert estimates.evidence["rounds"] == []
+
+
+def test_intervals_contain_the_good_mean_in_nine_of_ten_cells(rng: np.random.Generator) -> None:
+    """The stated probability is 9/10 for each cell; the bias part makes it more."""
+    world = make_world(rng)
+    estimates = learn(world, 0.2)
+    half_width = estimates.sampling_errors + estimates.bias_bounds
+    is_inside = np.abs(estimates.mean_rewards - world.true_means) <= half_width
+    assert is_inside.mean() >= 0.9
+
+
+def test_no_action_wins_that_the_guard_rules_out(rng: np.random.Generator) -> None:
+    shape = (200, 4)
+    means, centres = rng.random(shape), rng.random(shape)
+    width = 0.2 * rng.random(shape)
+    guard = Estimates(
+        mean_rewards=centres,
+        sampling_errors=width / 2,
+        bias_bounds=width / 2,
+        context_probabilities=np.full(200, 1 / 200),
+        frequent_contexts=np.ones(200, dtype=np.bool_),
+        user_weights=np.ones(1),
+        decided_by=np.full(200, "trimmed mean"),
+    )
+    chosen = _guarded(means, guard).argmax(axis=1)
+    rows = np.arange(200)
+    low, high = centres - width, centres + width
+    assert np.all(high[rows, chosen] >= low.max(axis=1))
+    # Where the favourite is allowed, nothing changes.
+    favourite = means.argmax(axis=1)
+    is_allowed = high[rows, favourite] >= low.max(axis=1)
+    assert is_allowed.any()
+    assert not is_allowed.all()
+    assert_array_equal(chosen[is_allowed], favourite[is_allowed])

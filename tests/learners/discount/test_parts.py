@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tests.learners.discount.worlds import make_world
+from unswayed.learners.discount.answers import answers_from
+from unswayed.learners.discount.kernels import (
+    cell_sums,
+    decreasing_fit,
+    entries_by_cell,
+    gram_block,
+)
+from unswayed.learners.discount.mixture import Accusation
+from unswayed.learners.discount.noise import measure_noise
+from unswayed.learners.discount.weighing import mirror_weights, pooled_means
+from unswayed.tallies import tally
+
+
+def accusation(scores: np.ndarray) -> Accusation:
+    """Return an accusation of which only the scores matter."""
+    return Accusation(
+        means=np.zeros(1),
+        shifts=np.zeros(1),
+        probabilities=np.zeros(len(scores)),
+        scores=scores,
+        strengths=np.ones(len(scores)),
+        taste=0.0,
+        mass=0.1,
+        gain=0.0,
+    )
+
+
+def test_passes_equal_dense_sums(rng: np.random.Generator) -> None:
+    world = make_world(rng, n_users=30, plays=15)
+    t = world.tallies
+    weights = rng.random(30)
+    dense = t.csr(t.sums).toarray()
+    product = gram_block(t.indptr, t.cells, t.sums, weights, np.eye(t.n_cells))
+    assert_allclose(product, dense.T @ (weights[:, None] * dense), atol=1e-10)
+    ones = np.ones(len(t.cells))
+    users, mass, total, squares = cell_sums(t.indptr, t.cells, ones, t.sums, weights, t.n_cells)
+    assert_allclose(users, mass)
+    assert_allclose(total, weights @ dense)
+    assert_allclose(squares, weights @ dense**2)
+
+
+def test_entries_are_ordered_by_cell(rng: np.random.Generator) -> None:
+    cells = rng.integers(7, size=50).astype(np.int32)
+    order, starts = entries_by_cell(cells, 8)
+    assert_array_equal(order, np.argsort(cells, kind="stable"))
+    assert_array_equal(np.diff(starts), np.bincount(cells, minlength=8))
+
+
+def test_the_decreasing_fit_pools_what_goes_up() -> None:
+    """By hand: 1 and 3 go up and are pooled with weights 1 and 3."""
+    fit = decreasing_fit(np.array([4.0, 1.0, 3.0, 0.0]), np.array([1.0, 1.0, 3.0, 1.0]))
+    assert_allclose(fit, [4.0, 2.5, 2.5, 0.0])
+
+
+def test_two_sided_scores_keep_their_weight_and_a_lump_on_one_side_loses_it(
+    rng: np.random.Generator,
+) -> None:
+    scores = np.concatenate([rng.standard_normal(4000), 8.0 + 0.1 * rng.standard_normal(400)])
+    weights = mirror_weights(accusation(scores), np.ones(4400))
+    # A side of a symmetric law is lighter by chance by about sqrt(L): 63 of 4000 users.
+    assert weights[:4000].mean() > 0.95
+    assert_array_equal(weights[4000:], 0.0)
+
+
+def test_a_flood_of_visits_counts_less_than_an_honest_share() -> None:
+    n_users, per_user = 200, 40
+    rng = np.random.default_rng(0)
+    users = np.repeat(np.arange(n_users), per_user)
+    contexts = rng.integers(20, size=len(users))
+    contexts[users < 20] = 0
+    actions = np.zeros(len(users), dtype=np.int64)
+    tallies = tally(
+        users, contexts, actions, np.zeros(len(users)), n_users=n_users, n_contexts=20, n_actions=1
+    )
+    answers = answers_from(tallies)
+    in_context = answers.cells == 0
+    flooded = answers.plays[in_context & (answers.users < 20)]
+    honest = answers.plays[in_context & (answers.users >= 20)]
+    assert flooded.max() < honest.mean()
+    assert answers.context_probabilities[0] < 0.06
+
+
+def test_extreme_rewards_are_clipped_and_bounded_honest_ones_are_not(
+    rng: np.random.Generator,
+) -> None:
+    world = make_world(rng, is_binary=True, adversarial_fraction=0.0, n_users=300)
+    t = world.tallies
+    honest = answers_from(t)
+    assert_array_equal(honest.means, t.sums / t.counts)
+    wild = t.sums.copy()
+    is_wild = honest.users < 60
+    wild[is_wild] = 1e6 * t.counts[is_wild]
+    squares = np.where(is_wild, 1e12 * t.counts, t.squares)
+    clipped = answers_from(
+        type(t)(t.n_users, t.n_contexts, t.n_actions, t.indptr, t.cells, t.counts, wild, squares)
+    )
+    # Medians and their deviations stay honest: at most 1 and 1/2. 1 + 3 · 1.4826 · 1/2 = 3.2.
+    assert clipped.means.max() <= 3.3
+    assert_array_equal(clipped.means[~is_wild], honest.means[~is_wild])
+
+
+def test_the_taste_share_is_found(rng: np.random.Generator) -> None:
+    """Tastes with variance .15² per cell beside noise of variance .3²: a share of .2."""
+    world = make_world(rng, adversarial_fraction=0.0, taste=0.15)
+    noise = measure_noise(answers_from(world.tallies), np.ones(1500))
+    # Loadings are 60 squared normals: their mean has standard error sqrt(2/60) = .18, relative.
+    assert 0.2 * (1 - 3 * 0.18) < noise.taste_share < 0.2 * (1 + 3 * 0.18)
+    plain = make_world(rng, adversarial_fraction=0.0)
+    assert measure_noise(answers_from(plain.tallies), np.ones(1500)).taste_share == 0.0
+
+
+def test_pooled_means_are_the_ratio_of_sums(rng: np.random.Generator) -> None:
+    world = make_world(rng, is_binary=True, n_users=300)
+    weights = rng.random(300)
+    assert_allclose(
+        pooled_means(answers_from(world.tallies), weights), world.pooled(weights), atol=0.02
+    )

@@ -1,0 +1,95 @@
+"""Small attacked worlds for the tests of the discounting learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.tallies import Tallies, tally
+
+FloatArray = npt.NDArray[np.float64]
+
+GAP = 0.15
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """Tallies, the good users' mean rewards, and who is bad."""
+
+    tallies: Tallies
+    true_means: FloatArray
+    is_bad: npt.NDArray[np.bool_]
+
+    def pooled(self, weights: FloatArray) -> FloatArray:
+        """Return the weighted mean reward of each cell."""
+        rows = np.repeat(weights, np.diff(self.tallies.indptr))
+        sums = np.bincount(
+            self.tallies.cells, rows * self.tallies.sums, minlength=self.tallies.n_cells
+        )
+        mass = np.bincount(
+            self.tallies.cells, rows * self.tallies.counts, minlength=self.tallies.n_cells
+        )
+        return (sums / mass).reshape(self.true_means.shape)
+
+    def suboptimality(self, means: FloatArray) -> float:
+        """Return the average loss of playing the best action by these means."""
+        chosen = np.take_along_axis(self.true_means, means.argmax(axis=1)[:, None], axis=1)[:, 0]
+        return float((self.true_means.max(axis=1) - chosen).mean())
+
+
+def make_world(
+    rng: np.random.Generator,
+    *,
+    n_users: int = 1500,
+    n_contexts: int = 12,
+    n_actions: int = 5,
+    plays: int = 40,
+    adversarial_fraction: float = 0.2,
+    is_binary: bool = False,
+    taste: float = 0.0,
+    minority: float = 0.0,
+    is_sticky: bool = True,
+) -> World:
+    """Simulate a world where colluders praise the runner-up and run the best action down.
+
+    ``taste`` is the standard deviation of rank-one tastes, two-sided; ``minority`` the share of
+    good users with another, fixed taste.
+    """
+    true_means = 0.35 + 0.2 * rng.random((n_contexts, n_actions))
+    runner_up = true_means.argmax(axis=1)
+    best = (runner_up + 1 + rng.integers(n_actions - 1, size=n_contexts)) % n_actions
+    rows = np.arange(n_contexts)
+    true_means[rows, best] = true_means[rows, runner_up] + GAP
+    is_bad = np.zeros(n_users, dtype=np.bool_)
+    is_bad[rng.permutation(n_users)[: round(adversarial_fraction * n_users)]] = True
+    loadings = rng.standard_normal((n_contexts, n_actions))
+    likes = taste * rng.standard_normal(n_users) + 0.15 * (rng.random(n_users) < minority)
+
+    users = np.repeat(np.arange(n_users), plays)
+    contexts = rng.integers(n_contexts, size=len(users))
+    if is_sticky:
+        actions = rng.integers(n_actions, size=(n_users, n_contexts))[users, contexts]
+    else:
+        actions = rng.integers(n_actions, size=len(users))
+    means = true_means[contexts, actions] + likes[users] * loadings[contexts, actions]
+    rewards = (
+        (rng.random(len(users)) < means).astype(float)
+        if is_binary
+        else means + 0.3 * rng.standard_normal(len(users))
+    )
+    lies = is_bad[users]
+    rewards[lies & (actions == runner_up[contexts])] = 1.0
+    rewards[lies & (actions == best[contexts])] = 0.0
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    good = true_means + likes[~is_bad].mean() * loadings
+    return World(tallies, good, is_bad)
