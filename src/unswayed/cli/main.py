@@ -15,7 +15,16 @@ import unswayed
 from unswayed.errors import InputError
 
 #: Every subcommand `a-b` is the function `a_b` of the module `unswayed.cli.a_b`.
-COMMANDS = ("demo", "learn", "predict", "compare", "simulate", "attacks", "limits")
+COMMANDS = (
+    "demo",
+    "learn",
+    "predict",
+    "compare",
+    "simulate",
+    "attacks",
+    "limits",
+    "reproduce",
+)
 
 _STYLE: dict[str, Any] = {
     "add_completion": False,
