@@ -35,7 +35,7 @@ def reproduce(
         ),
     ] = None,
     repetitions: Annotated[
-        int | None, typer.Option(help="Repetitions of every cell [50, or 8 with --quick].")
+        int | None, typer.Option(help="Repetitions of every cell [50, or 6 with --quick].")
     ] = None,
     processes: Annotated[
         int | None, typer.Option(help="Processes to spread over [all cores]; changes no number.")

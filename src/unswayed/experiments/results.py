@@ -18,14 +18,16 @@ MAIN, PILOT = "main", "pilot"
 def strongest_attacks(rows: Iterable[Row]) -> dict[int, str]:
     """Return for each cell number with a pilot the attack with the largest mean value.
 
-    Of equal ones the first by name, so that the choice depends on nothing but the rows.
+    Of equal ones the last by name, so that the choice depends on nothing but the rows.
     """
     values: dict[int, dict[str, list[float]]] = {}
     for row in rows:
         if row["stage"] == PILOT:
             values.setdefault(row["number"], {}).setdefault(row["attack"], []).append(row["value"])
     return {
-        number: max(sorted(by_attack), key=lambda attack: float(np.mean(by_attack[attack])))
+        number: max(
+            sorted(by_attack, reverse=True), key=lambda attack: float(np.mean(by_attack[attack]))
+        )
         for number, by_attack in values.items()
     }
 
@@ -68,14 +70,16 @@ class Results:
     def __init__(self, rows: Sequence[Row]) -> None:
         chosen = strongest_attacks(rows)
         # An attack that a longer zoo has since outdone leaves rows that are reported no more.
-        self.main = [
+        main = [
             row
             for row in rows
             if row["stage"] == MAIN and chosen.get(row["number"], row["attack"]) == row["attack"]
         ]
+        # A run that was stopped leaves some cells ahead of others; all are judged by what all have.
+        finished = _finished_everywhere(main)
+        self.main = [row for row in main if row["repetition"] in finished]
         self.pilot = [row for row in rows if row["stage"] == PILOT]
-        if not self.main:
-            raise InputError("there are no finished repetitions to draw: run the experiment first.")
+        self.repetitions = len(finished)
 
     @property
     def algorithms(self) -> list[str]:
@@ -87,13 +91,8 @@ class Results:
         """Return the series in the order of the sweep."""
         return list(dict.fromkeys(row["series"] for row in self.main))
 
-    @property
-    def repetitions(self) -> int:
-        """Return how many repetitions every cell has."""
-        return min(len(self.curve(a, s).values) for a in self.algorithms for s in self.series)
-
     def curve(self, algorithm: str, series: str = "") -> Curve:
-        """Return an algorithm along one series; repetitions that a point lacks are left out."""
+        """Return an algorithm along one series."""
         return _curve(self.main, algorithm, series)
 
     def pilot_means(self, algorithm: str) -> dict[str, FloatArray]:
@@ -109,6 +108,21 @@ class Results:
         }
 
 
+def _finished_everywhere(rows: Sequence[Row]) -> set[int]:
+    """Return the repetitions that all cells have, or say that some have none."""
+    by_cell: dict[int, set[int]] = {}
+    points: dict[str, set[tuple[str, float]]] = {}
+    for row in rows:
+        by_cell.setdefault(row["number"], set()).add(row["repetition"])
+        points.setdefault(row["algorithm"], set()).add((row["series"], row["x"]))
+    finished = set.intersection(*by_cell.values()) if by_cell else set()
+    if not finished or len({len(of_algorithm) for of_algorithm in points.values()}) > 1:
+        raise InputError(
+            "not every cell has a finished repetition yet: run the experiment to its end first."
+        )
+    return finished
+
+
 def _curve(rows: Sequence[Row], algorithm: str, series: str) -> Curve:
     by_x: dict[float, dict[int, float]] = {}
     attacks: dict[float, str] = {}
@@ -117,11 +131,11 @@ def _curve(rows: Sequence[Row], algorithm: str, series: str) -> Curve:
             by_x.setdefault(row["x"], {})[row["repetition"]] = row["value"]
             attacks[row["x"]] = row["attack"]
     xs = sorted(by_x)
-    common = sorted(set.intersection(*(set(by_x[x]) for x in xs))) if xs else []
+    repetitions = sorted(by_x[xs[0]])
     return Curve(
         algorithm=algorithm,
         series=series,
         xs=np.array(xs),
-        values=np.array([[by_x[x][repetition] for x in xs] for repetition in common]),
+        values=np.array([[by_x[x][repetition] for x in xs] for repetition in repetitions]),
         attacks=tuple(attacks[x] for x in xs),
     )

@@ -154,6 +154,6 @@ def with_own(*algorithms: str) -> tuple[str, ...]:
     return (*algorithms, *own)
 
 
-def smaller(sweep: Sweep, *, points: tuple[Point, ...], pilot_repetitions: int = 2) -> Sweep:
+def smaller(sweep: Sweep, *, points: tuple[Point, ...], pilot_repetitions: int = 1) -> Sweep:
     """Return the quick version of a sweep: some of its points, and a shorter pilot."""
     return replace(sweep, points=points, pilot_repetitions=pilot_repetitions)

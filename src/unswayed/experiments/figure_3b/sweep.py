@@ -35,4 +35,4 @@ SWEEP = Sweep(
     measure=suboptimality_in_arena,
 )
 
-QUICK = smaller(SWEEP, points=_TRUE_SHARES[::2] + _BELIEFS[1:5])
+QUICK = smaller(SWEEP, points=(*_TRUE_SHARES[::2], _BELIEFS[1], _BELIEFS[2], _BELIEFS[4]))

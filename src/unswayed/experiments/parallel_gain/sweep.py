@@ -3,7 +3,7 @@
 from unswayed.experiments.measures import suboptimality_in_arena
 from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Point, Sweep, smaller, with_own, world
 
-USERS = (125, 250, 500, 1000, 2000, 4000)
+USERS = (125, 250, 500, 1000, 2000)
 INTERACTIONS = (1, 2, 5, 10, 20, 40, 80, 160)
 ALPHAS = (0.0, 0.2)
 MOST_PLAYS = 160_000
@@ -34,5 +34,6 @@ SWEEP = Sweep(
 )
 
 QUICK = smaller(
-    SWEEP, points=tuple(point for point in SWEEP.points if point.settings.users <= 1000)
+    SWEEP,
+    points=tuple(point for point in SWEEP.points if point.settings.users <= 1000 and point.x <= 80),
 )

@@ -65,9 +65,9 @@ def draw(results: Results) -> Figure:
                 log_x=True,
             )
             set_axes(ax, panel, xs=curves[0].xs)
-        axes[0].annotate(
+        axes[1].annotate(
             "grey: out of reach for all\nwho do not know the good users",
-            (1.1, 0.75),
+            (1.1, 0.85),
             color=GREY,
             fontsize=9,
             verticalalignment="top",

@@ -15,7 +15,7 @@ from unswayed.simulation.instances import uniform_probabilities, zipf_probabilit
 
 TITLE = "Theorem 5.1: one bound for all distributions of contexts"
 X_LABEL = "interactions per user T/L"
-MARKERS = dict(zip(SERIES, ("o", "s", "^", "D"), strict=True))
+MARKERS = dict(zip(SERIES, ("o", "^", "D"), strict=True))
 
 
 def complexity(series: str) -> float:
@@ -83,7 +83,14 @@ def draw(results: Results) -> Figure:
                 linestyle="",
                 label=f"{series}, K = {complexity(series):.2f}",
             )
-        ax.legend(frameon=False, loc="upper left", title="contexts", title_fontsize=10, fontsize=10)
+        ax.legend(
+            frameon=False,
+            loc="lower right",
+            bbox_to_anchor=(1.0, 0.03),
+            title="contexts",
+            title_fontsize=10,
+            fontsize=10,
+        )
         ends = [
             (
                 float(

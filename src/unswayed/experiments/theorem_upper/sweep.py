@@ -4,7 +4,7 @@ from unswayed.experiments.measures import suboptimality_in_arena
 from unswayed.experiments.sweeps import Point, Sweep, smaller, with_own, world
 
 N_CONTEXTS, N_ACTIONS, ALPHA = 20, 5, 0.2
-GAMMAS = (0.5, 1.0, 2.0)
+GAMMAS = (1.0, 2.0)
 SERIES = {"uniform": "uniform"} | {f"gamma = {gamma:g}": f"zipf:{1 + gamma:g}" for gamma in GAMMAS}
 """The series by name, and how the simulator calls their context probabilities."""
 
@@ -29,4 +29,4 @@ SWEEP = Sweep(
     measure=suboptimality_in_arena,
 )
 
-QUICK = smaller(SWEEP, points=tuple(point for point in SWEEP.points if point.x <= 80))
+QUICK = smaller(SWEEP, points=tuple(point for point in SWEEP.points if point.x <= 40))
