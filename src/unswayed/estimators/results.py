@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
-IndexArray: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+IndexArray: TypeAlias = NDArray[np.int32] | NDArray[np.int64] | NDArray[np.uint32]
 BoolArray: TypeAlias = NDArray[np.bool_]
 
 UnivariateOutcome: TypeAlias = Literal["mean", "trimmed", "clipped", "blocks", "median"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,8 +114,8 @@ def read_events(
     ) as log:
         edges = _settled_edges(log, bins or {})
         _create_view(log, edges)
-        _group_users(log)
-        reasons, n_good = _bad_rows(log)
+        scanned = _scan(log)
+        reasons, n_good = scanned.bad_rows, len(scanned.events)
         n_rows = n_good + sum(reasons.values())
         if n_rows == 0 and not may_be_empty:
             raise InputError(f"{log.name} has no rows; nothing can be learned from it.")
@@ -125,7 +126,7 @@ def read_events(
             _write_quarantine(log, choice)
         first, last = _time_range(log)
         provenance = Provenance(log.name, n_rows, log.columns, reasons, edges, first, last)
-        return Reading(_encoded(log, n_good, has_bad_rows=bool(reasons)), provenance)
+        return Reading(scanned.events, provenance)
 
 
 def _settled_edges(
@@ -172,22 +173,6 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
     )
 
 
-def _group_users(log: OpenLog) -> None:
-    """Count rows by user and reason: one scan finds the users and the bad rows."""
-    log.connection.sql(
-        'CREATE TEMP TABLE grouped AS SELECT "user", reason, count(*) AS n FROM log GROUP BY ALL'
-    )
-
-
-def _bad_rows(log: OpenLog) -> tuple[dict[str, int], int]:
-    counted = log.connection.sql("SELECT reason, sum(n) FROM grouped GROUP BY 1 ORDER BY 1")
-    reasons = {reason: int(count) for reason, count in counted.fetchall()}
-    n_good = reasons.pop(None, 0)
-    if log.n_broken:
-        reasons["line is broken"] = log.n_broken
-    return reasons, n_good
-
-
 def _write_quarantine(log: OpenLog, choice: OnBadRows) -> None:
     broken = ""
     if log.n_broken:
@@ -213,56 +198,85 @@ def _time_range(log: OpenLog) -> tuple[str | None, str | None]:
     return found[0], found[1]
 
 
-def _encoded(log: OpenLog, n_rows: int, *, has_bad_rows: bool) -> Events:
-    connection = log.connection
-    # Without the test a scan of one column reads that column alone.
-    where = "WHERE reason IS NULL" if has_bad_rows else ""
-    order_of_users = USER_HASH.format(user='"user"') + ', "user"'
-    users = _codes(log, "user", 'SELECT "user" FROM grouped WHERE reason IS NULL', order_of_users)
-    contexts = _codes(log, "context", f"SELECT DISTINCT context FROM log {where}", "context")
-    actions = _codes(log, "action", f'SELECT DISTINCT "action" FROM log {where}', '"action"')
-    weighted = log.columns.propensity is not None
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "user_code": np.empty(n_rows, np.int32),
-        "context_code": np.empty(n_rows, np.int32),
-        "action_code": np.empty(n_rows, np.int32),
-        "reward": np.empty(n_rows, np.float64),
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scanned:
+    """The usable rows in the order in which they came, and why others were not usable."""
+
+    events: Events
+    bad_rows: dict[str, int]
+
+
+def _scan(log: OpenLog) -> _Scanned:
+    """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
+    labels = {
+        "user": _code_table(log, "user", USER_HASH.format(user='"user"') + ', "user"'),
+        "context": _code_table(log, "context", "context"),
+        "action": _code_table(log, "action", '"action"'),
     }
-    if weighted:
-        arrays["propensity"] = np.empty(n_rows, np.float64)
-    batches = connection.sql(
+    numbers = ["reward"] if log.columns.propensity is None else ["reward", "propensity"]
+    chunks: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in (*labels, *numbers)}
+    bad_rows: Counter[str] = Counter()
+    selected = ", ".join([*(f'{name}_code AS "{name}"' for name in labels), *numbers, "reason"])
+    batches = log.connection.sql(
         f"""
-        SELECT {", ".join(arrays)} FROM log
-        JOIN user_codes USING ("user") JOIN context_codes USING (context)
-        JOIN action_codes USING ("action")
-        {where}
+        SELECT {selected} FROM log LEFT JOIN user_codes ON {_join_key(log)}
+        LEFT JOIN context_codes USING (context) LEFT JOIN action_codes USING ("action")
         """
     ).to_arrow_reader(_BATCH)
-    filled = 0
     for batch in batches:
-        for name, array in arrays.items():
-            array[filled : filled + batch.num_rows] = batch.column(name).to_numpy()
-        filled += batch.num_rows
-    return Events(
-        arrays["user_code"],
-        arrays["context_code"],
-        arrays["action_code"],
-        arrays["reward"],
-        users,
-        contexts,
-        actions,
-        arrays.get("propensity"),
+        reasons, good = batch.column("reason"), batch
+        if reasons.null_count < len(reasons):
+            bad_rows.update(reasons.drop_null().to_pylist())
+            good = batch.filter(reasons.is_null())
+        for name, arrays in chunks.items():
+            arrays.append(good.column(name).to_numpy().copy())  # or it would hold the whole batch
+    if log.n_broken:
+        bad_rows["line is broken"] = log.n_broken
+    columns = {name: np.concatenate(chunks.pop(name) or [np.empty(0)]) for name in list(chunks)}
+    for name in labels:
+        columns[name] = columns[name].astype(np.int32, copy=False)
+        if bad_rows:  # some labels may occur in bad rows only
+            labels[name], columns[name] = _used(labels[name], columns[name])
+    events = Events(
+        columns["user"],
+        columns["context"],
+        columns["action"],
+        columns["reward"],
+        labels["user"],
+        labels["context"],
+        labels["action"],
+        columns.get("propensity"),
     )
+    return _Scanned(events, dict(sorted(bad_rows.items())))
 
 
-def _codes(log: OpenLog, column: str, values: str, order: str) -> Labels:
+def _code_table(log: OpenLog, column: str, order: str) -> Labels:
     """Create the table of a column's labels and codes, and return the labels in their order."""
     log.connection.sql(
         f"""
         CREATE TEMP TABLE {column}_codes AS
-        SELECT "{column}", (row_number() OVER (ORDER BY {order}) - 1)::INTEGER AS {column}_code
-        FROM ({values})
+        SELECT "{column}", hash("{column}") AS {column}_hash,
+            (row_number() OVER (ORDER BY {order}) - 1)::INTEGER AS {column}_code
+        FROM (SELECT DISTINCT "{column}" FROM log WHERE "{column}" IS NOT NULL)
         """
     )
     relation = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')
     return labels_of_column(relation.to_arrow_table()[0])
+
+
+def _join_key(log: OpenLog) -> str:
+    """Return how to find a user's code: by hash, which is faster, unless two users share one."""
+    ((is_distinct,),) = log.connection.sql(
+        "SELECT count(DISTINCT user_hash) = count(*) FROM user_codes"
+    ).fetchall()
+    if is_distinct:
+        return 'hash(log."user") = user_hash'
+    return 'log."user" = user_codes."user"'
+
+
+def _used(labels: Labels, codes: npt.NDArray[Any]) -> tuple[Labels, npt.NDArray[Any]]:
+    """Leave out labels that no row has."""
+    is_used = np.zeros(len(labels), np.bool_)
+    is_used[codes] = True
+    new_codes = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
+    return Labels(labels.values[is_used]), new_codes[codes]

@@ -28,7 +28,7 @@ def union_of_users(parts: Sequence[Labels]) -> tuple[Labels, list[npt.NDArray[np
         raise InputError(f"users are of different types ({kinds}); write them all as strings.")
     labels = pa.chunked_array([pa.array(part.values) for part in filled])
     with duckdb.connect() as connection:
-        connection.register("listed", pa.table({"label": labels, "place": range(len(labels))}))
+        connection.register("listed", pa.table({"label": labels, "place": np.arange(len(labels))}))
         connection.sql(
             f"""
             CREATE TABLE coded AS SELECT label, row_number() OVER (ORDER BY hash, label) - 1 AS code
@@ -49,7 +49,7 @@ def user_hashes(users: Labels) -> npt.NDArray[np.uint64]:
     """Return the hash of each user; shape (n_users,)."""
     with duckdb.connect() as connection:
         connection.register(
-            "listed", pa.table({"label": pa.array(users.values), "place": range(len(users))})
+            "listed", pa.table({"label": pa.array(users.values), "place": np.arange(len(users))})
         )
         hashes: npt.NDArray[np.uint64] = (
             connection.sql(

