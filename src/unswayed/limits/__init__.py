@@ -1,4 +1,4 @@
-"""What no method can do: exact limits, and the coalitions that attain them."""
+"""What no method can do, the coalitions that show it, and how much traffic a target takes."""
 
 from unswayed.limits.adversaries import (
     CountDistribution,
@@ -32,6 +32,8 @@ from unswayed.limits.paper_bounds import (
     users_needed,
     warm_up_interactions,
 )
+from unswayed.limits.plan_words import plan_words
+from unswayed.limits.planner import MethodPlan, Plan, plan_traffic
 from unswayed.limits.swaps import (
     largest_swap_interactions,
     normal_total_variation,
@@ -46,6 +48,8 @@ __all__ = [
     "HidingPair",
     "LimitsAnswer",
     "LimitsRow",
+    "MethodPlan",
+    "Plan",
     "RewardUrns",
     "answer",
     "binomial_counts",
@@ -63,6 +67,8 @@ __all__ = [
     "one_sided_adversary",
     "one_sided_distance",
     "parallel_gain",
+    "plan_traffic",
+    "plan_words",
     "smallest_one_sided_coalition",
     "smallest_swap_coalition",
     "smallest_two_sided_coalition",

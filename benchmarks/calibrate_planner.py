@@ -1,0 +1,356 @@
+"""Fit the constants that the planner ships: run the worlds, keep the worst attack, write JSON.
+
+    python benchmarks/calibrate_planner.py [--methods paper] [--quick] [--output FILE]
+    python benchmarks/calibrate_planner.py --validate [--output FILE]
+
+The theory bounds losses by orders of growth. Here each order gets its factor: losses are divided
+by the order ("units"), over worlds of many sizes, and the planner takes the worst of them. Every
+world is attacked by several coalitions at several leads of the best action, and the pair that hurts
+most counts. Methods that are not named keep what the file holds of them. Then --validate plans for
+worlds that were not fitted, simulates the plans under every attack there is, and adds what it
+found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import unswayed.limits
+from planner_worlds import REPETITIONS, World, context_probabilities, mean, worst_losses
+from unswayed.learners.interface import FloatArray
+from unswayed.learners.methods import METHODS
+from unswayed.learners.paper import estimate_context_probabilities
+from unswayed.learners.playing import WARMUP_SHARE
+from unswayed.limits.calibration import Shape
+from unswayed.limits.planner import plan_traffic
+from unswayed.randomness import generator
+from unswayed.simulation.attacks.registry import ATTACKS as ALL_ATTACKS
+from unswayed.simulation.planned import verify_plan
+from unswayed.simulation.settings import Settings
+from unswayed.simulation.simulate import simulate
+from unswayed.tallies import tally
+
+OUTPUT = Path(unswayed.limits.__file__).parent / "constants.json"
+SEED = 20_220
+
+SHAPES = (
+    (5, 5, "uniform"),
+    (2, 10, "uniform"),
+    (10, 10, "zipf:1"),
+    (40, 5, "uniform"),
+    (30, 4, "zipf:1"),
+)
+"""Contexts, actions and context probabilities; up to as many contexts as actions, and more."""
+
+FRACTIONS = (0.03, 0.1, 0.2, 0.3)
+PLAYS = (20, 80)
+
+USER_FACTORS = (1, 4)
+"""Users, in multiples of SA/alpha."""
+
+ATTACKS = {
+    "frequent": ("nuke", "extreme"),
+    "mixed": ("subtractive", "hide-in-covariance", "trim-edge"),
+}
+"""Those that cost most in a first look at all attacks, at S = A = 10 and at S = 40, A = 5."""
+
+VALIDATION = (
+    (8, 8, "zipf:0.5", 0.15, 0.08),
+    (3, 6, "uniform", 0.25, 0.12),
+    (20, 6, "uniform", 0.1, 0.07),
+    (50, 4, "zipf:1.5", 0.15, 0.08),
+)
+"""Contexts, actions, context probabilities, alpha and epsilon of plans that are put to the test."""
+
+NOT_VALIDATED = ("hiding", "hiding-two-sided", "best-response")
+"""Two need rewards of 0 and 1; the third rehearses the world many times."""
+
+ARRIVAL_RATIOS = (2.0, 4.0, 8.0)
+ARRIVAL_ATTACKS = ("nuke", "shifted-replay", "frequency-flood", "power-user")
+"""The last two come as often as the ratio allows."""
+
+FEW_USERS_CANDIDATES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+
+
+def worlds() -> Iterator[World]:
+    """Yield every size of world."""
+    for n_contexts, n_actions, law in SHAPES:
+        for fraction in FRACTIONS:
+            for factor in USER_FACTORS:
+                n_users = max(300, round(factor * n_contexts * n_actions / fraction))
+                for plays in PLAYS:
+                    yield World(n_contexts, n_actions, law, fraction, n_users, plays)
+
+
+def calibrate_method(method: str, *, processes: int, quick: bool) -> dict[str, Any]:
+    """Fit the factor of K(B)·sqrt(alpha/N) and the price of having few users."""
+    chosen = list(worlds())[:: 16 if quick else 1]
+    found = []
+    for number, world in enumerate(chosen):
+        attacks = ATTACKS[world.shape.value]
+        found.append(
+            worst_losses(world, method, attacks=attacks, seed=SEED + number, processes=processes)
+        )
+        print(
+            f"{method} {number + 1}/{len(chosen)} {world}: {found[-1]['attack']} "
+            f"{found[-1]['mean'] / world.yardstick:.3f} yardsticks",
+            flush=True,
+        )
+    return fitted(chosen, found)
+
+
+def fitted(chosen: list[World], found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return losses in units, with the price of few users that makes worlds most alike."""
+    few_users = {
+        shape.value: min(
+            FEW_USERS_CANDIDATES, key=lambda price: _spread(chosen, found, shape, price)
+        )
+        for shape in Shape
+    }
+    rows = []
+    for world, result in zip(chosen, found, strict=True):
+        unit = world.unit(few_users[world.shape.value])
+        rows.append(
+            {
+                "shape": world.shape.value,
+                "contexts": world.n_contexts,
+                "actions": world.n_actions,
+                "context_probabilities": world.law,
+                "alpha": world.adversarial_fraction,
+                "users": world.n_users,
+                "interactions": world.interactions,
+                "attack": result["attack"],
+                "loss": round(result["mean"], 6),
+                "mean": round(result["mean"] / unit, 6),
+                "deviation": round(result["deviation"] / unit, 6),
+                "gap_units": round(result["gap"] / unit, 6),
+            }
+        )
+    return {"few_users": few_users, "warmup_share": WARMUP_SHARE, "rows": rows}
+
+
+def _spread(
+    chosen: list[World], found: list[dict[str, Any]], shape: Shape, few_users: float
+) -> float:
+    """Return how much losses in units differ between worlds with the same share of colluders."""
+    logs: dict[float, list[float]] = {}
+    for world, result in zip(chosen, found, strict=True):
+        if world.shape is shape:
+            # A world without any loss says nothing about proportions.
+            loss = max(result["mean"] / world.unit(few_users), 1e-3)
+            logs.setdefault(world.adversarial_fraction, []).append(math.log(loss))
+    return float(sum(len(values) * np.var(values) for values in logs.values()))
+
+
+def calibrate_arrivals(method: str, *, processes: int) -> list[dict[str, Any]]:
+    """Measure what unequal numbers of plays cost, in units of the same mean number."""
+    world = World(10, 10, "uniform", 0.1, 2000, 40)
+    rows: list[dict[str, Any]] = []
+    for ratio in ARRIVAL_RATIOS:
+        result = worst_losses(
+            world,
+            method,
+            attacks=ARRIVAL_ATTACKS,
+            seed=SEED,
+            processes=processes,
+            arrivals=f"bursty:{ratio:g}",
+        )
+        row = {"ratio": ratio, "attack": result["attack"]}
+        rows.append(row | {"mean": round(result["mean"] / world.yardstick, 6)})
+        print(f"arrivals {rows[-1]}", flush=True)
+    return rows
+
+
+def calibrate_contexts(*, quick: bool) -> list[dict[str, Any]]:
+    """Fit the factor of sqrt((alpha + S/L)/N0) in the error of estimated context probabilities."""
+    rows: list[dict[str, Any]] = []
+    cases = [
+        (n_contexts, law, fraction, plays)
+        for n_contexts in (10, 50)
+        for law in ("uniform", "zipf:1")
+        for fraction in FRACTIONS
+        for plays in (5, 20)
+    ]
+    for number, (n_contexts, law, fraction, plays) in enumerate(cases[:: 16 if quick else 1]):
+        n_users = round(10 * n_contexts / fraction)
+        nu = context_probabilities(n_contexts, law)
+        unit = math.sqrt((fraction + n_contexts / n_users) / plays)
+        worst: list[float] = [-1.0]
+        for targets in (1, max(2, n_contexts // 4), n_contexts // 2):
+            for share in (0.3, 1.0):
+                errors = [
+                    _context_error(nu, fraction, n_users, plays, targets, share, (number, run))
+                    for run in range(REPETITIONS)
+                ]
+                worst = max(worst, errors, key=mean)
+        rows.append(
+            {
+                "contexts": n_contexts,
+                "context_probabilities": law,
+                "alpha": fraction,
+                "users": n_users,
+                "interactions": plays,
+                "mean": round(float(np.mean(worst)) / unit, 6),
+                "deviation": round(float(np.std(worst, ddof=1)) / unit, 6),
+            }
+        )
+    print(f"contexts: at most {max(row['mean'] for row in rows):.3f} units", flush=True)
+    return rows
+
+
+def _context_error(
+    nu: FloatArray,
+    fraction: float,
+    n_users: int,
+    plays: int,
+    n_targets: int,
+    share: float,
+    path: tuple[int, int],
+) -> float:
+    """Let colluders spend a share of their visits on the rarest contexts; return the l1 error."""
+    rng = generator(SEED, "contexts", *path)
+    contexts = rng.choice(nu.size, size=(n_users, plays), p=nu)
+    targets = np.argsort(nu, kind="stable")[:n_targets]
+    n_bad = int(fraction * n_users)
+    is_flooded = rng.random((n_bad, plays)) < share
+    contexts[:n_bad][is_flooded] = rng.choice(targets, size=int(is_flooded.sum()))
+    tallies = tally(
+        np.repeat(np.arange(n_users), plays),
+        contexts.ravel(),
+        np.zeros(contexts.size, np.int64),
+        np.zeros(contexts.size),
+        n_users=n_users,
+        n_contexts=nu.size,
+        n_actions=1,
+    )
+    estimate = estimate_context_probabilities(tallies, adversarial_fraction=fraction)
+    return float(np.abs(estimate.context_probabilities - nu).sum())
+
+
+def calibrate_alone() -> list[dict[str, Any]]:
+    """Fit the factor of sqrt(A/N)·Σ sqrt(nu) for a user who plays uniformly and trusts nobody."""
+    rows: list[dict[str, Any]] = []
+    for n_contexts, n_actions, law in ((5, 5, "uniform"), (10, 10, "zipf:1"), (20, 5, "uniform")):
+        nu = context_probabilities(n_contexts, law)
+        for unit in (0.3, 0.6):
+            plays = round(n_actions * float(np.sqrt(nu).sum()) ** 2 / unit**2)
+            worst: list[float] = [-1.0]
+            for factor in (0.4, 0.7, 1.0):
+                settings = Settings(
+                    contexts=n_contexts,
+                    actions=n_actions,
+                    users=1,
+                    interactions=plays,
+                    alpha=0.0,
+                    attack="honest",
+                    algorithms=("oracle",),
+                    repetitions=4 * REPETITIONS,
+                    seed=SEED,
+                    gap=factor * unit,
+                    context_probabilities=law,
+                )
+                losses = [row.suboptimality / unit for row in simulate(settings)]
+                worst = max(worst, losses, key=mean)
+            rows.append(
+                {
+                    "contexts": n_contexts,
+                    "actions": n_actions,
+                    "context_probabilities": law,
+                    "interactions": plays,
+                    "mean": round(float(np.mean(worst)), 6),
+                    "deviation": round(float(np.std(worst, ddof=1)), 6),
+                }
+            )
+    print(f"alone: at most {max(row['mean'] for row in rows):.3f} units", flush=True)
+    return rows
+
+
+def validate(*, processes: int) -> list[dict[str, Any]]:
+    """Simulate plans for worlds that were not fitted, under all attacks."""
+    attacks = [name for name in ALL_ATTACKS if name not in NOT_VALIDATED]
+    rows = []
+    for n_contexts, n_actions, law, fraction, target in VALIDATION:
+        nu = context_probabilities(n_contexts, law)
+        plan = plan_traffic(nu, n_actions, fraction, target, 0.1)
+        found = verify_plan(
+            plan, nu, attacks=attacks, repetitions=2, seed=SEED, processes=processes
+        )
+        worst = found.trials[0]
+        rows.append(
+            {
+                "contexts": n_contexts,
+                "actions": n_actions,
+                "context_probabilities": law,
+                "alpha": fraction,
+                "epsilon": target,
+                "users": found.plan.n_users,
+                "interactions": found.plan.methods[0].interactions_per_user,
+                "is_scaled": found.is_scaled,
+                "attacks": len(attacks),
+                "worst_attack": worst.attack,
+                "worst_mean": round(worst.mean, 6),
+                "share_of_attacks_within": round(
+                    len(
+                        {t.attack for t in found.trials}
+                        - {t.attack for t in found.trials if t.mean > target}
+                    )
+                    / len(attacks),
+                    4,
+                ),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    """Run everything and write the constants."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--methods", default="paper", help="methods to fit, separated by commas")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="a sixteenth of the worlds, to try it")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--validate", action="store_true", help="only try the shipped constants")
+    options = parser.parse_args()
+    constants: dict[str, Any] = {}
+    if options.output.exists():
+        constants = json.loads(options.output.read_text(encoding="utf-8"))
+    if options.validate:
+        constants["validation"] = validate(processes=options.processes)
+        _write(constants, options.output)
+        return
+    constants |= {
+        "format": "unswayed-planner-constants",
+        "experiment": "benchmarks/calibrate_planner.py",
+        "seed": SEED,
+        "repetitions": REPETITIONS,
+        "rewards": "gaussian, standard deviation 0.5",
+        "attacks": {shape: list(names) for shape, names in ATTACKS.items()},
+        "versions": {name: version(name) for name in ("unswayed", "numpy", "scipy", "numba")},
+        "contexts": calibrate_contexts(quick=options.quick),
+        "alone": calibrate_alone(),
+    }
+    methods = constants.setdefault("methods", {})
+    for method in options.methods.split(","):
+        if method not in METHODS:
+            parser.error(f"unknown method {method}; choose from {', '.join(METHODS)}")
+        methods[method] = calibrate_method(method, processes=options.processes, quick=options.quick)
+        methods[method]["arrivals"] = calibrate_arrivals(method, processes=options.processes)
+    _write(constants, options.output)
+
+
+def _write(constants: dict[str, Any], output: Path) -> None:
+    output.write_text(json.dumps(constants, indent=1) + "\n", encoding="utf-8")
+    print(f"wrote {output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Worlds of the planner's calibration, and the worst that attacks do in one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unswayed.learners.interface import FloatArray
+from unswayed.limits import instance_complexity
+from unswayed.limits.calibration import Shape, crowding
+from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
+from unswayed.simulation.settings import Settings
+from unswayed.simulation.simulate import simulate
+
+REPETITIONS = 6
+
+FIRST_GAP, GAP_GROWTH = 0.3, 1.5
+"""Leads of the best action that are tried, in yardsticks: from the first on, each larger by the
+growth, until losses fall. A small lead costs little to miss, and a large one is not missed."""
+
+WIDEST_GAP = 0.7
+"""Random worlds have room for no larger lead."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One size of world, with what its losses are divided by."""
+
+    n_contexts: int
+    n_actions: int
+    law: str
+    adversarial_fraction: float
+    n_users: int
+    interactions: int
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """Return the context probabilities."""
+        return context_probabilities(self.n_contexts, self.law)
+
+    @property
+    def shape(self) -> Shape:
+        """Return which estimators are at work."""
+        return Shape.of(self.n_contexts, self.n_actions)
+
+    @property
+    def yardstick(self) -> float:
+        """Return K(B)·sqrt((alpha + SA/L)/N), in which leads are measured."""
+        cells = self.n_contexts * self.n_actions
+        corruption = self.adversarial_fraction + cells / self.n_users
+        return self._complexity * math.sqrt(corruption / self.interactions)
+
+    def unit(self, few_users: float) -> float:
+        """Return K(B)·sqrt((alpha + few_users·A·log(SA)/L)/N), in which losses are measured."""
+        crowd = crowding(self.n_contexts, self.n_actions, self.n_users)
+        corruption = self.adversarial_fraction + few_users * crowd
+        return self._complexity * math.sqrt(corruption / self.interactions)
+
+    @property
+    def _complexity(self) -> float:
+        return instance_complexity(self.probabilities, self.n_actions)
+
+
+def context_probabilities(n_contexts: int, law: str) -> FloatArray:
+    """Return the probabilities that a name stands for."""
+    name, _, exponent = law.partition(":")
+    if name == "zipf":
+        return zipf_probabilities(n_contexts, float(exponent))
+    return uniform_probabilities(n_contexts)
+
+
+def worst_losses(
+    world: World,
+    method: str,
+    *,
+    attacks: tuple[str, ...],
+    seed: int,
+    processes: int,
+    arrivals: str = "random",
+) -> dict[str, Any]:
+    """Return the attack and the lead that cost most, with mean and deviation of their losses."""
+    worst: dict[str, Any] = {"mean": -1.0}
+    for attack in attacks:
+        gap, before = FIRST_GAP * world.yardstick, -1.0
+        while gap <= WIDEST_GAP:
+            settings = Settings(
+                contexts=world.n_contexts,
+                actions=world.n_actions,
+                users=world.n_users,
+                interactions=world.interactions,
+                alpha=world.adversarial_fraction,
+                attack=attack,
+                algorithms=(method,),
+                repetitions=REPETITIONS,
+                seed=seed,
+                gap=gap,
+                context_probabilities=world.law,
+                arrivals=arrivals,
+            )
+            losses = [row.suboptimality for row in simulate(settings, processes=processes)]
+            if mean(losses) > worst["mean"]:
+                worst = {"mean": mean(losses), "attack": attack, "gap": gap}
+                worst["deviation"] = float(np.std(losses, ddof=1))
+            if mean(losses) <= before:
+                break
+            gap, before = GAP_GROWTH * gap, mean(losses)
+    return worst
+
+
+def mean(values: list[float]) -> float:
+    """Return the mean as a plain number."""
+    return float(np.mean(values))

@@ -1,0 +1,184 @@
+"""A plan put to the test: simulate it, or a smaller world of its kind, under attack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unswayed.errors import InputError
+from unswayed.learners.interface import FloatArray
+from unswayed.limits.calibration import Shape, constants
+from unswayed.limits.checks import check_context_probabilities
+from unswayed.limits.planner import FEWEST_USERS, Plan, plan_traffic
+from unswayed.simulation.settings import Settings
+from unswayed.simulation.simulate import Row, simulate
+
+LARGEST_RUN = 6_000_000
+"""Ours: answers (plays times actions) of one run; about a second or two."""
+
+SHRINKING = 1.15
+"""Ours: contexts and actions are divided by this until a run is small enough."""
+
+LEADS = (0.9, 1.3, 2.0)
+"""Ours: leads of the best action, in multiples of the target. A policy that is wrong everywhere
+loses about the lead: smaller leads cannot break a plan, and larger ones are easily seen."""
+
+WIDEST_GAP = 0.7
+"""Ours: random worlds have room for no larger lead."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTrial:
+    """What one attack did at one lead of the best action.
+
+    ``mean`` and ``largest`` are losses over the repetitions, ``share_within`` the share of them
+    that met the target.
+    """
+
+    attack: str
+    gap: float
+    mean: float
+    largest: float
+    share_within: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A simulated plan.
+
+    Attributes
+    ----------
+    is_scaled
+        Whether a smaller world stood in for the planned one.
+    plan
+        The plan that was simulated.
+    method, repetitions, seed
+        What ran, how often and from which seed.
+    trials
+        One for each attack and lead, the worst first.
+    """
+
+    is_scaled: bool
+    plan: Plan
+    method: str
+    repetitions: int
+    seed: int
+    trials: tuple[PlanTrial, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Return whether the worst trial met the target on average."""
+        return self.trials[0].mean <= self.plan.target_suboptimality
+
+
+def verify_plan(
+    plan: Plan,
+    context_probabilities: FloatArray,
+    *,
+    attacks: Sequence[str] | None = None,
+    repetitions: int = 4,
+    seed: int = 0,
+    processes: int = 1,
+    on_row: Callable[[Row], None] | None = None,
+) -> Verification:
+    """Simulate a plan's first method under attack.
+
+    Parameters
+    ----------
+    plan
+        What to try. If a run would have more than ``LARGEST_RUN`` answers, a smaller world of the
+        same kind is planned for the same targets and simulated instead.
+    context_probabilities
+        Shape (n_contexts,); those of the plan.
+    attacks
+        Names of attacks; those of the calibration if not given.
+    repetitions
+        Worlds for each attack and lead.
+    on_row
+        Called with every run; for progress bars.
+    """
+    probabilities = check_context_probabilities(context_probabilities)
+    tried, nu = _small_enough(plan, probabilities)
+    method = tried.methods[0]
+    shape = Shape.of(tried.n_contexts, tried.n_actions)
+    trials = []
+    for attack in attacks or constants()["attacks"][shape.value]:
+        for gap in _leads(tried):
+            settings = Settings(
+                contexts=tried.n_contexts,
+                actions=tried.n_actions,
+                users=tried.n_users,
+                interactions=method.interactions_per_user,
+                alpha=tried.adversarial_fraction,
+                attack=attack,
+                algorithms=(method.method,),
+                repetitions=repetitions,
+                seed=seed,
+                gap=gap,
+                context_probabilities=tuple(nu.tolist()),
+                arrivals=f"random:{tried.arrival_ratio:g}",
+            )
+            rows = simulate(settings, processes=processes, on_row=on_row)
+            losses = np.array([row.suboptimality for row in rows])
+            trials.append(
+                PlanTrial(
+                    attack=attack,
+                    gap=gap,
+                    mean=float(losses.mean()),
+                    largest=float(losses.max()),
+                    share_within=float((losses <= tried.target_suboptimality).mean()),
+                )
+            )
+    trials.sort(key=lambda trial: -trial.mean)
+    return Verification(tried is not plan, tried, method.method, repetitions, seed, tuple(trials))
+
+
+def n_runs(plan: Plan, repetitions: int) -> int:
+    """Return how many runs a verification has at most."""
+    attacks = constants()["attacks"][Shape.of(plan.n_contexts, plan.n_actions).value]
+    return len(attacks) * len(LEADS) * repetitions
+
+
+def _leads(plan: Plan) -> list[float]:
+    return sorted({min(factor * plan.target_suboptimality, WIDEST_GAP) for factor in LEADS})
+
+
+def _small_enough(plan: Plan, probabilities: FloatArray) -> tuple[Plan, FloatArray]:
+    """Return the plan, or the largest plan of its kind that is small enough to simulate."""
+    tried, nu, divisor = plan, probabilities, 1.0
+    while _answers(tried) > LARGEST_RUN:
+        if tried.n_contexts <= 2 and tried.n_actions <= 2:
+            raise InputError(
+                f"even 2 contexts and 2 actions would take {_answers(tried):,} answers to "
+                f"simulate at epsilon {plan.target_suboptimality:g}: verify a larger epsilon."
+            )
+        divisor *= SHRINKING
+        nu = _thinned(probabilities, max(min(2, plan.n_contexts), round(plan.n_contexts / divisor)))
+        n_actions = max(2, round(plan.n_actions / divisor))
+        share = nu.size * n_actions / (plan.n_contexts * plan.n_actions)
+        tried = plan_traffic(
+            nu,
+            n_actions,
+            plan.adversarial_fraction,
+            plan.target_suboptimality,
+            plan.failure_probability,
+            methods=tuple(method.method for method in plan.methods),
+            n_users=max(FEWEST_USERS, round(share * plan.n_users)),
+            arrival_ratio=plan.arrival_ratio,
+            lead=plan.lead,
+        )
+    return tried, nu
+
+
+def _answers(plan: Plan) -> int:
+    return plan.methods[0].total_interactions * plan.n_actions
+
+
+def _thinned(probabilities: FloatArray, n_contexts: int) -> FloatArray:
+    """Return evenly spaced ones of the ranked probabilities, to sum to one."""
+    ranked = np.sort(probabilities)[::-1]
+    chosen = ranked[np.linspace(0, ranked.size - 1, n_contexts).round().astype(np.int64)]
+    thinned: FloatArray = chosen / chosen.sum()
+    return thinned

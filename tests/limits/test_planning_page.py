@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import numpy as np
+
+from unswayed.limits.calibration import Shape, constants, method_constants
+from unswayed.limits.plan_words import plan_words
+from unswayed.limits.planner import plan_traffic
+
+PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def test_the_examples_of_the_page_are_true() -> None:
+    result = doctest.testfile(str(PAGE), module_relative=False)
+    assert result.attempted > 5
+    assert result.failed == 0
+
+
+def test_the_page_quotes_what_the_command_says() -> None:
+    plan = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1)
+    assert "\n".join(plan_words(plan)) in TEXT
+
+
+def test_the_page_lists_the_fitted_factors() -> None:
+    for fraction in (0.03, 0.1, 0.2, 0.3):
+        factors = [
+            method_constants(
+                "paper",
+                shape,
+                adversarial_fraction=fraction,
+                failure_probability=0.1,
+                arrival_ratio=2.0,
+            ).factor
+            for shape in Shape
+        ]
+        assert f"| {fraction:g} | {factors[0]:.2f} | {factors[1]:.2f} |" in TEXT
+    prices = constants()["methods"]["paper"]["few_users"]
+    assert f"e is {prices['frequent']:g} and {prices['mixed']:g}" in TEXT
