@@ -23,6 +23,7 @@ COMMANDS = (
     "simulate",
     "attacks",
     "limits",
+    "plan",
     "reproduce",
 )
 
