@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,7 @@ class BlockRows:
     blocks: Blocks[SparseRows]
     sizes: tuple[int, ...]
     n_columns: int
+    _last_split: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, blocks: Blocks[SparseRows]) -> BlockRows:
@@ -48,7 +48,7 @@ class BlockRows:
 
     def mean(self, weights: FloatArray) -> FloatArray:
         """Return the weighted mean of the rows."""
-        total = _added(self.blocks.map_blocks(_weighted_sum, pieces=self.split(weights)))
+        total = self.blocks.add_blocks(_weighted_sum, pieces=self.split(weights))
         return np.asarray(total / weights.sum())
 
     def largest_entries(self) -> FloatArray:
@@ -68,7 +68,10 @@ class BlockRows:
     def column_squares(self, weights: FloatArray, centre: FloatArray) -> FloatArray:
         """Return the weighted sum of squares of each centred column."""
         pieces = self.split(weights)
-        return _added(self.blocks.map_blocks(SparseRows.column_squares, centre, pieces=pieces))
+        squares: FloatArray = self.blocks.add_blocks(
+            SparseRows.column_squares, centre, pieces=pieces
+        )
+        return squares
 
     def project(self, centre: FloatArray, directions: FloatArray) -> FloatArray:
         """Return the centred rows times directions of shape (n_columns, k)."""
@@ -77,15 +80,27 @@ class BlockRows:
     def gram(self, weights: FloatArray, centre: FloatArray, directions: FloatArray) -> FloatArray:
         """Return the centred, weighted Gram matrix times directions of shape (n_columns, k)."""
         pieces = self.split(weights)
-        return _added(self.blocks.map_blocks(SparseRows.gram, centre, directions, pieces=pieces))
+        product: FloatArray = self.blocks.add_blocks(
+            SparseRows.gram, centre, directions, pieces=pieces
+        )
+        return product
 
     def rescaled(self, factors: FloatArray) -> BlockRows:
         """Return the rows with each column multiplied by its factor."""
         return replace(self, blocks=self.blocks.transformed(_rescaled, factors))
 
     def split(self, values: npt.NDArray[np.generic]) -> list[npt.NDArray[np.generic]]:
-        """Return the part of each block of values that belong to the rows."""
-        return np.split(values, np.cumsum(self.sizes)[:-1])
+        """Return the part of each block of values that belong to the rows.
+
+        Equal values give the same list, so that blocks elsewhere need not be sent it again.
+        """
+        last = self._last_split
+        is_same = last and last["values"].dtype == values.dtype
+        if not is_same or not np.array_equal(last["values"], values):
+            last["values"] = values.copy()
+            last["pieces"] = np.split(last["values"], np.cumsum(self.sizes)[:-1])
+        pieces: list[npt.NDArray[np.generic]] = last["pieces"]
+        return pieces
 
 
 def _shape(rows: SparseRows) -> tuple[int, int]:
@@ -98,8 +113,3 @@ def _weighted_sum(rows: SparseRows, weights: FloatArray) -> FloatArray:
 
 def _rescaled(rows: SparseRows, factors: FloatArray) -> SparseRows:
     return replace(rows, data=rows.data * factors[rows.indices])
-
-
-def _added(parts: Sequence[FloatArray]) -> FloatArray:
-    """Return the sum in block order: the same bits on every engine."""
-    return reduce(np.add, parts)

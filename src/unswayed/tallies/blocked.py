@@ -6,7 +6,6 @@ import bisect
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,7 +72,7 @@ class BlockedTallies:
 
     def added(self, function: Callable[..., Any], *broadcast: Any) -> Any:
         """Return the sum over the blocks of arrays that a function makes of each, in order."""
-        return reduce(np.add, self.blocks.map_blocks(function, *broadcast))
+        return self.blocks.add_blocks(function, *broadcast)
 
     def rows(self, function: Callable[..., SparseRows], *broadcast: Any) -> BlockRows:
         """Return the sparse rows that a function makes of each block."""

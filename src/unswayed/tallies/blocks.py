@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+#: Ours: arrays of more bytes are sent to a cluster once and shared by its workers.
+_LARGE = 1 << 14
 
 Block = TypeVar("Block")
 BlockCo = TypeVar("BlockCo", covariant=True)
@@ -35,6 +42,14 @@ class Blocks(Protocol[BlockCo]):
 
         With ``pieces``, one for each block, it is ``function(block, piece, *broadcast)``.
         """
+
+    def add_blocks(
+        self,
+        function: Callable[..., npt.NDArray[Any]],
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> Any:
+        """Return the sum, in block order, of the arrays that ``map_blocks`` would return."""
 
     def transformed(
         self,
@@ -69,6 +84,15 @@ class LocalBlocks(Generic[Block]):
         with ThreadPoolExecutor(max_workers=min(len(calls), os.cpu_count() or 1)) as pool:
             return list(pool.map(lambda call: function(*call), calls))
 
+    def add_blocks(
+        self,
+        function: Callable[..., npt.NDArray[Any]],
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> Any:
+        """Return the sum of what the function makes of every block, in block order."""
+        return _added(self.map_blocks(function, *broadcast, pieces=pieces))
+
     def transformed(
         self,
         function: Callable[..., Other],
@@ -89,6 +113,7 @@ class DaskBlocks(Generic[Block]):
 
     client: Any
     futures: Sequence[Any]
+    _sent: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def n_blocks(self) -> int:
@@ -104,6 +129,16 @@ class DaskBlocks(Generic[Block]):
         """Return what the function makes of every block, in block order."""
         results: list[Result] = self.client.gather(self._submitted(function, broadcast, pieces))
         return results
+
+    def add_blocks(
+        self,
+        function: Callable[..., npt.NDArray[Any]],
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> Any:
+        """Return the sum of what the function makes of every block; a worker adds, in order."""
+        parts = self._submitted(function, broadcast, pieces)
+        return self.client.submit(_added, parts, pure=False).result()
 
     def transformed(
         self,
@@ -121,8 +156,35 @@ class DaskBlocks(Generic[Block]):
         pieces: Sequence[Any] | None,
     ) -> list[Any]:
         # Not "pure": hashing large arguments to find equal calls costs more than it saves.
-        calls = _arguments(self.futures, broadcast, pieces)
+        calls = _arguments(
+            self.futures, tuple(map(self._once, broadcast)), pieces and self._kept(pieces)
+        )
         return [self.client.submit(function, *call, pure=False) for call in calls]
+
+    def _once(self, value: Any) -> Any:
+        """Send a large value to the workers once instead of once for each block.
+
+        It becomes the result of a task and is not scattered, so that it survives its worker.
+        """
+        is_large = isinstance(value, np.ndarray) and value.nbytes > _LARGE
+        return self.client.submit(_same, value, pure=False) if is_large else value
+
+    def _kept(self, pieces: Sequence[Any]) -> Sequence[Any]:
+        """Send pieces once as long as the same ones are given: weights change once a round."""
+        if self._sent.get("pieces") is not pieces:
+            self._sent["futures"] = list(map(self._once, pieces))
+            self._sent["pieces"] = pieces
+        futures: Sequence[Any] = self._sent["futures"]
+        return futures
+
+
+def _added(parts: Sequence[npt.NDArray[Any]]) -> Any:
+    """Return the sum in block order: the same bits on every engine."""
+    return reduce(np.add, parts)
+
+
+def _same(value: Result) -> Result:
+    return value
 
 
 def _arguments(

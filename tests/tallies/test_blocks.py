@@ -1,0 +1,138 @@
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.events.logs import random_log
+from unswayed.estimators import spectral_filter
+from unswayed.estimators.rows import Rows, SparseRows
+from unswayed.events import Labels, read_events
+from unswayed.events.user_order import text_hash, user_hashes
+from unswayed.tallies import Tallies, as_blocks, tally, tally_events
+from unswayed.tallies.block_rows import BlockRows
+from unswayed.tallies.blocked import n_blocks_for, user_bounds
+from unswayed.tallies.blocks import LocalBlocks
+
+BOUNDS = (0, 40, 40, 100, 300)
+
+
+def tallies(rng: np.random.Generator, n: int = 6_000) -> Tallies:
+    return tally(
+        rng.integers(300, size=n),
+        rng.integers(12, size=n),
+        rng.integers(4, size=n),
+        rng.normal(size=n),
+        n_users=300,
+        n_contexts=12,
+        n_actions=4,
+    )
+
+
+def rows_of(part: Tallies) -> SparseRows:
+    return SparseRows(part.sums, part.cells, part.indptr, part.n_cells)
+
+
+def both(rng: np.random.Generator, bounds: tuple[int, ...]) -> tuple[SparseRows, BlockRows]:
+    whole = tallies(rng)
+    return rows_of(whole), as_blocks(replace(whole, bounds=bounds)).rows(rows_of)
+
+
+@pytest.mark.parametrize("bounds", [(0, 300), BOUNDS])
+def test_rows_in_blocks_answer_as_the_rows_of_one_matrix(
+    bounds: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    """One block gives the same bits; several differ by the order of a few additions."""
+    one, blocks = both(rng, bounds)
+    weights, centre, directions = rng.random(300), rng.normal(size=48), rng.normal(size=(48, 3))
+    pairs = [
+        (one.mean(weights), blocks.mean(weights)),
+        (one.largest_entries(), blocks.largest_entries()),
+        (one.squared_distances(centre), blocks.squared_distances(centre)),
+        (one.column_squares(weights, centre), blocks.column_squares(weights, centre)),
+        (one.project(centre, directions), blocks.project(centre, directions)),
+        (one.gram(weights, centre, directions), blocks.gram(weights, centre, directions)),
+        (
+            one.gram(weights, centre, directions[:, :1]),
+            blocks.gram(weights, centre, directions[:, :1]),
+        ),
+    ]
+    for expected, found in pairs:
+        if len(bounds) == 2:
+            np.testing.assert_array_equal(found, expected)
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    assert one.shape == blocks.shape
+    assert isinstance(blocks, Rows)
+
+
+def test_keeping_rows_keeps_the_marked_ones_even_after_equal_weights(
+    rng: np.random.Generator,
+) -> None:
+    one, blocks = both(rng, BOUNDS)
+    blocks.mean(np.ones(300))  # a mask of ones must not be taken for these weights
+    assert blocks.keep(np.ones(300, np.bool_)).shape == (300, 48)
+    is_kept = rng.random(300) < 0.5
+    weights = rng.random(int(is_kept.sum()))
+    np.testing.assert_allclose(
+        blocks.keep(is_kept).mean(weights), one.keep(is_kept).mean(weights), rtol=1e-10
+    )
+
+
+def test_a_filter_works_on_blocks_as_on_one_matrix(rng: np.random.Generator) -> None:
+    one, blocks = both(rng, BOUNDS)
+    whole = spectral_filter(one, adversarial_fraction=0.1)
+    in_blocks = spectral_filter(blocks, adversarial_fraction=0.1)
+    np.testing.assert_allclose(in_blocks.estimate, whole.estimate, rtol=1e-6, atol=1e-9)
+
+
+def test_results_come_in_block_order_and_pieces_go_to_their_block() -> None:
+    blocks = LocalBlocks([10, 20, 30])
+    assert blocks.map_blocks(lambda block, extra: block + extra, 1) == [11, 21, 31]
+    found = blocks.map_blocks(lambda block, piece, extra: (block, piece, extra), 5, pieces="abc")
+    assert found == [(10, "a", 5), (20, "b", 5), (30, "c", 5)]
+    assert blocks.transformed(lambda block: -block).map_blocks(abs) == [10, 20, 30]
+    assert blocks.add_blocks(lambda block: np.array([block, 1])).tolist() == [60, 3]
+
+
+def test_sums_over_cells_do_not_depend_on_blocks(rng: np.random.Generator) -> None:
+    whole = tallies(rng)
+    blocked = as_blocks(replace(whole, bounds=BOUNDS))
+    np.testing.assert_array_equal(blocked.interactions, whole.interactions)
+    np.testing.assert_array_equal(
+        blocked.cell_sums("counts").ravel(), np.bincount(whole.cells, whole.counts, minlength=48)
+    )
+    assert blocked.cell_users().sum() == len(whole.cells)
+
+
+@pytest.mark.parametrize("kind", ["string", "integer", "number"])
+def test_blocks_are_ranges_of_the_hash_whoever_else_there_is(
+    kind: str, rng: np.random.Generator
+) -> None:
+    numbers = rng.permutation(500)
+    values: dict[str, Any] = {
+        "string": [f"u{i}" for i in numbers],
+        "integer": numbers,
+        "number": numbers / 7,
+    }
+    table = random_log(rng, 500).set_column(0, "user", [list(values[kind])])
+    users = tally_events(read_events(table).events).user_labels
+    hashes = user_hashes(users)
+    assert (hashes[1:] >= hashes[:-1]).all()
+    bounds = user_bounds(users, 8)
+    for block, (first, last) in enumerate(itertools.pairwise(bounds)):
+        assert (hashes[first:last] >> np.uint64(61) == block).all()
+
+
+def test_the_hash_of_a_text_is_that_of_the_database() -> None:
+    texts = ["", "abc", "ünïcode ☕", "a" * 1_000]
+    assert user_hashes(Labels.of(texts)).tolist() == [text_hash(text) for text in texts]
+
+
+def test_the_number_of_blocks_depends_on_the_number_of_events_alone() -> None:
+    assert [n_blocks_for(n) for n in (0, 1, 1 << 21, (1 << 21) + 1, 20_000_000)] == [1, 1, 1, 2, 16]
+
+
+def test_no_users_at_all_are_as_many_empty_blocks() -> None:
+    assert user_bounds(Labels.of([]), 4) == [0, 0, 0, 0, 0]
