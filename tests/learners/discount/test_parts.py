@@ -26,6 +26,7 @@ def accusation(scores: np.ndarray) -> Accusation:
         scores=scores,
         strengths=np.ones(len(scores)),
         taste=0.0,
+        spread_of_the_good=0.0,
         mass=0.1,
         gain=0.0,
     )

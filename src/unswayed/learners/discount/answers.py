@@ -35,7 +35,7 @@ FAR_DEVIATIONS = 3.0
 FAR_RESIDUALS = 1.25
 """Ours: and within this many times the median user's largest residual."""
 
-SAMPLE_ENTRIES = 1_500_000
+SAMPLE_ENTRIES = 1_000_000
 """Ours: searches look at random users with about this many entries; what they find is then refitted
 to everybody."""
 
@@ -175,7 +175,7 @@ def _capped(tallies: Tallies, users: IntArray, plays: FloatArray) -> tuple[Float
     # Shares of all that a user did: who floods a context wins nothing elsewhere.
     shares = plays / np.bincount(users, plays, tallies.n_users)[users]
     for _ in range(FLOOD_ROUNDS):
-        probabilities = np.bincount(contexts, shares * factors, tallies.n_contexts)
+        probabilities = np.bincount(contexts, shares * factors, tallies.n_contexts).astype(float)
         probabilities /= max(probabilities.sum(), 1e-300)
         factors = flood_factors(
             tallies.indptr,

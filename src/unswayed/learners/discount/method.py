@@ -71,7 +71,7 @@ def learn_discounted(
     weights = found.weights
     noise = measure_noise(answers, weights)
     means = pooled_means(answers, weights)
-    was_discounted = bool(found.directions)
+    was_discounted = bool(found.accusations)
     decided_by = np.full(
         answers.n_contexts, "discounted mean" if was_discounted else "pooled mean", dtype="<U24"
     )
@@ -119,7 +119,7 @@ def _discounted(
             answers, adversarial_fraction=alpha, allows_tastes=False, rng=rng
         )
     story = [r.told() for r in found.rounds]
-    if not has_pairs or has_tastes(answers, found.weights, found.directions, rng):
+    if not has_pairs or has_tastes(answers, found.weights, found.accusations, rng):
         found = discount_coalitions(
             answers, adversarial_fraction=alpha, allows_tastes=True, rng=rng
         )
@@ -148,7 +148,7 @@ def _evidence(found: Discounted, story: list[dict[str, Any]]) -> dict[str, Any]:
     last = found.rounds[-1] if found.rounds else None
     return {
         "removed": float(1.0 - found.weights.mean()),
-        "coalitions": len(found.directions),
+        "coalitions": len(found.accusations),
         "abstained": last is not None and last.verdict in ABSTAINED,
         "tastes": bool(found.rounds and found.rounds[0].allows_tastes),
         "rounds": story,

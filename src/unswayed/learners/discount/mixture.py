@@ -86,6 +86,9 @@ class Accusation:
         variance D² + τ²·D⁴, a colluder's has mean D².
     taste
         τ², how much good users differ along the accused direction.
+    spread_of_the_good
+        Variance of s/D on the side that is not accused, less the one that noise gives; above zero
+        if good users differ along the accused direction.
     mass
         Share of the users' weight that is accused.
     gain
@@ -98,6 +101,7 @@ class Accusation:
     scores: FloatArray
     strengths: FloatArray
     taste: float
+    spread_of_the_good: float
     mass: float
     gain: float
 
@@ -180,6 +184,7 @@ def fit_coalition(data: Data, start: FloatArray, model: Model, n_steps: int) -> 
         scores=scores,
         strengths=strengths,
         taste=taste,
+        spread_of_the_good=_spread_of_the_good(scores, strengths, weights),
         mass=accused_share,
         gain=gain,
     )
@@ -197,6 +202,16 @@ def _taste_of_the_good(
         q = w / (1.0 + taste * d)
         taste = max(0.0, float((q * (s * s / d - 1.0)).sum() / max((q * d).sum(), 1e-9)))
     return taste
+
+
+def _spread_of_the_good(scores: FloatArray, strengths: FloatArray, weights: FloatArray) -> float:
+    """Return E[s²/D²] − 1 over the users on the side that is not accused."""
+    lies_opposite = (scores < 0.0) & (strengths > 1e-9)
+    w = weights[lies_opposite]
+    if w.sum() < 20:
+        return 0.0
+    squares = scores[lies_opposite] ** 2 / strengths[lies_opposite]
+    return float((w * squares).sum() / w.sum()) - 1.0
 
 
 def _gain_along_line(

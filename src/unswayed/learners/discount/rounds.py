@@ -47,13 +47,13 @@ CLEAR_ORIENTATION = 10.0
 """Ours: nats by which a story must beat the opposite one, told from the other tail. Else colluders
 who replay favourable honest histories frame the honest tail."""
 
-GAIN_PER_ACCUSED = 0.5
-"""Ours: with tastes, nats per accused user. The tail of a skewed taste reaches .5 at most in the
-development worlds, coalitions that change decisions .6 and more."""
+GAIN_PER_ACCUSED = 0.55
+"""Ours: with tastes, nats per accused user. The tail of an exponential taste reaches about .5,
+coalitions that changed decisions in the development worlds .6 and more."""
 
-LEAST_STAKE = 0.01
-"""Ours: standard deviations of a reward that must be at stake per decision; else nobody is touched,
-and an honest minority keeps its say."""
+LEAST_STAKE = {False: 0.005, True: 0.02}
+"""Ours: standard deviations of a reward that must be at stake per decision, without and with
+tastes; else nobody is touched, and an honest minority keeps its say."""
 
 LARGEST_REMOVAL = (1.6, 0.04)
 """Ours: weight that may go in all: 1.6 times the stated share, plus .04."""
@@ -106,10 +106,10 @@ class Round:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Discounted:
-    """Weights after all rounds, the accused directions, and the story of the rounds."""
+    """Weights after all rounds, what was accused, and the story of the rounds."""
 
     weights: FloatArray
-    directions: list[FloatArray]
+    accusations: list[Accusation]
     rounds: list[Round]
 
 
@@ -149,7 +149,7 @@ def discount_coalitions(
     """
     weights = np.ones(answers.n_users)
     sample, chosen = sampled_users(answers, rng)
-    directions: list[FloatArray] = []
+    believed: list[Accusation] = []
     story: list[Round] = []
     for _ in range(ROUNDS):
         noise = measure_noise(sample, weights[chosen])
@@ -174,8 +174,8 @@ def discount_coalitions(
         if verdict != "discounted":
             break
         weights = weights * candidate.discount
-        directions.append(candidate.finding.accusation.shifts)
-    return Discounted(weights, directions, story)
+        believed.append(candidate.finding.accusation)
+    return Discounted(weights, believed, story)
 
 
 def _data(answers: Answers, noise: Noise, weights: FloatArray) -> Data:
@@ -232,7 +232,8 @@ def _candidate(
     accused = float((data.weights * (found.probabilities > 0.5)).sum())
     margin = found.gain - max(CLEAR_GAIN, finding.opposite_gain + CLEAR_ORIENTATION)
     factor, spare = LARGEST_REMOVAL
-    if at_stake < LEAST_STAKE * float(np.sqrt(np.median(noise.variances))):
+    typical_deviation = float(np.sqrt(np.median(noise.variances)))
+    if at_stake < LEAST_STAKE[model.allows_tastes] * typical_deviation:
         verdict = "nothing at stake"
     elif removed > factor * adversarial_fraction + spare:
         verdict = "too many accused"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers, sampled_users
+from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import (
     measure_noise,
     permuted_within_cells,
@@ -15,9 +16,13 @@ from unswayed.learners.interface import FloatArray
 TASTE_SHARE = 0.13
 """Ours: kept users with a larger between-user share have tastes (from earlier prototypes)."""
 
-TASTE_SPECTRUM = 1.06
+TASTE_SPECTRUM = 1.12
 """Ours: so have those whose residuals' top eigenvalue exceeds that of exchanged residuals by this
 factor (from earlier prototypes)."""
+
+TASTE_SPREAD = 0.2
+"""Ours: so have those whose side of an accused line is wider than noise by this share. Users who
+share one mean leave 0 there, with a standard error of sqrt(2/n) for n of them."""
 
 EXPLAINED = 0.3
 """Ours: an eigenvector with more than this squared cosine to accused directions is no taste."""
@@ -26,19 +31,22 @@ EXPLAINED = 0.3
 def has_tastes(
     answers: Answers,
     weights: FloatArray,
-    accused: list[FloatArray],
+    accusations: list[Accusation],
     rng: np.random.Generator,
 ) -> bool:
-    """Return whether kept users still differ from one another, beyond the accused directions."""
+    """Return whether good users differ: along what was accused, or beyond it."""
+    if any(accusation.spread_of_the_good > TASTE_SPREAD for accusation in accusations):
+        return True
     sample, chosen = sampled_users(answers, rng)
     is_kept = (weights[chosen] > 0.5).astype(float)
     noise = measure_noise(sample, is_kept)
     if noise.taste_share > TASTE_SHARE:
         return True
     whitened = np.sqrt(noise.worth / noise.variances[sample.cells]) * noise.residuals
-    values, vectors = top_directions(sample, whitened, is_kept, 3 + len(accused), rng)
-    if accused:
-        scaled = np.stack(accused, axis=1) / np.sqrt(noise.variances)[:, None]
+    values, vectors = top_directions(sample, whitened, is_kept, 3 + len(accusations), rng)
+    if accusations:
+        accused = np.stack([accusation.shifts for accusation in accusations], axis=1)
+        scaled = accused / np.sqrt(noise.variances)[:, None]
         basis = np.linalg.qr(scaled)[0]
         values = values[((basis.T @ vectors) ** 2).sum(axis=0) < EXPLAINED]
     (exchanged,) = permuted_within_cells(sample, is_kept, rng, whitened)

@@ -1,0 +1,169 @@
+"""The zoo: three families, each with a part to develop on and a part to validate on.
+
+Constants of learners may be chosen by looking at the development part only. The parts differ in
+sizes, shares, strengths and seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Any, Literal
+
+from worlds.building import Spec
+
+Part = Literal["development", "validation"]
+PARTS: tuple[Part, ...] = ("development", "validation")
+
+LOUD_SIZES: dict[Part, list[dict[str, Any]]] = {
+    "development": [
+        {"n_contexts": 50, "n_actions": 10, "n_users": 3000, "plays": 60},
+        {"n_contexts": 200, "n_actions": 5, "n_users": 4000, "plays": 60, "zipf": 1.0},
+        {"n_contexts": 20, "n_actions": 5, "n_users": 2000, "plays": 40},
+    ],
+    "validation": [
+        {"n_contexts": 40, "n_actions": 8, "n_users": 2500, "plays": 60, "zipf": 0.5},
+        {"n_contexts": 10, "n_actions": 20, "n_users": 2000, "plays": 60},
+        {"n_contexts": 100, "n_actions": 5, "n_users": 4000, "plays": 50, "zipf": 0.8},
+    ],
+}
+LOUD_ATTACKS: list[dict[str, Any]] = [
+    {"attack": "push"},
+    {"attack": "nuke"},
+    {"attack": "swap", "gap": 0.25},
+    {"attack": "push", "target": "any"},
+    {"attack": "push", "strength": 0.5},
+    {"attack": "flood"},
+    {"attack": "flip"},
+    {"attack": "focus"},
+    {"attack": "extreme", "strength": 5.0, "rewards": "normal"},
+    {"attack": "cauchy", "rewards": "normal"},
+]
+HIDDEN_SIZES: dict[Part, list[dict[str, Any]]] = {
+    "development": [
+        {"n_contexts": 20, "n_actions": 5, "n_users": 4000, "plays": 80, "gap": 0.05},
+        {"n_contexts": 10, "n_actions": 8, "n_users": 4000, "plays": 60, "gap": 0.07},
+    ],
+    "validation": [
+        {"n_contexts": 15, "n_actions": 6, "n_users": 4000, "plays": 70, "gap": 0.06},
+        {"n_contexts": 25, "n_actions": 4, "n_users": 3500, "plays": 80, "gap": 0.05},
+    ],
+}
+HIDDEN_ATTACKS: list[dict[str, Any]] = [
+    {"attack": "shift", "strength": 0.15},
+    {"attack": "shift", "strength": 0.25},
+    {"attack": "shift", "strength": 0.5},
+    {"attack": "private", "strength": 0.4},
+    {"attack": "sub-coalitions", "strength": 0.4},
+    {"attack": "late", "strength": 0.5},
+    {"attack": "replay"},
+    {"attack": "lockstep", "strength": 0.3},
+    {"attack": "shift up", "strength": 0.3},
+    {"attack": "balanced", "strength": 0.4},
+]
+TASTES = {
+    "idiosyncratic": 0.15,
+    "rank two": 0.12,
+    "minority": 0.1,
+    "minority for runner-up": 0.1,
+    "skewed": 0.1,
+}
+RATED_SIZES: dict[Part, list[dict[str, Any]]] = {
+    "development": [
+        {"n_contexts": 20, "n_actions": 10, "n_users": 2500, "plays": 60, "zipf": 0.8},
+        {"n_contexts": 50, "n_actions": 6, "n_users": 2000, "plays": 60, "zipf": 0.5},
+        {"n_contexts": 10, "n_actions": 20, "n_users": 3000, "plays": 40, "zipf": 1.0},
+    ],
+    "validation": [
+        {"n_contexts": 25, "n_actions": 8, "n_users": 2500, "plays": 50, "zipf": 0.8},
+        {"n_contexts": 12, "n_actions": 12, "n_users": 2500, "plays": 60, "zipf": 0.5},
+        {"n_contexts": 40, "n_actions": 5, "n_users": 2000, "plays": 50, "zipf": 1.0},
+    ],
+}
+RATED_ATTACKS: list[dict[str, Any]] = [
+    {"attack": "none"},
+    {"attack": "push"},
+    {"attack": "push", "target": "any"},
+    {"attack": "nuke"},
+    {"attack": "average", "target": "any"},
+    {"attack": "bandwagon", "target": "any"},
+    {"attack": "spammers", "target": "any"},
+    {"attack": "focus", "target": "any"},
+    {"attack": "shift", "strength": 0.35},
+    {"attack": "sub-coalitions", "strength": 0.5},
+    {"attack": "flood"},
+    {"attack": "shift", "strength": 0.6},
+]
+
+
+def specs(part: Part) -> list[Spec]:
+    """Return the worlds of one part."""
+    return [*_loud(part), *_hidden(part), *_rated(part)]
+
+
+def _loud(part: Part) -> Iterator[Spec]:
+    shares, designs = cycle((0.05, 0.1, 0.2, 0.3, 0.33)), cycle(("sticky", "uniform", "mixed"))
+    kinds = cycle(("binary", "binary", "normal", "normal"))
+    for size in LOUD_SIZES[part]:
+        for attack in LOUD_ATTACKS:
+            settings = {"rewards": next(kinds), **size, **attack}
+            yield _spec("loud", part, next(shares), next(designs), settings)
+
+
+def _hidden(part: Part) -> Iterator[Spec]:
+    sizes, designs = cycle(HIDDEN_SIZES[part]), cycle(("sticky", "uniform", "mixed"))
+    shares = cycle((0.1, 0.1, 0.2, 0.2, 0.3, 0.3))
+    common = {"noise": 0.35, "spread": 0.15}
+    for attack in HIDDEN_ATTACKS:
+        for rewards in ("binary", "normal"):
+            settings = {**common, **next(sizes), **attack, "rewards": rewards}
+            yield _spec("hidden", part, next(shares), next(designs), settings)
+    heavy = cycle((True, False, False, False))
+    for tastes, taste_size in TASTES.items():
+        for attack in (
+            {"attack": "none"},
+            {"attack": "push"},
+            {"attack": "shift", "strength": 0.4},
+        ):
+            for rewards in ("binary", "normal"):
+                settings = {
+                    **common,
+                    **next(sizes),
+                    **attack,
+                    "rewards": rewards,
+                    "tastes": tastes,
+                    "taste_size": taste_size,
+                    "has_heavy_users": next(heavy),
+                }
+                yield _spec("hidden", part, 0.15, next(designs), settings)
+    many_arms = {"n_contexts": 1, "n_actions": 50, "n_users": 2000, "plays": 30}
+    for rewards in ("binary", "normal"):
+        for attack_name in ("none", "push"):
+            settings = {**many_arms, "rewards": rewards, "attack": attack_name}
+            yield _spec("hidden", part, 0.2, "sticky", settings)
+
+
+def _rated(part: Part) -> Iterator[Spec]:
+    sizes, designs = cycle(RATED_SIZES[part]), cycle(("sticky", "sticky", "uniform", "mixed"))
+    shares = cycle((0.2, 0.2, 0.2, 0.3, 0.3, 0.3, 0.1, 0.1, 0.1, 0.33, 0.33, 0.33))
+    heavy = cycle((False, False, True, False, False))
+    for kind in ("stars", "scale", "likes"):
+        for attack in RATED_ATTACKS:
+            settings = {**next(sizes), **attack, "rewards": kind, "has_heavy_users": next(heavy)}
+            yield _spec("rated", part, next(shares), next(designs), settings)
+
+
+def _spec(family: str, part: Part, alpha: float, design: Any, settings: dict[str, Any]) -> Spec:
+    told = [
+        settings["attack"],
+        str(settings.get("strength", "")),
+        settings.get("target", ""),
+        settings.get("tastes", ""),
+        settings["rewards"],
+        f"S{settings['n_contexts']}",
+        f"A{settings['n_actions']}",
+        f"alpha {alpha}",
+        design,
+    ]
+    name = f"{family}/{part[:3]}: " + " ".join(word for word in told if word)
+    return Spec(name=name, family=family, alpha=alpha, design=design, **settings)
