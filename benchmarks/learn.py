@@ -222,7 +222,7 @@ def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Result], 
             Result("vw pass / learn", per_event * arguments.events / whole.seconds, VW_TARGET)
         )
     if arguments.dask:
-        ratio = dask_iteration_ratio(logs[arguments.events // 4], arguments.repetitions)
+        ratio = dask_iteration_ratio(logs[arguments.events], arguments.repetitions)
         results.append(Result("iteration on two Dask workers / here", ratio, DASK_TARGET))
         driver = subprocess.run(
             [sys.executable, "-c", DRIVER, logs[arguments.events]],

@@ -12,7 +12,7 @@ from unswayed.errors import InputError
 from unswayed.events import Columns, OnBadRows, parsed_bins
 from unswayed.learners.design import DesignName
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
-from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.on_cluster import learn_on_cluster
 from unswayed.reports.policies import TABLE_FORMATS, cells_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
@@ -35,7 +35,10 @@ def learn(
     ],
     alpha: Annotated[float, typer.Option(help="Share of users that may collude, below 0.5.")] = 0.1,
     out: Annotated[Path, typer.Option(help="Where to write the policy.")] = Path("policy.json"),
-    method: Annotated[str, typer.Option(help="How to learn.")] = DEFAULT_METHOD,
+    method: Annotated[
+        str | None,
+        typer.Option(help=f"How to learn: {', '.join(METHODS)} [{DEFAULT_METHOD}; paper on dask]."),
+    ] = None,
     user_column: Annotated[str, typer.Option(help="Column of the user.")] = "user",
     context_column: Annotated[
         str, typer.Option(help="Column of the context; several, separated by commas, are joined.")
@@ -109,7 +112,6 @@ def learn(
 
         common: dict[str, Any] = {
             "adversarial_fraction": alpha,
-            "method": method,
             "columns": columns,
             "on_bad_rows": OnBadRows.parsed(on_bad_rows),
             "min_propensity": min_propensity,
@@ -125,11 +127,16 @@ def learn(
                 if value is not None:
                     raise InputError(f"--{option} works with --engine local only.")
             learned = learn_on_cluster(
-                log, scheduler=scheduler, with_users=users is not None, **common
+                log,
+                method=method or "paper",
+                scheduler=scheduler,
+                with_users=users is not None,
+                **common,
             )
         else:
             learned = learn_log(
                 log,
+                method=method or DEFAULT_METHOD,
                 query=query,
                 max_interactions_per_user=max_interactions_per_user,
                 tallies=tallies,

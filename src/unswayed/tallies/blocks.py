@@ -12,8 +12,12 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-#: Ours: arrays of more bytes are sent to a cluster once and shared by its workers.
-_LARGE = 1 << 14
+#: Ours: what would be sent to all blocks of a cluster together in more bytes is sent once and
+#: shared by the workers. Below, the time of one more task is worth more than the bytes.
+_SHARED_BYTES = 1 << 21
+
+#: Ours: sums over more blocks are made on a worker, so that the driver gets one array and not many.
+_SUMMED_HERE = 8
 
 Block = TypeVar("Block")
 BlockCo = TypeVar("BlockCo", covariant=True)
@@ -136,8 +140,10 @@ class DaskBlocks(Generic[Block]):
         *broadcast: Any,
         pieces: Sequence[Any] | None = None,
     ) -> Any:
-        """Return the sum of what the function makes of every block; a worker adds, in order."""
+        """Return the sum of what the function makes of every block, in block order."""
         parts = self._submitted(function, broadcast, pieces)
+        if self.n_blocks <= _SUMMED_HERE:
+            return _added(self.client.gather(parts))
         return self.client.submit(_added, parts, pure=False).result()
 
     def transformed(
@@ -166,13 +172,17 @@ class DaskBlocks(Generic[Block]):
 
         It becomes the result of a task and is not scattered, so that it survives its worker.
         """
-        is_large = isinstance(value, np.ndarray) and value.nbytes > _LARGE
-        return self.client.submit(_same, value, pure=False) if is_large else value
+        is_array = isinstance(value, np.ndarray)
+        if is_array and value.nbytes * self.n_blocks > _SHARED_BYTES:
+            return self.client.submit(_same, value, pure=False)
+        return value
 
     def _kept(self, pieces: Sequence[Any]) -> Sequence[Any]:
         """Send pieces once as long as the same ones are given: weights change once a round."""
         if self._sent.get("pieces") is not pieces:
-            self._sent["futures"] = list(map(self._once, pieces))
+            self._sent["futures"] = [
+                self.client.submit(_same, piece, pure=False) for piece in pieces
+            ]
             self._sent["pieces"] = pieces
         futures: Sequence[Any] = self._sent["futures"]
         return futures
