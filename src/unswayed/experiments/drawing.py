@@ -146,20 +146,22 @@ def draw_attacks(results: Results, *, heading: str, x_label: str) -> Figure | No
         )
         for ax, algorithm in zip(axes, algorithms, strict=True):
             means = results.pilot_means(algorithm)
-            n_points = len(next(iter(means.values())))
-            xs = results.curve(algorithm).xs if is_single else np.arange(1, n_points + 1)
             for attack, colour, marker in zip(
                 attacks, ATTACK_COLOURS, ATTACK_MARKERS, strict=False
             ):
-                ax.plot(
-                    xs,
-                    means[attack],
-                    color=colour,
-                    marker=marker,
-                    markersize=4.5,
-                    linewidth=1.4,
-                    label=attack,
-                )
+                n_drawn = 0
+                for values in means[attack].values():
+                    numbers = np.arange(n_drawn + 1, n_drawn + values.size + 1)
+                    ax.plot(
+                        results.curve(algorithm).xs if is_single else numbers,
+                        values,
+                        color=colour,
+                        marker=marker,
+                        markersize=4.5,
+                        linewidth=1.4,
+                        label=None if n_drawn else attack,
+                    )
+                    n_drawn += values.size
             ax.set_title(
                 look_of(algorithm).label, loc="left", fontsize=11, color=look_of(algorithm).colour
             )

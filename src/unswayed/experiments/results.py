@@ -95,16 +95,20 @@ class Results:
         """Return an algorithm along one series."""
         return _curve(self.main, algorithm, series)
 
-    def pilot_means(self, algorithm: str) -> dict[str, FloatArray]:
-        """Return the mean of each attack of the pilot at each point, in the sweep's order."""
-        values: dict[str, dict[int, list[float]]] = {}
+    def pilot_means(self, algorithm: str) -> dict[str, dict[str, FloatArray]]:
+        """Return the means of the pilot by attack and series, points in the sweep's order."""
+        values: dict[str, dict[str, dict[int, list[float]]]] = {}
         for row in self.pilot:
             if row["algorithm"] == algorithm:
-                by_cell = values.setdefault(row["attack"], {})
+                by_series = values.setdefault(row["attack"], {})
+                by_cell = by_series.setdefault(row["series"], {})
                 by_cell.setdefault(row["number"], []).append(row["value"])
         return {
-            attack: np.array([np.mean(by_cell[number]) for number in sorted(by_cell)])
-            for attack, by_cell in values.items()
+            attack: {
+                series: np.array([np.mean(by_cell[number]) for number in sorted(by_cell)])
+                for series, by_cell in by_series.items()
+            }
+            for attack, by_series in values.items()
         }
 
 

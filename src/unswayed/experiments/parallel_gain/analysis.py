@@ -132,15 +132,16 @@ def _draw_share(ax: Axes, results: Results, alpha: float) -> None:
         marks=((THRESHOLD, r"$SA/\alpha$"),) if alpha else (),
     )
     set_axes(ax, panel, xs=users)
-    ax.set_ylim(INTERACTIONS[0], INTERACTIONS[-1])
+    ax.set_ylim(INTERACTIONS[0], 2.5 * INTERACTIONS[-1])  # room for words
     absent = [
         name for name in results.algorithms if look_of(name).label not in {e[1] for e in ends}
     ]
     if absent:
         ax.annotate(
-            "never within this range: " + ", ".join(look_of(name).label for name in absent),
-            (0.02, 0.02),
+            "never in this range:\n" + "\n".join(look_of(name).label for name in absent),
+            (0.02, 0.98),
             xycoords="axes fraction",
+            verticalalignment="top",
             color=GREY,
             fontsize=9,
         )

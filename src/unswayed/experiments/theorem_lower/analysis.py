@@ -66,7 +66,7 @@ def draw(results: Results) -> Figure:
             )
             set_axes(ax, panel, xs=curves[0].xs)
         axes[1].annotate(
-            "grey: out of reach for all\nwho do not know the good users",
+            "grey: out of reach\nfor all who do not know\nthe good users",
             (1.1, 0.85),
             color=GREY,
             fontsize=9,
