@@ -1,7 +1,9 @@
-"""The zoo: three families, each with a part to develop on and a part to validate on.
+"""The zoo: three families, each in three parts that differ in sizes and gaps.
 
-Constants of learners may be chosen by looking at the development part only. The parts differ in
-sizes, shares, strengths and seeds.
+Constants of learners are chosen on the development part. The validation part was looked at too: the
+stake, the gain per accused user and the spread of the good in ``learners.discount`` were set after
+one of its worlds without an attack went wrong. The holdout part was made after that, and is run to
+report, never to choose.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from typing import Any, Literal
 
 from worlds.building import Spec
 
-Part = Literal["development", "validation"]
-PARTS: tuple[Part, ...] = ("development", "validation")
+Part = Literal["development", "validation", "holdout"]
+PARTS: tuple[Part, ...] = ("development", "validation", "holdout")
 
 LOUD_SIZES: dict[Part, list[dict[str, Any]]] = {
     "development": [
@@ -25,6 +27,11 @@ LOUD_SIZES: dict[Part, list[dict[str, Any]]] = {
         {"n_contexts": 40, "n_actions": 8, "n_users": 2500, "plays": 60, "zipf": 0.5},
         {"n_contexts": 10, "n_actions": 20, "n_users": 2000, "plays": 60},
         {"n_contexts": 100, "n_actions": 5, "n_users": 4000, "plays": 50, "zipf": 0.8},
+    ],
+    "holdout": [
+        {"n_contexts": 60, "n_actions": 6, "n_users": 3000, "plays": 50, "zipf": 0.7},
+        {"n_contexts": 8, "n_actions": 12, "n_users": 1800, "plays": 50},
+        {"n_contexts": 30, "n_actions": 7, "n_users": 2500, "plays": 45, "zipf": 0.3},
     ],
 }
 LOUD_ATTACKS: list[dict[str, Any]] = [
@@ -47,6 +54,10 @@ HIDDEN_SIZES: dict[Part, list[dict[str, Any]]] = {
     "validation": [
         {"n_contexts": 15, "n_actions": 6, "n_users": 4000, "plays": 70, "gap": 0.06},
         {"n_contexts": 25, "n_actions": 4, "n_users": 3500, "plays": 80, "gap": 0.05},
+    ],
+    "holdout": [
+        {"n_contexts": 12, "n_actions": 7, "n_users": 4000, "plays": 65, "gap": 0.06},
+        {"n_contexts": 30, "n_actions": 4, "n_users": 3800, "plays": 75, "gap": 0.04},
     ],
 }
 HIDDEN_ATTACKS: list[dict[str, Any]] = [
@@ -78,6 +89,11 @@ RATED_SIZES: dict[Part, list[dict[str, Any]]] = {
         {"n_contexts": 25, "n_actions": 8, "n_users": 2500, "plays": 50, "zipf": 0.8},
         {"n_contexts": 12, "n_actions": 12, "n_users": 2500, "plays": 60, "zipf": 0.5},
         {"n_contexts": 40, "n_actions": 5, "n_users": 2000, "plays": 50, "zipf": 1.0},
+    ],
+    "holdout": [
+        {"n_contexts": 30, "n_actions": 7, "n_users": 2200, "plays": 55, "zipf": 0.6},
+        {"n_contexts": 15, "n_actions": 10, "n_users": 2800, "plays": 50, "zipf": 0.9},
+        {"n_contexts": 35, "n_actions": 6, "n_users": 2400, "plays": 60, "zipf": 0.4},
     ],
 }
 RATED_ATTACKS: list[dict[str, Any]] = [

@@ -156,7 +156,7 @@ def discount_coalitions(
         data = _data(sample, noise, weights[chosen])
         starts = start_directions(data, noise.means, rng, allows_tastes=allows_tastes)
         candidates = [
-            _candidate(answers, weights, data, starts, noise, model, rivals, adversarial_fraction)
+            _candidate(data, starts, noise, model, rivals, adversarial_fraction)
             for model, rivals in _models(sample, noise, adversarial_fraction, allows_tastes)
         ]
         candidates.sort(key=lambda candidate: (candidate.verdict != "", -candidate.margin))
@@ -173,8 +173,12 @@ def discount_coalitions(
         story.append(_round(candidate, noise.taste_share, null_gain, verdict))
         if verdict != "discounted":
             break
-        weights = weights * candidate.discount
-        believed.append(candidate.finding.accusation)
+        found, discount = candidate.finding.accusation, candidate.discount
+        if sample is not answers:
+            found = _for_everybody(answers, weights, found, noise, candidate.model)
+            discount = _discount(found, weights, candidate.model)
+        weights = weights * discount
+        believed.append(found)
     return Discounted(weights, believed, story)
 
 
@@ -207,8 +211,6 @@ def _models(
 
 
 def _candidate(
-    answers: Answers,
-    weights: FloatArray,
     data: Data,
     starts: list[FloatArray],
     noise: Noise,
@@ -219,16 +221,9 @@ def _candidate(
     """Search with one model and apply the tests that need no null."""
     finding = search_coalition(data, starts, model, adversarial_fraction=adversarial_fraction)
     found = finding.accusation
-    everybody = found
-    if data.answers is not answers:
-        # Weights of users outside of the sample: go on from what the sample found.
-        everybody = _for_everybody(answers, weights, found, noise, model)
-    if model.allows_tastes:
-        discount = mirror_weights(everybody, weights)
-    else:
-        discount = 1.0 - everybody.probabilities
-    removed = 1.0 - float((weights * discount).mean())
-    at_stake = stake(answers, weights, weights * discount)
+    discount = _discount(found, data.weights, model)
+    removed = 1.0 - float((data.weights * discount).mean())
+    at_stake = stake(data.answers, data.weights, data.weights * discount)
     accused = float((data.weights * (found.probabilities > 0.5)).sum())
     margin = found.gain - max(CLEAR_GAIN, finding.opposite_gain + CLEAR_ORIENTATION)
     factor, spare = LARGEST_REMOVAL
@@ -253,6 +248,14 @@ def _candidate(
         verdict,
         margin,
     )
+
+
+def _discount(found: Accusation, weights: FloatArray, model: Model) -> FloatArray:
+    """Return the factors on users' weights if an accusation is believed; shape (n_users,)."""
+    if model.allows_tastes:
+        return mirror_weights(found, weights)
+    factors: FloatArray = 1.0 - found.probabilities
+    return factors
 
 
 def _for_everybody(
