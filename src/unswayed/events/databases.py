@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from unswayed.errors import InputError
+from unswayed.events.connection import quiet_connection
 
 #: Rows fetched at a time.
 _BATCH = 50_000
@@ -61,7 +62,7 @@ def _path_of(address: str) -> str:
 
 
 def _duckdb_rows(path: str, query: str) -> pa.Table:
-    with duckdb.connect(path or ":memory:", read_only=bool(path)) as connection:
+    with quiet_connection(path or ":memory:", read_only=bool(path)) as connection:
         return connection.sql(query).to_arrow_table()
 
 

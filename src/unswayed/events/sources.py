@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from unswayed.errors import InputError
 from unswayed.events.columns import Columns, check_repeats
+from unswayed.events.connection import quiet_connection
 from unswayed.events.databases import is_database, query_rows
 from unswayed.events.files import Files, find_files, named, named_columns, register, relation_sql
 
@@ -56,7 +57,7 @@ def opened(
 
     With ``contexts_only`` the rows need no more than the context columns, and all columns stay.
     """
-    with tempfile.TemporaryDirectory(prefix="unswayed-") as spill, duckdb.connect() as connection:
+    with tempfile.TemporaryDirectory(prefix="unswayed-") as spill, quiet_connection() as connection:
         connection.sql(f"SET temp_directory = '{spill}'")
         connection.sql(f"SET memory_limit = '{MEMORY_LIMIT}'")
         name = name or _name_of(source, query)

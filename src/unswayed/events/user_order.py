@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from unswayed.errors import InputError
+from unswayed.events.connection import quiet_connection
 from unswayed.events.labels import Labels
 
 #: SQL: users are ordered by a hash of their label. So every range of hashes is a fair sample of
@@ -27,7 +27,7 @@ def union_of_users(parts: Sequence[Labels]) -> tuple[Labels, list[npt.NDArray[np
         kinds = ", ".join(sorted({part.type_name for part in filled}))
         raise InputError(f"users are of different types ({kinds}); write them all as strings.")
     labels = pa.chunked_array([pa.array(part.values) for part in filled])
-    with duckdb.connect() as connection:
+    with quiet_connection() as connection:
         connection.register("listed", pa.table({"label": labels, "place": np.arange(len(labels))}))
         connection.sql(
             f"""
@@ -47,7 +47,7 @@ def union_of_users(parts: Sequence[Labels]) -> tuple[Labels, list[npt.NDArray[np
 
 def user_hashes(users: Labels) -> npt.NDArray[np.uint64]:
     """Return the hash of each user; shape (n_users,)."""
-    with duckdb.connect() as connection:
+    with quiet_connection() as connection:
         connection.register(
             "listed", pa.table({"label": pa.array(users.values), "place": np.arange(len(users))})
         )
