@@ -15,7 +15,7 @@ from unswayed.errors import InputError
 from unswayed.events import Columns, OnBadRows
 from unswayed.learners.from_log import LearnedLog, learn_log
 from unswayed.learners.on_cluster import learn_on_cluster
-from unswayed.tallies import blocked, cluster
+from unswayed.tallies import blocked, blocks, cluster
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,12 @@ def test_one_block_alone_would_give_other_bits(
     np.testing.assert_allclose(in_blocks.policy.mean_rewards, in_one.policy.mean_rewards, rtol=1e-9)
 
 
-def test_a_worker_that_is_killed_changes_nothing(client: Any, folder: Path) -> None:
+def test_a_worker_that_is_killed_changes_nothing(
+    client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Vectors are shared and sums made on the workers here, as on a large cluster."""
+    monkeypatch.setattr(blocks, "_SHARED_BYTES", 0)
+    monkeypatch.setattr(blocks, "_SUMMED_HERE", 1)
     killed = []
 
     def kill_one(step: str) -> None:

@@ -96,6 +96,12 @@ def test_results_come_in_block_order_and_pieces_go_to_their_block() -> None:
     assert blocks.add_blocks(lambda block: np.array([block, 1])).tolist() == [60, 3]
 
 
+def test_sums_over_many_blocks_are_sums_of_sums(rng: np.random.Generator) -> None:
+    values = rng.normal(size=(300, 5))
+    total = LocalBlocks(list(values)).add_blocks(lambda block: block)
+    np.testing.assert_allclose(total, values.sum(axis=0), rtol=1e-12)
+
+
 def test_sums_over_cells_do_not_depend_on_blocks(rng: np.random.Generator) -> None:
     whole = tallies(rng)
     blocked = as_blocks(replace(whole, bounds=BOUNDS))
@@ -132,6 +138,7 @@ def test_the_hash_of_a_text_is_that_of_the_database() -> None:
 
 def test_the_number_of_blocks_depends_on_the_number_of_events_alone() -> None:
     assert [n_blocks_for(n) for n in (0, 1, 1 << 21, (1 << 21) + 1, 20_000_000)] == [1, 1, 1, 2, 16]
+    assert n_blocks_for(10**12) == 256
 
 
 def test_no_users_at_all_are_as_many_empty_blocks() -> None:

@@ -25,6 +25,9 @@ Result = TypeVar("Result")
 #: all cores busy, large enough that sending functions to them costs little.
 EVENTS_PER_BLOCK = 1 << 21
 
+#: Ours: beyond, blocks grow instead: every pass sends a vector to each block and gets one back.
+MAX_BLOCKS = 256
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockedTallies:
@@ -117,7 +120,7 @@ def n_blocks_for(n_events: int) -> int:
     (1, 16)
     """
     n_blocks = 1
-    while n_blocks * EVENTS_PER_BLOCK < n_events:
+    while n_blocks < MAX_BLOCKS and n_blocks * EVENTS_PER_BLOCK < n_events:
         n_blocks *= 2
     return n_blocks
 

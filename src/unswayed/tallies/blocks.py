@@ -16,8 +16,11 @@ import numpy.typing as npt
 #: shared by the workers. Below, the time of one more task is worth more than the bytes.
 _SHARED_BYTES = 1 << 21
 
-#: Ours: sums over more blocks are made on a worker, so that the driver gets one array and not many.
+#: Ours: sums over more blocks are made on workers, so that the driver gets one array and not many.
 _SUMMED_HERE = 8
+
+#: Ours: as many blocks are added by one task, and as many of their sums by the next.
+_CHUNK = 16
 
 Block = TypeVar("Block")
 BlockCo = TypeVar("BlockCo", covariant=True)
@@ -144,7 +147,9 @@ class DaskBlocks(Generic[Block]):
         parts = self._submitted(function, broadcast, pieces)
         if self.n_blocks <= _SUMMED_HERE:
             return _added(self.client.gather(parts))
-        return self.client.submit(_added, parts, pure=False).result()
+        while len(parts) > 1:
+            parts = [self.client.submit(_chain, chunk, pure=False) for chunk in _chunks(parts)]
+        return parts[0].result()
 
     def transformed(
         self,
@@ -189,8 +194,18 @@ class DaskBlocks(Generic[Block]):
 
 
 def _added(parts: Sequence[npt.NDArray[Any]]) -> Any:
-    """Return the sum in block order: the same bits on every engine."""
+    """Return the sum over blocks: chunk by chunk in block order, the same bits on every engine."""
+    while len(parts) > 1:
+        parts = [_chain(chunk) for chunk in _chunks(parts)]
+    return parts[0]
+
+
+def _chain(parts: Sequence[npt.NDArray[Any]]) -> Any:
     return reduce(np.add, parts)
+
+
+def _chunks(parts: Sequence[Any]) -> list[Sequence[Any]]:
+    return [parts[start : start + _CHUNK] for start in range(0, len(parts), _CHUNK)]
 
 
 def _same(value: Result) -> Result:

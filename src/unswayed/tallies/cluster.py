@@ -66,7 +66,7 @@ def connected(scheduler: str | None) -> Iterator[Any]:
         # One thread each: a block is worked on by one thread, here as on any other engine.
         with (
             distributed.LocalCluster(
-                n_workers=os.cpu_count() or 1, threads_per_worker=1, dashboard_address=None
+                n_workers=os.cpu_count() or 1, threads_per_worker=1, dashboard_address="127.0.0.1:0"
             ) as cluster,
             distributed.Client(cluster) as client,
         ):
