@@ -15,13 +15,7 @@ from unswayed.errors import InputError
 from unswayed.limits.plan_words import plan_words
 from unswayed.limits.planner import plan_traffic
 
-# The real entry point, with `plan` listed whether or not the command line lists it yet.
-RUN = (
-    "import sys; from importlib import import_module; "
-    "module = import_module('unswayed.cli.main'); "
-    "module.COMMANDS += () if 'plan' in module.COMMANDS else ('plan',); "
-    "sys.argv[0] = 'unswayed'; module.main()"
-)
+COMMAND = Path(sys.executable).with_name("unswayed")
 # Wide, so that messages are not wrapped in the middle of words.
 WIDE = {**os.environ, "COLUMNS": "200"}
 GOOD = {"--contexts": "100", "--actions": "20", "--alpha": "0.1", "--epsilon": "0.05"}
@@ -103,7 +97,7 @@ def test_the_real_command_refuses_bad_input_in_one_sentence(
 ) -> None:
     options = [part for pair in (GOOD | changes).items() for part in pair]
     done = subprocess.run(
-        [sys.executable, "-c", RUN, "plan", *options],
+        [COMMAND, "plan", *options],
         capture_output=True,
         text=True,
         check=False,
