@@ -25,7 +25,8 @@ class Spec:
 
     ``rewards`` is "binary" or "normal" for shared means with ``tastes`` around them, or a kind of
     ratings, where users have nothing but tastes. ``target`` says whom the coalition promotes: the
-    runner-up, or any action but the best.
+    runner-up, or any action but the best. ``hot`` says where those lie who lie in few contexts:
+    anywhere, or in the most frequent ones.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Spec:
     taste_size: float = 0.0
     has_heavy_users: bool = False
     target: Literal["runner-up", "any"] = "runner-up"
+    hot: Literal["any", "frequent"] = "any"
 
 
 def build(spec: Spec, seed: int) -> World:
@@ -69,7 +71,8 @@ def build(spec: Spec, seed: int) -> World:
     users = np.repeat(np.arange(L), lengths)
     order = np.arange(len(users)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     contexts = rng.choice(S, size=len(users), p=nu)
-    hot = rng.permutation(S)[: max(1, round(HOT_SHARE * S))]
+    order_of_heat = rng.permutation(S) if spec.hot == "any" else np.argsort(-nu, kind="stable")
+    hot = order_of_heat[: max(1, round(HOT_SHARE * S))]
     lies = is_bad[users]
     if spec.attack == "flood":
         moved = lies & (rng.random(len(users)) < FLOODED_PLAYS)

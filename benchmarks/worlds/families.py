@@ -1,9 +1,9 @@
-"""The zoo: three families, each in three parts that differ in sizes and gaps.
+"""The zoo: families of worlds, each in three parts that differ in sizes and gaps.
 
 Constants of learners are chosen on the development part. The validation part was looked at too: the
 stake, the gain per accused user and the spread of the good in ``learners.discount`` were set after
 one of its worlds without an attack went wrong. The holdout part was made after that, and is run to
-report, never to choose.
+report, never to choose. The hard worlds joined all parts later still, and are run to report too.
 """
 
 from __future__ import annotations
@@ -45,6 +45,22 @@ LOUD_ATTACKS: list[dict[str, Any]] = [
     {"attack": "focus"},
     {"attack": "extreme", "strength": 5.0, "rewards": "normal"},
     {"attack": "cauchy", "rewards": "normal"},
+]
+HARD_SIZES: dict[Part, dict[str, int]] = {
+    "development": {"n_users": 2000, "plays": 30},
+    "validation": {"n_users": 2500, "plays": 35},
+    "holdout": {"n_users": 2200, "plays": 32},
+}
+# Loud lies of which hardly anything shows: one cell per user and few plays in each; half of the
+# lies missing, from the largest coalition; and lies in no more than the most frequent contexts.
+HARD_WORLDS: list[tuple[float, str, dict[str, Any]]] = [
+    (0.2, "uniform", {"attack": "push", "n_contexts": 1, "n_actions": 50}),
+    (0.33, "sticky", {"attack": "push", "strength": 0.5, "n_contexts": 20, "n_actions": 5}),
+    (
+        0.2,
+        "sticky",
+        {"attack": "focus", "hot": "frequent", "n_contexts": 200, "n_actions": 5, "zipf": 1.0},
+    ),
 ]
 HIDDEN_SIZES: dict[Part, list[dict[str, Any]]] = {
     "development": [
@@ -114,7 +130,7 @@ RATED_ATTACKS: list[dict[str, Any]] = [
 
 def specs(part: Part) -> list[Spec]:
     """Return the worlds of one part."""
-    return [*_loud(part), *_hidden(part), *_rated(part)]
+    return [*_loud(part), *_hard(part), *_hidden(part), *_rated(part)]
 
 
 def _loud(part: Part) -> Iterator[Spec]:
@@ -124,6 +140,13 @@ def _loud(part: Part) -> Iterator[Spec]:
         for attack in LOUD_ATTACKS:
             settings = {"rewards": next(kinds), **size, **attack}
             yield _spec("loud", part, next(shares), next(designs), settings)
+
+
+def _hard(part: Part) -> Iterator[Spec]:
+    for share, design, settings in HARD_WORLDS:
+        yield _spec(
+            "hard", part, share, design, {"rewards": "binary", **HARD_SIZES[part], **settings}
+        )
 
 
 def _hidden(part: Part) -> Iterator[Spec]:
@@ -174,6 +197,7 @@ def _spec(family: str, part: Part, alpha: float, design: Any, settings: dict[str
         settings["attack"],
         str(settings.get("strength", "")),
         settings.get("target", ""),
+        settings.get("hot", ""),
         settings.get("tastes", ""),
         settings["rewards"],
         f"S{settings['n_contexts']}",
