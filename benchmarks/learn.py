@@ -47,11 +47,12 @@ DRIVER_TARGET_MB = 500
 
 READ = "import sys, pyarrow.parquet as p; p.read_table(sys.argv[1])"
 DRIVER = """
-import resource, sys
+import re, sys
 from unswayed.learners.on_cluster import learn_on_cluster
 if __name__ == "__main__":
     learn_on_cluster(sys.argv[1], adversarial_fraction=0.15)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    # Not getrusage: its peak begins with that of the process that started this one.
+    print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024)
 """
 VW_PASS = """
 import sys, vowpalwabbit

@@ -20,7 +20,8 @@ def weighted_quantile(values: FloatArray, weights: FloatArray, level: float) -> 
     >>> weighted_quantile(np.array([3.0, 1.0, 2.0, 4.0]), np.ones(4), 0.5)
     2.5
     """
-    order = np.argsort(values, kind="stable")
+    # Not the stable sort: it takes four times as long, and the order of equal values is idle.
+    order = np.argsort(values)
     order = order[weights[order] > 0.0]
     below = np.cumsum(weights[order])
     target = level * below[-1]

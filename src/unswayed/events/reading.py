@@ -208,14 +208,22 @@ class _Scanned:
 
 def _scan(log: OpenLog) -> _Scanned:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
+    log.connection.sql(
+        'CREATE TEMP TABLE grouped AS SELECT "user", count(*) AS n FROM log GROUP BY "user"'
+    )
+    ((n_rows,),) = log.connection.sql("SELECT coalesce(sum(n), 0)::BIGINT FROM grouped").fetchall()
     labels = {
-        "user": _code_table(log, "user", USER_HASH.format(user='"user"') + ', "user"'),
-        "context": _code_table(log, "context", "context"),
-        "action": _code_table(log, "action", '"action"'),
+        "user": _code_table(log, "user", USER_HASH.format(user='"user"') + ', "user"', "grouped"),
+        "context": _code_table(log, "context", "context", "log"),
+        "action": _code_table(log, "action", '"action"', "log"),
     }
-    numbers = ["reward"] if log.columns.propensity is None else ["reward", "propensity"]
-    chunks: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in (*labels, *numbers)}
+    # The rows were counted by reading them, so a header that lies about them allocates nothing.
+    columns: dict[str, npt.NDArray[Any]] = {name: np.empty(n_rows, np.int32) for name in labels}
+    columns["reward"] = np.empty(n_rows)
+    if log.columns.propensity is not None:
+        columns["propensity"] = np.empty(n_rows)
     bad_rows: Counter[str] = Counter()
+    numbers = [name for name in columns if name not in labels]
     selected = ", ".join([*(f'{name}_code AS "{name}"' for name in labels), *numbers, "reason"])
     batches = log.connection.sql(
         f"""
@@ -223,19 +231,20 @@ def _scan(log: OpenLog) -> _Scanned:
         LEFT JOIN context_codes USING (context) LEFT JOIN action_codes USING ("action")
         """
     ).to_arrow_reader(_BATCH)
+    n_good = 0
     for batch in batches:
         reasons, good = batch.column("reason"), batch
         if reasons.null_count < len(reasons):
             bad_rows.update(reasons.drop_null().to_pylist())
             good = batch.filter(reasons.is_null())
-        for name, arrays in chunks.items():
-            arrays.append(good.column(name).to_numpy().copy())  # or it would hold the whole batch
+        for name, array in columns.items():
+            array[n_good : n_good + len(good)] = good.column(name).to_numpy()
+        n_good += len(good)
     if log.n_broken:
         bad_rows["line is broken"] = log.n_broken
-    columns = {name: np.concatenate(chunks.pop(name) or [np.empty(0)]) for name in list(chunks)}
-    for name in labels:
-        columns[name] = columns[name].astype(np.int32, copy=False)
-        if bad_rows:  # some labels may occur in bad rows only
+    if n_good < n_rows:  # some labels may occur in bad rows only
+        columns = {name: array[:n_good].copy() for name, array in columns.items()}
+        for name in labels:
             labels[name], columns[name] = _used(labels[name], columns[name])
     events = Events(
         columns["user"],
@@ -250,14 +259,14 @@ def _scan(log: OpenLog) -> _Scanned:
     return _Scanned(events, dict(sorted(bad_rows.items())))
 
 
-def _code_table(log: OpenLog, column: str, order: str) -> Labels:
+def _code_table(log: OpenLog, column: str, order: str, table: str) -> Labels:
     """Create the table of a column's labels and codes, and return the labels in their order."""
     log.connection.sql(
         f"""
         CREATE TEMP TABLE {column}_codes AS
         SELECT "{column}", hash("{column}") AS {column}_hash,
             (row_number() OVER (ORDER BY {order}) - 1)::INTEGER AS {column}_code
-        FROM (SELECT DISTINCT "{column}" FROM log WHERE "{column}" IS NOT NULL)
+        FROM (SELECT DISTINCT "{column}" FROM {table} WHERE "{column}" IS NOT NULL)
         """
     )
     relation = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from unswayed.errors import InputError
-from unswayed.tallies.summing import grouped_cells, grouped_sums, row_sums, run_lengths, sorted_keys
+from unswayed.tallies.summing import event_sums, grouped_cells, grouped_sums, row_sums, sorted_keys
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -161,18 +160,17 @@ def tally(
     del cells
     indptr, out_cells = grouped_cells(starts, keys)
     n_entries = len(out_cells)
-    plays = run_lengths(starts, keys, n_entries)
     rewards = np.asarray(rewards, np.float64)
-    weighted = rewards if weights is None else weights * rewards
-    with ThreadPoolExecutor(max_workers=1) as pool:  # the loops do not hold the GIL
-        beside = pool.submit(_exact_sums, starts, keys, n_entries, weighted * rewards)
-        sums, sum_rests = _exact_sums(starts, keys, n_entries, weighted)
-        squares, square_rests = beside.result()
     shape = (n_users, n_contexts, n_actions)
     if weights is None:
-        rests = Remainders(_NOTHING, sum_rests, square_rests)
-        return Tallies(*shape, indptr, out_cells, plays, sums, squares, rests)
+        counts, sums, squares, *lows = event_sums(starts, keys, n_entries, rewards)
+        rests = Remainders(_NOTHING, *map(_if_any, lows))
+        return Tallies(*shape, indptr, out_cells, counts, sums, squares, rests)
+    weighted = weights * rewards
+    plays, _ = _exact_sums(starts, keys, n_entries, np.ones(len(rewards)))
     counts, count_rests = _exact_sums(starts, keys, n_entries, weights)
+    sums, sum_rests = _exact_sums(starts, keys, n_entries, weighted)
+    squares, square_rests = _exact_sums(starts, keys, n_entries, weighted * rewards)
     rests = Remainders(count_rests, sum_rests, square_rests)
     return Tallies(*shape, indptr, out_cells, counts, sums, squares, rests, plays)
 
@@ -254,7 +252,12 @@ def _exact_sums(
     remainders: FloatArray = _NOTHING,
 ) -> tuple[FloatArray, FloatArray]:
     sums, lows = grouped_sums(starts, keys, n_entries, values, remainders)
-    return sums, lows if lows.any() else _NOTHING
+    return sums, _if_any(lows)
+
+
+def _if_any(remainders: FloatArray) -> FloatArray:
+    """Return remainders, or nothing if no sum was rounded."""
+    return remainders if remainders.any() else _NOTHING
 
 
 def _joined(values: Sequence[FloatArray], remainders: Sequence[FloatArray]) -> FloatArray:
