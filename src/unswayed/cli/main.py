@@ -22,6 +22,7 @@ COMMANDS = (
     "compare",
     "simulate",
     "attacks",
+    "attack-search",
     "limits",
     "plan",
     "reproduce",

@@ -100,12 +100,12 @@ def summarise(rows: list[Row]) -> list[Summary]:
 def _rows(settings: Settings, tasks: list[tuple[str, int]], processes: int) -> Iterator[Row]:
     if processes == 1:
         for algorithm, repetition in tasks:
-            yield _row(settings, algorithm, repetition)
+            yield run_repetition(settings, algorithm, repetition)
         return
     # Spawned, not forked: compiled kernels and thread pools do not survive a fork.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=spawn) as pool:
-        pending = [pool.submit(_row, settings, *task) for task in tasks]
+        pending = [pool.submit(run_repetition, settings, *task) for task in tasks]
         try:
             for future in as_completed(pending):
                 yield future.result()
@@ -113,7 +113,7 @@ def _rows(settings: Settings, tasks: list[tuple[str, int]], processes: int) -> I
             pool.shutdown(cancel_futures=True)
 
 
-def _row(settings: Settings, algorithm: str, repetition: int) -> Row:
+def run_repetition(settings: Settings, algorithm: str, repetition: int) -> Row:
     """Run one algorithm in one repetition."""
     # One BLAS thread everywhere: sums must not depend on how many there are, and processes that
     # share the cores must not fight for them.

@@ -19,6 +19,7 @@ from unswayed.simulation.attacks.mimicry import Mimicry
 from unswayed.simulation.attacks.poisoning import ContextPoisoning
 from unswayed.simulation.attacks.shifts import HideInCovariance, Subtractive, VarianceShell
 from unswayed.simulation.attacks.shilling import Average, Bandwagon, PowerUser, RunnerUpSwap
+from unswayed.simulation.attacks.tailored import Tailored
 from unswayed.simulation.attacks.trim_edge import TrimEdge
 from unswayed.simulation.attacks.wrappers import OnOff, Sleeper, Wrapper
 from unswayed.simulation.names import find
@@ -58,6 +59,7 @@ ATTACKS: dict[str, type[Attack]] = {
         SubCoalitions,
         HidingOneSided,
         HidingTwoSided,
+        Tailored,
         BestResponse,
     )
 }

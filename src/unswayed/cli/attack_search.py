@@ -1,0 +1,139 @@
+"""`unswayed attack-search`: the worst attack that a search can find against a learner."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from unswayed.reports.tables import print_json, print_table, progress_bar
+from unswayed.simulation.attack_search import Worst, runs_planned, search_attacks
+from unswayed.simulation.instances import DEFAULT_DEVIATION
+from unswayed.simulation.settings import PAPER_GAP, Settings
+from unswayed.simulation.simulate import Summary
+
+
+def attack_search(
+    algorithm: Annotated[
+        str, typer.Option(help="Algorithms to attack, separated by commas.")
+    ] = "paper,discount",
+    budget: Annotated[int, typer.Option(help="Arena runs of the search, per algorithm.")] = 200,
+    fresh_worlds: Annotated[
+        int, typer.Option(help="Fresh worlds in which the worst attack found is judged.")
+    ] = 20,
+    contexts: Annotated[int, typer.Option(help="Number of contexts S.")] = 10,
+    actions: Annotated[int, typer.Option(help="Number of actions A.")] = 5,
+    users: Annotated[int, typer.Option(help="Number of users L, colluders included.")] = 1000,
+    interactions: Annotated[int, typer.Option(help="Interactions per user T/L.")] = 30,
+    alpha: Annotated[float, typer.Option(help="True share of colluders, below 0.5.")] = 0.2,
+    assumed_alpha: Annotated[
+        float | None, typer.Option(help="Share of colluders that learners are told [the truth].")
+    ] = None,
+    gap: Annotated[
+        float, typer.Option(help="Lead of the best action in each context.")
+    ] = PAPER_GAP,
+    context_probabilities: Annotated[
+        str, typer.Option(help="uniform or zipf:EXPONENT.")
+    ] = "uniform",
+    rewards: Annotated[str, typer.Option(help="bernoulli, gaussian or heavy.")] = "bernoulli",
+    deviation: Annotated[
+        float, typer.Option(help="Standard deviation of rewards that are not Bernoulli.")
+    ] = DEFAULT_DEVIATION,
+    arrivals: Annotated[
+        str, typer.Option(help="round-robin, random[:LIMIT] or bursty[:LIMIT]; the limit is c_L.")
+    ] = "round-robin",
+    perturbation: Annotated[
+        float, typer.Option(help="Size eps_0 of good users' own tastes.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes to spread over [all cores]; changes no number.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Let an attacker who has the code search for the worst attack on each algorithm."""
+    settings = Settings(
+        contexts=contexts,
+        actions=actions,
+        users=users,
+        interactions=interactions,
+        alpha=alpha,
+        attack="honest",
+        algorithms=tuple(dict.fromkeys(name.strip() for name in algorithm.split(","))),
+        seed=seed,
+        assumed_alpha=assumed_alpha,
+        gap=gap,
+        context_probabilities=context_probabilities,
+        rewards=rewards,
+        deviation=deviation,
+        arrivals=arrivals,
+        perturbation=perturbation,
+    )
+    with progress_bar() as progress:
+        planned = runs_planned(settings, budget=budget, fresh_worlds=fresh_worlds)
+        task = progress.add_task("searching", total=planned)
+        found = search_attacks(
+            settings,
+            budget=budget,
+            fresh_worlds=fresh_worlds,
+            processes=(os.cpu_count() or 1) if processes is None else processes,
+            on_run=lambda: progress.advance(task),
+        )
+    _print(settings, found, budget=budget, as_json=json)
+
+
+def _print(settings: Settings, found: list[Worst], *, budget: int, as_json: bool) -> None:
+    if as_json:
+        told = {
+            name: value
+            for name, value in asdict(settings).items()
+            if name not in ("attack", "knobs", "repetitions")
+        }
+        print_json({"settings": told, "budget": budget, "worst": [_told(worst) for worst in found]})
+        return
+    print_table(
+        f"Worst attacks found with {budget} runs, {100 * settings.alpha:g} % colluders",
+        ["algorithm", "worst", "standard error", "without", "in the search", "attack", "knobs"],
+        [
+            [
+                worst.algorithm,
+                worst.fresh.mean,
+                worst.fresh.stderr,
+                worst.honest.mean,
+                worst.training_mean,
+                worst.attack,
+                " ".join(f"{knob}={_short(value)}" for knob, value in worst.knobs.items()),
+            ]
+            for worst in found
+        ],
+        note=(
+            f"worst: what good users lose in {len(found[0].fresh.repetitions)} fresh worlds; "
+            "without: if all were honest; in the search: where the attack was chosen, so too large."
+        ),
+    )
+
+
+def _told(worst: Worst) -> dict[str, object]:
+    return {
+        "algorithm": worst.algorithm,
+        "attack": worst.attack,
+        "knobs": worst.knobs,
+        "suboptimality": _losses(worst.fresh),
+        "honest": _losses(worst.honest),
+        "training": {"mean": worst.training_mean, "worlds": worst.training_worlds},
+        "runs": worst.runs,
+    }
+
+
+def _losses(summary: Summary) -> dict[str, object]:
+    return {
+        "mean": summary.mean,
+        "stderr": summary.stderr,
+        "repetitions": list(summary.repetitions),
+    }
+
+
+def _short(value: float | str) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,259 @@
+"""The attacker who knows the code: search the zoo for what harms a learner most, then judge it."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unswayed.errors import InputError
+from unswayed.randomness import generator
+from unswayed.simulation.attacks.registry import Knob
+from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.search_space import Candidate, attacks_for, drawn, neighbour
+from unswayed.simulation.settings import Settings
+from unswayed.simulation.simulate import Row, Summary, run_repetition, summarise
+
+GENERATIONS = 4
+"""Ours: rounds of new candidates, each drawn near the best of those before."""
+
+ELITE = 8
+"""Ours: candidates near which new ones are drawn."""
+
+FRESH_DRAWS = 0.25
+"""Ours: share of the new candidates that are drawn anywhere."""
+
+KEPT_SHARE = 3
+"""Ours: within a generation one candidate in three goes on to twice as many worlds."""
+
+FINAL_SHARE = 0.3
+"""Ours: part of the budget that decides among the finalists."""
+
+FINALISTS = 5
+"""Ours: candidates among which the last part of the budget decides."""
+
+LEAST_BUDGET = 20
+"""Ours: fewer runs are no search."""
+
+FIRST_FRESH_WORLD = 1_000_000
+"""Ours: worlds from this number on are never searched in."""
+
+RUNS_PER_CANDIDATE = 1.0 + 1.0 / KEPT_SHARE + 2.0 / KEPT_SHARE**2
+"""What halving costs: all in one world, a third in another one, a ninth in two more."""
+
+Task = tuple[str, Candidate, int]
+Evaluate = Callable[[list[Task]], list[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst:
+    """The worst attack that was found against one learner.
+
+    Attributes
+    ----------
+    algorithm, attack, knobs
+        Who was attacked, and how; `unswayed simulate` takes the same names.
+    training_mean, training_worlds
+        Mean suboptimality in the worlds of the search. The attack was chosen for it, so it is too
+        large on average.
+    fresh
+        Suboptimality in worlds that the search never saw: the number to report.
+    honest
+        The same worlds with colluders who answer like good users.
+    runs
+        Arena runs that the search took.
+    """
+
+    algorithm: str
+    attack: str
+    knobs: dict[str, Knob]
+    training_mean: float
+    training_worlds: int
+    fresh: Summary
+    honest: Summary
+    runs: int
+
+
+def search_attacks(
+    settings: Settings,
+    *,
+    budget: int,
+    fresh_worlds: int,
+    processes: int = 1,
+    on_run: Callable[[], None] = lambda: None,
+) -> list[Worst]:
+    """Search for the worst attack on each algorithm of the settings, under a budget of runs.
+
+    The attacker has the code: every candidate is played against the learner itself, in worlds of
+    the given kind. Candidates are first all attacks as they come, then random ones, then neighbours
+    of the best; in each generation the better third goes on to more worlds. The winner of a last
+    race is judged in fresh worlds.
+
+    Parameters
+    ----------
+    settings
+        The worlds, the crowd, the algorithms and the seed; attack and repetitions are not read.
+    budget
+        Arena runs of each search, at most.
+    fresh_worlds
+        Worlds in which the winner is judged, at least 2; they come on top of the budget.
+    processes
+        Changes no number.
+    on_run
+        Called after every run.
+
+    Notes
+    -----
+    Guarantee: the fresh mean is an unbiased estimate of what the attack found does in such worlds,
+    and so a lower bound, up to its standard error, of what the worst attack does. A search that
+    finds little proves nothing.
+    """
+    if budget < LEAST_BUDGET:
+        raise InputError(f"budget is {budget}: a search takes at least {LEAST_BUDGET} runs.")
+    if fresh_worlds < 2:
+        raise InputError(f"fresh-worlds is {fresh_worlds}: a standard error takes at least 2.")
+    if processes < 1:
+        raise InputError(f"processes is {processes}: at least 1 is needed.")
+    with _evaluator(settings, processes, on_run) as evaluate:
+        return [
+            _worst(settings, algorithm, budget, fresh_worlds, evaluate)
+            for algorithm in settings.algorithms
+        ]
+
+
+def runs_planned(settings: Settings, *, budget: int, fresh_worlds: int) -> int:
+    """Return the largest number of runs that a search can take, for progress bars."""
+    return len(settings.algorithms) * (budget + 2 * fresh_worlds)
+
+
+def _worst(
+    settings: Settings, algorithm: str, budget: int, fresh_worlds: int, evaluate: Evaluate
+) -> Worst:
+    search = _Search(algorithm, evaluate)
+    rng = generator(settings.seed, "attack search", algorithm)
+    attacks = attacks_for(is_binary=settings.rewards == RewardLaw.BERNOULLI.value)
+    runs = int((1.0 - FINAL_SHARE) * budget / GENERATIONS)
+    n_new = max(2, int(runs / RUNS_PER_CANDIDATE))
+    as_they_come = [Candidate(attacks[i]) for i in rng.permutation(len(attacks))]
+    for _ in range(GENERATIONS):
+        # The attacks as they come may take more than one generation.
+        new, as_they_come = as_they_come[:n_new], as_they_come[n_new:]
+        elite = search.ranked()[:ELITE]
+        while len(new) < n_new:
+            if not elite or rng.random() < FRESH_DRAWS:
+                new.append(drawn(attacks, rng))
+            else:
+                new.append(neighbour(elite[int(rng.integers(len(elite)))], rng))
+        search.halve(new, runs)
+    winner = search.final(budget)
+    harms = search.harms[winner]
+    fresh, honest = (
+        _judged(algorithm, candidate, fresh_worlds, evaluate)
+        for candidate in (winner, Candidate("honest"))
+    )
+    return Worst(
+        algorithm=algorithm,
+        attack=winner.attack,
+        knobs=winner.knobs,
+        training_mean=float(np.mean(harms)),
+        training_worlds=len(harms),
+        fresh=fresh,
+        honest=honest,
+        runs=search.runs,
+    )
+
+
+class _Search:
+    """The books of one search: what each candidate did in worlds 0, 1, 2, ..."""
+
+    def __init__(self, algorithm: str, evaluate: Evaluate) -> None:
+        self._algorithm = algorithm
+        self._evaluate = evaluate
+        self.harms: dict[Candidate, list[float]] = {}
+        self.runs = 0
+
+    def ranked(self) -> list[Candidate]:
+        """Return all candidates, the most harmful first; ties in order of their appearance."""
+        return sorted(self.harms, key=lambda candidate: -np.mean(self.harms[candidate]))
+
+    def halve(self, candidates: list[Candidate], runs: int) -> None:
+        """Try candidates in one world, the better third in two, and so on while runs last."""
+        left, n_worlds, until = list(dict.fromkeys(candidates)), 1, self.runs + runs
+        while left:
+            missing = sum(max(n_worlds - len(self.harms.get(c, [])), 0) for c in left)
+            if self.runs + missing > until:
+                return
+            self._try(left, n_worlds)
+            if len(left) == 1:
+                return
+            left.sort(key=lambda candidate: -np.mean(self.harms[candidate]))
+            left = left[: max(1, len(left) // KEPT_SHARE)]
+            n_worlds *= 2
+
+    def final(self, budget: int) -> Candidate:
+        """Spend what is left of the budget on the finalists and return the winner."""
+        finalists = self.ranked()[:FINALISTS]
+        n_worlds = 1
+        while self.runs < budget:
+            missing = sum(max(n_worlds - len(self.harms[c]), 0) for c in finalists)
+            if self.runs + missing > budget:
+                break
+            self._try(finalists, n_worlds)
+            n_worlds += 1
+        return max(finalists, key=lambda candidate: float(np.mean(self.harms[candidate])))
+
+    def _try(self, candidates: list[Candidate], n_worlds: int) -> None:
+        """Play candidates in the first worlds, as far as they were not played there before."""
+        tasks = [
+            (self._algorithm, candidate, world)
+            for candidate in candidates
+            for world in range(len(self.harms.get(candidate, [])), n_worlds)
+        ]
+        self.runs += len(tasks)
+        for (_, candidate, _), harm in zip(tasks, self._evaluate(tasks), strict=True):
+            self.harms.setdefault(candidate, []).append(harm)
+
+
+def _judged(algorithm: str, candidate: Candidate, fresh_worlds: int, evaluate: Evaluate) -> Summary:
+    worlds = range(FIRST_FRESH_WORLD, FIRST_FRESH_WORLD + fresh_worlds)
+    losses = evaluate([(algorithm, candidate, world) for world in worlds])
+    rows = [
+        Row(algorithm=algorithm, repetition=world, suboptimality=loss)
+        for world, loss in zip(worlds, losses, strict=True)
+    ]
+    return summarise(rows)[0]
+
+
+@contextmanager
+def _evaluator(
+    settings: Settings, processes: int, on_run: Callable[[], None]
+) -> Iterator[Evaluate]:
+    """Yield a function that plays tasks and returns their harms in order."""
+
+    def counted(harms: Iterator[float]) -> list[float]:
+        found = []
+        for harm in harms:
+            found.append(harm)
+            on_run()
+        return found
+
+    if processes == 1:
+        yield lambda tasks: counted(_harm(settings, task) for task in tasks)
+        return
+    # Spawned, not forked: compiled kernels and thread pools do not survive a fork.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=spawn) as pool:
+        try:
+            yield lambda tasks: counted(pool.map(_harm, [settings] * len(tasks), tasks))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _harm(settings: Settings, task: Task) -> float:
+    algorithm, candidate, world = task
+    attacked = replace(settings, attack=candidate.attack, knobs=candidate.knobs)
+    return run_repetition(attacked, algorithm, world).suboptimality
