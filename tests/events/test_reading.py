@@ -221,6 +221,27 @@ def test_bad_rows_are_refused_and_counted_by_reason() -> None:
         assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_the_first_bad_row_is_named_by_its_number(suffix: str, tmp_path: Path) -> None:
+    """Far down a log of many row groups, where threads read ahead of each other."""
+    n_rows, bad = 300_000, 250_123
+    rewards = np.ones(n_rows)
+    rewards[[bad - 1, n_rows - 1]] = np.nan
+    path = tmp_path / f"log{suffix}"
+    log = pa.table(  # noqa: F841 - DuckDB finds it by its name
+        {
+            "user": np.arange(n_rows) % 50,
+            "context": ["s"] * n_rows,
+            "action": np.arange(n_rows) % 2,
+            "reward": rewards,
+        }
+    )
+    with duckdb.connect() as connection:
+        connection.sql(f"COPY (FROM log) TO '{path}'")
+    with pytest.raises(InputError, match=f"the first is row {bad:,}"):
+        read_events(str(path))
+
+
 def test_bad_rows_can_be_dropped() -> None:
     reading = read_events(BAD, on_bad_rows=OnBadRows.parsed("drop"))
     assert reading.provenance.bad_rows == REASONS

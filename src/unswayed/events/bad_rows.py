@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from unswayed.errors import InputError
 
@@ -43,11 +44,10 @@ class OnBadRows:
         """The format of the quarantine file, as DuckDB names it."""
         return _QUARANTINE_FORMATS[self.quarantine.suffix] if self.quarantine else ""
 
-    def check(self, reasons: Mapping[str, int], n_rows: int) -> None:
-        """Refuse a log with bad rows when that was asked for."""
-        if reasons and not self.keeps_going:
-            listed = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.items())
-            raise InputError(
-                f"{sum(reasons.values()):,} of {n_rows:,} rows cannot be used ({listed}). Mend "
-                "them, or use --on-bad-rows drop or --on-bad-rows quarantine=FILE."
-            )
+    def refuse(self, reasons: Mapping[str, int], n_rows: int, *, first: int) -> NoReturn:
+        """Refuse a log with bad rows; ``first`` is the number of the first of them, from 1."""
+        listed = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.items())
+        raise InputError(
+            f"{sum(reasons.values()):,} of {n_rows:,} rows cannot be used ({listed}); the first is "
+            f"row {first:,}. Mend them, or use --on-bad-rows drop or --on-bad-rows quarantine=FILE."
+        )

@@ -119,7 +119,8 @@ def read_events(
         n_rows = n_good + sum(reasons.values())
         if n_rows == 0 and not may_be_empty:
             raise InputError(f"{log.name} has no rows; nothing can be learned from it.")
-        choice.check(reasons, n_rows)
+        if reasons and not choice.keeps_going:
+            choice.refuse(reasons, n_rows, first=_first_bad_row(log))
         if n_good == 0 and not may_be_empty:
             raise InputError(f"none of the {n_rows:,} rows of {log.name} can be used: {reasons}.")
         if choice.quarantine is not None and reasons:
@@ -171,6 +172,17 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
         )
         """
     )
+
+
+def _first_bad_row(log: OpenLog) -> int:
+    """Return the number of the first bad row in the log, from 1, headers not counted."""
+    ((number,),) = log.connection.sql(
+        """
+        SELECT min(number) FROM (SELECT row_number() OVER () AS number, reason FROM log)
+        WHERE reason IS NOT NULL
+        """
+    ).fetchall()
+    return int(number)
 
 
 def _write_quarantine(log: OpenLog, choice: OnBadRows) -> None:
