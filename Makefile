@@ -35,6 +35,7 @@ $(VENV)/.installed: requirements/$(VERSION).txt pyproject.toml | $(VENV)/bin/pyt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.installed-dev: requirements/dev-$(VERSION).txt $(VENV)/.installed
+$(VENV)/.installed-dev: requirements/dev-$(VERSION).txt scripts/install-system-packages $(VENV)/.installed
+	scripts/install-system-packages
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev-$(VERSION).txt
 	touch $@
