@@ -33,7 +33,8 @@ from unswayed.experiments.sweeps import (
 )
 
 CHUNK = 5
-"""Ours: repetitions that are written together; what a kill may cost each process."""
+"""Ours: repetitions that are written together, times the sweep's repetition factor; this is what a
+kill may cost each process."""
 
 
 class Watcher(Protocol):
@@ -106,6 +107,7 @@ def _missing(
     strongest: dict[int, str],
     repetitions: int,
 ) -> list[Task]:
+    chunk = CHUNK * sweep.repetition_factor
     tasks = []
     for cell in cells:
         is_contested = len(cell.point.attacks) > 1
@@ -122,10 +124,10 @@ def _missing(
                     cell=cell,
                     stage=stage,
                     attack=attack,
-                    repetitions=tuple(left[start : start + CHUNK]),
+                    repetitions=tuple(left[start : start + chunk]),
                     measure=sweep.measure,
                 )
-                for start in range(0, len(left), CHUNK)
+                for start in range(0, len(left), chunk)
             ]
     # Large and small worlds take turns, so that the time left can be told from the time spent.
     return sorted(tasks, key=lambda task: task.repetitions[0])

@@ -26,9 +26,9 @@ UNBOUND = ("oracle", "independent-ucb")
 users; Independent UCB decides for each user apart and is valued on the good ones only."""
 
 MARGIN = 0.16
-"""Ours. At 400 repetitions a share near one half has a standard error of 0.025. The level is shared
-by about 90 intervals, each 3.6 errors to either side, and the largest of 90 deviations is about
-2.6 errors: an excess over the bound of less than 6.2 errors could not be told from none."""
+"""Ours. At 400 repetitions a share near one half has a standard error of 0.025. Planned for
+a level shared by up to 90 intervals: each is 3.6 errors to either side, and the largest of 90
+deviations is about 2.6 errors, so an excess of less than 6.2 errors cannot be told from none."""
 
 
 def bound(series: str, interactions: FloatArray) -> FloatArray:

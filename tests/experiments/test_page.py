@@ -1,0 +1,47 @@
+"""The page on the reproduction says what the committed results say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unswayed.experiments.registry import IDS, find_experiment
+
+DOCS = Path(__file__).parents[2] / "docs"
+FIGURES = DOCS / "images" / "reproduction"
+
+
+def claims_of(name: str) -> dict[str, Any]:
+    written: dict[str, Any] = json.loads((FIGURES / name / "claims.json").read_text())
+    return written
+
+
+def line_of(name: str, claim: dict[str, Any]) -> str:
+    """Return the claim's line in the table of the page."""
+    numbers = [claim["estimate"], claim["low"], claim["high"]]
+    estimate, low, high = ("none" if number is None else f"{number:.3f}" for number in numbers)
+    return f"| {name} | {claim['statement']} | {estimate} [{low}, {high}] | {claim['verdict']} |"
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_claim_is_on_the_page_with_its_numbers_and_verdict(name: str) -> None:
+    page = (DOCS / "reproduction.md").read_text()
+    for claim in claims_of(name)["claims"]:
+        assert line_of(name, claim) in page
+    assert f"images/reproduction/{name}/figure.svg" in page
+    assert (FIGURES / name / "figure.svg").exists()
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_the_committed_results_are_those_of_the_whole_sweep(name: str) -> None:
+    """Every point of the sweep for the paper's learner, equally often."""
+    sweep = find_experiment(name).sweep
+    told = claims_of(name)
+    cells = {f"{name}/{number}" for number in range(len(sweep.points))}
+    assert cells <= told["attacks"].keys()
+    assert told["repetitions"] % sweep.repetition_factor == 0
+    repetitions = told["repetitions"] // sweep.repetition_factor
+    assert f"{repetitions} repetitions" in (DOCS / "reproduction.md").read_text()
