@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
-from scipy.sparse.linalg import LinearOperator, eigsh
 
+from unswayed.estimators.lanczos import top_eigenpair
 from unswayed.estimators.results import FloatArray
 from unswayed.estimators.rows import Rows
 from unswayed.estimators.tails import robust_variance, weighted_quantile
@@ -85,18 +85,18 @@ def top_direction(sample: WeightedRows, start: FloatArray | None) -> tuple[float
     if start is not None:
         initial = start + RANDOM_PART * initial
     rounding = (np.finfo(np.float64).eps * float(np.linalg.norm(sample.centre))) ** 2
-    if float(np.linalg.norm(sample.covariance_times(initial[:, None]))) <= rounding:
+    image = sample.covariance_times(initial[:, None])[:, 0]
+    if float(np.linalg.norm(image)) <= rounding:
         return 0.0, initial / np.linalg.norm(initial)  # all rows are equal
     if n_columns <= SMALL_DIMENSION:
         values, vectors = np.linalg.eigh(sample.covariance_times(np.eye(n_columns)))
         return float(values[-1]), vectors[:, -1]
-    operator = LinearOperator(
-        (n_columns, n_columns),
-        matvec=lambda v: sample.covariance_times(v.reshape(-1, 1))[:, 0],
-        dtype=np.float64,
+    return top_eigenpair(
+        lambda direction: sample.covariance_times(direction[:, None])[:, 0],
+        initial,
+        image,
+        tolerance=LANCZOS_TOLERANCE,
     )
-    eigenvalues, eigenvectors = eigsh(operator, k=1, v0=initial, tol=LANCZOS_TOLERANCE)
-    return float(eigenvalues[0]), eigenvectors[:, 0]
 
 
 def believable_column_variances(sample: WeightedRows, *, adversarial_fraction: float) -> FloatArray:

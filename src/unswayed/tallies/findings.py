@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction
@@ -177,7 +177,7 @@ def uniformity_p_value(tallies: Tallies | BlockedTallies) -> float:
     skewness = cubes[is_tested] / tallies.n_actions / variances**1.5
     scores = totals[is_tested] / np.sqrt(variances)[:, None]
     scores -= (scores**2 - 1) * skewness[:, None] / 6
-    return float(min(1.0, 2 * stats.norm.sf(np.abs(scores).max()) * scores.size))
+    return float(min(1.0, 2 * special.ndtr(-np.abs(scores).max()) * scores.size))
 
 
 def _block_deviations(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

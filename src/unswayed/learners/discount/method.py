@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
@@ -84,7 +84,7 @@ def learn_discounted(
     mass = cell_sums(
         answers.indptr, answers.cells, noise.worth, answers.means, weights, answers.n_cells
     )[1]
-    z = float(stats.norm.ppf(1.0 - FAILURE_PROBABILITY / 2.0))
+    z = float(special.ndtri(1.0 - FAILURE_PROBABILITY / 2.0))
     sampling_errors = (z * np.sqrt(noise.variances / np.maximum(mass, 1e-9))).reshape(means.shape)
     guard = learn_paper(tallies, design, adversarial_fraction=alpha, warmup=warmup)
     guarded = _guarded(means, guard)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from unswayed.estimators import (
     MeanEstimate,
@@ -104,7 +104,7 @@ def recover_frequent(
     )
     bias = np.maximum(ranges.high - result.estimates, result.estimates - ranges.low)
     shape = (tallies.n_contexts, tallies.n_actions)
-    quantile = stats.norm.isf(share / 2)
+    quantile = -special.ndtri(share / 2)
     return Recovered(
         scaled_means=result.estimates.reshape(shape),
         sampling_errors=(quantile * ranges.standard_errors).reshape(shape),
@@ -137,7 +137,7 @@ def recover_rare(
     squares = rows.column_squares(weights, np.zeros(len(columns)))
     deviations = np.sqrt(np.maximum(squares - filtered.estimate**2, 0.0))
     n_effective = 1.0 / float(weights @ weights)
-    quantile = stats.norm.isf(failure_probability / (2 * tallies.n_cells))
+    quantile = -special.ndtri(failure_probability / (2 * tallies.n_cells))
     # With variance σ² over what was kept, colluders among it move the mean by at most
     # σ·sqrt(α)/(1−α), and as many good users cut off by as much again.
     bias = 2 * math.sqrt(adversarial_fraction) / (1 - adversarial_fraction)
