@@ -14,6 +14,7 @@ from unswayed.learners.design import DesignName
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.on_cluster import learn_on_cluster
+from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.reports.policies import TABLE_FORMATS, cells_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
 from unswayed.tallies import MIN_PROPENSITY
@@ -33,7 +34,13 @@ def learn(
             "address such as sqlite:///shop.db with --query.",
         ),
     ],
-    alpha: Annotated[float, typer.Option(help="Share of users that may collude, below 0.5.")] = 0.1,
+    alpha: Annotated[
+        str,
+        typer.Option(
+            metavar="FLOAT|auto",
+            help="Share of users that may collude, below 0.5; auto estimates it from above.",
+        ),
+    ] = "0.1",
     out: Annotated[Path, typer.Option(help="Where to write the policy.")] = Path("policy.json"),
     method: Annotated[
         str | None,
@@ -95,6 +102,7 @@ def learn(
         raise InputError(f"--format is {' or '.join(TABLE_FORMATS)}, not {table_format!r}.")
     if engine not in ENGINES:
         raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
+    fraction = check_fraction_or_auto(alpha, option="alpha")
     columns = Columns(
         user=user_column,
         context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
@@ -111,7 +119,7 @@ def learn(
             bar.update(task, description=step, completed=STEPS.index(step))
 
         common: dict[str, Any] = {
-            "adversarial_fraction": alpha,
+            "adversarial_fraction": fraction,
             "columns": columns,
             "on_bad_rows": OnBadRows.parsed(on_bad_rows),
             "min_propensity": min_propensity,
@@ -119,6 +127,8 @@ def learn(
             "on_step": on_step,
         }
         if engine == "dask":
+            if fraction == "auto":
+                raise InputError("--alpha auto works with --engine local only.")
             for option, value in {
                 "query": query,
                 "max-interactions-per-user": max_interactions_per_user,

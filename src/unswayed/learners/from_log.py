@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.errors import InputError
 from unswayed.events import Columns, Events, Labels, OnBadRows, Provenance, Reading, read_events
 from unswayed.events.capping import capped
 from unswayed.events.sources import Source
 from unswayed.learners.design import DesignName
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.robust_mcb import RobustMCB
+from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy
 from unswayed.tallies import MIN_PROPENSITY, LabelledTallies, row_sums, tally_events
 from unswayed.tallies.findings import Findings, check_learnable, examine
@@ -50,7 +51,7 @@ class LearnedLog:
 def learn_log(
     source: Source,
     *,
-    adversarial_fraction: float,
+    adversarial_fraction: float | Auto,
     method: str = DEFAULT_METHOD,
     columns: Columns | None = None,
     query: str | None = None,
@@ -83,7 +84,7 @@ def learn_log(
     Guarantee: that of the method. Adding logs one after another gives the same policy, to the last
     bit, as reading them together.
     """
-    alpha = check_adversarial_fraction(adversarial_fraction, option="alpha")
+    stated = check_fraction_or_auto(adversarial_fraction, option="alpha")
     method_named(method)  # a wrong name is told before the log is read
     if tallies is not None and max_interactions_per_user is not None:
         raise InputError(
@@ -113,16 +114,14 @@ def learn_log(
         notes += note
     labelled = labelled.in_blocks()
     on_step("validating")
-    findings = examine(
-        labelled.uniform(),
-        labelled.context_labels,
-        labelled.action_labels,
-        adversarial_fraction=alpha,
-    )
-    check_learnable(findings, alpha=alpha)
-    notes += notes_on_findings(findings)
+    # An unknown share is at least the floor; what it turns out to be is held to the same checks.
+    findings = _examined(labelled, FLOOR if stated == "auto" else stated)
     on_step("learning")
-    learner = RobustMCB(alpha, method=method).fit(labelled, design=design)
+    learner = RobustMCB(stated, method=method).fit(labelled, design=design)
+    if learner.unknown_fraction_ is not None:
+        findings = _examined(labelled, learner.unknown_fraction_.chosen)
+        notes += (learner.unknown_fraction_.statement(),)
+    notes += notes_on_findings(findings)
     policy = replace(
         learner.policy_,
         source={
@@ -141,6 +140,18 @@ def learn_log(
         learner.user_weights_,
         row_sums(labelled.tallies.indptr, labelled.tallies.plays).astype(np.int64),
     )
+
+
+def _examined(labelled: LabelledTallies, alpha: float) -> Findings:
+    """Look a log over, and refuse one from which nothing sound can be learned."""
+    findings = examine(
+        labelled.uniform(),
+        labelled.context_labels,
+        labelled.action_labels,
+        adversarial_fraction=alpha,
+    )
+    check_learnable(findings, alpha=alpha)
+    return findings
 
 
 def _capped(reading: Reading, max_interactions: int) -> tuple[Reading, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.errors import InputError
 from unswayed.events import Events, Label, Labels
 from unswayed.learners.design import Design, DesignName, design_of_log
 from unswayed.learners.estimates import Estimates
@@ -18,6 +18,13 @@ from unswayed.learners.flip_fraction import Certify, check_certify, flip_bounds
 from unswayed.learners.growing import GrowingLabels
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.unknown_fraction import (
+    SEARCHED_FRACTION,
+    Auto,
+    UnknownFraction,
+    check_fraction_or_auto,
+    estimate_fraction,
+)
 from unswayed.policy import Assignment, Policy, new_secret
 from unswayed.tallies import LabelledTallies, Tallies, tally_events
 
@@ -31,7 +38,9 @@ class RobustMCB:
     Parameters
     ----------
     adversarial_fraction
-        The share of users that may collude, α < 1/2. Overstate rather than understate it.
+        The share of users that may collude, α < 1/2. Overstate rather than understate it. "auto"
+        takes an upper estimate from the data; see ``unswayed.learners.unknown_fraction`` for what
+        it cannot know.
     method
         How to learn; see ``unswayed.learners.methods``.
     actions
@@ -56,6 +65,8 @@ class RobustMCB:
         All that was estimated, with user weights and evidence.
     mean_rewards_, context_probabilities_, frequent_contexts_, user_weights_
         Shortcuts into ``estimates_``.
+    unknown_fraction_
+        How the share was chosen; None if it was given.
     flip_bounds_
         How many accounts each decision withstands, and on what that rests; None if not asked for.
     context_labels_, action_labels_, user_labels_
@@ -75,11 +86,12 @@ class RobustMCB:
     policy_: Policy
     estimates_: Estimates
     flip_bounds_: FlipBounds | None
+    unknown_fraction_: UnknownFraction | None
     _user_labels: Labels
 
     def __init__(
         self,
-        adversarial_fraction: float = 0.1,
+        adversarial_fraction: float | Auto = 0.1,
         *,
         method: str = DEFAULT_METHOD,
         actions: Sequence[Label] | None = None,
@@ -88,7 +100,7 @@ class RobustMCB:
         secret: bytes | None = None,
         certify: Certify = "bounds",
     ) -> None:
-        self.adversarial_fraction = check_adversarial_fraction(adversarial_fraction)
+        self.adversarial_fraction = check_fraction_or_auto(adversarial_fraction)
         self.method = method
         self._method = method_named(method)
         self.certify = check_certify(certify)
@@ -234,22 +246,25 @@ class RobustMCB:
         *,
         warmup: Tallies | None = None,
     ) -> Policy:
-        self.estimates_ = self._method(
-            tallies,
-            design,
-            adversarial_fraction=self.adversarial_fraction,
-            warmup=warmup,
-        )
+        self.unknown_fraction_ = None
+        if self.adversarial_fraction == "auto":
+            self.unknown_fraction_ = estimate_fraction(tallies, design, warmup=warmup)
+            alpha = self.unknown_fraction_.chosen
+        else:
+            alpha = self.adversarial_fraction
+        self.estimates_ = self._method(tallies, design, adversarial_fraction=alpha, warmup=warmup)
         source: dict[str, Any] = {
             "events": int(tallies.counts.sum()),
             "users": tallies.n_users,
             "evidence": self.estimates_.evidence,
         }
+        if self.unknown_fraction_ is not None:
+            source["adversarial_fraction"] = self.unknown_fraction_.to_json()
         policy = self.estimates_.policy(
             tallies,
             context_labels,
             action_labels,
-            adversarial_fraction=self.adversarial_fraction,
+            adversarial_fraction=alpha,
             method=self.method,
             source=source,
         )
@@ -258,7 +273,7 @@ class RobustMCB:
             tallies,
             design,
             self.estimates_,
-            adversarial_fraction=self.adversarial_fraction,
+            adversarial_fraction=alpha,
             warmup=warmup,
             certify=self.certify,
         )
@@ -289,7 +304,12 @@ class RobustMCB:
                 contexts=self._declared_contexts,
                 assignment=self._assignment,
                 warmup_interactions=self._warmup_interactions,
-                adversarial_fraction=self.adversarial_fraction,
+                # Nothing was seen yet from which to estimate a share.
+                adversarial_fraction=(
+                    SEARCHED_FRACTION
+                    if self.adversarial_fraction == "auto"
+                    else self.adversarial_fraction
+                ),
             )
         n_users, n_contexts = len(self._users), len(self._contexts)
         user_codes, context_codes = self._users.codes(users), self._contexts.codes(contexts)

@@ -1,0 +1,42 @@
+"""`unswayed learn --alpha auto`."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.test_learn import BEST, café_log, unswayed
+from unswayed.errors import InputError
+from unswayed.policy import Policy
+
+
+def test_an_unknown_share_is_estimated_and_written_down(
+    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, out = tmp_path / "log.parquet", tmp_path / "policy.json"
+    pq.write_table(café_log(rng, alpha=0.2), log)
+    unswayed("learn", log, "--alpha", "auto", "--out", out)
+    policy = Policy.load(out)
+    assert {context: policy.decide(context).action for context in BEST} == BEST
+    assert policy.adversarial_fraction >= 0.2
+    told = policy.source["adversarial_fraction"]
+    assert told["chosen"] == policy.adversarial_fraction
+    assert told["statement"] in policy.source["notes"]
+    assert "was chosen from the data" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--alpha", "some"], "give a number below 0.5, or auto"),
+        (["--alpha", "auto", "--engine", "dask"], "--engine local"),
+    ],
+)
+def test_shares_that_cannot_be_are_refused(
+    arguments: list[str], named: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.parquet"
+    pq.write_table(café_log(rng), log)
+    with pytest.raises(InputError, match=named):
+        unswayed("learn", log, "--out", tmp_path / "policy.json", *arguments)

@@ -1,0 +1,137 @@
+"""The share of colluders, estimated from above, and what the estimate says it cannot know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.learners.discount.worlds import make_world
+from unswayed import Events, InputError, RobustMCB
+from unswayed.learners.design import design_of_log
+from unswayed.learners.unknown_fraction import (
+    CEILING,
+    FLOOR,
+    LARGEST_ALLOWANCE,
+    UnknownFraction,
+    check_fraction_or_auto,
+    estimate_fraction,
+    is_seen,
+)
+from unswayed.limits import smallest_swap_coalition
+
+Streams = Callable[..., np.random.Generator]
+
+
+def estimated(rng: np.random.Generator, share: float, **options: float) -> UnknownFraction:
+    """Return the estimate in a world where so many users lie, loudly and everywhere."""
+    world = make_world(rng, adversarial_fraction=share, **options)  # type: ignore[arg-type]  # typed by name
+    return estimate_fraction(world.tallies, design_of_log(world.tallies, "auto"))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.4])
+@pytest.mark.parametrize("options", [{}, {"is_binary": True, "is_sticky": False}, {"taste": 0.1}])
+def test_the_estimate_covers_a_coalition_that_lies_loudly(
+    share: float, options: dict[str, float], streams: Streams
+) -> None:
+    """Believed where decisions hang on it, suspected where they do not: both count.
+
+    Lies move 2 of 5 actions by .35 at least, in 40 plays: D = .35 sqrt(16)/.5 = 2.8 deviations of a
+    binary user. Sorting at the middle errs by Phi(-1.4) = 8 % on either side at worst, so the
+    accused differ from the truth by less than .08.
+    """
+    found = estimated(streams(str(share), *options), share, **options)
+    assert found.accused + found.suspected == pytest.approx(share, abs=0.08)
+    assert found.upper > found.accused + found.suspected
+    assert share <= found.chosen <= min(share + 0.08 + 0.03 + LARGEST_ALLOWANCE, CEILING)
+
+
+@pytest.mark.parametrize("options", [{}, {"is_binary": True, "is_sticky": False}, {"taste": 0.1}])
+def test_without_a_coalition_little_is_stated(options: dict[str, float], streams: Streams) -> None:
+    """Two-sided tastes are no coalition either."""
+    found = estimated(streams("nobody", *options), 0.0, **options)
+    assert found.accused == found.suspected == found.upper == 0.0
+    assert FLOOR <= found.chosen <= max(FLOOR, LARGEST_ALLOWANCE)
+    assert "no coalition was seen" in found.statement()
+
+
+def test_an_honest_minority_may_be_suspected_but_hardly_more_than_it(
+    rng: np.random.Generator,
+) -> None:
+    """A tenth with tastes of their own look the same as a tenth of colluders without a stake."""
+    found = estimated(rng, 0.0, minority=0.1)
+    assert found.accused == 0.0
+    # A binomial(1500, .1) share is below .13 up to four standard deviations; .03 for its bound.
+    assert found.chosen <= 0.13 + 0.03 + LARGEST_ALLOWANCE
+
+
+def test_a_coalition_that_cannot_be_seen_is_not_claimed_to_be_absent(
+    rng: np.random.Generator,
+) -> None:
+    """With four binary plays a user even this coalition of three tenths could hide."""
+    found = estimated(rng, 0.3, n_users=300, plays=4, is_binary=True, is_sticky=False)
+    assert found.allowance == LARGEST_ALLOWANCE
+    assert found.hidden_from is not None
+    assert found.hidden_from < 0.3
+    assert found.seen_to < 0.3
+    assert "hidden from every method" in found.statement()
+
+
+def test_the_limit_is_that_of_the_limits(rng: np.random.Generator) -> None:
+    found = estimated(rng, 0.0, is_binary=True, is_sticky=False)
+    # Binary rewards with means of .35 to .7 deviate by .458 to .5.
+    shares = [
+        smallest_swap_coalition(found.gap, round(found.answers_per_user), 5, noise=noise)
+        for noise in (0.5, 0.45)
+    ]
+    assert shares[0] <= (found.hidden_from or 0.0) <= shares[1]
+
+
+def test_more_users_and_more_distance_show_more() -> None:
+    shares = np.linspace(0.01, 0.45, 45)
+    few, many = (is_seen(shares, np.full(45, 1.5), n) for n in (500, 50_000))
+    near, far = (is_seen(shares, np.full(45, d), 2000) for d in (0.5, 2.0))
+    assert (many | ~few).all()
+    assert (far | ~near).all()
+    assert many.sum() > few.sum()
+    assert far.sum() > near.sum()
+    assert not is_seen(np.array([0.5]), np.array([9.0]), 10**9)[0]  # no side is the minority
+
+
+@pytest.mark.parametrize("method", ["paper", "discount"])
+def test_a_policy_says_which_share_was_chosen_and_why(
+    method: str, rng: np.random.Generator
+) -> None:
+    users, actions = np.repeat(np.arange(400), 8), rng.integers(3, size=3200)
+    rewards = np.where(actions == 1, 0.8, 0.2) + 0.1 * rng.standard_normal(3200)
+    is_liar = users < 120
+    rewards[is_liar] = np.where(actions[is_liar] == 1, 0.0, 1.0)
+    log = Events.of(users, rng.choice(["home", "search"], 3200), actions, rewards)
+    learner = RobustMCB("auto", method=method).fit(log)
+    found = learner.unknown_fraction_
+    assert found is not None
+    assert 0.3 <= learner.policy_.adversarial_fraction == found.chosen
+    assert learner.predict(["home", "search"]) == [1, 1]
+    told = json.loads(json.dumps(learner.policy_.source["adversarial_fraction"]))
+    assert told["chosen"] == found.chosen
+    assert told["statement"] == found.statement()
+    assert RobustMCB(0.3, method=method).fit(log).unknown_fraction_ is None
+
+
+def test_online_learning_takes_auto_too(rng: np.random.Generator) -> None:
+    learner = RobustMCB("auto", actions=["tea", "milk"], secret=bytes(16), certify="none")
+    users, contexts = list(range(300)) * 6, ["home"] * 1800
+    actions = learner.decide_many(users, contexts)
+    rewards = [float(rng.random() < (0.8 if action == "milk" else 0.3)) for action in actions]
+    learner.observe_many(users, contexts, actions, rewards)
+    policy = learner.policy()
+    assert policy.decide("home").action == "milk"
+    assert FLOOR <= policy.adversarial_fraction <= CEILING
+
+
+@pytest.mark.parametrize("value", ["many", "0.5", -0.1, ""])
+def test_anything_else_is_refused(value: float | str) -> None:
+    with pytest.raises(InputError, match="adversarial_fraction"):
+        check_fraction_or_auto(value)
