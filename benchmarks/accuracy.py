@@ -2,8 +2,8 @@
 
 Run ``python benchmarks/accuracy.py`` for tables, with ``--json`` for one JSON document, ``--quick``
 for a random third of each family (the hard worlds all), the same every time.
-``--alpha-factor 0.5,1,2`` tells learners half, all and twice the true share. Only
-``--part holdout`` was never looked at while constants were chosen.
+``--alpha-factor 0.5,1,2,auto`` tells learners half, all and twice the true share, and what was
+estimated from the data. Only ``--part holdout`` was never looked at while constants were chosen.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 import numpy as np
 
 from unswayed.learners.design import design_of_log
 from unswayed.learners.methods import METHODS
+from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.randomness import generator
 from worlds import PARTS, Spec, World, build, specs
 from worlds.world import IntArray
@@ -27,17 +29,20 @@ LEAST_PER_FAMILY = 3
 LARGEST_STATED_SHARE = 0.49
 WORSE_THAN_NAIVE = 0.005
 Learn = Callable[[World, float], IntArray]
+Factor = float | Literal["auto"]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One learner in one world; it was told ``alpha_factor`` times the true share."""
+    """One learner in one world, told ``stated``: a multiple of the true share, or an estimate."""
 
     family: str
     world: str
     seed: int
     learner: str
-    alpha_factor: float
+    alpha_factor: Factor
+    stated: float
+    truth: float
     suboptimality: float
     naive: float
     oracle: float
@@ -55,7 +60,7 @@ def _by_method(name: str) -> Learn:
     return learn
 
 
-def measure(spec: Spec, seed: int, learners: list[str], factors: list[float]) -> list[Row]:
+def measure(spec: Spec, seed: int, learners: list[str], factors: list[Factor]) -> list[Row]:
     """Return how each learner did in one world, for each factor on the stated share."""
     world = build(spec, seed)
     naive, oracle = world.suboptimality(world.naive()), world.suboptimality(world.oracle())
@@ -63,13 +68,35 @@ def measure(spec: Spec, seed: int, learners: list[str], factors: list[float]) ->
     for name in learners:
         for factor in factors:
             start = time.perf_counter()
-            alpha = min(factor * world.adversarial_fraction, LARGEST_STATED_SHARE)
+            alpha = _stated(world, factor)
             loss = world.suboptimality(_by_method(name)(world, alpha))
             seconds = time.perf_counter() - start
             rows.append(
-                Row(spec.family, spec.name, seed, name, factor, loss, naive, oracle, seconds)
+                Row(
+                    family=spec.family,
+                    world=spec.name,
+                    seed=seed,
+                    learner=name,
+                    alpha_factor=factor,
+                    stated=alpha,
+                    truth=float(world.is_bad.mean()),
+                    suboptimality=loss,
+                    naive=naive,
+                    oracle=oracle,
+                    seconds=seconds,
+                )
             )
     return rows
+
+
+def _stated(world: World, factor: Factor) -> float:
+    if factor == "auto":
+        return estimate_fraction(world.tallies, design_of_log(world.tallies, "auto")).chosen
+    return min(factor * world.adversarial_fraction, LARGEST_STATED_SHARE)
+
+
+def _factor(text: str) -> Factor:
+    return "auto" if text == "auto" else float(text)
 
 
 def random_third(chosen: list[Spec]) -> list[Spec]:
@@ -107,6 +134,7 @@ def summary(rows: list[Row]) -> list[dict[str, object]]:
                     "stderr": float(losses.std(ddof=1) / np.sqrt(len(some)))
                     if len(some) > 1
                     else None,
+                    "covered": sum(row.stated >= row.truth for row in some),
                     "worst": float(losses.max()),
                     "worst world": some[int(losses.argmax())].world,
                     "worse than naive": int((losses > naive + WORSE_THAN_NAIVE).sum()),
@@ -127,9 +155,9 @@ def main() -> None:
     parser.add_argument("--learners", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument(
         "--alpha-factor",
-        type=lambda text: [float(number) for number in text.split(",")],
+        type=lambda text: [_factor(part) for part in text.split(",")],
         default=[1.0],
-        help="factors on the stated share, separated by commas",
+        help="factors on the stated share, or auto, separated by commas",
     )
     arguments = parser.parse_args()
     chosen = [s for s in specs(arguments.part) if arguments.family in (None, s.family)]
@@ -143,7 +171,7 @@ def main() -> None:
             if not arguments.json:
                 for row in new:
                     print(
-                        f"{row.world:<64} {row.learner:<9} x{row.alpha_factor:g} "
+                        f"{row.world:<64} {row.learner:<9} x{row.alpha_factor} "
                         f"{row.suboptimality:.4f} "
                         f"naive {row.naive:.4f} oracle {row.oracle:.4f} {row.seconds:5.1f} s",
                         flush=True,
