@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,14 +13,15 @@ from unswayed.events.bad_rows import OnBadRows
 from unswayed.events.bins import robust_edges
 from unswayed.events.column_sql import context_sql, label_sql, number_sql
 from unswayed.events.columns import Columns
+from unswayed.events.encoding import Encoder
 from unswayed.events.events import Events
 from unswayed.events.files import named, quoted
 from unswayed.events.labels import Labels
 from unswayed.events.sources import OpenLog, Source, opened
-from unswayed.events.user_order import USER_HASH, labels_of_column
+from unswayed.events.user_order import labels_of_column, ordered_users
 
-#: Rows that come from DuckDB at a time.
-_BATCH = 1 << 20
+#: Rows that come from DuckDB at a time: few enough to stay in the cache while they are encoded.
+_BATCH = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,10 @@ def _settled_edges(
 
 
 def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
-    """Create the view ``log`` (user, context, action, reward, propensity, reason)."""
+    """Create the view ``log`` (user, context, action, reward, propensity, reason).
+
+    Its rows without a reason are the view ``good``, said in tests that DuckDB can use early.
+    """
     columns = log.columns
     context = context_sql(log.types, columns.context, edges)
     reward = number_sql(log, columns.reward, "reward")
@@ -172,6 +175,8 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
         )
         """
     )
+    tests = " AND ".join(f"NOT ({test})" for test in checks.values())
+    log.connection.sql(f"CREATE TEMP VIEW good AS SELECT * EXCLUDE reason FROM log WHERE {tests}")
 
 
 def _first_bad_row(log: OpenLog) -> int:
@@ -221,43 +226,44 @@ class _Scanned:
 def _scan(log: OpenLog) -> _Scanned:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
     log.connection.sql(
-        'CREATE TEMP TABLE grouped AS SELECT "user", count(*) AS n FROM log GROUP BY "user"'
+        "CREATE TEMP TABLE grouped AS SELECT context, count(*) AS n FROM log GROUP BY context"
     )
     ((n_rows,),) = log.connection.sql("SELECT coalesce(sum(n), 0)::BIGINT FROM grouped").fetchall()
     labels = {
-        "user": _code_table(log, "user", USER_HASH.format(user='"user"') + ', "user"', "grouped"),
-        "context": _code_table(log, "context", "context", "log"),
-        "action": _code_table(log, "action", '"action"', "log"),
+        "context": _code_table(log, "context", "grouped"),
+        "action": _code_table(log, "action", "log"),
     }
     # The rows were counted by reading them, so a header that lies about them allocates nothing.
     columns: dict[str, npt.NDArray[Any]] = {name: np.empty(n_rows, np.int32) for name in labels}
     columns["reward"] = np.empty(n_rows)
     if log.columns.propensity is not None:
         columns["propensity"] = np.empty(n_rows)
-    bad_rows: Counter[str] = Counter()
     numbers = [name for name in columns if name not in labels]
-    selected = ", ".join([*(f'{name}_code AS "{name}"' for name in labels), *numbers, "reason"])
+    selected = ", ".join([*(f'{name}_code AS "{name}"' for name in labels), *numbers])
     batches = log.connection.sql(
         f"""
-        SELECT {selected} FROM log LEFT JOIN user_codes ON {_join_key(log)}
-        LEFT JOIN context_codes USING (context) LEFT JOIN action_codes USING ("action")
+        SELECT "user", {selected} FROM good
+        JOIN context_codes USING (context) JOIN action_codes USING ("action")
         """
     ).to_arrow_reader(_BATCH)
+    # There are too many users for a pass that finds them and a join: that would double the time.
+    encoder, users = Encoder(), np.empty(n_rows, np.int32)
     n_good = 0
     for batch in batches:
-        reasons, good = batch.column("reason"), batch
-        if reasons.null_count < len(reasons):
-            bad_rows.update(reasons.drop_null().to_pylist())
-            good = batch.filter(reasons.is_null())
+        rows = slice(n_good, n_good + len(batch))
+        users[rows] = encoder.codes(batch.column("user"))
         for name, array in columns.items():
-            array[n_good : n_good + len(good)] = good.column(name).to_numpy()
-        n_good += len(good)
-    if log.n_broken:
-        bad_rows["line is broken"] = log.n_broken
+            array[rows] = batch.column(name).to_numpy()
+        n_good += len(batch)
+    labels["user"], places = ordered_users(encoder.values())
+    columns["user"] = places[users[:n_good]]
     if n_good < n_rows:  # some labels may occur in bad rows only
         columns = {name: array[:n_good].copy() for name, array in columns.items()}
-        for name in labels:
+        for name in ("context", "action"):
             labels[name], columns[name] = _used(labels[name], columns[name])
+    bad_rows = _bad_rows(log) if n_good < n_rows else {}
+    if log.n_broken:
+        bad_rows["line is broken"] = log.n_broken
     events = Events(
         columns["user"],
         columns["context"],
@@ -271,28 +277,26 @@ def _scan(log: OpenLog) -> _Scanned:
     return _Scanned(events, dict(sorted(bad_rows.items())))
 
 
-def _code_table(log: OpenLog, column: str, order: str, table: str) -> Labels:
+def _bad_rows(log: OpenLog) -> dict[str, int]:
+    """Return how many rows each reason spoils."""
+    return dict(
+        log.connection.sql(
+            "SELECT reason, count(*) FROM log WHERE reason IS NOT NULL GROUP BY reason"
+        ).fetchall()
+    )
+
+
+def _code_table(log: OpenLog, column: str, table: str) -> Labels:
     """Create the table of a column's labels and codes, and return the labels in their order."""
     log.connection.sql(
         f"""
         CREATE TEMP TABLE {column}_codes AS
-        SELECT "{column}", hash("{column}") AS {column}_hash,
-            (row_number() OVER (ORDER BY {order}) - 1)::INTEGER AS {column}_code
+        SELECT "{column}", (row_number() OVER (ORDER BY "{column}") - 1)::INTEGER AS {column}_code
         FROM (SELECT DISTINCT "{column}" FROM {table} WHERE "{column}" IS NOT NULL)
         """
     )
     relation = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')
     return labels_of_column(relation.to_arrow_table()[0])
-
-
-def _join_key(log: OpenLog) -> str:
-    """Return how to find a user's code: by hash, which is faster, unless two users share one."""
-    ((is_distinct,),) = log.connection.sql(
-        "SELECT count(DISTINCT user_hash) = count(*) FROM user_codes"
-    ).fetchall()
-    if is_distinct:
-        return 'hash(log."user") = user_hash'
-    return 'log."user" = user_codes."user"'
 
 
 def _used(labels: Labels, codes: npt.NDArray[Any]) -> tuple[Labels, npt.NDArray[Any]]:

@@ -18,6 +18,20 @@ from unswayed.events.labels import Labels
 USER_HASH = "md5_number_lower({user}::VARCHAR)"
 
 
+def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32]]:
+    """Return distinct users in their order, and for each value its place in it."""
+    if values is None:
+        return Labels.of([]), np.empty(0, np.int32)
+    with quiet_connection() as connection:
+        connection.register("seen", pa.table({"label": values, "place": np.arange(len(values))}))
+        ordered = connection.sql(
+            f"SELECT label, place FROM seen ORDER BY {USER_HASH.format(user='label')}, label"
+        ).to_arrow_table()
+    codes = np.empty(len(values), np.int32)
+    codes[ordered["place"].to_numpy()] = np.arange(len(values), dtype=np.int32)
+    return labels_of_column(ordered["label"]), codes
+
+
 def union_of_users(parts: Sequence[Labels]) -> tuple[Labels, list[npt.NDArray[np.int32]]]:
     """Return the users of all parts in their order, and for each part their codes in it."""
     filled = [part for part in parts if len(part)]

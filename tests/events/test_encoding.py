@@ -1,0 +1,75 @@
+"""Codes in one pass, against the plain dictionary of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unswayed.events import encoding
+from unswayed.events.encoding import Encoder
+from unswayed.randomness import generator
+
+
+def check(pieces: Sequence[Sequence[object]], kind: pa.DataType) -> None:
+    """Check that codes are places in the order in which the values were first seen."""
+    encoder, places = Encoder(), dict[object, int]()
+    for piece in pieces:
+        codes = encoder.codes(pa.array(piece, kind))
+        assert codes.tolist() == [places.setdefault(value, len(places)) for value in piece]
+    values = encoder.values()
+    assert (values.to_pylist() if values is not None else []) == list(places)
+
+
+@given(st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"])))))
+def test_texts_are_numbered_in_the_order_of_first_sight(pieces: list[list[str]]) -> None:
+    check(pieces, pa.string())
+
+
+def test_texts_that_differ_in_trailing_zero_bytes_or_length_are_different() -> None:
+    check([["", "\0", "a", "a\0", "a" * 7, "a" * 8, "a" * 9, "a" * 7 + "\0", "\x08"]], pa.string())
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64()])
+def test_numbers_are_numbered_too(kind: pa.DataType) -> None:
+    check([[3, -1, 3], [], [2**40, 0, -1]], kind)
+
+
+def test_booleans_are_numbered_too() -> None:
+    check([[True, False, True]], pa.bool_())
+
+
+def test_both_zeros_are_one_value() -> None:
+    assert Encoder().codes(pa.array([0.0, -0.0])).tolist() == [0, 0]
+
+
+def test_a_slice_of_a_column_is_read_from_where_it_begins() -> None:
+    column = pa.array(["x", "y", "z", "y"])
+    encoder = Encoder()
+    assert encoder.codes(column.slice(1)).tolist() == [0, 1, 0]
+    assert list(map(str, encoder.values() or [])) == ["y", "z"]
+
+
+def test_the_table_grows_with_the_values(seed: int) -> None:
+    draws = generator(seed, "encoding").integers(30_000, size=(5, 20_000))
+    check(
+        [[f"user-{draw}" * (draw % 9) for draw in piece.tolist()] for piece in draws], pa.string()
+    )
+
+
+def test_values_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    true_hashes = encoding._hashes
+
+    def colliding(
+        starts: encoding.Starts, words: encoding.Words, seed: int
+    ) -> npt.NDArray[np.uint64]:
+        hashes = true_hashes(starts, words, seed)
+        return hashes % np.uint64(2) if seed < 3 else hashes
+
+    monkeypatch.setattr(encoding, "_hashes", colliding)
+    check([["a", "b", "a", "c", "d", "b"], ["e", "a", "f"]], pa.string())
