@@ -60,7 +60,8 @@ class Encoder:
             self._n_values = n_before
             self._rebuild(len(self._slots))
         if self._n_values > n_before:
-            self._values.append(column.take(pa.array(_first_rows(codes, n_before, self._n_values))))
+            rows = _first_rows(codes, n_before, self._n_values)
+            self._values.append(column.take(as_arrow(rows)))
         return codes
 
     def values(self) -> pa.Array | None:
@@ -102,6 +103,11 @@ class Encoder:
         """Put the known values into new slots."""
         hashes = _hashes(self._starts[: self._n_values + 1], self._words, self._seed)
         self._slots = _filled(hashes, np.zeros((n_slots, 2), np.uint64))
+
+
+def as_arrow(numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """Return integers as Arrow without ``pyarrow.array``, which imports pandas where it can."""
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _as_words(column: pa.Array) -> tuple[Starts, Words]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from unswayed.errors import InputError
 from unswayed.events.connection import quiet_connection
+from unswayed.events.encoding import as_arrow
 from unswayed.events.labels import Labels
 
 #: SQL: users are ordered by a hash of their label. So every range of hashes is a fair sample of
@@ -23,7 +24,9 @@ def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32
     if values is None:
         return Labels.of([]), np.empty(0, np.int32)
     with quiet_connection() as connection:
-        connection.register("seen", pa.table({"label": values, "place": np.arange(len(values))}))
+        connection.register(
+            "seen", pa.table({"label": values, "place": as_arrow(np.arange(len(values)))})
+        )
         ordered = connection.sql(
             f"SELECT label, place FROM seen ORDER BY {USER_HASH.format(user='label')}, label"
         ).to_arrow_table()
@@ -87,6 +90,10 @@ def text_hash(text: str) -> int:
 
 def labels_of_column(values: pa.ChunkedArray) -> Labels:
     """Return the distinct values of an Arrow column as labels."""
-    if pa.types.is_int64(values.type) or pa.types.is_string(values.type):
+    if pa.types.is_int64(values.type):
         return Labels(values.to_numpy())  # without a list in between: there may be millions
+    if pa.types.is_string(values.type):  # whose to_numpy imports pandas, and is no faster
+        texts = np.empty(len(values), object)
+        texts[:] = values.to_pylist()
+        return Labels(texts)
     return Labels.of(values.to_pylist())

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.learners.design import Design
@@ -239,7 +239,7 @@ def _upper_bound(share: float, n_users: int) -> float:
     if share <= 0.0:
         return 0.0
     count = min(int(np.ceil(share * n_users)), n_users - 1)
-    return float(stats.beta.ppf(CONFIDENCE, count + 1, n_users - count))
+    return float(special.betaincinv(count + 1, n_users - count, CONFIDENCE))
 
 
 def _median_gap(means: FloatArray) -> float:
