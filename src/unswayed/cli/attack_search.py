@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from unswayed.cli.options import (
+    Actions,
+    Alpha,
+    ArrivalOrder,
+    AssumedAlpha,
+    ContextProbabilities,
+    Contexts,
+    Deviation,
+    Gap,
+    Interactions,
+    Json,
+    Perturbation,
+    Processes,
+    Rewards,
+    Seed,
+    Users,
+    names_in,
+    probabilities_in,
+    process_count,
+)
 from unswayed.reports.tables import print_json, print_table, progress_bar
 from unswayed.simulation.attack_search import Worst, runs_planned, search_attacks
 from unswayed.simulation.instances import DEFAULT_DEVIATION
@@ -23,35 +42,21 @@ def attack_search(
     fresh_worlds: Annotated[
         int, typer.Option(help="Fresh worlds in which the worst attack found is judged.")
     ] = 20,
-    contexts: Annotated[int, typer.Option(help="Number of contexts S.")] = 10,
-    actions: Annotated[int, typer.Option(help="Number of actions A.")] = 5,
-    users: Annotated[int, typer.Option(help="Number of users L, colluders included.")] = 1000,
-    interactions: Annotated[int, typer.Option(help="Interactions per user T/L.")] = 30,
-    alpha: Annotated[float, typer.Option(help="True share of colluders, below 0.5.")] = 0.2,
-    assumed_alpha: Annotated[
-        float | None, typer.Option(help="Share of colluders that learners are told [the truth].")
-    ] = None,
-    gap: Annotated[
-        float, typer.Option(help="Lead of the best action in each context.")
-    ] = PAPER_GAP,
-    context_probabilities: Annotated[
-        str, typer.Option(help="uniform or zipf:EXPONENT.")
-    ] = "uniform",
-    rewards: Annotated[str, typer.Option(help="bernoulli, gaussian or heavy.")] = "bernoulli",
-    deviation: Annotated[
-        float, typer.Option(help="Standard deviation of rewards that are not Bernoulli.")
-    ] = DEFAULT_DEVIATION,
-    arrivals: Annotated[
-        str, typer.Option(help="round-robin, random[:LIMIT] or bursty[:LIMIT]; the limit is c_L.")
-    ] = "round-robin",
-    perturbation: Annotated[
-        float, typer.Option(help="Size eps_0 of good users' own tastes.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
-    processes: Annotated[
-        int | None, typer.Option(help="Processes to spread over [all cores]; changes no number.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    contexts: Contexts = 10,
+    actions: Actions = 5,
+    users: Users = 1000,
+    interactions: Interactions = 30,
+    alpha: Alpha = 0.2,
+    assumed_alpha: AssumedAlpha = None,
+    gap: Gap = PAPER_GAP,
+    context_probabilities: ContextProbabilities = "uniform",
+    rewards: Rewards = "bernoulli",
+    deviation: Deviation = DEFAULT_DEVIATION,
+    arrivals: ArrivalOrder = "round-robin",
+    perturbation: Perturbation = 0.0,
+    seed: Seed = 0,
+    processes: Processes = None,
+    json: Json = False,
 ) -> None:
     """Let an attacker who has the code search for the worst attack on each algorithm."""
     settings = Settings(
@@ -61,11 +66,11 @@ def attack_search(
         interactions=interactions,
         alpha=alpha,
         attack="honest",
-        algorithms=tuple(dict.fromkeys(name.strip() for name in algorithm.split(","))),
+        algorithms=names_in(algorithm),
         seed=seed,
         assumed_alpha=assumed_alpha,
         gap=gap,
-        context_probabilities=context_probabilities,
+        context_probabilities=probabilities_in(context_probabilities),
         rewards=rewards,
         deviation=deviation,
         arrivals=arrivals,
@@ -78,7 +83,7 @@ def attack_search(
             settings,
             budget=budget,
             fresh_worlds=fresh_worlds,
-            processes=(os.cpu_count() or 1) if processes is None else processes,
+            processes=process_count(processes),
             on_run=lambda: progress.advance(task),
         )
     _print(settings, found, budget=budget, as_json=json)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from unswayed.cli.options import probabilities_in
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.methods import DEFAULT_METHOD
@@ -155,15 +155,11 @@ def _print_verification(found: Verification) -> None:
 def _probabilities(text: str, n_contexts: int) -> FloatArray:
     """Return the probabilities that a name or a file gives to the contexts."""
     check_count(n_contexts, "contexts")
-    path = Path(text)
-    if path.is_file():
-        try:
-            numbers = [float(number) for number in path.read_text().replace(",", " ").split()]
-        except (ValueError, OSError) as error:
-            raise InputError(f"{path} must hold one number for each context: {error}.") from None
+    numbers = probabilities_in(text)
+    if isinstance(numbers, tuple):
         if len(numbers) != n_contexts:
             raise InputError(
-                f"{path} holds {len(numbers)} numbers for {n_contexts} contexts: give one for each."
+                f"{text} holds {len(numbers)} numbers for {n_contexts} contexts: give one for each."
             )
         return check_context_probabilities(numbers)
     name, _, number = text.partition(":")

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from unswayed.cli.options import (
+    Actions,
+    Alpha,
+    ArrivalOrder,
+    AssumedAlpha,
+    ContextProbabilities,
+    Contexts,
+    Deviation,
+    Gap,
+    Interactions,
+    Json,
+    Perturbation,
+    Processes,
+    Rewards,
+    Seed,
+    Users,
+    names_in,
+    probabilities_in,
+    process_count,
+)
 from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_table, progress_bar
 from unswayed.simulation.attacks.registry import Knob
@@ -19,47 +37,32 @@ from unswayed.simulation.simulate import simulate as run_simulation
 
 
 def simulate(
-    contexts: Annotated[int, typer.Option(help="Number of contexts S.")] = 10,
-    actions: Annotated[int, typer.Option(help="Number of actions A.")] = 10,
-    users: Annotated[int, typer.Option(help="Number of users L, colluders included.")] = 1000,
-    interactions: Annotated[int, typer.Option(help="Interactions per user T/L.")] = 30,
-    alpha: Annotated[float, typer.Option(help="True share of colluders, below 0.5.")] = 0.2,
+    contexts: Contexts = 10,
+    actions: Actions = 10,
+    users: Users = 1000,
+    interactions: Interactions = 30,
+    alpha: Alpha = 0.2,
     attack: Annotated[str, typer.Option(help="What they do; see `unswayed attacks`.")] = "push",
     algorithm: Annotated[
         str, typer.Option(help="Algorithms, separated by commas.")
     ] = "paper,naive-ucb,independent-ucb,oracle",
     repetitions: Annotated[int, typer.Option(help="Independent worlds.")] = 20,
-    seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
-    assumed_alpha: Annotated[
-        float | None, typer.Option(help="Share of colluders that learners are told [the truth].")
-    ] = None,
-    gap: Annotated[
-        float, typer.Option(help="Lead of the best action in each context.")
-    ] = PAPER_GAP,
-    context_probabilities: Annotated[
-        str,
-        typer.Option(help="uniform, zipf:EXPONENT, or a file with one number for each context."),
-    ] = "uniform",
-    rewards: Annotated[str, typer.Option(help="bernoulli, gaussian or heavy.")] = "gaussian",
-    deviation: Annotated[
-        float, typer.Option(help="Standard deviation of rewards that are not Bernoulli.")
-    ] = DEFAULT_DEVIATION,
-    arrivals: Annotated[
-        str, typer.Option(help="round-robin, random[:LIMIT] or bursty[:LIMIT]; the limit is c_L.")
-    ] = "round-robin",
-    perturbation: Annotated[
-        float, typer.Option(help="Size eps_0 of good users' own tastes.")
-    ] = 0.0,
+    seed: Seed = 0,
+    assumed_alpha: AssumedAlpha = None,
+    gap: Gap = PAPER_GAP,
+    context_probabilities: ContextProbabilities = "uniform",
+    rewards: Rewards = "gaussian",
+    deviation: Deviation = DEFAULT_DEVIATION,
+    arrivals: ArrivalOrder = "round-robin",
+    perturbation: Perturbation = 0.0,
     strength: Annotated[
         float | None, typer.Option(help="The attack's strength knob, if it has one.")
     ] = None,
     knob: Annotated[
         list[str] | None, typer.Option(help="Another knob of the attack, NAME=VALUE; repeatable.")
     ] = None,
-    processes: Annotated[
-        int | None, typer.Option(help="Processes to spread over [all cores]; changes no number.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    processes: Processes = None,
+    json: Json = False,
 ) -> None:
     """Let algorithms learn against a coalition and print what good users lose."""
     settings = Settings(
@@ -69,12 +72,12 @@ def simulate(
         interactions=interactions,
         alpha=alpha,
         attack=attack,
-        algorithms=tuple(dict.fromkeys(name.strip() for name in algorithm.split(","))),
+        algorithms=names_in(algorithm),
         repetitions=repetitions,
         seed=seed,
         assumed_alpha=assumed_alpha,
         gap=gap,
-        context_probabilities=_probabilities(context_probabilities),
+        context_probabilities=probabilities_in(context_probabilities),
         rewards=rewards,
         deviation=deviation,
         arrivals=arrivals,
@@ -89,7 +92,7 @@ def simulate(
 
         rows = run_simulation(
             settings,
-            processes=(os.cpu_count() or 1) if processes is None else processes,
+            processes=process_count(processes),
             on_row=advance,
         )
     _print(settings, summarise(rows), as_json=json)
@@ -116,17 +119,6 @@ def _print(settings: Settings, summaries: list[Summary], *, as_json: bool) -> No
         [[summary.algorithm, summary.mean, summary.stderr] for summary in summaries],
         note=f"What good users lose against the best policy; {settings.repetitions} repetitions.",
     )
-
-
-def _probabilities(text: str) -> str | tuple[float, ...]:
-    """Return the text, or the numbers of the file that it names."""
-    path = Path(text)
-    if not path.is_file():
-        return text
-    try:
-        return tuple(float(number) for number in path.read_text().replace(",", " ").split())
-    except ValueError as error:
-        raise InputError(f"{path} must hold one number for each context: {error}.") from None
 
 
 def _knobs(strength: float | None, texts: list[str]) -> dict[str, Knob]:

@@ -1,0 +1,58 @@
+"""Options that several commands share, and what their texts stand for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unswayed.errors import InputError
+
+Contexts = Annotated[int, typer.Option(help="Number of contexts S.")]
+Actions = Annotated[int, typer.Option(help="Number of actions A.")]
+Users = Annotated[int, typer.Option(help="Number of users L, colluders included.")]
+Interactions = Annotated[int, typer.Option(help="Interactions per user T/L.")]
+Alpha = Annotated[float, typer.Option(help="True share of colluders, below 0.5.")]
+AssumedAlpha = Annotated[
+    float | None, typer.Option(help="Share of colluders that learners are told [the truth].")
+]
+Gap = Annotated[float, typer.Option(help="Lead of the best action in each context.")]
+ContextProbabilities = Annotated[
+    str, typer.Option(help="uniform, zipf:EXPONENT, or a file with one number for each context.")
+]
+Rewards = Annotated[str, typer.Option(help="bernoulli, gaussian or heavy.")]
+Deviation = Annotated[
+    float, typer.Option(help="Standard deviation of rewards that are not Bernoulli.")
+]
+ArrivalOrder = Annotated[
+    str, typer.Option(help="round-robin, random[:LIMIT] or bursty[:LIMIT]; the limit is c_L.")
+]
+Perturbation = Annotated[float, typer.Option(help="Size eps_0 of good users' own tastes.")]
+Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
+Processes = Annotated[
+    int | None, typer.Option(help="Processes to spread over [all cores]; changes no number.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names in a text with commas, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
+def process_count(processes: Processes) -> int:
+    """Return the number asked for, or that of the cores."""
+    return (os.cpu_count() or 1) if processes is None else processes
+
+
+def probabilities_in(text: str) -> str | tuple[float, ...]:
+    """Return the text, or the numbers of the file that it names."""
+    path = Path(text)
+    if not path.is_file():
+        return text
+    try:
+        return tuple(float(number) for number in path.read_text().replace(",", " ").split())
+    except ValueError as error:
+        raise InputError(f"{path} must hold one number for each context: {error}.") from None
