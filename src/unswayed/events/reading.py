@@ -253,7 +253,7 @@ def _scan(log: OpenLog) -> _Scanned:
         rows = slice(n_good, n_good + len(batch))
         users[rows] = encoder.codes(batch.column("user"))
         for name, array in columns.items():
-            array[rows] = batch.column(name).to_numpy()
+            array[rows] = np.from_dlpack(batch.column(name))  # to_numpy would import pandas
         n_good += len(batch)
     labels["user"], places = ordered_users(encoder.values())
     columns["user"] = places[users[:n_good]]
