@@ -6,25 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.learners.interface import FloatArray
+from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.simulation.attacks.base import Attack, Turn, check_share
 from unswayed.simulation.attacks.crafting import coins, lie
 
 
 @dataclass(kw_only=True)
-class Push(Attack):
-    """Praise the target and damn everything else.
+class Loud(Attack):
+    """One end of the range for the action aimed at, the other end for all others.
 
     Parameters
     ----------
     strength
-        Probability that the answer on the target is the lie and not a coin.
+        Probability that the answer on the action aimed at is the lie and not a coin.
     filler
-        Share of the answers off the target that are coins, for cover.
+        Share of the answers on other actions that are coins, for cover.
     """
 
-    name = "push"
-    summary = "the highest reward for the target, the lowest for every other action"
     strength: float = 1.0
     filler: float = 0.0
 
@@ -32,47 +30,49 @@ class Push(Attack):
         check_share(self.strength, "strength")
         check_share(self.filler, "filler")
 
-    def answers(self, turn: Turn) -> FloatArray:
-        """Return the highest reward on the target and the lowest elsewhere, up to coins."""
-        briefing, rng = self.briefing, self.rng
-        answers = _background(self, briefing.lowest, turn.contexts.size)
-        target = briefing.aim.target[turn.contexts]
+    def answers_around(self, aimed_at: IntArray, *, answer: float, elsewhere: float) -> FloatArray:
+        """Return answers, shape (n, n_actions), for arrivals that aim at one action each."""
+        n_arrivals = aimed_at.size
+        shape = (n_arrivals, self.briefing.n_actions)
+        answers = np.full(shape, elsewhere)
+        if self.filler > 0.0:
+            is_filler = self.rng.random(shape) < self.filler
+            answers = np.where(is_filler, coins(shape, self.briefing, self.rng), elsewhere)
         if self.strength < 1.0:
-            answers[np.arange(target.size), target] = coins((target.size, 1), briefing, rng)[:, 0]
-        lie(answers, target, briefing.highest, strength=self.strength, rng=rng)
+            drawn = coins((n_arrivals, 1), self.briefing, self.rng)
+            answers[np.arange(n_arrivals), aimed_at] = drawn[:, 0]
+        lie(answers, aimed_at, answer, strength=self.strength, rng=self.rng)
         return answers
 
 
 @dataclass(kw_only=True)
-class Nuke(Attack):
-    """Damn the rival and praise everything else.
+class Push(Loud):
+    """Praise the target and damn everything else."""
 
-    Parameters
-    ----------
-    strength
-        Probability that the answer on the rival is the lie and not a coin.
-    filler
-        Share of the answers off the rival that are coins, for cover.
-    """
+    name = "push"
+    summary = "the highest reward for the target, the lowest for every other action"
+
+    def answers(self, turn: Turn) -> FloatArray:
+        """Return the highest reward on the target and the lowest elsewhere, up to coins."""
+        target = self.briefing.aim.target[turn.contexts]
+        return self.answers_around(
+            target, answer=self.briefing.highest, elsewhere=self.briefing.lowest
+        )
+
+
+@dataclass(kw_only=True)
+class Nuke(Loud):
+    """Damn the rival and praise everything else."""
 
     name = "nuke"
     summary = "the lowest reward for the rival (the best action), the highest for all others"
-    strength: float = 1.0
-    filler: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_share(self.strength, "strength")
-        check_share(self.filler, "filler")
 
     def answers(self, turn: Turn) -> FloatArray:
         """Return the lowest reward on the rival and the highest elsewhere, up to coins."""
-        briefing, rng = self.briefing, self.rng
-        answers = _background(self, briefing.highest, turn.contexts.size)
-        rival = briefing.aim.rival[turn.contexts]
-        if self.strength < 1.0:
-            answers[np.arange(rival.size), rival] = coins((rival.size, 1), briefing, rng)[:, 0]
-        lie(answers, rival, briefing.lowest, strength=self.strength, rng=rng)
-        return answers
+        rival = self.briefing.aim.rival[turn.contexts]
+        return self.answers_around(
+            rival, answer=self.briefing.lowest, elsewhere=self.briefing.highest
+        )
 
 
 @dataclass(kw_only=True)
@@ -82,12 +82,3 @@ class FrequencyFlood(Push):
     name = "frequency-flood"
     summary = "push from accounts that come as often as the arrival bound c_L allows"
     is_eager = True
-
-
-def _background(attack: Push | Nuke, value: float, n_arrivals: int) -> FloatArray:
-    """Return one value for all actions, with coins for the filler's share."""
-    shape = (n_arrivals, attack.briefing.n_actions)
-    if attack.filler == 0.0:
-        return np.full(shape, value)
-    is_filler = attack.rng.random(shape) < attack.filler
-    return np.where(is_filler, coins(shape, attack.briefing, attack.rng), value)
