@@ -31,7 +31,9 @@ def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32
             f"SELECT label, place FROM seen ORDER BY {USER_HASH.format(user='label')}, label"
         ).to_arrow_table()
     codes = np.empty(len(values), np.int32)
-    codes[ordered["place"].to_numpy()] = np.arange(len(values), dtype=np.int32)
+    codes[np.from_dlpack(ordered["place"].combine_chunks())] = np.arange(
+        len(values), dtype=np.int32
+    )
     return labels_of_column(ordered["label"]), codes
 
 
