@@ -25,15 +25,15 @@ class Event:
 
 
 def algorithm_1(
-    events: list[Event], n_contexts: int, adversarial_fraction: float
+    events: list[Event], n_contexts: int, adversarial_fraction: float, n_passes: int = 2
 ) -> tuple[list[float], list[float]]:
-    """Return ν̂ and σ, with errata 5 and 7."""
+    """Return ν̂ and σ, with errata 5 and 7; one pass is the algorithm as printed."""
     T0 = len(events)
     users = sorted({event.user for event in events})
     floor = 20 * math.log(max(n_contexts, 2)) / T0
     n_s = [sum(event.context == s for event in events) for s in range(n_contexts)]
     sigma = [math.sqrt(max(n_s[s] / T0, floor)) for s in range(n_contexts)]
-    for _ in range(2):
+    for _ in range(n_passes):
         b = np.zeros((len(users), n_contexts))
         for row, user in enumerate(users):
             own = [event for event in events if event.user == user]
