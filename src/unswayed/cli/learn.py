@@ -196,6 +196,7 @@ def _print_summary(learned: LearnedLog, out: Path) -> None:
             ]
         ],
     )
+    flips = policy.flip_fraction
     order = (-policy.context_probabilities).argsort(kind="stable")[:_SHOWN]
     rows: list[list[Cell]] = []
     for code in order:
@@ -209,15 +210,22 @@ def _print_summary(learned: LearnedLog, out: Path) -> None:
                 decision.mean,
                 decision.low,
                 decision.high,
+                *([] if flips is None else [f"{flips[code]:.2%}"]),
             ]
         )
     hidden = len(policy.context_labels) - len(rows)
     print_table(
         "The policy",
-        ["context", "share", "action", "mean", "low", "high"],
+        ["context", "share", "action", "mean", "low", "high"]
+        + ([] if flips is None else ["withstands"]),
         rows,
         note=f"and {hidden:,} more contexts." if hidden else None,
     )
+    if flips is not None:
+        print_line(
+            "withstands: changing fewer accounts than this share of all, chosen by somebody who "
+            "knows the secret groups, cannot change the decision."
+        )
     for note in learned.notes:
         print_line(f"Note: {note}")
     weights = learned.user_weights
