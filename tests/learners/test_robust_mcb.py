@@ -190,6 +190,17 @@ def test_nothing_is_kept_of_a_batch_with_a_bad_row() -> None:
         learner.policy()
 
 
+def test_a_forged_play_is_refused_and_changes_nothing(rng: np.random.Generator) -> None:
+    """Counted as a warm-up, one such play alone would have decided which contexts exist."""
+    learner = shop()
+    run_online(rng, learner, n_users=100, n_plays=5)
+    before = learner.policy()
+    other = {"tea": "milk", "milk": "tea"}[str(learner.decide(1, "home"))]
+    with pytest.raises(InputError, match="row 1: this user is never asked to play"):
+        learner.observe_many([1, 1], ["home", "home"], [learner.decide(1, "home"), other], [1, 1])
+    np.testing.assert_array_equal(learner.policy().mean_rewards, before.mean_rewards)
+
+
 def test_a_learner_that_saw_one_play_still_answers() -> None:
     learner = shop()
     learner.observe("ann", "home", learner.decide("ann", "home"), 1.0)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from unswayed.compiled import compiled
+from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.learners.design import Design
 from unswayed.learners.growing import GrowingArray
@@ -95,7 +96,14 @@ class Exploration:
             # A play of another action than the assigned one was decided before the frequent
             # contexts were fixed, and belongs to the warm-up however late its reward comes.
             is_sticky = self._sticky()[contexts]
-            in_warmup |= is_sticky & (actions != self._drawn(users, contexts))
+            is_other = is_sticky & (actions != self._drawn(users, contexts))
+            if not self.warmup_interactions and is_other.any():
+                # Without a warm-up there was no such decision: the play is forged or mistaken.
+                raise InputError(
+                    f"row {int(np.flatnonzero(is_other)[0])}: this user is never asked to play "
+                    "that action in that context; give the action that was decided."
+                )
+            in_warmup |= is_other
         for phase, chosen in ((self._warmup, in_warmup), (self._main, ~in_warmup)):
             if chosen.any():
                 phase.add(users[chosen], contexts[chosen], actions[chosen], rewards[chosen])
