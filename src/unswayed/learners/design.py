@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from unswayed.compiled import compiled
 from unswayed.learners.interface import BoolArray, IntArray
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 
 DesignName = Literal["auto", "sticky", "uniform"]
 
@@ -76,7 +78,17 @@ def _looks_sticky(tallies: Tallies | BlockedTallies) -> bool:
 
 
 def _sticky_evidence(tallies: Tallies) -> tuple[bool, int]:
-    """Return whether a user changed the action in a context, and how many had the chance."""
-    pairs = entry_users(tallies.indptr) * tallies.n_contexts + tallies.cells // tallies.n_actions
-    is_same_pair = pairs[1:] == pairs[:-1]  # entries are sorted by user, then context
-    return bool(is_same_pair.any()), int((tallies.plays > 1).sum())
+    """Return whether a user changed the action in a context; if not, how many had the chance."""
+    if _has_changed(tallies.indptr, tallies.cells, tallies.n_actions):
+        return True, 0
+    return False, int((tallies.plays > 1).sum())
+
+
+@compiled
+def _has_changed(indptr: IntArray, cells: npt.NDArray[np.int32], n_actions: int) -> bool:
+    """Return whether a user has two entries in one context; they would be neighbours."""
+    for user in range(len(indptr) - 1):
+        for entry in range(indptr[user] + 1, indptr[user + 1]):
+            if cells[entry] // n_actions == cells[entry - 1] // n_actions:
+                return True
+    return False

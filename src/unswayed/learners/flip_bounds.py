@@ -13,7 +13,7 @@ import numpy.typing as npt
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
-from unswayed.tallies import Tallies, entry_users
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
 
 UNDECIDED = -1
 """Stands for the decision of a context of which nothing was learned."""
@@ -68,7 +68,7 @@ class Certifier(Protocol):
 
     def __call__(
         self,
-        tallies: Tallies,
+        tallies: Tallies | BlockedTallies,
         design: Design,
         estimates: Estimates,
         *,
@@ -80,7 +80,7 @@ class Certifier(Protocol):
 
 
 def certify_one_account(
-    tallies: Tallies,
+    tallies: Tallies | BlockedTallies,
     design: Design,  # noqa: ARG001 - the signature of every certifier
     estimates: Estimates,
     *,
@@ -88,7 +88,7 @@ def certify_one_account(
     warmup: Tallies | None = None,  # noqa: ARG001 - same
 ) -> FlipBounds:
     """Return what holds for every method: the same accounts lead to the same decision."""
-    n_accounts = int((np.diff(tallies.indptr) > 0).sum())
+    n_accounts = int((as_blocks(tallies).interactions > 0).sum())
     n_contexts = len(estimates.mean_rewards)
     lower = np.full(n_contexts, 1.0 / max(n_accounts, 1))
     return FlipBounds(

@@ -21,7 +21,7 @@ from unswayed.learners.flip_bounds import (
 )
 from unswayed.learners.methods import method_named
 from unswayed.learners.paper.flips import certify_paper
-from unswayed.tallies import Tallies
+from unswayed.tallies import BlockedTallies, Tallies
 
 Certify = Literal["none", "bounds", "attack"]
 
@@ -40,7 +40,7 @@ def check_certify(certify: Certify) -> Certify:
 
 def flip_bounds(
     method: str,
-    tallies: Tallies,
+    tallies: Tallies | BlockedTallies,
     design: Design,
     estimates: Estimates,
     *,
@@ -61,7 +61,7 @@ def flip_bounds(
     certify
         "bounds" computes what can be had without learning again, in about the time of sorting the
         data once. "attack" also attacks every decision that is left without an upper bound, and
-        learns some 15 times for each. "none" returns None.
+        learns some 15 times for each; it needs all tallies in one place. "none" returns None.
 
     Notes
     -----
@@ -75,6 +75,8 @@ def flip_bounds(
     )
     if certify == "bounds":
         return bounds
+    if isinstance(tallies, BlockedTallies):
+        raise InputError('attacks on tallies in blocks are not built; use certify="bounds".')
     learn = partial(
         method_named(method),
         design=design,

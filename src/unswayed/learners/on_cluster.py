@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import Columns, Labels, OnBadRows
 from unswayed.learners.design import DesignName, design_of_log
+from unswayed.learners.flip_fraction import flip_bounds
 from unswayed.learners.from_log import LearnedLog, Listener, notes_on_bad_rows, notes_on_findings
 from unswayed.learners.paper import learn_paper
 from unswayed.tallies import MIN_PROPENSITY, LabelledTallies, Tallies, row_sums
@@ -51,7 +53,7 @@ def learn_on_cluster(
     Notes
     -----
     Guarantee: that of the method; the policy is that of ``learn_log`` on the same files, bit for
-    bit, whatever workers are lost on the way. Flip fractions are left out.
+    bit, whatever workers are lost on the way.
     """
     alpha = check_adversarial_fraction(adversarial_fraction, option="alpha")
     if method not in METHODS_IN_BLOCKS:
@@ -103,6 +105,11 @@ def learn_on_cluster(
             "notes": list(notes),
         },
     )
+    flips = flip_bounds(
+        method, log.tallies, chosen, estimates, adversarial_fraction=alpha, certify="bounds"
+    )
+    if flips is not None:
+        policy = replace(policy, flip_fraction=flips.lower, flip_fraction_upper=flips.upper)
     users = Labels.of([])
     if with_users:
         users = Labels(np.concatenate(log.labelled.map_blocks(_user_values)))

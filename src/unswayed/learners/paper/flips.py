@@ -20,9 +20,9 @@ from unswayed.learners.flip_bounds import (
     decisions,
     with_entries,
 )
-from unswayed.learners.interface import BoolArray, IntArray
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
-from unswayed.tallies import Tallies, entry_users
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ class FrequentFlips:
 
 
 def certify_paper(
-    tallies: Tallies,
+    tallies: Tallies | BlockedTallies,
     design: Design,
     estimates: Estimates,
     *,
@@ -74,6 +74,8 @@ def certify_paper(
 
     Notes
     -----
+    From tallies in blocks the same bounds, but no attacks to try: those need all rows in one place.
+
     Frequent contexts: exact, from order statistics (``trimmed_flips``). Replaced accounts may visit
     what they like, as often as they like, and report any rewards, but their action in a sticky
     context stays the one that the platform assigned. Scales σ_s and probabilities ν̂_s multiply all
@@ -91,6 +93,8 @@ def certify_paper(
     bounds = certify_one_account(
         tallies, design, estimates, adversarial_fraction=adversarial_fraction
     )
+    if not estimates.frequent_contexts.any():  # as on every log of uniform plays
+        return bounds
     flips = frequent_flips(tallies, design, estimates, adversarial_fraction=adversarial_fraction)
     lower, upper, held = bounds.lower.copy(), bounds.upper.copy(), bounds.lower.copy()
     certificates = bounds.certificates.copy()
@@ -107,13 +111,17 @@ def certify_paper(
             continue
         if certain[row] >= enough[row]:
             upper[context] = enough[row] / bounds.n_accounts
-        else:
+        elif isinstance(tallies, Tallies):
             untried[context] = partial(attack_frequent, tallies, design, flips, row)
     return FlipBounds(bounds.n_accounts, lower, upper, certificates, held, untried)
 
 
 def frequent_flips(
-    tallies: Tallies, design: Design, estimates: Estimates, *, adversarial_fraction: float
+    tallies: Tallies | BlockedTallies,
+    design: Design,
+    estimates: Estimates,
+    *,
+    adversarial_fraction: float,
 ) -> FrequentFlips:
     """Return what it takes to change the decisions of the learned frequent contexts."""
     is_known = ~np.isnan(estimates.mean_rewards)
@@ -122,10 +130,9 @@ def frequent_flips(
     row_of_context = np.full(tallies.n_contexts, NO_RIVAL)
     row_of_context[chosen] = np.arange(len(chosen))
 
-    users, rows = entry_users(tallies.indptr), row_of_context[tallies.cells // tallies.n_actions]
-    is_inside = rows != NO_RIVAL
-    groups = rows[is_inside] * tallies.n_actions + tallies.cells[is_inside] % tallies.n_actions
-    values = tallies.sums[is_inside] / tallies.interactions[users[is_inside]]
+    # One number for each user of the frequent contexts: as many as their trimmed means needed.
+    entries = as_blocks(tallies).blocks.map_blocks(_frequent_values, row_of_context)
+    values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
     stored = np.bincount(groups, minlength=shape[0] * shape[1]).reshape(shape)
 
     # The same trimming as in the recovery procedure.
@@ -140,7 +147,7 @@ def frequent_flips(
     leaders = decisions(estimates.mean_rewards)[chosen]
     trimmed = trimmed_flips(
         values,
-        groups.astype(np.int64),
+        groups,
         n_zeros=n_zeros,
         n_cut=n_cut,
         leaders=leaders,
@@ -219,7 +226,18 @@ def attack_frequent(
     ), chosen
 
 
-def _certain_replacements(tallies: Tallies, design: Design, warmup: Tallies | None) -> IntArray:
+def _frequent_values(tallies: Tallies, row_of_context: IntArray) -> tuple[FloatArray, IntArray]:
+    """Return Σ r / n_i of every entry in a context that has a row, and its group."""
+    rows = row_of_context[tallies.cells // tallies.n_actions]
+    is_inside = rows != NO_RIVAL
+    users = entry_users(tallies.indptr)[is_inside]
+    groups = rows[is_inside] * tallies.n_actions + tallies.cells[is_inside] % tallies.n_actions
+    return tallies.sums[is_inside] / tallies.interactions[users], groups.astype(np.int64)
+
+
+def _certain_replacements(
+    tallies: Tallies | BlockedTallies, design: Design, warmup: Tallies | None
+) -> IntArray:
     """Return up to how many replaced accounts Algorithm 1 surely keeps each context in place.
 
     A filter removes at most ``LARGEST_BUDGET`` of the weight, so a context that more accounts
@@ -228,13 +246,18 @@ def _certain_replacements(tallies: Tallies, design: Design, warmup: Tallies | No
     """
     if design.is_sticky.all() and tallies.n_contexts > tallies.n_actions:
         return np.full(tallies.n_contexts, -1)
-    seen = tallies if warmup is None else warmup
-    # Entries are sorted by user, then cell: those of one user and context stand together.
-    contexts = seen.cells // seen.n_actions
-    is_first = np.diff(contexts, prepend=-1) != 0
-    is_first[seen.indptr[:-1][np.diff(seen.indptr) > 0]] = True
-    visitors = np.bincount(contexts[is_first], minlength=seen.n_contexts)
-    n_active = int((np.diff(seen.indptr) > 0).sum())
+    blocked = as_blocks(tallies if warmup is None else warmup)
+    visitors = blocked.added(_visitors)
+    n_active = int((blocked.interactions > 0).sum())
     # After k replacements at least visitors − k of the accounts still come.
     certain: IntArray = np.ceil(visitors - LARGEST_BUDGET * n_active).astype(np.int64) - 1
     return certain
+
+
+def _visitors(tallies: Tallies) -> IntArray:
+    """Return how many accounts visited each context; shape (n_contexts,)."""
+    # Entries are sorted by user, then cell: those of one user and context stand together.
+    contexts = tallies.cells // tallies.n_actions
+    is_first = np.diff(contexts, prepend=-1) != 0
+    is_first[tallies.indptr[:-1][np.diff(tallies.indptr) > 0]] = True
+    return np.bincount(contexts[is_first], minlength=tallies.n_contexts)

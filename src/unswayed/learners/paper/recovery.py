@@ -72,6 +72,9 @@ def recover_frequent(
     means that the good users of a group can have, whoever the bad ones are, for rewards in the
     range that all but the most extreme users keep to.
     """
+    if not is_frequent.any():
+        nothing = np.full((tallies.n_contexts, tallies.n_actions), np.nan)
+        return Recovered(nothing, nothing, nothing, filtered=None)
     blocks = as_blocks(tallies).blocks
     entries = blocks.map_blocks(_frequent_entries, scales, is_frequent)
     values, ends, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
