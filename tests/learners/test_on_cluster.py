@@ -68,6 +68,8 @@ def assert_same_bits(first: LearnedLog, second: LearnedLog) -> None:
     np.testing.assert_array_equal(first.interactions, second.interactions)
     assert first.user_labels == second.user_labels
     assert first.findings == second.findings
+    for name in ("flip_fraction", "flip_fraction_upper"):
+        np.testing.assert_array_equal(getattr(first.policy, name), getattr(second.policy, name))
 
 
 def test_the_cluster_gives_the_same_bits_as_one_machine(client: Any, folder: Path) -> None:
@@ -77,6 +79,25 @@ def test_the_cluster_gives_the_same_bits_as_one_machine(client: Any, folder: Pat
     assert here.policy.source["evidence"] == there.policy.source["evidence"]
     # The blocks are more than one, or nothing was tested.
     assert blocked.n_blocks_for(here.findings.n_events) == 4
+
+
+def test_flip_fractions_of_trimmed_means_are_those_of_one_machine(
+    client: Any, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """Every user keeps one action in a context, so trimmed means decide and bounds are exact."""
+    n = 20_000
+    users, contexts = rng.integers(900, size=n), rng.integers(3, size=n)
+    actions = rng.integers(4, size=(900, 3))[users, contexts]
+    rewards = np.where(actions == contexts, 0.7, 0.3) + rng.normal(scale=0.3, size=n)
+    table = pa.table({"user": users, "context": contexts, "action": actions, "reward": rewards})
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=5_000)
+    here = learn_log(str(tmp_path), adversarial_fraction=0.1, method="paper")
+    there = learn_on_cluster(
+        str(tmp_path), adversarial_fraction=0.1, client=client, with_users=True
+    )
+    assert_same_bits(here, there)
+    assert here.policy.flip_fraction is not None
+    assert (here.policy.flip_fraction > 2 / 900).all()  # more than one account, the trivial bound
 
 
 def test_one_block_alone_would_give_other_bits(

@@ -76,7 +76,7 @@ def flip_bounds(
     if certify == "bounds":
         return bounds
     if isinstance(tallies, BlockedTallies):
-        raise InputError('attacks on tallies in blocks are not built; use certify="bounds".')
+        raise InputError('attacks need all tallies in one place; use certify="bounds" for blocks.')
     learn = partial(
         method_named(method),
         design=design,
