@@ -52,13 +52,18 @@ def context_sql(
     )
 
 
-def number_sql(log: OpenLog, column: str, role: str) -> str:
-    """Return SQL for a column as numbers, NULL where it holds none; refuse a column of words."""
+def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = False) -> str:
+    """Return SQL for a column as numbers, NULL where it holds none; refuse a column of words.
+
+    With ``may_be_words`` text need hold no number at all, as in one part of a larger log.
+    """
     kind, name = log.types[column], named(column)
     if kind.split("(")[0] in (*_INTEGERS, *_FLOATS, *_LARGE_INTEGERS, "BOOLEAN"):
         return f"{name}::DOUBLE"
     if kind in ("VARCHAR", "JSON", "NULL", '"NULL"'):
         text = name if kind == "VARCHAR" else f"({name} ->> '$')"
+        if may_be_words:
+            return f"try_cast({text} AS DOUBLE)"
         ((is_all_words,),) = log.connection.sql(
             f"SELECT count(*) > 0 AND count(try_cast({text} AS DOUBLE)) = 0 "
             f"FROM raw WHERE {name} IS NOT NULL"

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from unswayed.errors import InputError
 from unswayed.events.bad_rows import OnBadRows
-from unswayed.events.bins import robust_edges
 from unswayed.events.column_sql import context_sql, label_sql, number_sql
 from unswayed.events.columns import Columns
 from unswayed.events.encoding import Encoder
 from unswayed.events.events import Events
 from unswayed.events.files import named, quoted
 from unswayed.events.labels import Labels
+from unswayed.events.quarantine import LeftOut, first_bad_row, left_out, write_quarantine
 from unswayed.events.sources import OpenLog, Source, opened
 from unswayed.events.user_order import labels_of_column, ordered_users
+from unswayed.events.votes import robust_edges
 
 #: Rows that come from DuckDB at a time: few enough to stay in the cache while they are encoded.
 _BATCH = 1 << 17
+
+#: Ours: batches that may wait to be stored; more would only take memory.
+_WAITING = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +62,11 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Events, and what they were read from."""
+    """Events, and what they were read from; of a part of a log also what was left out."""
 
     events: Events
     provenance: Provenance
+    left_out: LeftOut | None = None
 
 
 def read_events(
@@ -69,7 +77,7 @@ def read_events(
     on_bad_rows: OnBadRows | None = None,
     bins: dict[str, tuple[float, ...]] | None = None,
     name: str | None = None,
-    may_be_empty: bool = False,
+    is_part: bool = False,
 ) -> Reading:
     """Read a log.
 
@@ -89,8 +97,9 @@ def read_events(
         another day.
     name
         What to call the source in reports and errors.
-    may_be_empty
-        Whether no usable rows at all are fine, as in one part of a larger log.
+    is_part
+        Whether this is one part of a larger log. Then bad rows are told and not refused or written,
+        and there may be no others.
 
     Notes
     -----
@@ -113,42 +122,55 @@ def read_events(
         source, columns or Columns(), query=query, keep_broken=choice.keeps_going, name=name
     ) as log:
         edges = _settled_edges(log, bins or {})
-        _create_view(log, edges)
+        _create_view(log, edges, may_be_words=is_part)
         scanned = _scan(log)
         reasons, n_good = scanned.bad_rows, len(scanned.events)
         n_rows = n_good + sum(reasons.values())
-        if n_rows == 0 and not may_be_empty:
-            raise InputError(f"{log.name} has no rows; nothing can be learned from it.")
-        if reasons and not choice.keeps_going:
-            choice.refuse(reasons, n_rows, first=_first_bad_row(log))
-        if n_good == 0 and not may_be_empty:
-            raise InputError(f"none of the {n_rows:,} rows of {log.name} can be used: {reasons}.")
-        if choice.quarantine is not None and reasons:
-            _write_quarantine(log, choice)
         first, last = _time_range(log)
         provenance = Provenance(log.name, n_rows, log.columns, reasons, edges, first, last)
+        if is_part:
+            rest = left_out(log, choice) if reasons else None
+            return Reading(scanned.events, provenance, rest)
+        is_refused = reasons and not choice.keeps_going
+        check_usable(provenance, choice, first_bad=first_bad_row(log) if is_refused else None)
+        if choice.quarantine is not None and reasons:
+            write_quarantine(log, choice)
         return Reading(scanned.events, provenance)
+
+
+def check_usable(provenance: Provenance, choice: OnBadRows, *, first_bad: int | None) -> None:
+    """Refuse a log without usable rows, or with bad ones that nobody allowed.
+
+    ``first_bad`` is the number of the first bad row, from 1.
+    """
+    reasons, n_rows = provenance.bad_rows, provenance.n_rows
+    if n_rows == 0:
+        raise InputError(f"{provenance.source} has no rows; nothing can be learned from it.")
+    if reasons and not choice.keeps_going:
+        choice.refuse(reasons, n_rows, first=first_bad or 1)
+    if sum(reasons.values()) == n_rows:
+        raise InputError(
+            f"none of the {n_rows:,} rows of {provenance.source} can be used: {reasons}."
+        )
 
 
 def _settled_edges(
     log: OpenLog, given: dict[str, tuple[float, ...]]
 ) -> dict[str, tuple[float, ...]]:
     return {
-        column: given[column]
-        if column in given
-        else robust_edges(log.connection, "raw", column, user=log.columns.user, n_bins=n_bins)
+        column: given[column] if column in given else robust_edges(log, column, n_bins)
         for column, n_bins in log.columns.bins.items()
     }
 
 
-def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
+def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]], *, may_be_words: bool) -> None:
     """Create the view ``log`` (user, context, action, reward, propensity, reason).
 
     Its rows without a reason are the view ``good``, said in tests that DuckDB can use early.
     """
     columns = log.columns
     context = context_sql(log.types, columns.context, edges)
-    reward = number_sql(log, columns.reward, "reward")
+    reward = number_sql(log, columns.reward, "reward", may_be_words=may_be_words)
     checks = {
         "user is missing": '"user" IS NULL',
         "context is missing": "context IS NULL",
@@ -158,7 +180,7 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
     }
     propensity = "1.0"
     if columns.propensity is not None:
-        propensity = number_sql(log, columns.propensity, "propensity")
+        propensity = number_sql(log, columns.propensity, "propensity", may_be_words=may_be_words)
         checks["propensity is not in (0, 1]"] = (
             "propensity IS NULL OR NOT (propensity > 0 AND propensity <= 1)"
         )
@@ -177,32 +199,6 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]]) -> None:
     )
     tests = " AND ".join(f"NOT ({test})" for test in checks.values())
     log.connection.sql(f"CREATE TEMP VIEW good AS SELECT * EXCLUDE reason FROM log WHERE {tests}")
-
-
-def _first_bad_row(log: OpenLog) -> int:
-    """Return the number of the first bad row in the log, from 1, headers not counted."""
-    ((number,),) = log.connection.sql(
-        """
-        SELECT min(number) FROM (SELECT row_number() OVER () AS number, reason FROM log)
-        WHERE reason IS NOT NULL
-        """
-    ).fetchall()
-    return int(number)
-
-
-def _write_quarantine(log: OpenLog, choice: OnBadRows) -> None:
-    broken = ""
-    if log.n_broken:
-        broken = (
-            "UNION ALL BY NAME SELECT any_value(error_message) AS reason, any_value(csv_line) AS "
-            "line FROM reject_errors GROUP BY file_id, line"
-        )
-    raw = log.connection.sql("FROM log").columns
-    listed = ", ".join(named(name) for name in raw if name != "reason")
-    log.connection.sql(
-        f"COPY (SELECT reason, {listed} FROM log WHERE reason IS NOT NULL {broken}) "
-        f"TO {quoted(str(choice.quarantine))} (FORMAT {choice.format})"
-    )
 
 
 def _time_range(log: OpenLog) -> tuple[str | None, str | None]:
@@ -248,13 +244,24 @@ def _scan(log: OpenLog) -> _Scanned:
     ).to_arrow_reader(_BATCH)
     # There are many users: encoding them here costs less than a pass that finds them and a join.
     encoder, users = Encoder(), np.empty(n_rows, np.int32)
-    n_good = 0
-    for batch in batches:
-        rows = slice(n_good, n_good + len(batch))
+
+    def store(batch: pa.RecordBatch, first: int) -> None:
+        rows = slice(first, first + len(batch))
         users[rows] = encoder.codes(batch.column("user"))
         for name, array in columns.items():
             array[rows] = np.from_dlpack(batch.column(name))  # to_numpy would import pandas
-        n_good += len(batch)
+
+    n_good = 0
+    # One thread beside this one, so batches are stored in order while the next ones are read.
+    with ThreadPoolExecutor(max_workers=1) as storing:
+        pending: deque[Future[None]] = deque()
+        for batch in batches:
+            pending.append(storing.submit(store, batch, n_good))
+            n_good += len(batch)
+            if len(pending) > _WAITING:
+                pending.popleft().result()
+        for stored in pending:
+            stored.result()
     labels["user"], places = ordered_users(encoder.values())
     columns["user"] = places[users[:n_good]]
     if n_good < n_rows:  # some labels may occur in bad rows only

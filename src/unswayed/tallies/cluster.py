@@ -166,7 +166,7 @@ def _read_part(
             needed = columns.found_in(parquet.schema_arrow.names, where=part.address).needed
             source = parquet.read_row_groups(part.row_groups, columns=list(needed))
     reading = read_events(
-        source, columns=columns, on_bad_rows=on_bad_rows, name=part.address, may_be_empty=True
+        source, columns=columns, on_bad_rows=on_bad_rows, name=part.address, is_part=True
     )
     labelled = tally_events(reading.events, min_propensity=min_propensity)
     return _ReadPart(labelled, reading.provenance)

@@ -1,0 +1,78 @@
+"""Exact quantiles of numbers that lie in blocks, found by counting."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.tallies.blocks import Blocks
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Ours: pivots for each rank and pass. Every pass leaves a 64th of the numbers that a double can
+#: be, so eleven passes find any, with half a kilobyte for each rank.
+_PIVOTS = 63
+
+_SIGN = 1 << 63
+
+
+def order_statistics(blocks: Blocks[FloatArray], ranks: Sequence[int]) -> list[float]:
+    """Return the numbers that have given ranks, from 0, among the numbers of all blocks.
+
+    Parameters
+    ----------
+    blocks
+        Finite numbers, ascending within each block.
+    ranks
+        Below the number of numbers.
+
+    Notes
+    -----
+    Guarantee: exact, wherever the numbers lie; a pass sends ``63·len(ranks)`` pivots to each block
+    and gets as many counts back. Doubles are ordered as their bits are, so a search between the
+    smallest and the largest ends after 64 bits, six of them a pass.
+
+    Examples
+    --------
+    >>> from unswayed.tallies.blocks import LocalBlocks
+    >>> order_statistics(LocalBlocks([np.array([1.0, 5.0]), np.array([-2.0])]), [0, 1, 2])
+    [-2.0, 1.0, 5.0]
+    """
+    limit = np.finfo(np.float64).max
+    lows, highs = [_key(-limit)] * len(ranks), [_key(limit)] * len(ranks)
+    while any(low < high for low, high in zip(lows, highs, strict=True)):
+        pivots = [_between(low, high) for low, high in zip(lows, highs, strict=True)]
+        keys = sorted(set(itertools.chain(*pivots)))
+        counts = blocks.add_blocks(_counts, np.array([_number(key) for key in keys]))
+        n_up_to = dict(zip(keys, counts.tolist(), strict=True))
+        for place, rank in enumerate(ranks):
+            for pivot in pivots[place]:
+                if n_up_to[pivot] > rank:
+                    highs[place] = pivot
+                    break
+                lows[place] = pivot + 1
+    return [_number(high) for high in highs]
+
+
+def _between(low: int, high: int) -> list[int]:
+    """Return pivots from ``low`` to below ``high``, ascending."""
+    step = max((high - low) // (_PIVOTS + 1), 1)
+    return list(range(low, high, step))[: _PIVOTS + 1]
+
+
+def _counts(numbers: FloatArray, pivots: FloatArray) -> npt.NDArray[np.int64]:
+    return np.searchsorted(numbers, pivots, side="right")
+
+
+def _key(number: float) -> int:
+    """Return an integer in the order of the numbers."""
+    bits = int(np.float64(number).view(np.uint64))
+    return ~bits & (2 * _SIGN - 1) if bits & _SIGN else bits | _SIGN
+
+
+def _number(key: int) -> float:
+    bits = key & ~_SIGN if key & _SIGN else ~key & (2 * _SIGN - 1)
+    return float(np.uint64(bits).view(np.float64))
