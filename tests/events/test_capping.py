@@ -48,6 +48,26 @@ def test_the_same_events_are_kept_in_any_order(rng: np.random.Generator) -> None
     assert account(first.events) == account(second.events)
 
 
+def test_other_users_and_labels_do_not_change_what_is_kept_of_a_user(
+    rng: np.random.Generator,
+) -> None:
+    """So a block of users is capped by itself, on whatever machine it lies."""
+    events = log(rng)
+    alone = events.users == 0
+    one = Events(
+        events.users[alone],
+        1 - events.contexts[alone],  # the same contexts under other codes
+        events.actions[alone],
+        events.rewards[alone],
+        Labels.numbered(1),
+        Labels.of([1, 0]),
+        Labels.numbered(5),
+    )
+    together = capped(events, max_interactions=300).events
+    of_one = {row: n for row, n in account(together).items() if row[0] == 0}
+    assert account(capped(one, max_interactions=300).events) == of_one
+
+
 def test_what_is_kept_is_a_fair_sample(rng: np.random.Generator) -> None:
     events = log(rng, n=8_000)
     kept = capped(events, max_interactions=1_000).events

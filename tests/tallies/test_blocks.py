@@ -9,7 +9,8 @@ from tests.events.logs import random_log
 from unswayed.estimators import spectral_filter
 from unswayed.estimators.rows import Rows, SparseRows
 from unswayed.events import Labels, read_events
-from unswayed.events.user_order import text_hash, user_hashes
+from unswayed.events.hashing import text_hash
+from unswayed.events.user_order import user_hashes
 from unswayed.tallies import Tallies, as_blocks, tally, tally_events
 from unswayed.tallies.block_rows import BlockRows
 from unswayed.tallies.blocked import n_blocks_for, user_bounds

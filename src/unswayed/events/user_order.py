@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -78,16 +77,6 @@ def user_hashes(users: Labels) -> npt.NDArray[np.uint64]:
             .to_numpy()
         )
     return hashes
-
-
-def text_hash(text: str) -> int:
-    """Return the same hash of one label, given as text that is the same here and in DuckDB.
-
-    >>> text_hash("abc")
-    8250560606382298838
-    """
-    digest = hashlib.md5(text.encode(), usedforsecurity=False).digest()
-    return int.from_bytes(digest[8:], "little")
 
 
 def labels_of_column(values: pa.ChunkedArray) -> Labels:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from unswayed.estimators.rows import SparseRows
 from unswayed.events import Labels
-from unswayed.events.user_order import text_hash, user_hashes
+from unswayed.events.hashing import text_hash
+from unswayed.events.user_order import user_hashes
 from unswayed.tallies.block_rows import BlockRows
 from unswayed.tallies.blocks import Blocks, LocalBlocks
 from unswayed.tallies.tallies import Remainders, Tallies
