@@ -158,6 +158,38 @@ def test_days_added_one_by_one_give_the_policy_of_all_days(
         np.testing.assert_array_equal(getattr(by_days, name), getattr(once, name))
 
 
+@pytest.mark.parametrize("with_propensities", [False, True])
+def test_days_under_a_cap_give_the_policy_of_all_days_under_it(
+    with_propensities: bool, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """Rewards are 0 or 1, so that users repeat the very same event on several days."""
+    table = café_log(rng)
+    if with_propensities:
+        table = table.append_column("propensity", pa.array(np.full(len(table), 1 / 3)))
+    pq.write_table(table, tmp_path / "whole.parquet")
+    folder = tmp_path / "tallies"
+
+    def learn(path: Path, cap: int, out: str, *more: object) -> None:
+        unswayed("learn", path, "--max-interactions-per-user", cap, "--out", tmp_path / out, *more)
+
+    for day, cap in enumerate((12, 5, 12, 12)):  # it may change from day to day
+        path = tmp_path / f"day-{day}.parquet"
+        pq.write_table(table.slice(1_500 * day, 1_500), path)
+        learn(path, cap, "days.json", "--tallies", folder)
+    learn(tmp_path / "whole.parquet", 12, "once.json")
+    by_days, once = (Policy.load(tmp_path / name) for name in ("days.json", "once.json"))
+    for name in ("mean_rewards", "low", "high", "counts", "context_probabilities"):
+        np.testing.assert_array_equal(getattr(by_days, name), getattr(once, name))
+    assert once.source["findings"]["most_interactions"] == 12
+
+
+def test_a_cap_on_tallies_that_were_made_without_is_refused(log: Path, tmp_path: Path) -> None:
+    arguments = ("learn", log, "--tallies", tmp_path / "t", "--out", tmp_path / "p.json")
+    unswayed(*arguments)
+    with pytest.raises(InputError, match="from the first log on, in a new folder"):
+        unswayed(*arguments, "--max-interactions-per-user", 9)
+
+
 def test_adding_a_day_twice_is_refused(log: Path, tmp_path: Path) -> None:
     arguments = ("learn", log, "--tallies", tmp_path / "t", "--out", tmp_path / "p.json")
     unswayed(*arguments)
@@ -206,8 +238,7 @@ UNSOUND: dict[str, tuple[Callable[[pa.Table], pa.Table], list[str], str]] = {
     "bins of a column that is no context": (nothing, ["--context-bins", "price:3"], "'price'"),
     "a bad choice for bad rows": (nothing, ["--on-bad-rows", "keep"], "on-bad-rows is"),
     "a query on a file": (nothing, ["--query", "SELECT 1"], "--query needs"),
-    "a cap and tallies": (nothing, ["--tallies", "t", "--max-interactions-per-user", "9"],
-                          "use either"),
+    "a cap of nothing": (nothing, ["--max-interactions-per-user", "0"], "at least one a user"),
 }  # fmt: skip
 
 

@@ -27,10 +27,11 @@ def test_tallies_come_back_from_disk_as_they_were(
     save_tallies(tmp_path, first_log(before, {"source": "monday"}, {"price": (1.5, 2.5)}))
     after = load_tallies(tmp_path)
     assert after is not None
-    assert_same_log(before, after.labelled)
-    assert_same_bits(before.uniform(), after.labelled.uniform())
-    assert after.bins == {"price": (1.5, 2.5)}
-    assert after.logs[0]["source"] == "monday"
+    assert isinstance(after.collected, LabelledTallies)
+    assert_same_log(before, after.collected)
+    assert_same_bits(before.uniform(), after.collected.uniform())
+    assert after.index.bins == {"price": (1.5, 2.5)}
+    assert after.index.logs[0]["source"] == "monday"
 
 
 def test_a_day_added_on_disk_equals_both_days_at_once(
@@ -44,7 +45,8 @@ def test_a_day_added_on_disk_equals_both_days_at_once(
         save_tallies(tmp_path, stored)
     final = load_tallies(tmp_path)
     assert final is not None
-    assert_same_log(labelled(table), final.labelled)
+    assert isinstance(final.collected, LabelledTallies)
+    assert_same_log(labelled(table), final.collected)
     assert len(list(tmp_path.iterdir())) == 3  # old states are swept away
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.errors import InputError
-from unswayed.events import Columns, Events, Labels, OnBadRows, Provenance, Reading, read_events
-from unswayed.events.capping import capped
+from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
+from unswayed.events.capping import check_cap
 from unswayed.events.sources import Source
 from unswayed.learners.design import DesignName
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
@@ -19,8 +19,9 @@ from unswayed.learners.robust_mcb import RobustMCB
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy
 from unswayed.tallies import MIN_PROPENSITY, LabelledTallies, row_sums, tally_events
+from unswayed.tallies.collected import Collected, n_events_of, tallied
 from unswayed.tallies.findings import Findings, check_learnable, examine
-from unswayed.tallies.store import StoredTallies, first_log, load_tallies, save_tallies
+from unswayed.tallies.store import Index, StoredTallies, first_log, load_tallies, save_tallies
 
 #: Told the name of each step as it begins.
 Listener = Callable[[str], None]
@@ -82,37 +83,46 @@ def learn_log(
     Notes
     -----
     Guarantee: that of the method. Adding logs one after another gives the same policy, to the last
-    bit, as reading them together.
+    bit, as reading them together. A cap needs all events of a user, so a folder that begins with
+    one keeps events instead of their sums; the cap may then change from log to log.
     """
     stated = check_fraction_or_auto(adversarial_fraction, option="alpha")
     method_named(method)  # a wrong name is told before the log is read
-    if tallies is not None and max_interactions_per_user is not None:
-        raise InputError(
-            "a cap on interactions needs all events of a user at once, and tallies no longer have "
-            "them; use either --tallies or --max-interactions-per-user."
-        )
+    if max_interactions_per_user is not None:
+        check_cap(max_interactions_per_user)
     on_step("reading")
     stored = None if tallies is None else load_tallies(tallies)
+    keeps_events = keep_events(None if stored is None else stored.index, max_interactions_per_user)
     reading = read_events(
         source,
         columns=columns,
         query=query,
         on_bad_rows=on_bad_rows,
-        bins=None if stored is None else dict(stored.bins),
+        bins=None if stored is None else dict(stored.index.bins),
     )
-    notes = notes_on_bad_rows(reading.provenance)
-    notes += _notes_on_propensities(reading.events, min_propensity)
+    events, provenance = reading.events, reading.provenance
+    notes = notes_on_bad_rows(provenance)
+    if events.propensities is not None:
+        share = float((events.propensities < min_propensity).mean())
+        notes += (note_on_propensities(share, min_propensity),)
     on_step("tallying")
-    if max_interactions_per_user is not None:
-        reading, note = _capped(reading, max_interactions_per_user)
-        notes += note
-    labelled = tally_events(reading.events, min_propensity=min_propensity)
-    provenance = reading.provenance
-    del reading  # the events are no longer needed, and they are large
+    collected: Collected = events
+    if not keeps_events:
+        collected = tally_events(events, min_propensity=min_propensity)
+    del reading, events  # no longer needed, and large
     if tallies is not None:
-        labelled, note = _added(tallies, stored, labelled, provenance)
-        notes += note
-    labelled = labelled.in_blocks()
+        stored = _added(stored, collected, provenance)
+        save_tallies(tallies, stored)
+        collected = stored.collected
+    summed = tallied(collected, min_propensity, max_interactions_per_user)
+    if max_interactions_per_user is not None:
+        notes += (
+            note_on_cap(max_interactions_per_user, summed.n_users_capped, summed.n_events_dropped),
+        )
+    if stored is not None and tallies is not None:
+        notes += (note_on_logs(len(stored.index.logs), tallies),)
+    labelled = summed.labelled.in_blocks(n_events_of(collected))
+    del collected, summed, stored
     on_step("validating")
     # An unknown share is at least the floor; what it turns out to be is held to the same checks.
     findings = _examined(labelled, FLOOR if stated == "auto" else stated)
@@ -154,29 +164,25 @@ def _examined(labelled: LabelledTallies, alpha: float) -> Findings:
     return findings
 
 
-def _capped(reading: Reading, max_interactions: int) -> tuple[Reading, tuple[str, ...]]:
-    result = capped(reading.events, max_interactions=max_interactions)
-    note = (
-        f"{result.n_users_capped:,} users had more than {max_interactions:,} interactions; a "
-        f"sample of as many was kept of each, and {result.n_events_dropped:,} events left out."
-    )
-    return replace(reading, events=result.events), (note,)
+def keep_events(index: Index | None, max_interactions_per_user: int | None) -> bool:
+    """Whether events are kept and not summed; refuse a cap on a folder that has sums only."""
+    if index is None:
+        return max_interactions_per_user is not None
+    if max_interactions_per_user is not None and not index.keeps_events:
+        raise InputError(
+            "these tallies hold sums, and a cap on interactions needs the events of a user; give "
+            "--max-interactions-per-user from the first log on, in a new folder."
+        )
+    return index.keeps_events
 
 
 def _added(
-    folder: str | Path,
-    stored: StoredTallies | None,
-    labelled: LabelledTallies,
-    provenance: Provenance,
-) -> tuple[LabelledTallies, tuple[str, ...]]:
-    """Add a log to the folder's tallies, save them, and return all of them."""
+    stored: StoredTallies | None, collected: Collected, provenance: Provenance
+) -> StoredTallies:
     source = provenance.to_json()
     if stored is None:
-        stored = first_log(labelled, source, provenance.bins)
-    else:
-        stored = stored.with_log(labelled, source, provenance.bins)
-    save_tallies(folder, stored)
-    return stored.labelled, (f"learned from {len(stored.logs)} logs in {folder}.",)
+        return first_log(collected, source, provenance.bins)
+    return stored.with_log(collected, source, provenance.bins)
 
 
 def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:
@@ -188,14 +194,25 @@ def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:
     return (f"{sum(bad.values()):,} rows were left out ({reasons}).",)
 
 
-def _notes_on_propensities(events: Events, min_propensity: float) -> tuple[str, ...]:
-    if events.propensities is None:
-        return ()
-    clipped = float((events.propensities < min_propensity).mean())
+def note_on_propensities(clipped_share: float, min_propensity: float) -> str:
+    """Return a note on how events are weighed."""
     return (
-        f"events weigh 1/propensity; {clipped:.2%} of the propensities are below "
-        f"{min_propensity:g} and count as that.",
+        f"events weigh 1/propensity; {clipped_share:.2%} of the propensities are below "
+        f"{min_propensity:g} and count as that."
     )
+
+
+def note_on_cap(max_interactions: int, n_users_capped: int, n_events_dropped: int) -> str:
+    """Return a note on what a cap left out."""
+    return (
+        f"{n_users_capped:,} users had more than {max_interactions:,} interactions; a "
+        f"sample of as many was kept of each, and {n_events_dropped:,} events left out."
+    )
+
+
+def note_on_logs(n_logs: int, folder: str | Path) -> str:
+    """Return a note on the logs that were added up."""
+    return f"learned from {n_logs} logs in {folder}."
 
 
 def notes_on_findings(findings: Findings) -> tuple[str, ...]:

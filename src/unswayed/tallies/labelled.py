@@ -37,11 +37,14 @@ class LabelledTallies:
             return self.tallies
         return self.tallies.scaled(1.0 / self.tallies.n_actions)
 
-    def in_blocks(self) -> LabelledTallies:
-        """Return the same tallies cut into blocks of users, as the number of events decides."""
+    def in_blocks(self, n_events: int | None = None) -> LabelledTallies:
+        """Return the same tallies cut into blocks of users, as the number of events decides.
+
+        ``n_events`` counts those too that a cap left out; None takes what is in the tallies.
+        """
         if self.tallies.bounds:
             return self
-        n_blocks = n_blocks_for(int(self.tallies.plays.sum()))
+        n_blocks = n_blocks_for(int(self.tallies.plays.sum()) if n_events is None else n_events)
         bounds = tuple(user_bounds(self.user_labels, n_blocks))
         return replace(self, tallies=replace(self.tallies, bounds=bounds))
 

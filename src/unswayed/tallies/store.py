@@ -1,12 +1,12 @@
-"""Tallies on disk: a folder to which each day's log is added once."""
+"""Tallies on disk: a folder to which each day's log is added once, here or on a cluster."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,111 +15,152 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unswayed.errors import InputError
-from unswayed.events import Labels
+from unswayed.events import Events, Labels
 from unswayed.events.user_order import labels_of_column
-from unswayed.tallies.labelled import LabelledTallies, merged_logs
-from unswayed.tallies.tallies import Remainders, Tallies
+from unswayed.tallies.collected import Collected, merged_collections, n_events_of
+from unswayed.tallies.digest import digest_of, digest_text
+from unswayed.tallies.labelled import LabelledTallies
+from unswayed.tallies.tallies import Remainders, Tallies, entry_users
 
 FORMAT = "unswayed-tallies"
-VERSION = 1
+VERSION = 2
 
 _INDEX = "tallies.json"
 _COLUMNS = ("counts", "sums", "squares")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredTallies:
-    """What a folder of tallies holds.
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What a folder of tallies holds, without the tallies.
 
-    ``bins`` are the edges of binned context columns, fixed by the first log; ``logs`` says of each
-    log that was added what it was and a digest of its tallies.
+    Parameters
+    ----------
+    keeps_events
+        Whether it holds events instead of their sums, so that a cap can be put on them.
+    pieces
+        Names of the pieces; each holds a range of the users, in their order.
+    context_labels, action_labels
+        What the codes in the pieces stand for.
+    n_events
+        Events in all pieces.
+    bins
+        Edges of binned context columns, fixed by the first log.
+    logs
+        What each log was that was added, with a digest.
     """
 
-    labelled: LabelledTallies
+    keeps_events: bool = False
+    pieces: tuple[str, ...] = ()
+    context_labels: Labels = field(default_factory=lambda: Labels.of([]))
+    action_labels: Labels = field(default_factory=lambda: Labels.of([]))
+    n_events: int = 0
     bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     logs: tuple[Mapping[str, Any], ...] = ()
 
     def with_log(
-        self,
-        labelled: LabelledTallies,
-        source: Mapping[str, Any],
-        bins: Mapping[str, tuple[float, ...]],
-    ) -> StoredTallies:
-        """Return the tallies with one more log; a log that is in already is refused."""
-        digest = digest_of(labelled)
+        self, digest: str, source: Mapping[str, Any], bins: Mapping[str, tuple[float, ...]]
+    ) -> Index:
+        """Return the index with one more log; a log that is in already is refused."""
         if any(log["digest"] == digest for log in self.logs):
             raise InputError(
                 f"the log {source.get('source', '')} was added to these tallies before, and would "
                 "count twice; leave it out, or start in a new folder."
             )
-        if bins != self.bins:
+        if self.logs and bins != self.bins:
             raise InputError(
                 "these tallies were made with other --context-bins; use the same, or a new folder."
             )
-        log = {**source, "digest": digest}
-        return StoredTallies(merged_logs([self.labelled, labelled]), self.bins, (*self.logs, log))
+        return replace(self, bins=bins, logs=(*self.logs, {**source, "digest": digest}))
+
+    def piece_names(self, n_pieces: int) -> tuple[str, ...]:
+        """Return names for the pieces of this state, unlike those of every other state."""
+        state = f"{len(self.logs):06d}-{self.logs[-1]['digest'][:8]}" if self.logs else "0"
+        return tuple(f"{state}-{piece:03d}" for piece in range(n_pieces))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredTallies:
+    """What a folder of tallies holds, in this machine's memory."""
+
+    collected: Collected
+    index: Index = field(default_factory=Index)
+
+    def with_log(
+        self,
+        collected: Collected,
+        source: Mapping[str, Any],
+        bins: Mapping[str, tuple[float, ...]],
+    ) -> StoredTallies:
+        """Return the tallies with one more log; a log that is in already is refused."""
+        index = self.index.with_log(digest_text([digest_of(collected)]), source, bins)
+        return StoredTallies(merged_collections([self.collected, collected]), index)
 
 
 def first_log(
-    labelled: LabelledTallies, source: Mapping[str, Any], bins: Mapping[str, tuple[float, ...]]
+    collected: Collected, source: Mapping[str, Any], bins: Mapping[str, tuple[float, ...]]
 ) -> StoredTallies:
     """Return stored tallies that hold one log."""
-    return StoredTallies(labelled, bins, ({**source, "digest": digest_of(labelled)},))
-
-
-def digest_of(labelled: LabelledTallies) -> str:
-    """Return a digest of everything in the tallies, labels included."""
-    digest = hashlib.blake2b(digest_size=16)
-    tallies = labelled.tallies
-    for array in (tallies.indptr, tallies.cells, tallies.counts, tallies.sums, tallies.squares):
-        digest.update(np.ascontiguousarray(array).data)
-    for labels in (labelled.user_labels, labelled.context_labels, labelled.action_labels):
-        digest.update("\0".join(labels.texts).encode())
-    return digest.hexdigest()
+    index = Index().with_log(digest_text([digest_of(collected)]), source, bins)
+    return StoredTallies(collected, index)
 
 
 def save_tallies(folder: str | os.PathLike[str], stored: StoredTallies) -> None:
-    """Write tallies to a folder; a half-written state never takes the place of a whole one.
-
-    The small index is replaced last and names the files it belongs to, so a run that dies leaves
-    the old state, and one that reads meanwhile sees the old or the new one.
-    """
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    tallies = stored.labelled.tallies
-    generation = f"{len(stored.logs):06d}-{stored.logs[-1]['digest'][:8]}" if stored.logs else "0"
-    entries = {"cells": tallies.cells, **{name: getattr(tallies, name) for name in _COLUMNS}}
-    for name in _COLUMNS:
-        if len(rests := getattr(tallies.remainders, name)):
-            entries[f"{name}_remainder"] = rests
-    if tallies.is_weighted:
-        entries["weighted_plays"] = tallies.weighted_plays
-    users = {
-        "user": pa.array(stored.labelled.user_labels.values),
-        "entries": np.diff(tallies.indptr),
-    }
-    files = {"entries": f"entries-{generation}.parquet", "users": f"users-{generation}.parquet"}
-    pq.write_table(pa.table(entries), target / files["entries"])
-    pq.write_table(pa.table(users), target / files["users"])
-    index = {
-        "format": FORMAT,
-        "version": VERSION,
-        **files,
-        "contexts": list(stored.labelled.context_labels),
-        "actions": list(stored.labelled.action_labels),
-        "bins": {column: list(edges) for column, edges in stored.bins.items()},
-        "logs": [dict(log) for log in stored.logs],
-    }
-    draft = target / (_INDEX + ".part")
-    draft.write_text(json.dumps(index, indent=1, ensure_ascii=False), encoding="utf-8")
-    draft.replace(target / _INDEX)
-    for old in (*target.glob("entries-*.parquet"), *target.glob("users-*.parquet")):
-        if old.name not in files.values():
-            old.unlink()
+    """Write tallies to a folder; a half-written state never takes the place of a whole one."""
+    collected = stored.collected
+    pieces = stored.index.piece_names(1)
+    write_piece(folder, pieces[0], collected)
+    index = replace(
+        stored.index,
+        keeps_events=isinstance(collected, Events),
+        pieces=pieces,
+        context_labels=collected.context_labels,
+        action_labels=collected.action_labels,
+        n_events=n_events_of(collected),
+    )
+    save_index(folder, index)
 
 
 def load_tallies(folder: str | os.PathLike[str]) -> StoredTallies | None:
     """Return the tallies of a folder, or None if there are none yet."""
+    index = load_index(folder)
+    if index is None:
+        return None
+    pieces = [load_piece(index, folder, piece) for piece in index.pieces]
+    if len(pieces) == 1:
+        return StoredTallies(pieces[0], index)
+    labels = {"context_labels": index.context_labels, "action_labels": index.action_labels}
+    return StoredTallies(merged_collections(pieces, **labels), index)
+
+
+def save_index(folder: str | os.PathLike[str], index: Index) -> None:
+    """Make pieces that were written the state of a folder, and sweep away those of before.
+
+    The small index is replaced last and names the pieces that belong to it, so a run that dies
+    leaves the old state, and one that reads meanwhile sees the old or the new one.
+    """
+    target = Path(folder)
+    written = {
+        "format": FORMAT,
+        "version": VERSION,
+        "keeps_events": index.keeps_events,
+        "pieces": list(index.pieces),
+        "contexts": list(index.context_labels),
+        "actions": list(index.action_labels),
+        "events": index.n_events,
+        "bins": {column: list(edges) for column, edges in index.bins.items()},
+        "logs": [dict(log) for log in index.logs],
+    }
+    draft = target / (_INDEX + ".part")
+    draft.write_text(json.dumps(written, indent=1, ensure_ascii=False), encoding="utf-8")
+    draft.replace(target / _INDEX)
+    current = {path.name for piece in index.pieces for path in _paths(target, piece)}
+    for old in (*target.glob("entries-*.parquet"), *target.glob("users-*.parquet")):
+        if old.name not in current:
+            old.unlink()
+
+
+def load_index(folder: str | os.PathLike[str]) -> Index | None:
+    """Return what a folder holds, or None if it holds nothing yet."""
     target = Path(folder)
     if not (target / _INDEX).exists():
         return None
@@ -130,37 +171,85 @@ def load_tallies(folder: str | os.PathLike[str]) -> StoredTallies | None:
                 f"{target} holds {index['format']} of version {index['version']}, and this "
                 f"program reads {FORMAT} of version {VERSION}; make the tallies again."
             )
-        return _loaded(target, index)
+        return Index(
+            index["keeps_events"],
+            tuple(index["pieces"]),
+            Labels.of(index["contexts"]),
+            Labels.of(index["actions"]),
+            index["events"],
+            {name: tuple(edges) for name, edges in index["bins"].items()},
+            tuple(index["logs"]),
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(
-            f"the tallies in {target} are damaged ({error}); make them again."
-        ) from error
+        raise _damaged(target, error) from error
 
 
-def _loaded(target: Path, index: Mapping[str, Any]) -> StoredTallies:
-    entries = pq.read_table(target / index["entries"])
-    users = pq.read_table(target / index["users"])
+def write_piece(folder: str | os.PathLike[str], piece: str, collected: Collected) -> None:
+    """Write what was collected of some users; writing it twice at once does no harm."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    if isinstance(collected, Events):
+        order = np.argsort(collected.users, kind="stable")
+        n_rows = np.bincount(collected.users, minlength=collected.n_users)
+        cells = collected.contexts.astype(np.int64) * collected.n_actions + collected.actions
+        entries = {"cells": cells[order].astype(np.int32), "rewards": collected.rewards[order]}
+        if collected.propensities is not None:
+            entries["propensities"] = collected.propensities[order]
+    else:
+        tallies = collected.tallies
+        n_rows = np.diff(tallies.indptr)
+        entries = {"cells": tallies.cells, **{name: getattr(tallies, name) for name in _COLUMNS}}
+        for name in _COLUMNS:
+            if len(rests := getattr(tallies.remainders, name)):
+                entries[f"{name}_remainder"] = rests
+        if tallies.is_weighted:
+            entries["weighted_plays"] = tallies.weighted_plays
+    users = {"user": pa.array(collected.user_labels.values), "entries": n_rows}
+    for path, table in zip(_paths(target, piece), (entries, users), strict=True):
+        draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
+        pq.write_table(pa.table(table), draft)
+        draft.replace(path)
 
-    def column(name: str) -> Any:
-        return entries[name].to_numpy() if name in entries.column_names else np.empty(0)
 
-    contexts, actions = Labels.of(index["contexts"]), Labels.of(index["actions"])
+def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> Collected:
+    """Return what was collected of some users."""
+    try:
+        entries, users = (pq.read_table(path) for path in _paths(Path(folder), piece))
+        columns = {name: entries[name].to_numpy() for name in entries.column_names}
+        indptr = np.concatenate([[0], np.cumsum(users["entries"].to_numpy())])
+        return _collected(index, columns, indptr, labels_of_column(users["user"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(Path(folder), error) from error
+
+
+def _collected(index: Index, columns: dict[str, Any], indptr: Any, users: Labels) -> Collected:
+    labels = (users, index.context_labels, index.action_labels)
+    if index.keeps_events:
+        contexts, actions = np.divmod(columns["cells"], np.int32(len(index.action_labels)))
+        codes = entry_users(indptr).astype(np.int32)
+        rewards, propensities = columns["rewards"], columns.get("propensities")
+        return Events(codes, contexts, actions, rewards, *labels, propensities)
+    nothing = np.empty(0)
     tallies = Tallies(
         n_users=len(users),
-        n_contexts=len(contexts),
-        n_actions=len(actions),
-        indptr=np.concatenate([[0], np.cumsum(users["entries"].to_numpy())]),
-        cells=column("cells"),
-        counts=column("counts"),
-        sums=column("sums"),
-        squares=column("squares"),
-        remainders=Remainders(*(column(f"{name}_remainder") for name in _COLUMNS)),
-        weighted_plays=column("weighted_plays"),
+        n_contexts=len(index.context_labels),
+        n_actions=len(index.action_labels),
+        indptr=indptr,
+        cells=columns["cells"],
+        counts=columns["counts"],
+        sums=columns["sums"],
+        squares=columns["squares"],
+        remainders=Remainders(*(columns.get(f"{name}_remainder", nothing) for name in _COLUMNS)),
+        weighted_plays=columns.get("weighted_plays", nothing),
     )
-    return StoredTallies(
-        LabelledTallies(tallies, labels_of_column(users["user"]), contexts, actions),
-        {name: tuple(edges) for name, edges in index["bins"].items()},
-        tuple(index["logs"]),
-    )
+    return LabelledTallies(tallies, *labels)
+
+
+def _paths(folder: Path, piece: str) -> tuple[Path, Path]:
+    return folder / f"entries-{piece}.parquet", folder / f"users-{piece}.parquet"
+
+
+def _damaged(folder: Path, error: Exception) -> InputError:
+    return InputError(f"the tallies in {folder} are damaged ({error}); make them again.")
