@@ -23,6 +23,9 @@ _FIRST_SIZE = 1 << 12
 
 _NONE, _ONE = np.uint64(0), np.uint64(1)
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio (Fibonacci hashing)
+_PLACE = np.uint64(0xFFFFFFFF)  # the part of a slot that says where its value lies
+_TAG = ~_PLACE  # the part that is compared with the hash
+_HALF = np.uint64(32)
 
 
 class Encoder:
@@ -42,22 +45,25 @@ class Encoder:
     def __init__(self) -> None:
         self._values: list[pa.Array] = []
         self._n_values = 0
-        self._starts = np.zeros(_FIRST_SIZE, np.int64)
-        self._words = np.empty(_FIRST_SIZE, np.uint64)
-        self._slots = np.zeros((_FIRST_SIZE, 2), np.uint64)  # a hash, and a code plus one or zero
+        # Known values one after another: a word with code and number of words, then the words.
+        self._known = np.empty(_FIRST_SIZE, np.uint64)
+        self._n_known = 0
+        # Half a hash, and a place among the known values plus one; zero where a slot is free.
+        self._slots = np.zeros(_FIRST_SIZE, np.uint64)
         self._seed = 0
 
     def codes(self, column: pa.Array) -> Codes:
         """Return the code of each value; shape (n,). All columns have one type, and no nulls."""
         starts, words = _as_words(column)
-        n_before = self._n_values
+        n_before, n_known_before = self._n_values, self._n_known
+        codes = np.empty(len(column), np.int32)
         while True:
-            codes = self._codes_by_hash(starts, words)
-            if _agree(starts, words, codes, self._starts, self._words):
+            places = self._places_by_hash(starts, words)
+            if _agree(starts, words, places, self._known, codes):
                 break
             # Two values share a hash: with another one they hardly do.
             self._seed += 1
-            self._n_values = n_before
+            self._n_values, self._n_known = n_before, n_known_before
             self._rebuild(len(self._slots))
         if self._n_values > n_before:
             rows = _first_rows(codes, n_before, self._n_values)
@@ -68,41 +74,39 @@ class Encoder:
         """Return the distinct values in the order of their codes; nothing if none was seen."""
         return pa.concat_arrays(self._values) if self._values else None
 
-    def _codes_by_hash(self, starts: Starts, words: Words) -> Codes:
-        """Return codes, and add new values, as if equal hashes meant equal values."""
+    def _places_by_hash(self, starts: Starts, words: Words) -> npt.NDArray[np.uint32]:
+        """Return where each value is known, and add new ones, as if hashes told values apart."""
         hashes = _hashes(starts, words, self._seed)
-        codes = np.empty(len(hashes), np.int32)
+        places = np.empty(len(hashes), np.uint32)
         n_done = 0
         while True:
-            n_done, self._n_values = _look_up(
+            n_done, self._n_values, self._n_known = _look_up(
                 hashes,
                 starts,
                 words,
                 n_done,
-                codes,
+                places,
                 self._slots,
-                self._starts,
-                self._words,
+                self._known,
                 self._n_values,
+                self._n_known,
             )
-            if n_done == len(codes):
-                return codes
+            if n_done == len(places):
+                return places
             self._grow(int(starts[n_done + 1] - starts[n_done]))
 
     def _grow(self, n_words: int) -> None:
         """Make room for one more value of so many words."""
         if 2 * self._n_values >= len(self._slots):
-            self._starts = np.concatenate([self._starts, np.zeros_like(self._starts)])
             self._rebuild(2 * len(self._slots))
-        n_used = int(self._starts[self._n_values])
-        if n_used + n_words > len(self._words):
-            more = np.empty(max(n_used, n_words), np.uint64)
-            self._words = np.concatenate([self._words, more])
+        if self._n_known + 1 + n_words > len(self._known):
+            more = np.empty(max(self._n_known, n_words + 1), np.uint64)
+            self._known = np.concatenate([self._known[: self._n_known], more])
 
     def _rebuild(self, n_slots: int) -> None:
         """Put the known values into new slots."""
-        hashes = _hashes(self._starts[: self._n_values + 1], self._words, self._seed)
-        self._slots = _filled(hashes, np.zeros((n_slots, 2), np.uint64))
+        self._slots = np.zeros(n_slots, np.uint64)
+        _fill(self._known[: self._n_known], self._slots, self._seed)
 
 
 def as_arrow(numbers: npt.NDArray[np.int64]) -> pa.Array:
@@ -116,7 +120,11 @@ def _as_words(column: pa.Array) -> tuple[Starts, Words]:
     if pa.types.is_string(column.type):
         _, offsets, data = column.buffers()
         ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + n + 1]
-        return _packed(ends, np.frombuffer(data or b"", np.uint8))
+        used = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
+        padded = np.zeros(len(used) + 8, np.uint8)  # a word may be read at every byte
+        padded[: len(used)] = used
+        at_bytes = np.ndarray(len(used) + 1, np.uint64, padded, strides=(1,))
+        return _packed(ends, at_bytes)
     if pa.types.is_floating(column.type):
         numbers = column.to_numpy() + 0.0  # there are two zeros, which are equal
     else:
@@ -125,22 +133,23 @@ def _as_words(column: pa.Array) -> tuple[Starts, Words]:
 
 
 @compiled
-def _packed(ends: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> tuple[Starts, Words]:
-    """Return texts as words; the last word of each holds up to seven bytes and their number."""
+def _packed(ends: npt.NDArray[np.int32], at_bytes: Words) -> tuple[Starts, Words]:
+    """Return texts as words; the last word of each holds up to seven bytes and their number.
+
+    ``at_bytes`` holds the eight bytes that begin at each byte of the texts.
+    """
     starts = np.zeros(len(ends), np.int64)
     for row in range(len(ends) - 1):
         starts[row + 1] = starts[row] + (ends[row + 1] - ends[row]) // 8 + 1
     words = np.empty(starts[-1], np.uint64)
     for row in range(len(ends) - 1):
-        place, word, n_bits = starts[row], _NONE, _NONE
-        for byte in data[ends[row] : ends[row + 1]]:
-            word |= np.uint64(byte) << n_bits
-            n_bits += np.uint64(8)
-            if n_bits == np.uint64(64):
-                words[place] = word
-                place += 1
-                word, n_bits = _NONE, _NONE
-        words[place] = word | n_bits << np.uint64(56)
+        place, byte = starts[row], ends[row] - ends[0]
+        while place < starts[row + 1] - 1:
+            words[place] = at_bytes[byte]
+            place += 1
+            byte += 8
+        n_bits = np.uint64(ends[row + 1] - ends[0] - byte) * np.uint64(8)
+        words[place] = (at_bytes[byte] & ((_ONE << n_bits) - _ONE)) | n_bits << np.uint64(56)
     return starts, words
 
 
@@ -149,16 +158,22 @@ def _packed(ends: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> tuple[S
 
 
 @compiled
+def _hash(words: Words, first: int, last: int, seed: int) -> np.uint64:
+    """Return a hash of the words from ``first`` up to ``last`` (multiply and fold)."""
+    state = np.uint64(seed)
+    for place in range(first, last):
+        state = (state ^ words[place]) * _ODD
+        state ^= state >> _HALF
+    state *= _ODD
+    return state ^ (state >> np.uint64(29))
+
+
+@compiled
 def _hashes(starts: Starts, words: Words, seed: int) -> Words:
-    """Return a hash of each value (multiply and fold)."""
+    """Return a hash of each value."""
     hashes = np.empty(len(starts) - 1, np.uint64)
     for row in range(len(hashes)):
-        state = np.uint64(seed)
-        for place in range(starts[row], starts[row + 1]):
-            state = (state ^ words[place]) * _ODD
-            state ^= state >> np.uint64(32)
-        state *= _ODD
-        hashes[row] = state ^ (state >> np.uint64(29))
+        hashes[row] = _hash(words, starts[row], starts[row + 1], seed)
     return hashes
 
 
@@ -168,54 +183,63 @@ def _look_up(
     starts: Starts,
     words: Words,
     n_done: int,
-    codes: Codes,
+    places: npt.NDArray[np.uint32],
     slots: Words,
-    known_starts: Starts,
     known: Words,
     n_values: int,
-) -> tuple[int, int]:
-    """Fill ``codes`` until a new value finds no room; return how many rows and values there are."""
+    n_known: int,
+) -> tuple[int, int, int]:
+    """Fill ``places`` until a new value finds no room; return how many rows, values and words."""
     mask = np.uint64(len(slots) - 1)
-    for row in range(n_done, len(codes)):
+    for row in range(n_done, len(places)):
         slot = hashes[row] & mask
-        while slots[slot, 1] != _NONE and slots[slot, 0] != hashes[row]:
+        tag = hashes[row] & _TAG
+        while slots[slot] != _NONE and slots[slot] & _TAG != tag:
             slot = (slot + _ONE) & mask
-        if slots[slot, 1] == _NONE:
-            start, length = known_starts[n_values], starts[row + 1] - starts[row]
-            if 2 * n_values >= len(slots) or start + length > len(known):
-                return row, n_values
-            known[start : start + length] = words[starts[row] : starts[row + 1]]
+        if slots[slot] == _NONE:
+            length = starts[row + 1] - starts[row]
+            if 2 * n_values >= len(slots) or n_known + 1 + length > len(known):
+                return row, n_values, n_known
+            known[n_known] = np.uint64(n_values) << _HALF | np.uint64(length)
+            for place in range(length):
+                known[n_known + 1 + place] = words[starts[row] + place]
+            slots[slot] = tag | np.uint64(n_known + 1)
             n_values += 1
-            known_starts[n_values] = start + length
-            slots[slot, 0], slots[slot, 1] = hashes[row], np.uint64(n_values)
-        codes[row] = np.int32(slots[slot, 1] - _ONE)
-    return len(codes), n_values
+            n_known += 1 + length
+        places[row] = (slots[slot] & _PLACE) - _ONE
+    return len(places), n_values, n_known
 
 
 @compiled
-def _agree(starts: Starts, words: Words, codes: Codes, known_starts: Starts, known: Words) -> bool:
-    """Return whether every row holds the value that its code stands for."""
-    for row in range(len(codes)):
-        start, known_start = starts[row], known_starts[codes[row]]
+def _agree(
+    starts: Starts, words: Words, places: npt.NDArray[np.uint32], known: Words, codes: Codes
+) -> bool:
+    """Fill ``codes``; return whether every row holds the value that its code stands for."""
+    for row in range(len(places)):
+        start, place = starts[row], np.int64(places[row])
         length = starts[row + 1] - start
-        if known_starts[codes[row] + 1] - known_start != length:
+        if known[place] & _PLACE != np.uint64(length):
             return False
-        for place in range(length):
-            if words[start + place] != known[known_start + place]:
+        for word in range(length):
+            if words[start + word] != known[place + 1 + word]:
                 return False
+        codes[row] = np.int32(known[place] >> _HALF)
     return True
 
 
 @compiled
-def _filled(hashes: Words, slots: Words) -> Words:
-    """Return empty slots filled with the codes of known values."""
+def _fill(known: Words, slots: Words, seed: int) -> None:
+    """Put known values into empty slots."""
     mask = np.uint64(len(slots) - 1)
-    for code in range(len(hashes)):
-        slot = hashes[code] & mask
-        while slots[slot, 1] != _NONE:
+    place = 0
+    while place < len(known):
+        after = place + 1 + int(known[place] & _PLACE)
+        hashed = _hash(known, place + 1, after, seed)
+        slot = hashed & mask
+        while slots[slot] != _NONE:
             slot = (slot + _ONE) & mask
-        slots[slot, 0], slots[slot, 1] = hashes[code], np.uint64(code + 1)
-    return slots
+        slots[slot] = (hashed & _TAG) | np.uint64(place + 1)
+        place = after
 
 
 @compiled

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.events.bad_rows import OnBadRows
 from unswayed.events.column_sql import context_sql, label_sql, number_sql
@@ -25,10 +26,10 @@ from unswayed.events.user_order import labels_of_column, ordered_users
 from unswayed.events.votes import robust_edges
 
 #: Rows that come from DuckDB at a time: few enough to stay in the cache while they are encoded.
-_BATCH = 1 << 17
+_BATCH = 1 << 16
 
 #: Ours: batches that may wait to be stored; more would only take memory.
-_WAITING = 4
+_WAITING = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,9 @@ def _scan(log: OpenLog) -> _Scanned:
         "action": _code_table(log, "action", "log"),
     }
     # The rows were counted by reading them, so a header that lies about them allocates nothing.
-    columns: dict[str, npt.NDArray[Any]] = {name: np.empty(n_rows, np.int32) for name in labels}
+    columns: dict[str, npt.NDArray[Any]] = {
+        name: np.empty(n_rows, _narrowest(len(known))) for name, known in labels.items()
+    }
     columns["reward"] = np.empty(n_rows)
     if log.columns.propensity is not None:
         columns["propensity"] = np.empty(n_rows)
@@ -263,7 +266,8 @@ def _scan(log: OpenLog) -> _Scanned:
         for stored in pending:
             stored.result()
     labels["user"], places = ordered_users(encoder.values())
-    columns["user"] = places[users[:n_good]]
+    columns["user"] = users[:n_good]
+    _recode(columns["user"], places)
     if n_good < n_rows:  # some labels may occur in bad rows only
         columns = {name: array[:n_good].copy() for name, array in columns.items()}
         for name in ("context", "action"):
@@ -304,6 +308,18 @@ def _code_table(log: OpenLog, column: str, table: str) -> Labels:
     )
     relation = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')
     return labels_of_column(relation.to_arrow_table()[0])
+
+
+@compiled
+def _recode(codes: npt.NDArray[np.int32], new_codes: npt.NDArray[np.int32]) -> None:
+    """Change codes where they are; a copy would be large."""
+    for row in range(len(codes)):
+        codes[row] = new_codes[codes[row]]
+
+
+def _narrowest(n_labels: int) -> npt.DTypeLike:
+    """Return the narrowest integers that hold the codes: logs are long, and memory is time."""
+    return next(kind for kind in (np.int8, np.int16, np.int32) if n_labels <= np.iinfo(kind).max)
 
 
 def _used(labels: Labels, codes: npt.NDArray[Any]) -> tuple[Labels, npt.NDArray[Any]]:

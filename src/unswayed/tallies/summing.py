@@ -1,6 +1,17 @@
-"""Grouping entries by user and cell, and sums that do not depend on the order of the entries."""
+"""Grouping entries by user and cell, and sums that do not depend on the order of the entries.
+
+All loops run over ranges of users, in threads. What they find for a user does not depend on the
+ranges, so neither do the results.
+"""
 
 from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,83 +21,65 @@ from unswayed.compiled import compiled
 IntArray = npt.NDArray[np.int64]
 KeyArray = npt.NDArray[np.uint64]
 FloatArray = npt.NDArray[np.float64]
+Result = TypeVar("Result")
 
 #: Rows up to this length are sorted by insertion. Ours: above it numpy's sort is faster.
 _SHORT = 48
 
+#: Ours: ranges that users are cut into, or one for each core if there are more. Every range looks
+#: at all entries once, so more would cost more; fewer would leave cores idle at the end.
+_RANGES = 4
 
-@compiled
-def sorted_keys(
-    users: npt.NDArray[np.int32], cells: npt.NDArray[np.int32], n_users: int
-) -> tuple[IntArray, KeyArray]:
-    """Return where each user's keys begin, and the keys, ascending within each user.
+#: Ours: fewer entries are worked on in one range, without threads.
+_FEW_ENTRIES = 1 << 17
 
-    A key is ``cell << 32 | position``: it says which entry it stands for, and equal cells keep the
-    order of the entries. A counting sort by user and short sorts within rows make it linear.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouping:
+    """Entries by user and cell.
+
+    Attributes
+    ----------
+    starts
+        Shape (n_users + 1,); where each user's keys begin.
+    keys
+        Shape (n,); ``cell << 32 | position``, ascending within each user. So a key says which entry
+        it stands for, and equal cells keep the order of the entries.
+    indptr
+        Shape (n_users + 1,); where each user's groups begin.
+    cells
+        Shape (n_groups,); the cell of each group.
     """
-    starts = np.zeros(n_users + 1, np.int64)
-    for user in users:
-        starts[user + 1] += 1
-    for user in range(n_users):
-        starts[user + 1] += starts[user]
+
+    starts: IntArray
+    keys: KeyArray
+    indptr: IntArray
+    cells: npt.NDArray[np.int32]
+
+
+def grouped(users: npt.NDArray[np.int32], cells: npt.NDArray[np.int32], n_users: int) -> Grouping:
+    """Group entries: a counting sort by user and short sorts within rows make it linear."""
+    starts = _row_starts(users, n_users)
+    # Large arrays are made by numpy and not by compiled code: it asks for large pages.
     keys = np.empty(len(users), np.uint64)
-    cursor = starts[:-1].copy()
-    for position in range(len(users)):
-        user = users[position]
-        keys[cursor[user]] = (np.uint64(cells[position]) << np.uint64(32)) | np.uint64(position)
-        cursor[user] += 1
-    for user in range(n_users):
-        row = keys[starts[user] : starts[user + 1]]
-        if len(row) > _SHORT:
-            row.sort()
-            continue
-        for last in range(1, len(row)):
-            key = row[last]
-            place = last
-            while place > 0 and row[place - 1] > key:
-                row[place] = row[place - 1]
-                place -= 1
-            row[place] = key
-    return starts, keys
+    indptr = np.empty(n_users + 1, np.int64)
+    indptr[0] = 0
+    in_ranges(_sort_keys, starts, users, cells, keys, indptr)
+    np.cumsum(indptr, out=indptr)
+    out_cells = np.empty(indptr[-1], np.int32)
+    in_ranges(_fill_cells, starts, keys, indptr, out_cells)
+    return Grouping(starts, keys, indptr, out_cells)
 
 
-@compiled
-def grouped_cells(starts: IntArray, keys: KeyArray) -> tuple[IntArray, npt.NDArray[np.int32]]:
-    """Return the rows' beginnings and cells once equal cells of a user are one entry."""
-    indptr = np.zeros(len(starts), np.int64)
-    for user in range(len(starts) - 1):
-        previous = np.int64(-1)
-        n_distinct = 0
-        for place in range(starts[user], starts[user + 1]):
-            cell = np.int64(keys[place] >> np.uint64(32))
-            n_distinct += cell != previous
-            previous = cell
-        indptr[user + 1] = indptr[user] + n_distinct
-    cells = np.empty(indptr[-1], np.int32)
-    entry = -1
-    for user in range(len(starts) - 1):
-        previous = np.int64(-1)
-        for place in range(starts[user], starts[user + 1]):
-            cell = np.int64(keys[place] >> np.uint64(32))
-            if cell != previous:
-                entry += 1
-                cells[entry] = cell
-            previous = cell
-    return indptr, cells
-
-
-@compiled
 def grouped_sums(
-    starts: IntArray, keys: KeyArray, n_entries: int, values: FloatArray, remainders: FloatArray
+    grouping: Grouping, values: FloatArray, remainders: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the sum of each entry's values, and what rounding that sum left over.
+    """Return the sum of each group's values, and what rounding that sum left over.
 
     Parameters
     ----------
-    starts, keys
-        As ``sorted_keys`` gives them.
-    n_entries
-        Number of entries after grouping.
+    grouping
+        The entries.
     values, remainders
         Shape (n,); what to add, each the sum of a float and a smaller one. ``remainders`` may be
         empty, which means zeros.
@@ -98,11 +91,146 @@ def grouped_sums(
     the values of one entry span fewer than about 2^100 units of their last place: always, unless a
     user mixes rewards of wildly different magnitude in one cell.
     """
-    sums = np.zeros(n_entries)
-    lows = np.zeros(n_entries)
+    sums, lows = np.empty((2, len(grouping.cells)))
+    in_ranges(
+        _fill_sums, grouping.starts, grouping.keys, grouping.indptr, values, remainders, sums, lows
+    )
+    return sums, lows
+
+
+def event_sums(
+    grouping: Grouping, rewards: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return counts, sums and squares of unweighted events, and the remainders of the latter two.
+
+    The same as three calls of ``grouped_sums``, in one pass over keys and rewards; remainders are
+    empty if all of them are zero.
+    """
+    n_groups, nothing = len(grouping.cells), np.empty(0)
+    counts, sums, squares = np.empty(n_groups), np.empty(n_groups), np.empty(n_groups)
+
+    def filled(*lows: FloatArray) -> bool:
+        found = in_ranges(
+            _fill_event_sums,
+            grouping.starts,
+            grouping.keys,
+            grouping.indptr,
+            rewards,
+            counts,
+            sums,
+            squares,
+            *lows,
+        )
+        return any(found)
+
+    if not filled(nothing, nothing):  # as with all rewards that are small whole numbers
+        return counts, sums, squares, nothing, nothing
+    lows = np.empty((2, n_groups))
+    filled(*lows)
+    return counts, sums, squares, *lows
+
+
+def in_ranges(function: Callable[..., Result], starts: IntArray, *arguments: Any) -> list[Result]:
+    """Return ``function(first, last, starts, *arguments)`` for ranges of rows, run in threads.
+
+    Ranges have about as many entries each; ``function`` must not hold the GIL for long.
+    """
+    n_rows, n_entries = len(starts) - 1, int(starts[-1])
+    n_threads = os.cpu_count() or 1
+    n_ranges = max(_RANGES, n_threads) if n_entries > _FEW_ENTRIES else 1
+    inner = np.searchsorted(starts, np.arange(1, n_ranges) * (n_entries / n_ranges))
+    ranges = list(itertools.pairwise([0, *inner.tolist(), n_rows]))
+    if n_ranges == 1:
+        return [function(0, n_rows, starts, *arguments)]
+    with ThreadPoolExecutor(max_workers=n_threads) as pool:
+        return list(pool.map(lambda ends: function(*ends, starts, *arguments), ranges))
+
+
+@compiled
+def _row_starts(users: npt.NDArray[np.int32], n_users: int) -> IntArray:
+    """Return where the entries of each user begin once they are sorted by user."""
+    starts = np.zeros(n_users + 1, np.int64)
+    for user in users:
+        starts[user + 1] += 1
+    for user in range(n_users):
+        starts[user + 1] += starts[user]
+    return starts
+
+
+@compiled
+def _sort_keys(
+    first: int,
+    last: int,
+    starts: IntArray,
+    users: npt.NDArray[np.int32],
+    cells: npt.NDArray[np.int32],
+    keys: KeyArray,
+    indptr: IntArray,
+) -> None:
+    """Fill in the keys of a range of users, and in ``indptr`` how many groups each user has."""
+    cursor = starts[first:last].copy()
+    n_users = np.uint32(last - first)
+    for position in range(len(users)):
+        place = np.uint32(users[position] - first)
+        if place < n_users:  # one comparison: users before the range became very large
+            key = (np.uint64(cells[position]) << np.uint64(32)) | np.uint64(position)
+            keys[cursor[place]] = key
+            cursor[place] += 1
+    for user in range(first, last):
+        row = keys[starts[user] : starts[user + 1]]
+        if len(row) > _SHORT:
+            row.sort()
+        else:
+            for end in range(1, len(row)):
+                key = row[end]
+                gap = end
+                while gap > 0 and row[gap - 1] > key:
+                    row[gap] = row[gap - 1]
+                    gap -= 1
+                row[gap] = key
+        n_distinct = min(len(row), 1)
+        for end in range(1, len(row)):
+            n_distinct += (row[end] >> np.uint64(32)) != (row[end - 1] >> np.uint64(32))
+        indptr[user + 1] = n_distinct
+
+
+@compiled
+def _fill_cells(
+    first: int,
+    last: int,
+    starts: IntArray,
+    keys: KeyArray,
+    indptr: IntArray,
+    cells: npt.NDArray[np.int32],
+) -> None:
+    """Fill in the cell of each group."""
+    entry = indptr[first] - 1
+    for user in range(first, last):
+        previous = np.int64(-1)
+        for place in range(starts[user], starts[user + 1]):
+            cell = np.int64(keys[place] >> np.uint64(32))
+            if cell != previous:
+                entry += 1
+                cells[entry] = cell
+                previous = cell
+
+
+@compiled
+def _fill_sums(
+    first: int,
+    last: int,
+    starts: IntArray,
+    keys: KeyArray,
+    indptr: IntArray,
+    values: FloatArray,
+    remainders: FloatArray,
+    sums: FloatArray,
+    lows: FloatArray,
+) -> None:
+    """Fill in the sum and the remainder of each group."""
     has_low = len(remainders) > 0
-    entry = -1
-    for user in range(len(starts) - 1):
+    entry = indptr[first] - 1
+    for user in range(first, last):
         previous = np.int64(-1)
         for place in range(starts[user], starts[user + 1]):
             cell = np.int64(keys[place] >> np.uint64(32))
@@ -116,24 +244,27 @@ def grouped_sums(
                 lows[entry] = low
                 continue
             sums[entry], lows[entry] = _pair_sum(sums[entry], lows[entry], value, low)
-    return sums, lows
 
 
 @compiled
-def event_sums(
-    starts: IntArray, keys: KeyArray, n_entries: int, rewards: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return counts, sums and squares of unweighted events, and the remainders of the latter two.
-
-    The same as three calls of ``grouped_sums``, in one pass over keys and rewards.
-    """
-    counts = np.zeros(n_entries)
-    sums = np.zeros(n_entries)
-    squares = np.zeros(n_entries)
-    sum_lows = np.zeros(n_entries)
-    square_lows = np.zeros(n_entries)
-    entry = -1
-    for user in range(len(starts) - 1):
+def _fill_event_sums(
+    first: int,
+    last: int,
+    starts: IntArray,
+    keys: KeyArray,
+    indptr: IntArray,
+    rewards: FloatArray,
+    counts: FloatArray,
+    sums: FloatArray,
+    squares: FloatArray,
+    sum_lows: FloatArray,
+    square_lows: FloatArray,
+) -> bool:
+    """Fill in what ``event_sums`` returns; return whether there is any remainder."""
+    is_kept, is_any = len(sum_lows) > 0, False
+    entry = indptr[first] - 1
+    sum_low, square_low = 0.0, 0.0
+    for user in range(first, last):
         previous = np.int64(-1)
         for place in range(starts[user], starts[user + 1]):
             cell = np.int64(keys[place] >> np.uint64(32))
@@ -144,13 +275,17 @@ def event_sums(
                 counts[entry] = 1.0
                 sums[entry] = reward
                 squares[entry] = reward * reward
-                continue
-            counts[entry] += 1.0
-            sums[entry], sum_lows[entry] = _pair_sum(sums[entry], sum_lows[entry], reward, 0.0)
-            squares[entry], square_lows[entry] = _pair_sum(
-                squares[entry], square_lows[entry], reward * reward, 0.0
-            )
-    return counts, sums, squares, sum_lows, square_lows
+                sum_low, square_low = 0.0, 0.0
+            else:
+                counts[entry] += 1.0
+                sums[entry], sum_low = _pair_sum(sums[entry], sum_low, reward, 0.0)
+                squares[entry], square_low = _pair_sum(
+                    squares[entry], square_low, reward * reward, 0.0
+                )
+            if is_kept:
+                sum_lows[entry], square_lows[entry] = sum_low, square_low
+            is_any = is_any or sum_low != 0.0 or square_low != 0.0
+    return is_any
 
 
 @compiled

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from unswayed.errors import InputError
-from unswayed.tallies.summing import event_sums, grouped_cells, grouped_sums, row_sums, sorted_keys
+from unswayed.tallies.summing import Grouping, event_sums, grouped, grouped_sums, row_sums
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -156,23 +156,21 @@ def tally(
     check_size(n_contexts, n_actions)
     cells = np.multiply(contexts, n_actions, dtype=np.int32)
     cells += actions.astype(np.int32, copy=False)
-    starts, keys = sorted_keys(users.astype(np.int32, copy=False), cells, n_users)
+    grouping = grouped(users.astype(np.int32, copy=False), cells, n_users)
     del cells
-    indptr, out_cells = grouped_cells(starts, keys)
-    n_entries = len(out_cells)
     rewards = np.asarray(rewards, np.float64)
     shape = (n_users, n_contexts, n_actions)
+    rows = (grouping.indptr, grouping.cells)
     if weights is None:
-        counts, sums, squares, *lows = event_sums(starts, keys, n_entries, rewards)
-        rests = Remainders(_NOTHING, *map(_if_any, lows))
-        return Tallies(*shape, indptr, out_cells, counts, sums, squares, rests)
+        counts, sums, squares, *lows = event_sums(grouping, rewards)
+        return Tallies(*shape, *rows, counts, sums, squares, Remainders(_NOTHING, *lows))
     weighted = weights * rewards
-    plays, _ = _exact_sums(starts, keys, n_entries, np.ones(len(rewards)))
-    counts, count_rests = _exact_sums(starts, keys, n_entries, weights)
-    sums, sum_rests = _exact_sums(starts, keys, n_entries, weighted)
-    squares, square_rests = _exact_sums(starts, keys, n_entries, weighted * rewards)
+    plays, _ = _exact_sums(grouping, np.ones(len(rewards)))
+    counts, count_rests = _exact_sums(grouping, weights)
+    sums, sum_rests = _exact_sums(grouping, weighted)
+    squares, square_rests = _exact_sums(grouping, weighted * rewards)
     rests = Remainders(count_rests, sum_rests, square_rests)
-    return Tallies(*shape, indptr, out_cells, counts, sums, squares, rests, plays)
+    return Tallies(*shape, *rows, counts, sums, squares, rests, plays)
 
 
 def merged(first: Tallies, *others: Tallies) -> Tallies:
@@ -212,12 +210,11 @@ def summed(
             "a log with propensities and one without cannot be added up; read both the same way."
         )
     check_size(n_contexts, n_actions)
-    starts, keys = sorted_keys(np.concatenate(users), np.concatenate(cells), n_users)
-    indptr, out_cells = grouped_cells(starts, keys)
+    grouping = grouped(np.concatenate(users), np.concatenate(cells), n_users)
 
     def added(values: list[FloatArray], rests: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
         columns = np.concatenate(values)
-        return _exact_sums(starts, keys, len(out_cells), columns, _joined(values, rests))
+        return _exact_sums(grouping, columns, _joined(values, rests))
 
     counts, count_rests = added([p.counts for p in parts], [p.remainders.counts for p in parts])
     sums, sum_rests = added([p.sums for p in parts], [p.remainders.sums for p in parts])
@@ -227,7 +224,8 @@ def summed(
         plays, _ = added([p.plays for p in parts], [_NOTHING for _ in parts])
     rests = Remainders(count_rests, sum_rests, square_rests)
     shape = (n_users, n_contexts, n_actions)
-    return Tallies(*shape, indptr, out_cells, counts, sums, squares, rests, plays)
+    rows = (grouping.indptr, grouping.cells)
+    return Tallies(*shape, *rows, counts, sums, squares, rests, plays)
 
 
 def entry_users(indptr: IntArray) -> IntArray:
@@ -245,19 +243,11 @@ def check_size(n_contexts: int, n_actions: int) -> None:
 
 
 def _exact_sums(
-    starts: IntArray,
-    keys: npt.NDArray[np.uint64],
-    n_entries: int,
-    values: FloatArray,
-    remainders: FloatArray = _NOTHING,
+    grouping: Grouping, values: FloatArray, remainders: FloatArray = _NOTHING
 ) -> tuple[FloatArray, FloatArray]:
-    sums, lows = grouped_sums(starts, keys, n_entries, values, remainders)
-    return sums, _if_any(lows)
-
-
-def _if_any(remainders: FloatArray) -> FloatArray:
-    """Return remainders, or nothing if no sum was rounded."""
-    return remainders if remainders.any() else _NOTHING
+    """Return sums and remainders; nothing for these if no sum was rounded."""
+    sums, lows = grouped_sums(grouping, values, remainders)
+    return sums, lows if lows.any() else _NOTHING
 
 
 def _joined(values: Sequence[FloatArray], remainders: Sequence[FloatArray]) -> FloatArray:
