@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
@@ -27,9 +24,6 @@ from unswayed.events.votes import robust_edges
 
 #: Rows that come from DuckDB at a time: few enough to stay in the cache while they are encoded.
 _BATCH = 1 << 16
-
-#: Ours: batches that may wait to be stored; more would only take memory.
-_WAITING = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,25 +240,15 @@ def _scan(log: OpenLog) -> _Scanned:
         """
     ).to_arrow_reader(_BATCH)
     # There are many users: encoding them here costs less than a pass that finds them and a join.
+    # DuckDB reads the next rows meanwhile.
     encoder, users = Encoder(), np.empty(n_rows, np.int32)
-
-    def store(batch: pa.RecordBatch, first: int) -> None:
-        rows = slice(first, first + len(batch))
+    n_good = 0
+    for batch in batches:
+        rows = slice(n_good, n_good + len(batch))
         users[rows] = encoder.codes(batch.column("user"))
         for name, array in columns.items():
             array[rows] = np.from_dlpack(batch.column(name))  # to_numpy would import pandas
-
-    n_good = 0
-    # One thread beside this one, so batches are stored in order while the next ones are read.
-    with ThreadPoolExecutor(max_workers=1) as storing:
-        pending: deque[Future[None]] = deque()
-        for batch in batches:
-            pending.append(storing.submit(store, batch, n_good))
-            n_good += len(batch)
-            if len(pending) > _WAITING:
-                pending.popleft().result()
-        for stored in pending:
-            stored.result()
+        n_good += len(batch)
     labels["user"], places = ordered_users(encoder.values())
     columns["user"] = users[:n_good]
     _recode(columns["user"], places)
