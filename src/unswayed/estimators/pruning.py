@@ -216,12 +216,13 @@ def _within_budget(
 
     Blatant rows may use the largest room, all others only what these leave of the ordinary room.
     """
-    inward = np.argsort(-deviations, kind="stable")
+    chosen = np.flatnonzero(wanted > 0.0)
+    inward = chosen[np.argsort(-deviations[chosen], kind="stable")]
     is_blatant = deviations[inward] > BLATANT_DEVIATIONS
     lost = wanted[inward]
     blatant = _first(np.where(is_blatant, lost, 0.0), largest_room)
     others = _first(np.where(is_blatant, 0.0, lost), room - float(blatant.sum()))
-    result = np.empty_like(wanted)
+    result = np.zeros_like(wanted)
     result[inward] = blatant + others
     return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -85,10 +85,6 @@ class BlockRows:
         )
         return product
 
-    def rescaled(self, factors: FloatArray) -> BlockRows:
-        """Return the rows with each column multiplied by its factor."""
-        return replace(self, blocks=self.blocks.transformed(_rescaled, factors))
-
     def split(self, values: npt.NDArray[np.generic]) -> list[npt.NDArray[np.generic]]:
         """Return the part of each block of values that belong to the rows.
 
@@ -109,7 +105,3 @@ def _shape(rows: SparseRows) -> tuple[int, int]:
 
 def _weighted_sum(rows: SparseRows, weights: FloatArray) -> FloatArray:
     return kernels.weighted_sum(rows.data, rows.indices, rows.indptr, weights, rows.n_columns)
-
-
-def _rescaled(rows: SparseRows, factors: FloatArray) -> SparseRows:
-    return replace(rows, data=rows.data * factors[rows.indices])

@@ -17,6 +17,7 @@ from unswayed.events.hashing import text_hash
 from unswayed.events.user_order import user_hashes
 from unswayed.tallies.block_rows import BlockRows
 from unswayed.tallies.blocks import Blocks, LocalBlocks
+from unswayed.tallies.summing import cell_entries, cell_sums
 from unswayed.tallies.tallies import Remainders, Tallies
 
 FloatArray = npt.NDArray[np.float64]
@@ -153,9 +154,8 @@ def _interactions(tallies: Tallies) -> FloatArray:
 
 
 def _cell_sums(tallies: Tallies, name: str) -> FloatArray:
-    sums = np.bincount(tallies.cells, getattr(tallies, name), minlength=tallies.n_cells)
-    return sums.astype(np.float64, copy=False)
+    return cell_sums(tallies.cells, getattr(tallies, name), tallies.n_cells)
 
 
 def _cell_users(tallies: Tallies) -> npt.NDArray[np.int64]:
-    return np.bincount(tallies.cells, minlength=tallies.n_cells)
+    return cell_entries(tallies.cells, tallies.n_cells)

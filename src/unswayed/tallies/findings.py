@@ -26,6 +26,8 @@ UNIFORM_LEVEL = 0.001
 #: Ours: users a cell needs before its normal approximation is trusted.
 _USERS_FOR_TEST = 30
 
+_TINY = float(np.finfo(np.float64).tiny)
+
 #: Ours: at least this share of the visits must lie in contexts where something can be learned.
 LEAST_SUPPORTED_SHARE = 0.5
 
@@ -240,23 +242,32 @@ class _BlockFindings:
 
 
 def _look_at_block(tallies: Tallies) -> _BlockFindings:
-    means = tallies.sums / np.maximum(tallies.counts, np.finfo(float).tiny)
-    return _BlockFindings(
-        row_sums(tallies.indptr, tallies.plays),
-        _n_pairs(tallies),
-        tallies.is_weighted,
-        float(means.min(initial=math.inf)),
-        float(means.max(initial=-math.inf)),
+    plays = row_sums(tallies.indptr, tallies.plays)
+    n_pairs, lowest, highest = _pairs_and_range(
+        tallies.indptr, tallies.cells, tallies.counts, tallies.sums, tallies.n_actions
     )
+    return _BlockFindings(plays, n_pairs, tallies.is_weighted, lowest, highest)
 
 
-def _n_pairs(tallies: Tallies) -> int:
-    """Return how many (user, context) pairs met at all."""
-    contexts = tallies.cells // tallies.n_actions
-    is_new = np.append(True, contexts[1:] != contexts[:-1])
-    starts = tallies.indptr[:-1][np.diff(tallies.indptr) > 0]
-    is_new[starts] = True
-    return int(is_new.sum()) if len(contexts) else 0
+@compiled
+def _pairs_and_range(
+    indptr: npt.NDArray[np.int64],
+    cells: npt.NDArray[np.int32],
+    counts: FloatArray,
+    sums: FloatArray,
+    n_actions: int,
+) -> tuple[int, float, float]:
+    """Return how many (user, context) pairs met at all, and the range of mean rewards."""
+    n_pairs, lowest, highest = 0, np.inf, -np.inf
+    for user in range(len(indptr) - 1):
+        limit = np.int64(0)  # the first cell beyond the context
+        for entry in range(indptr[user], indptr[user + 1]):
+            if cells[entry] >= limit:
+                n_pairs += 1
+                limit = (cells[entry] // n_actions + 1) * n_actions
+            mean = sums[entry] / max(counts[entry], _TINY)
+            lowest, highest = min(lowest, mean), max(highest, mean)
+    return n_pairs, lowest, highest
 
 
 def _names(labels: Labels, visits: FloatArray, is_rare: npt.NDArray[np.bool_]) -> tuple[str, ...]:

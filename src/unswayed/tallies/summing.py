@@ -299,6 +299,24 @@ def row_sums(indptr: IntArray, values: FloatArray) -> FloatArray:
 
 
 @compiled
+def cell_sums(cells: npt.NDArray[np.int32], values: FloatArray, n_cells: int) -> FloatArray:
+    """Return the sum of the entries of each cell; as ``numpy.bincount``, which holds the GIL."""
+    totals = np.zeros(n_cells)
+    for entry in range(len(cells)):
+        totals[cells[entry]] += values[entry]
+    return totals
+
+
+@compiled
+def cell_entries(cells: npt.NDArray[np.int32], n_cells: int) -> IntArray:
+    """Return how many entries each cell has."""
+    numbers = np.zeros(n_cells, np.int64)
+    for cell in cells:
+        numbers[cell] += 1
+    return numbers
+
+
+@compiled
 def _pair_sum(high: float, low: float, value: float, rest: float) -> tuple[float, float]:
     """Return the sum of two numbers, each a float and a smaller one, in the same form."""
     total, error = _two_sum(high, value)

@@ -63,17 +63,15 @@ def estimate_context_probabilities(
     total = float(blocked.interactions.sum())  # T₀
     if total == 0:
         raise InputError("there are no interactions to learn from; give at least one event.")
-    visits = blocked.rows(visit_rows)
-
     floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
     # Line 5: σ_s² from the visits of everybody.
     shares = blocked.cell_sums("counts").sum(axis=1) / total
     for _ in ("line 5 as printed", "erratum 5"):
         scales = np.sqrt(np.maximum(shares, floor))
         # Line 6: b_i = (1/n_i) Σ_t σ^-1 e_{s_t}.
-        scaled = visits.rescaled(1.0 / scales)
+        visits = blocked.rows(visit_rows, scales)
         # Line 7: the robust mean of the b_i.
-        filtered = spectral_filter(scaled, adversarial_fraction=adversarial_fraction)
+        filtered = spectral_filter(visits, adversarial_fraction=adversarial_fraction)
         # Line 8: ν̂ = diag(σ)·b̂. Rows of visits are shares, so ν̂ is a probability vector.
         shares = scales * filtered.estimate
     return ContextEstimate(
