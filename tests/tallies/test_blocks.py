@@ -68,6 +68,20 @@ def test_rows_in_blocks_answer_as_the_rows_of_one_matrix(
     assert isinstance(blocks, Rows)
 
 
+def test_strided_directions_give_the_bits_of_contiguous_ones(rng: np.random.Generator) -> None:
+    """A worker gets a contiguous copy, whatever the driver holds."""
+    _, blocks = both(rng, BOUNDS)
+    weights, centre = rng.random(300), rng.normal(size=48)
+    for directions in (rng.normal(size=(48, 96))[:, ::2], rng.normal(size=(48, 48)).T):
+        copy = directions.copy(order="C")
+        np.testing.assert_array_equal(
+            blocks.gram(weights, centre, directions), blocks.gram(weights, centre, copy)
+        )
+        np.testing.assert_array_equal(
+            blocks.project(centre, directions), blocks.project(centre, copy)
+        )
+
+
 def test_keeping_rows_keeps_the_marked_ones_even_after_equal_weights(
     rng: np.random.Generator,
 ) -> None:

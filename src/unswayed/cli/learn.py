@@ -18,6 +18,7 @@ from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.reports.policies import TABLE_FORMATS, cells_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
 from unswayed.tallies import MIN_PROPENSITY
+from unswayed.tallies.cluster import refuse_query
 
 ENGINES = ("local", "dask")
 
@@ -122,20 +123,17 @@ def learn(
             "adversarial_fraction": fraction,
             "columns": columns,
             "on_bad_rows": OnBadRows.parsed(on_bad_rows),
+            "max_interactions_per_user": max_interactions_per_user,
             "min_propensity": min_propensity,
             "design": _design(design),
+            "tallies": tallies,
             "on_step": on_step,
         }
         if engine == "dask":
             if fraction == "auto":
-                raise InputError("--alpha auto works with --engine local only.")
-            for option, value in {
-                "query": query,
-                "max-interactions-per-user": max_interactions_per_user,
-                "tallies": tallies,
-            }.items():
-                if value is not None:
-                    raise InputError(f"--{option} works with --engine local only.")
+                raise InputError("--alpha auto works with --engine local only; state a share.")
+            if query is not None:
+                refuse_query()
             learned = learn_on_cluster(
                 log,
                 method=method or "paper",
@@ -148,8 +146,6 @@ def learn(
                 log,
                 method=method or DEFAULT_METHOD,
                 query=query,
-                max_interactions_per_user=max_interactions_per_user,
-                tallies=tallies,
                 **common,
             )
     learned.policy.save(out)

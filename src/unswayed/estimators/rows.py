@@ -188,22 +188,20 @@ class SparseRows:
 
     def project(self, centre: FloatArray, directions: FloatArray) -> FloatArray:
         """Return the centred rows times directions."""
+        # Contiguous before any product: those of strided arrays round otherwise, and strides are
+        # lost on the way to another process.
+        directions = np.ascontiguousarray(directions)
         return kernels.project(
-            self.data,
-            self.indices,
-            self.indptr,
-            np.ascontiguousarray(directions),
-            centre @ directions,
+            self.data, self.indices, self.indptr, directions, centre @ directions
         )
 
     def gram(self, weights: FloatArray, centre: FloatArray, directions: FloatArray) -> FloatArray:
         """Return the centred, weighted Gram matrix times directions."""
         arguments = (self.data, self.indices, self.indptr, weights)
+        directions = np.ascontiguousarray(directions)  # as in ``project``
         offsets = centre @ directions
         if directions.shape[1] == 1:
-            product, total = kernels.gram_vector(
-                *arguments, np.ascontiguousarray(directions[:, 0]), float(offsets[0])
-            )
+            product, total = kernels.gram_vector(*arguments, directions[:, 0], float(offsets[0]))
             return (product - centre * total)[:, None]
-        products, totals = kernels.gram_block(*arguments, np.ascontiguousarray(directions), offsets)
+        products, totals = kernels.gram_block(*arguments, directions, offsets)
         return products - np.outer(centre, totals)

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import Columns, Labels, OnBadRows
+from unswayed.events.capping import check_cap
 from unswayed.learners.design import DesignName, design_of_log
 from unswayed.learners.flip_fraction import flip_bounds
-from unswayed.learners.from_log import LearnedLog, Listener, notes_on_bad_rows, notes_on_findings
+from unswayed.learners.from_log import (
+    LearnedLog,
+    Listener,
+    keep_events,
+    note_on_cap,
+    note_on_logs,
+    note_on_propensities,
+    notes_on_bad_rows,
+    notes_on_findings,
+)
 from unswayed.learners.paper import learn_paper
 from unswayed.tallies import MIN_PROPENSITY, LabelledTallies, Tallies, row_sums
 from unswayed.tallies.cluster import connected, tally_on_cluster
 from unswayed.tallies.findings import check_learnable, examine
+from unswayed.tallies.store import load_index
 
 #: Methods whose passes run where the blocks are.
 METHODS_IN_BLOCKS = {"paper": learn_paper}
@@ -28,8 +40,10 @@ def learn_on_cluster(
     method: str = "paper",
     columns: Columns | None = None,
     on_bad_rows: OnBadRows | None = None,
+    max_interactions_per_user: int | None = None,
     min_propensity: float = MIN_PROPENSITY,
     design: DesignName = "auto",
+    tallies: str | Path | None = None,
     scheduler: str | None = None,
     client: Any | None = None,
     with_users: bool = False,
@@ -41,8 +55,13 @@ def learn_on_cluster(
     ----------
     source
         A path, folder, pattern or address that every worker can open.
-    adversarial_fraction, method, columns, on_bad_rows, min_propensity, design, on_step
+    adversarial_fraction, method, columns, on_bad_rows, max_interactions_per_user
         As ``learn_log`` takes them; the method must be one of ``METHODS_IN_BLOCKS``.
+    min_propensity, design, on_step
+        As ``learn_log`` takes them.
+    tallies
+        A folder of tallies, as ``learn_log`` takes it, that this machine and all workers see under
+        the same name.
     scheduler
         Address of a Dask scheduler, or None to start workers on this machine.
     client
@@ -69,25 +88,41 @@ def learn_on_cluster(
                 method=method,
                 columns=columns,
                 on_bad_rows=on_bad_rows,
+                max_interactions_per_user=max_interactions_per_user,
                 min_propensity=min_propensity,
                 design=design,
+                tallies=tallies,
                 client=own,
                 with_users=with_users,
                 on_step=on_step,
             )
     on_step("reading")
+    if max_interactions_per_user is not None:
+        check_cap(max_interactions_per_user)
+    index = None if tallies is None else load_index(tallies)
+    keep_events(index, max_interactions_per_user)  # a cap on a folder of sums is told first
     log = tally_on_cluster(
         client,
         source,
         columns=columns or Columns(),
         on_bad_rows=on_bad_rows or OnBadRows(),
         min_propensity=min_propensity,
+        max_interactions_per_user=max_interactions_per_user,
+        folder=None if tallies is None else Path(tallies).absolute(),
+        index=index,
     )
+    notes = notes_on_bad_rows(log.provenance)
+    if log.clipped_share is not None:
+        notes += (note_on_propensities(log.clipped_share, min_propensity),)
+    if max_interactions_per_user is not None:
+        notes += (note_on_cap(max_interactions_per_user, log.n_users_capped, log.n_events_dropped),)
+    if log.index is not None and tallies is not None:
+        notes += (note_on_logs(len(log.index.logs), tallies),)
     on_step("validating")
     labels = (log.context_labels, log.action_labels)
     findings = examine(log.tallies, *labels, adversarial_fraction=alpha)
     check_learnable(findings, alpha=alpha)
-    notes = (*notes_on_bad_rows(log.provenance), *notes_on_findings(findings))
+    notes += notes_on_findings(findings)
     on_step("learning")
     chosen = design_of_log(log.tallies, design)
     estimates = METHODS_IN_BLOCKS[method](log.tallies, chosen, adversarial_fraction=alpha)

@@ -2,54 +2,63 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
-import fsspec
-import pyarrow.parquet
+import pyarrow as pa
 
 from unswayed.errors import InputError
-from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
+from unswayed.events import Columns, Labels, OnBadRows, Provenance
 from unswayed.events.databases import is_database
-from unswayed.events.files import Files, find_files
-from unswayed.tallies.blocked import BlockedTallies, n_blocks_for, row_slice, user_bounds
-from unswayed.tallies.blocks import DaskBlocks
-from unswayed.tallies.labelled import LabelledTallies, merged_logs, sorted_union, tally_events
-
-#: Ours: rows of a Parquet file that one task reads, in whole row groups.
-ROWS_PER_PART = 1 << 20
-
+from unswayed.events.files import find_files
+from unswayed.events.quarantine import write_parts
+from unswayed.events.reading import check_usable
+from unswayed.tallies.blocked import BlockedTallies, n_blocks_for
+from unswayed.tallies.blocks import Blocks, DaskBlocks
+from unswayed.tallies.cluster_bins import edges_on_cluster
+from unswayed.tallies.cluster_blocks import shuffled, stored_blocks, with_log
+from unswayed.tallies.cluster_parts import (
+    HowToRead,
+    Part,
+    ReadPart,
+    Summary,
+    first_bad_row,
+    joined_provenance,
+    log_parts,
+    read_part,
+    summary_of,
+)
+from unswayed.tallies.collected import Collected, Tallied, tallied
+from unswayed.tallies.labelled import LabelledTallies, sorted_union
+from unswayed.tallies.store import Index
 
 #: Ours: how long to try to reach a scheduler.
 CONNECT_SECONDS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A file, or some row groups of a Parquet file."""
-
-    address: str
-    row_groups: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterLog:
     """The tallies of a log on a cluster; the raw log never comes here.
 
-    ``labelled`` are futures of each block's tallies with its users.
+    ``labelled`` are futures of each block's tallies with its users. ``clipped_share`` is the share
+    of propensities that were raised, None without propensities; ``index`` says what the folder of
+    tallies holds now, if there is one.
     """
 
     tallies: BlockedTallies
     context_labels: Labels
     action_labels: Labels
     provenance: Provenance
-    labelled: DaskBlocks[LabelledTallies]
+    labelled: Blocks[LabelledTallies]
+    clipped_share: float | None
+    n_users_capped: int
+    n_events_dropped: int
+    index: Index | None
 
 
 @contextmanager
@@ -87,141 +96,173 @@ def tally_on_cluster(
     columns: Columns,
     on_bad_rows: OnBadRows,
     min_propensity: float,
+    max_interactions_per_user: int | None = None,
+    folder: Path | None = None,
+    index: Index | None = None,
 ) -> ClusterLog:
     """Tally a log on a cluster.
 
     Each part is read and tallied by one task, its users cut into ranges of their hash, and each
     range added up over all parts: a shuffle of tallies instead of rows. Sums are exact, so the
-    blocks are the same bits as those that one machine cuts from the whole log.
+    blocks are the same bits as those that one machine cuts from the whole log. A cap needs all
+    events of a user, so with one, events are shuffled.
+
+    Parameters
+    ----------
+    client
+        A Dask client.
+    source, columns, on_bad_rows
+        As ``read_events`` takes them; every worker can open the source.
+    min_propensity, max_interactions_per_user
+        As ``learn_log`` takes them.
+    folder, index
+        Where tallies are kept that this log is added to, and what is there already. This machine
+        and every worker must see the folder under the same name.
     """
-    _check_options(source, columns, on_bad_rows)
-    parts = log_parts(find_files(source))
-    read = [
-        client.submit(_read_part, part, columns, on_bad_rows, min_propensity, pure=False)
-        for part in parts
-    ]
-    summaries = client.gather([client.submit(_summary, future, pure=False) for future in read])
-    context_labels = sorted_union([summary.context_labels for summary in summaries], "contexts")
-    action_labels = sorted_union([summary.action_labels for summary in summaries], "actions")
-    n_blocks = n_blocks_for(sum(summary.n_events for summary in summaries))
-    blocks = []
-    for block in range(n_blocks):
-        slices = [client.submit(_slice, future, n_blocks, block, pure=False) for future in read]
-        blocks.append(client.submit(_merged, slices, context_labels, action_labels, pure=False))
-    labelled: DaskBlocks[LabelledTallies] = DaskBlocks(client, blocks)
+    if is_database(source):
+        refuse_query()
+    log = _read(
+        client,
+        source,
+        columns,
+        on_bad_rows,
+        min_propensity=min_propensity,
+        keeps_events=max_interactions_per_user is not None
+        or (index is not None and index.keeps_events),
+        bins={} if index is None else dict(index.bins),
+    )
+    before = index or Index()
+    labels = (
+        sorted_union([before.context_labels, *(s.context_labels for s in log.found)], "contexts"),
+        sorted_union([before.action_labels, *(s.action_labels for s in log.found)], "actions"),
+    )
+    n_events = before.n_events + sum(summary.n_events for summary in log.found)
+    n_blocks = n_blocks_for(n_events)
+    blocks: DaskBlocks[Collected] = shuffled(client, log.parts, n_blocks, labels)
+    if folder is not None:
+        index = replace(
+            with_log(before, blocks, log.provenance),
+            keeps_events=log.keeps_events,
+            context_labels=labels[0],
+            action_labels=labels[1],
+            n_events=n_events,
+        )
+        blocks = stored_blocks(client, blocks, folder, before, index)
+        index = replace(index, pieces=index.piece_names(n_blocks))
+    summed = blocks.transformed(tallied, min_propensity, max_interactions_per_user)
+    caps = summed.map_blocks(_cap)
+    labelled = summed.transformed(_labelled)
     tallies = BlockedTallies(
         labelled.transformed(LabelledTallies.uniform),
         tuple(labelled.map_blocks(_n_users)),
-        len(context_labels),
-        len(action_labels),
+        len(labels[0]),
+        len(labels[1]),
     )
-    provenance = _joined(source, [summary.provenance for summary in summaries])
-    return ClusterLog(tallies, context_labels, action_labels, provenance, labelled)
-
-
-def log_parts(files: Files) -> list[Part]:
-    """Cut files into parts for one task each; only the footers of Parquet files are read."""
-    addresses = [files.file_system.unstrip_protocol(path) for path in files.paths]
-    if files.format != "parquet":
-        return [Part(address) for address in addresses]
-    parts = []
-    for position, address in enumerate(addresses):
-        try:
-            with files.opened(position) as file:
-                footer = pyarrow.parquet.ParquetFile(file).metadata
-                sizes = [footer.row_group(g).num_rows for g in range(footer.num_row_groups)]
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"cannot read {address}: it is damaged or cut short, or not what its name says "
-                f"({error})."
-            ) from error
-        firsts = [total // ROWS_PER_PART for total in itertools.accumulate(sizes, initial=0)]
-        for _, groups in itertools.groupby(range(len(sizes)), key=firsts.__getitem__):
-            parts.append(Part(address, tuple(groups)))
-    return parts
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ReadPart:
-    labelled: LabelledTallies
-    provenance: Provenance
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Summary:
-    context_labels: Labels
-    action_labels: Labels
-    n_events: int
-    provenance: Provenance
-
-
-def _read_part(
-    part: Part, columns: Columns, on_bad_rows: OnBadRows, min_propensity: float
-) -> _ReadPart:
-    """Read and tally one part; it can be run again anywhere and gives the same bits."""
-    source: Any = part.address
-    if part.row_groups is not None:
-        with fsspec.open(part.address, "rb") as file:
-            parquet = pyarrow.parquet.ParquetFile(file)
-            needed = columns.found_in(parquet.schema_arrow.names, where=part.address).needed
-            source = parquet.read_row_groups(part.row_groups, columns=list(needed))
-    reading = read_events(
-        source, columns=columns, on_bad_rows=on_bad_rows, name=part.address, is_part=True
-    )
-    labelled = tally_events(reading.events, min_propensity=min_propensity)
-    return _ReadPart(labelled, reading.provenance)
-
-
-def _summary(part: _ReadPart) -> _Summary:
-    labelled = part.labelled
-    n_events = int(labelled.tallies.plays.sum())
-    return _Summary(labelled.context_labels, labelled.action_labels, n_events, part.provenance)
-
-
-def _slice(part: _ReadPart, n_blocks: int, block: int) -> LabelledTallies:
-    """Return the users of one part that belong to a block."""
-    labelled = part.labelled
-    first, last = user_bounds(labelled.user_labels, n_blocks)[block : block + 2]
-    return replace(
+    return ClusterLog(
+        tallies,
+        *labels,
+        log.provenance,
         labelled,
-        tallies=row_slice(labelled.tallies, first, last),
-        user_labels=Labels(labelled.user_labels.values[first:last]),
+        log.clipped_share,
+        sum(n_users for n_users, _ in caps),
+        sum(n_dropped for _, n_dropped in caps),
+        index,
     )
 
 
-def _merged(
-    slices: list[LabelledTallies], context_labels: Labels, action_labels: Labels
-) -> LabelledTallies:
-    return merged_logs(slices, context_labels=context_labels, action_labels=action_labels)
+@dataclass(frozen=True, slots=True, eq=False)
+class _ReadLog:
+    """Futures of the parts of a log, and what was found in them."""
+
+    parts: list[Any]
+    found: list[Summary]
+    provenance: Provenance
+    keeps_events: bool
+
+    @property
+    def clipped_share(self) -> float | None:
+        clipped = [part.n_clipped for part in self.found if part.n_clipped is not None]
+        n_events = sum(part.n_events for part in self.found)
+        return sum(clipped) / n_events if clipped and n_events else None
+
+
+def _read(
+    client: Any,
+    source: str,
+    columns: Columns,
+    on_bad_rows: OnBadRows,
+    *,
+    min_propensity: float,
+    keeps_events: bool,
+    bins: dict[str, tuple[float, ...]],
+) -> _ReadLog:
+    """Have the parts of a log read, and treat bad rows as one machine would."""
+    parts = log_parts(find_files(source))
+    how = HowToRead(
+        columns=columns,
+        on_bad_rows=on_bad_rows,
+        bins=_settled_bins(client, parts, columns, bins, keep_broken=on_bad_rows.keeps_going),
+        min_propensity=min_propensity,
+        keeps_events=keeps_events,
+    )
+    read = [client.submit(read_part, part, how, pure=False) for part in parts]
+    found = client.gather([client.submit(summary_of, part, pure=False) for part in read])
+    provenance = joined_provenance(source, [summary.provenance for summary in found])
+    check_usable(provenance, on_bad_rows, first_bad=first_bad_row(found))
+    if on_bad_rows.quarantine is not None and provenance.bad_rows:
+        write_parts(_bad_rows(client, read, found), on_bad_rows)
+    return _ReadLog(read, found, provenance, keeps_events)
+
+
+def _settled_bins(
+    client: Any,
+    parts: Sequence[Part],
+    columns: Columns,
+    given: dict[str, tuple[float, ...]],
+    *,
+    keep_broken: bool,
+) -> dict[str, tuple[float, ...]]:
+    """Return the edges of every binned column; those that are given stay."""
+    missing = {column: n for column, n in columns.bins.items() if column not in given}
+    if not missing:
+        return given
+    wanted = replace(columns, bins=missing)
+    return {**given, **edges_on_cluster(client, parts, wanted, keep_broken=keep_broken)}
+
+
+def _bad_rows(client: Any, read: Sequence[Any], found: Sequence[Summary]) -> Iterator[pa.Table]:
+    """Yield the bad rows of each part, then its broken lines: one table at a time comes here."""
+    for part, summary in zip(read, found, strict=True):
+        if summary.has_bad_rows:
+            yield client.submit(_rows_left_out, part, pure=False).result()
+    for part, summary in zip(read, found, strict=True):
+        if summary.has_broken_lines:
+            yield client.submit(_lines_left_out, part, pure=False).result()
+
+
+def _rows_left_out(part: ReadPart) -> pa.Table:
+    return None if part.left_out is None else part.left_out.rows
+
+
+def _lines_left_out(part: ReadPart) -> pa.Table:
+    return None if part.left_out is None else part.left_out.lines
+
+
+def _cap(summed: Tallied) -> tuple[int, int]:
+    return summed.n_users_capped, summed.n_events_dropped
+
+
+def _labelled(summed: Tallied) -> LabelledTallies:
+    return summed.labelled
 
 
 def _n_users(labelled: LabelledTallies) -> int:
     return len(labelled.user_labels)
 
 
-def _joined(source: str, provenances: Sequence[Provenance]) -> Provenance:
-    bad_rows: Counter[str] = Counter()
-    for provenance in provenances:
-        bad_rows.update(provenance.bad_rows)
-    firsts = [p.first_time for p in provenances if p.first_time is not None]
-    lasts = [p.last_time for p in provenances if p.last_time is not None]
-    return replace(
-        provenances[0],
-        source=source,
-        n_rows=sum(provenance.n_rows for provenance in provenances),
-        bad_rows=dict(bad_rows),
-        first_time=min(firsts, default=None),
-        last_time=max(lasts, default=None),
+def refuse_query() -> NoReturn:
+    """Say what to do instead of a query on a cluster."""
+    raise InputError(
+        "workers cannot open the result of a query: write it to Parquet files in a place that "
+        "every worker can open and learn from those, or use --engine local."
     )
-
-
-def _check_options(source: str, columns: Columns, on_bad_rows: OnBadRows) -> None:
-    reason = None
-    if is_database(source):
-        reason = "a query"
-    elif columns.bins:
-        reason = "--context-bins"
-    elif on_bad_rows.quarantine is not None:
-        reason = "--on-bad-rows quarantine"
-    if reason is not None:
-        raise InputError(f"{reason} needs the whole log in one place; use --engine local.")

@@ -213,6 +213,11 @@ def write_piece(folder: str | os.PathLike[str], piece: str, collected: Collected
         draft.replace(path)
 
 
+def has_piece(folder: str | os.PathLike[str], piece: str) -> bool:
+    """Whether a piece is there."""
+    return all(path.exists() for path in _paths(Path(folder), piece))
+
+
 def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> Collected:
     """Return what was collected of some users."""
     try:
