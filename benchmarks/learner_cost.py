@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from unswayed.learners.design import uniform_design
-from unswayed.learners.discount.kernels import gram_block
+from unswayed.learners.discount.kernels import gram_product
 from unswayed.learners.methods import METHODS
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies
@@ -61,11 +61,11 @@ def main() -> None:
         METHODS[name](small, uniform_design(small), adversarial_fraction=ALPHA)
     tallies = attacked_tallies(arguments.users)
     ones = np.ones(tallies.n_users)
-    one_column = np.ones((tallies.n_cells, 1))
+    ones_of_cells = np.ones(tallies.n_cells)
     passes = []
     for _ in range(5):
         start = time.perf_counter()
-        gram_block(tallies.indptr, tallies.cells, tallies.sums, ones, one_column)
+        gram_product(tallies.indptr, tallies.cells, tallies.sums, ones, ones_of_cells)
         passes.append(time.perf_counter() - start)
     one_pass = float(np.median(passes))
     results = []

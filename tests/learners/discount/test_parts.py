@@ -9,10 +9,15 @@ from unswayed.learners.discount.kernels import (
     cell_sums,
     decreasing_fit,
     entries_by_cell,
-    gram_block,
+    gram_product,
 )
-from unswayed.learners.discount.mixture import Accusation
-from unswayed.learners.discount.noise import measure_noise
+from unswayed.learners.discount.line_kernels import line_scores, line_sums
+from unswayed.learners.discount.mixture import Accusation, Model, fit_coalitions, fit_data
+from unswayed.learners.discount.noise import (
+    measure_noise,
+    permuted_within_cells,
+    top_directions,
+)
 from unswayed.learners.discount.weighing import mirror_weights, pooled_means
 from unswayed.tallies import tally
 
@@ -37,13 +42,81 @@ def test_passes_equal_dense_sums(rng: np.random.Generator) -> None:
     t = world.tallies
     weights = rng.random(30)
     dense = t.csr(t.sums).toarray()
-    product = gram_block(t.indptr, t.cells, t.sums, weights, np.eye(t.n_cells))
-    assert_allclose(product, dense.T @ (weights[:, None] * dense), atol=1e-10)
+    vector = rng.standard_normal(t.n_cells)
+    product = gram_product(t.indptr, t.cells, t.sums, weights, vector)
+    assert_allclose(product, dense.T @ (weights * (dense @ vector)), atol=1e-10)
     ones = np.ones(len(t.cells))
     users, mass, total, squares = cell_sums(t.indptr, t.cells, ones, t.sums, weights, t.n_cells)
     assert_allclose(users, mass)
     assert_allclose(total, weights @ dense)
     assert_allclose(squares, weights @ dense**2)
+
+
+def test_passes_for_many_lines_equal_dense_products(rng: np.random.Generator) -> None:
+    t = make_world(rng, n_users=30, plays=15).tallies
+    weights, gammas = rng.random(30), rng.random((30, 3))
+    x, e = t.sums / t.counts, t.counts
+    means, shifts = rng.standard_normal((2, t.n_cells, 3))
+    for chosen in (slice(0, 1), slice(0, 3)):
+        scores, strengths = line_scores(
+            t.indptr, t.cells, e, x, weights, means[:, chosen], shifts[:, chosen]
+        )
+        masses, totals = line_sums(t.indptr, t.cells, e, x, gammas[:, chosen], t.n_cells)
+        plays, sums = t.csr(e).toarray(), t.csr(e * x).toarray()
+        products = sums @ shifts - plays @ (shifts * means)
+        assert_allclose(scores, products[:, chosen], atol=1e-10)
+        assert_allclose(strengths, (plays @ shifts**2)[:, chosen], atol=1e-10)
+        assert_allclose(masses, (plays.T @ gammas)[:, chosen], atol=1e-10)
+        assert_allclose(totals, (sums.T @ gammas)[:, chosen], atol=1e-10)
+
+
+def test_fits_side_by_side_equal_fits_alone(rng: np.random.Generator) -> None:
+    """Nine starts fill two panels of eight; copies that fill up change nothing."""
+    answers = answers_from(make_world(rng, n_users=400).tallies)
+    noise = measure_noise(answers, np.ones(400))
+    data = fit_data(answers, noise, np.ones(400), np.float64)
+    starts = (rng.random((400, 9)) < 0.2).astype(float)
+    for allows_tastes in (False, True):
+        models = [
+            Model(
+                largest_mass=0.25,
+                shrinkage=c,
+                allows_tastes=allows_tastes,
+                cells=np.ones(answers.n_cells),
+            )
+            for c in np.linspace(0.5, 2.0, 9)
+        ]
+        together = fit_coalitions(data, starts, models, 12)
+        for k in range(9):
+            alone = fit_coalitions(data, starts[:, [k]], [models[k]], 12)[0]
+            assert_allclose(together[k].gain, alone.gain, rtol=1e-6, atol=1e-6)
+            assert_allclose(together[k].probabilities, alone.probabilities, atol=1e-6)
+
+
+def test_top_directions_are_the_top_eigenvectors(rng: np.random.Generator) -> None:
+    answers = answers_from(make_world(rng, n_users=300, plays=40).tallies)
+    values = 2.0 * rng.standard_normal(300)[answers.users] + rng.standard_normal(len(answers.cells))
+    dense = np.zeros((300, answers.n_cells))
+    dense[answers.users, answers.cells] = values
+    found, vectors = top_directions(answers, values, np.ones(300), 1, rng)
+    expected, basis = np.linalg.eigh(dense.T @ dense)
+    assert_allclose(found[0], expected[-1], rtol=1e-6)
+    assert_allclose(abs(vectors[:, 0] @ basis[:, -1]), 1.0, rtol=1e-6)
+
+
+def test_exchanged_answers_stay_in_their_cell_and_with_kept_users(
+    rng: np.random.Generator,
+) -> None:
+    answers = answers_from(make_world(rng, n_users=100).tallies)
+    weights = np.repeat([1.0, 0.2], 50)
+    entries = np.arange(len(answers.cells), dtype=float)
+    (moved,) = permuted_within_cells(answers, weights, rng, entries)
+    source = moved.astype(np.int64)
+    assert_array_equal(np.sort(source), entries)
+    assert_array_equal(answers.cells[source], answers.cells)
+    assert_array_equal(source[answers.users >= 50], entries[answers.users >= 50])
+    # A kept entry stays with probability 1/m for m in its cell: about one of each cell does.
+    assert (source == entries)[answers.users < 50].sum() < 4 * answers.n_cells
 
 
 def test_entries_are_ordered_by_cell(rng: np.random.Generator) -> None:

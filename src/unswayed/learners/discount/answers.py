@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from unswayed.learners.discount.kernels import (
     CellArray,
+    answers_of_entries,
+    capped_visits,
     cell_medians,
     entries_by_cell,
-    flood_factors,
     user_extremes,
 )
 from unswayed.learners.interface import FloatArray, IntArray
@@ -43,7 +45,7 @@ MAD_TO_SD = 1.4826
 """Standard deviation over median absolute deviation of a normal law."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
     """Users' mean rewards per cell with what they are worth.
 
@@ -51,8 +53,8 @@ class Answers:
     ----------
     n_users, n_contexts, n_actions
         L, S and A.
-    indptr, cells, users
-        Sparse rows of users; ``users`` is the row of each entry.
+    indptr, cells
+        Sparse rows of users.
     plays
         Shape (n_entries,); how often the user met the cell, floods capped.
     masses
@@ -65,8 +67,6 @@ class Answers:
         Whether every reward is 0 or 1.
     context_probabilities
         Shape (n_contexts,); shares of visits over users, floods capped.
-    order, starts
-        Entries by cell.
     """
 
     n_users: int
@@ -74,15 +74,12 @@ class Answers:
     n_actions: int
     indptr: IntArray
     cells: CellArray
-    users: IntArray
     plays: FloatArray
     masses: FloatArray
     means: FloatArray
     within: FloatArray
     is_binary: bool
     context_probabilities: FloatArray
-    order: IntArray
-    starts: IntArray
 
     @property
     def n_cells(self) -> int:
@@ -94,26 +91,31 @@ class Answers:
         """Entries of an average user."""
         return len(self.cells) / max(self.n_users, 1)
 
+    @cached_property
+    def users(self) -> IntArray:
+        """Row of each entry; shape (n_entries,)."""
+        return entry_users(self.indptr)
+
+    @cached_property
+    def by_cell(self) -> tuple[IntArray, IntArray]:
+        """Entries in the order of their cells, and where each cell begins."""
+        return entries_by_cell(self.cells, self.n_cells)
+
     def of_users(self, chosen: IntArray) -> Answers:
         """Return the answers of some users only."""
         lengths = np.diff(self.indptr)[chosen]
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         first = np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
         entries = first + np.arange(indptr[-1])
-        cells = self.cells[entries]
-        order, starts = entries_by_cell(cells, self.n_cells)
         return replace(
             self,
             n_users=len(chosen),
             indptr=indptr,
-            cells=cells,
-            users=np.repeat(np.arange(len(chosen)), lengths),
+            cells=self.cells[entries],
             plays=self.plays[entries],
             masses=self.masses[entries],
             means=self.means[entries],
             within=self.within[entries],
-            order=order,
-            starts=starts,
         )
 
 
@@ -136,65 +138,57 @@ def answers_from(tallies: Tallies) -> Answers:
     bounded range that honest users exhaust are not touched. Fewer than half of the users can move
     no median beyond the honest ones, so a clipped reward is never farther than honest rewards go.
     """
-    users = entry_users(tallies.indptr)
-    plays = tallies.plays
-    probabilities, factors = _capped(tallies, users, plays)
-    means = tallies.sums / tallies.counts
-    is_binary = bool(np.array_equal(tallies.sums, tallies.squares))
-    within = np.maximum(tallies.squares - tallies.sums * means, 0.0)
+    probabilities, factors = _capped(tallies)
+    means, within, is_binary = answers_of_entries(tallies.counts, tallies.sums, tallies.squares)
     if tallies.is_weighted:
-        within *= plays / tallies.counts
-    order, starts = entries_by_cell(tallies.cells, tallies.n_cells)
-    if not is_binary:
-        low, high = _believable(tallies, means, order, starts)
-        clipped = np.clip(means, low[tallies.cells], high[tallies.cells])
-        within = np.where(clipped == means, within, np.nan)
-        means = clipped
-    return Answers(
+        within *= tallies.plays / tallies.counts
+    plays, masses = tallies.plays, tallies.counts
+    if factors is not None:
+        plays, masses = plays * factors, masses * factors
+    answers = Answers(
         n_users=tallies.n_users,
         n_contexts=tallies.n_contexts,
         n_actions=tallies.n_actions,
         indptr=tallies.indptr,
         cells=tallies.cells,
-        users=users,
-        plays=plays * factors,
-        masses=tallies.counts * factors,
+        plays=plays,
+        masses=masses,
         means=means,
         within=within,
         is_binary=is_binary,
         context_probabilities=probabilities,
-        order=order,
-        starts=starts,
     )
+    if is_binary:
+        return answers
+    low, high = _believable(answers)
+    clipped = np.clip(means, low[tallies.cells], high[tallies.cells])
+    return replace(answers, means=clipped, within=np.where(clipped == means, within, np.nan))
 
 
-def _capped(tallies: Tallies, users: IntArray, plays: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return context probabilities and the factor of each entry, found in turn."""
-    contexts = tallies.cells // tallies.n_actions
-    factors = np.ones(len(plays))
-    # Shares of all that a user did: who floods a context wins nothing elsewhere.
-    shares = plays / np.bincount(users, plays, tallies.n_users)[users]
-    for _ in range(FLOOD_ROUNDS):
-        probabilities = np.bincount(contexts, shares * factors, tallies.n_contexts).astype(float)
-        probabilities /= max(probabilities.sum(), 1e-300)
-        factors = flood_factors(
-            tallies.indptr,
-            tallies.cells,
-            plays,
-            tallies.n_actions,
-            probabilities,
-            FLOOD_CAP,
-            FLOOD_POWER,
-        )
+def _capped(tallies: Tallies) -> tuple[FloatArray, FloatArray | None]:
+    """Return context probabilities and the factor of each entry, None if all are one."""
+    contexts = np.repeat(np.arange(tallies.n_contexts), tallies.n_actions)
+    rows = (tallies.indptr, tallies.cells, tallies.plays, contexts)
+    nothing = np.empty(0)
+    # With probabilities of one nobody is above a cap. Shares are of all that a user did, so that
+    # who floods a context wins nothing elsewhere.
+    ones = np.ones(tallies.n_contexts)
+    shares, _ = capped_visits(*rows, ones, FLOOD_CAP, FLOOD_POWER, nothing)
+    for this_round in range(FLOOD_ROUNDS - 1):
+        probabilities = shares / max(shares.sum(), 1e-300)
+        shares, is_any_capped = capped_visits(*rows, probabilities, FLOOD_CAP, FLOOD_POWER, nothing)
+        if this_round == 0 and not is_any_capped:
+            return probabilities, None  # nothing would change any more
+    probabilities = shares / max(shares.sum(), 1e-300)
+    factors = np.ones(len(tallies.cells))
+    capped_visits(*rows, probabilities, FLOOD_CAP, FLOOD_POWER, factors)
     return probabilities, factors
 
 
-def _believable(
-    tallies: Tallies, means: FloatArray, order: IntArray, starts: IntArray
-) -> tuple[FloatArray, FloatArray]:
+def _believable(answers: Answers) -> tuple[FloatArray, FloatArray]:
     """Return per cell the smallest and the largest mean that is believed."""
-    medians, deviations = cell_medians(order, starts, means)
-    low, high, far = user_extremes(tallies.indptr, tallies.cells, means, medians)
+    medians, deviations = cell_medians(*answers.by_cell, answers.means)
+    low, high, far = user_extremes(answers.indptr, answers.cells, answers.means, medians)
     lowest, highest = float(np.nanmedian(low)), float(np.nanmedian(high))
     margin = RANGE_MARGIN * (highest - lowest)
     reach = np.maximum(

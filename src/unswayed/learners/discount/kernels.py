@@ -6,6 +6,8 @@ mean reward, centred; ``w`` weights of users.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,139 +15,169 @@ from unswayed.compiled import compiled
 from unswayed.learners.interface import FloatArray, IntArray
 
 CellArray = npt.NDArray[np.int32]
+RealArray = npt.NDArray[np.floating[Any]]
+"""Numbers in single or double precision."""
 
 
 @compiled
 def cell_sums(
-    indptr: IntArray, cells: CellArray, e: FloatArray, r: FloatArray, w: FloatArray, n_cells: int
+    indptr: IntArray, cells: CellArray, e: RealArray, r: RealArray, w: FloatArray, n_cells: int
 ) -> FloatArray:
     """Return Σ w, Σ w·e, Σ w·e·r and Σ w·e·r² per cell; shape (4, n_cells)."""
-    sums = np.zeros((4, n_cells))
+    sums = np.zeros((n_cells, 4))  # a cell's sums side by side: one line of the cache
     for i in range(indptr.size - 1):
         if w[i] <= 0.0:
             continue
         for k in range(indptr[i], indptr[i + 1]):
-            j = cells[k]
+            j = np.uint32(cells[k])  # unsigned: no test for indices from the end
             mass = w[i] * e[k]
-            sums[0, j] += w[i]
-            sums[1, j] += mass
-            sums[2, j] += mass * r[k]
-            sums[3, j] += mass * r[k] * r[k]
-    return sums
+            sums[j, 0] += w[i]
+            sums[j, 1] += mass
+            sums[j, 2] += mass * r[k]
+            sums[j, 3] += mass * r[k] * r[k]
+    return np.ascontiguousarray(sums.T)
 
 
 @compiled
-def scores(
-    indptr: IntArray,
-    cells: CellArray,
-    e: FloatArray,
-    r: FloatArray,
-    mean: FloatArray,
-    slope: FloatArray,
-    power: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Return s_i = Σ e·slope·(r − mean) and D²_i = Σ e·power for each user."""
-    n_users = indptr.size - 1
-    score, strength = np.zeros(n_users), np.zeros(n_users)
-    for i in range(n_users):
-        for k in range(indptr[i], indptr[i + 1]):
-            j = cells[k]
-            score[i] += e[k] * slope[j] * (r[k] - mean[j])
-            strength[i] += e[k] * power[j]
-    return score, strength
+def whitened(
+    cells: CellArray, y: FloatArray, centre: FloatArray, deviations: FloatArray, out: RealArray
+) -> RealArray:
+    """Fill ``out`` with answers less their cell's centre, in the cell's standard deviations."""
+    for k in range(cells.size):
+        j = np.uint32(cells[k])
+        out[k] = (y[k] - centre[j]) / deviations[j]
+    return out
 
 
 @compiled
-def accuse(
-    indptr: IntArray,
-    cells: CellArray,
-    e: FloatArray,
-    r: FloatArray,
-    w: FloatArray,
-    mean: FloatArray,
-    slope: FloatArray,
-    power: FloatArray,
-    taste: float,
-    log_odds: float,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Score users, weigh the accusation, and sum what the accused say: one step of EM.
-
-    Returns the scores, the strengths, and per cell Σ γ·e and Σ γ·e·r, shape (2, n_cells).
-    """
-    n_users = indptr.size - 1
-    score, strength = np.zeros(n_users), np.zeros(n_users)
-    accused = np.zeros((2, mean.size))
-    for i in range(n_users):
-        if w[i] <= 0.0:
-            continue
-        s, d = 0.0, 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            j = cells[k]
-            s += e[k] * slope[j] * (r[k] - mean[j])
-            d += e[k] * power[j]
-        score[i], strength[i] = s, d
-        x = log_odds + (s - 0.5 * d) / (1.0 + taste * d)
-        if x < -20.0:
-            continue
-        gamma = w[i] / (1.0 + np.exp(-x))
-        for k in range(indptr[i], indptr[i + 1]):
-            j = cells[k]
-            accused[0, j] += gamma * e[k]
-            accused[1, j] += gamma * e[k] * r[k]
-    return score, strength, accused
-
-
-@compiled
-def gram_block(
-    indptr: IntArray, cells: CellArray, x: FloatArray, w: FloatArray, V: FloatArray
+def gram_product(
+    indptr: IntArray, cells: CellArray, x: RealArray, w: FloatArray, v: FloatArray
 ) -> FloatArray:
-    """Return Xᵀ diag(w) X V, reading X once."""
-    products = np.zeros(V.shape)
-    width = V.shape[1]
-    y = np.zeros(width)
+    """Return Xᵀ diag(w) X v, reading X once."""
+    product = np.zeros(v.size)
     for i in range(indptr.size - 1):
         if w[i] <= 0.0:
             continue
-        y[:] = 0.0
+        y = 0.0
         for k in range(indptr[i], indptr[i + 1]):
-            for c in range(width):
-                y[c] += x[k] * V[cells[k], c]
+            y += x[k] * v[np.uint32(cells[k])]
+        y *= w[i]
         for k in range(indptr[i], indptr[i + 1]):
-            for c in range(width):
-                products[cells[k], c] += w[i] * x[k] * y[c]
-    return products
+            product[np.uint32(cells[k])] += x[k] * y
+    return product
 
 
 @compiled
-def flood_factors(
+def answers_of_entries(
+    counts: FloatArray, sums: FloatArray, squares: FloatArray
+) -> tuple[FloatArray, FloatArray, bool]:
+    """Return the mean of each entry, the squares around it, and whether all rewards are 0 or 1."""
+    means, within = np.empty(counts.size), np.empty(counts.size)
+    is_binary = True
+    for k in range(counts.size):
+        means[k] = sums[k] / counts[k]
+        within[k] = max(squares[k] - sums[k] * means[k], 0.0)
+        is_binary &= sums[k] == squares[k]
+    return means, within, is_binary
+
+
+@compiled
+def capped_visits(
     indptr: IntArray,
     cells: CellArray,
-    counts: FloatArray,
-    n_actions: int,
+    plays: FloatArray,
+    contexts: IntArray,
     context_probabilities: FloatArray,
     allowed: tuple[float, float],
     power: float,
-) -> FloatArray:
-    """Return by what factor each entry shrinks because its user visits the context too often."""
+    factors: FloatArray,
+) -> tuple[FloatArray, bool]:
+    """Shrink entries whose user visits their context too often; sum shares of visits by context.
+
+    ``contexts`` are those of the cells. ``factors`` is filled with the factor of each entry, unless
+    it is empty. Returns the sums over users of shares of all their plays, each with its factor, and
+    whether any is below one.
+    """
     deviations, spare = allowed
-    factors = np.ones(counts.size)
+    shares = np.zeros(context_probabilities.size)
+    is_any_capped = False
     for i in range(indptr.size - 1):
         total = 0.0
         for k in range(indptr[i], indptr[i + 1]):
-            total += counts[k]
+            total += plays[k]
         first = indptr[i]
         while first < indptr[i + 1]:
-            context = cells[first] // n_actions
+            context = contexts[cells[first]]
             visits, last = 0.0, first
-            while last < indptr[i + 1] and cells[last] // n_actions == context:
-                visits += counts[last]
+            while last < indptr[i + 1] and contexts[cells[last]] == context:
+                visits += plays[last]
                 last += 1
             expected = total * context_probabilities[context]
             cap = expected + deviations * np.sqrt(expected) + spare
+            factor = 1.0
             if visits > cap:
-                factors[first:last] = (cap / visits) ** power
+                factor = (cap / visits) ** power
+                is_any_capped = True
+            if factors.size > 0:
+                factors[first:last] = factor
+            shares[context] += factor * visits / total
             first = last
-    return factors
+    return shares, is_any_capped
+
+
+@compiled
+def repeats_of_users(
+    indptr: IntArray, plays: FloatArray, within: FloatArray, w: FloatArray
+) -> tuple[float, float]:
+    """Return how often users met a cell again, and the squares around their means there."""
+    repeats, inside = 0.0, 0.0
+    for i in range(indptr.size - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            if plays[k] > 1.5 and not np.isnan(within[k]):
+                repeats += w[i] * (plays[k] - 1.0)
+                inside += w[i] * within[k]
+    return repeats, inside
+
+
+@compiled
+def spread_between_users(
+    indptr: IntArray,
+    cells: CellArray,
+    plays: FloatArray,
+    within: FloatArray,
+    y: FloatArray,
+    centre: FloatArray,
+    w: FloatArray,
+    inside: float,
+) -> float:
+    """Return the variance between users who met a cell again: n·(y − centre)² = n·b + inside."""
+    excess, mass = 0.0, 0.0
+    for i in range(indptr.size - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            if plays[k] > 1.5 and not np.isnan(within[k]):
+                excess += w[i] * (plays[k] * (y[k] - centre[cells[k]]) ** 2 - inside)
+                mass += w[i] * plays[k]
+    return excess / mass
+
+
+@compiled
+def exchanged_within_cells(
+    order: IntArray, starts: IntArray, users: IntArray, w: FloatArray, keys: FloatArray
+) -> IntArray:
+    """Return for each entry the one it is exchanged for: a random one of its cell.
+
+    Only entries of users with more than half their weight move. ``keys`` are uniform, one for each
+    entry.
+    """
+    source = np.arange(order.size)
+    for j in range(starts.size - 1):
+        movable = order[starts[j] : starts[j + 1]]
+        movable = movable[w[users[movable]] > 0.5]
+        for m in range(movable.size - 1, 0, -1):
+            other = int(keys[starts[j] + m] * (m + 1))
+            a, b = movable[m], movable[other]
+            source[a], source[b] = source[b], source[a]
+    return source
 
 
 @compiled
@@ -200,16 +232,17 @@ def redescending_means(
     order: IntArray,
     starts: IntArray,
     users: IntArray,
-    e: FloatArray,
-    y: FloatArray,
+    e: RealArray,
+    y: RealArray,
     w: FloatArray,
-    variances: FloatArray,
+    deviations: FloatArray,
     flat: float,
     end: float,
 ) -> FloatArray:
     """Return per cell the mean of users' means that counts none beyond ``end`` deviations.
 
-    Weight one up to ``flat`` deviations, a cosine down to zero at ``end``; started at the median.
+    Weight one up to ``flat`` deviations, a cosine down to zero at ``end``; started at the median,
+    ended once it moves by less than a hundredth of its standard error.
     """
     n_cells = starts.size - 1
     centres = np.zeros(n_cells)
@@ -219,7 +252,8 @@ def redescending_means(
         if entries.size == 0:
             continue
         values, mass = y[entries], e[entries] * w[users[entries]]
-        precision = np.sqrt(e[entries] / variances[j])
+        precision = np.sqrt(e[entries]) / deviations[j]
+        settled = 0.01 * deviations[j] / np.sqrt(mass.sum())
         centre = float(np.median(values))
         for _ in range(12):
             total, weighted = 0.0, 0.0
@@ -235,7 +269,7 @@ def redescending_means(
                 break
             moved = abs(weighted / total - centre)
             centre = weighted / total
-            if moved < 1e-9:
+            if moved < settled:
                 break
         centres[j] = centre
     return centres

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.learners.discount.answers import MAD_TO_SD, Answers
-from unswayed.learners.discount.kernels import cell_sums, redescending_means
+from unswayed.learners.discount.kernels import redescending_means
 from unswayed.learners.discount.noise import Noise
 from unswayed.learners.discount.search import REDESCENDER
 from unswayed.learners.interface import BoolArray, FloatArray
@@ -26,7 +26,7 @@ FEWEST_CELLS = 4
 
 
 class Leaning(NamedTuple):
-    """Which cells lean, and their redescending means; shapes (n_cells,)."""
+    """Which cells lean, and the centres that decide them; shapes (n_cells,)."""
 
     is_leaning: BoolArray
     centres: FloatArray
@@ -38,26 +38,22 @@ def leaning_cells(answers: Answers, noise: Noise, weights: FloatArray) -> Leanin
     Rewards may be skewed, so that mean and centre differ honestly; the common lean is allowed for,
     and added back. This bounds coalitions that lie in so few cells that no user shows it twice.
     """
-    users, mass, total, _ = cell_sums(
-        answers.indptr, answers.cells, noise.worth, answers.means, weights, answers.n_cells
-    )
+    has_shape = noise.mass > 0
+    if answers.is_binary:
+        has_shape &= noise.mass * noise.variances > ENOUGH_PLAYS * noise.users
+    if has_shape.sum() < FEWEST_CELLS:
+        return Leaning(np.zeros(answers.n_cells, dtype=np.bool_), noise.means)
     centres = redescending_means(
-        answers.order,
-        answers.starts,
+        *answers.by_cell,
         answers.users,
         noise.worth,
         answers.means,
         weights,
-        noise.variances,
+        np.sqrt(noise.variances),
         *REDESCENDER,
     )
-    errors = np.sqrt(noise.variances / np.maximum(mass, 1e-9))
-    leans = (total / np.maximum(mass, 1e-9) - centres) / errors
-    has_shape = mass > 0
-    if answers.is_binary:
-        has_shape &= mass * noise.variances > ENOUGH_PLAYS * users
-    if has_shape.sum() < FEWEST_CELLS:
-        return Leaning(np.zeros(answers.n_cells, dtype=np.bool_), centres)
+    errors = np.sqrt(noise.variances / np.maximum(noise.mass, 1e-9))
+    leans = (noise.means - centres) / errors
     common = float(np.median(leans[has_shape]))
     deviation = MAD_TO_SD * float(np.median(np.abs(leans[has_shape] - common)))
     far = np.abs(leans - common) > CLEAR_LEAN * max(deviation, LEAST_DEVIATION)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from scipy import special
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount.answers import Answers, answers_from
-from unswayed.learners.discount.kernels import cell_sums
 from unswayed.learners.discount.leaning_cells import leaning_cells
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.nulls import FEW_CELLS
@@ -67,7 +67,9 @@ def learn_discounted(
     """
     alpha = check_adversarial_fraction(adversarial_fraction)
     answers = answers_from(tallies)
-    found, stories = _discounted(answers, alpha, seed)
+    # Idle BLAS threads would spin on a core that the kernels could use.
+    with threadpool_limits(limits=1, user_api="blas"):
+        found, stories = _discounted(answers, alpha, seed)
     weights = found.weights
     noise = measure_noise(answers, weights)
     means = pooled_means(answers, weights)
@@ -81,11 +83,10 @@ def learn_discounted(
         decided_by[leans.any(axis=1)] = "redescending mean"
         means = np.where(leans, centres.reshape(means.shape), means)
 
-    mass = cell_sums(
-        answers.indptr, answers.cells, noise.worth, answers.means, weights, answers.n_cells
-    )[1]
     z = float(special.ndtri(1.0 - FAILURE_PROBABILITY / 2.0))
-    sampling_errors = (z * np.sqrt(noise.variances / np.maximum(mass, 1e-9))).reshape(means.shape)
+    sampling_errors = (z * np.sqrt(noise.variances / np.maximum(noise.mass, 1e-9))).reshape(
+        means.shape
+    )
     guard = learn_paper(tallies, design, adversarial_fraction=alpha, warmup=warmup)
     guarded = _guarded(means, guard)
     decided_by[best_actions(guarded) != best_actions(means)] = "guard"

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.kernels import accuse, cell_sums
-from unswayed.learners.interface import FloatArray
+from unswayed.learners.discount.kernels import RealArray, cell_sums, whitened
+from unswayed.learners.discount.line_kernels import (
+    gain_along_line,
+    gain_of_a_second_mean,
+    line_scores,
+    line_sums,
+    posteriors,
+    shrunken_lines,
+    spread_of_the_good,
+    tastes_of_the_good,
+)
+from unswayed.learners.discount.noise import Noise
+from unswayed.learners.interface import FloatArray, IntArray
 
 MASS_MARGIN = 1.25
 """Ours: the coalition's share of the users is at most this many times the stated one."""
@@ -19,6 +32,15 @@ MASS_EXCESS = 1.1
 
 SHRINKAGE_RAMP = 8
 """Ours: steps until full shrinkage; full at once it collapses weak signals."""
+
+SETTLED = 1e-3
+"""Ours: a fit ends once a step moves less than this share of what it accuses."""
+
+LANES = 8
+"""Lines that vector instructions take at a time; panels are filled up to a multiple of it."""
+
+PANEL_NUMBERS = 4_000_000
+"""Numbers in one array of shape (n_users, n_lines), at most; more lines are fitted in turn."""
 
 VOID = -np.inf
 """Gain of a fit that is not to be used."""
@@ -49,26 +71,51 @@ class Model:
 
 
 class Data(NamedTuple):
-    """What a fit reads: rows, worth and centred answers of entries, variances, weights, sums."""
+    """What a fit reads.
+
+    Attributes
+    ----------
+    answers
+        The rows.
+    worth, residuals
+        Shape (n_entries,); e, and x: answers less their cell's mean, in standard deviations.
+    deviations
+        Shape (n_cells,); standard deviation of one independent answer.
+    weights
+        Shape (n_users,); the users' present weights.
+    mass, total
+        Shape (n_cells,); Σ w·e and Σ w·e·x, which every step needs.
+    """
 
     answers: Answers
-    worth: FloatArray
-    residuals: FloatArray
-    variances: FloatArray
+    worth: RealArray
+    residuals: RealArray
+    deviations: FloatArray
     weights: FloatArray
-    sums: FloatArray
+    mass: FloatArray
+    total: FloatArray
 
 
-def fit_data(
-    answers: Answers,
-    worth: FloatArray,
-    residuals: FloatArray,
-    variances: FloatArray,
-    weights: FloatArray,
-) -> Data:
-    """Gather what fits read, with the sums over all users that every step needs."""
-    sums = cell_sums(answers.indptr, answers.cells, worth, residuals, weights, answers.n_cells)
-    return Data(answers, worth, residuals, variances, weights, sums)
+def fit_data(answers: Answers, noise: Noise, weights: FloatArray, dtype: type[np.floating]) -> Data:
+    """Gather what fits read; searches are content with single precision."""
+    deviations = np.sqrt(noise.variances)
+    residuals = whitened(
+        answers.cells, answers.means, noise.means, deviations, np.empty(len(answers.cells), dtype)
+    )
+    return with_answers(
+        Data(answers, noise.worth, residuals, deviations, weights, deviations, deviations),
+        worth=noise.worth.astype(dtype, copy=False),
+        residuals=residuals,
+    )
+
+
+def with_answers(data: Data, *, worth: RealArray, residuals: RealArray) -> Data:
+    """Return the same users with other answers, with the sums over all of them."""
+    answers = data.answers
+    _, mass, total, _ = cell_sums(
+        answers.indptr, answers.cells, worth, residuals, data.weights, answers.n_cells
+    )
+    return data._replace(worth=worth, residuals=residuals, mass=mass, total=total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,11 +125,12 @@ class Accusation:
     Attributes
     ----------
     means, shifts
-        Shape (n_cells,); the good users' mean and how far the coalition's lies from it.
+        Shape (n_cells,); the good users' mean and how far the coalition's lies from it, both from
+        the mean of all and in standard deviations of an answer.
     probabilities
         Shape (n_users,); γ, the probability to belong to the coalition.
     scores, strengths
-        Shape (n_users,); s = Σ e·δ·(r − μ)/v and D² = Σ e·δ²/v. A good user's s has mean 0 and
+        Shape (n_users,); s = Σ e·δ·(x − μ) and D² = Σ e·δ². A good user's s has mean 0 and
         variance D² + τ²·D⁴, a colluder's has mean D².
     taste
         τ², how much good users differ along the accused direction.
@@ -106,19 +154,26 @@ class Accusation:
     gain: float
 
 
-def fit_coalition(data: Data, start: FloatArray, model: Model, n_steps: int) -> Accusation:
-    """Fit the mixture by EM.
+def fit_coalitions(
+    data: Data, starts: FloatArray, models: Sequence[Model], n_steps: int
+) -> list[Accusation]:
+    """Fit the mixture by EM, from many starts side by side.
 
     Parameters
     ----------
     data
         Answers under the users' present weights.
-    start
-        Shape (n_users,); probabilities to begin with.
-    model
-        What the fit is free to do.
+    starts
+        Shape (n_users, n_fits); probabilities to begin with.
+    models
+        What each fit is free to do; all or none allow tastes.
     n_steps
-        Steps of EM; each is one pass over the entries.
+        Largest number of steps; each is one pass over the entries for all fits. Fits that have
+        settled end before.
+
+    Returns
+    -------
+    One accusation for each start, up to rounding the same whatever is fitted beside it.
 
     Notes
     -----
@@ -126,116 +181,108 @@ def fit_coalition(data: Data, start: FloatArray, model: Model, n_steps: int) -> 
     the rewards are. Shifts shrink by (1 − c²/z²)₊ with c ramped up. τ² is read off the users on the
     side of the good, mirrored: a continuum of taste is roughly two-sided, a coalition is not.
     """
-    answers, worth, residuals, variances, weights, sums = data
-    _, mass, total, _ = sums
-    smallest = 2.0 / max(answers.n_users, 4)
-    everybody = weights.sum()
-    share = float(np.clip((start * weights).sum() / everybody, smallest, model.largest_mass))
-    log_odds = float(np.log(share / (1.0 - share)))
-    taste = 0.0
-    accused = cell_sums(
-        answers.indptr, answers.cells, worth, residuals, start * weights, answers.n_cells
-    )[1:3]
-    for step in range(n_steps):
-        means = (total - accused[1]) / np.maximum(mass - accused[0], 1e-9)
-        shifts = accused[1] / np.maximum(accused[0], 1e-9) - means
-        c = model.shrinkage * min(1.0, (step + 1) / SHRINKAGE_RAMP)
-        z_squared = np.maximum(shifts * shifts * accused[0] / variances, 1e-12)
-        shifts = shifts * np.maximum(1.0 - c * c / z_squared, 0.0) * model.cells
-        slope = shifts / variances
-        scores, strengths, accused = accuse(
-            answers.indptr,
-            answers.cells,
-            worth,
-            residuals,
-            weights,
-            means,
-            slope,
-            slope * shifts,
-            taste,
-            log_odds,
+    n_lines = max(LANES, PANEL_NUMBERS // max(data.answers.n_users, 1) // LANES * LANES)
+    return [
+        fit
+        for first in range(0, len(models), n_lines)
+        for fit in _fit_panel(
+            data, starts[:, first : first + n_lines], models[first : first + n_lines], n_steps
         )
-        ratios = np.clip((scores - 0.5 * strengths) / (1.0 + taste * strengths), -_LIMIT, _LIMIT)
-        probabilities = 1.0 / (1.0 + np.exp(-np.clip(log_odds + ratios, -_LIMIT, _LIMIT)))
-        accused_share = float((weights * probabilities).sum() / everybody)
-        if accused_share > model.largest_mass:
-            log_odds -= float(np.log(accused_share / model.largest_mass))
-        else:
-            share = max(accused_share, smallest)
-            log_odds = float(np.log(share / (1.0 - share)))
-        if model.allows_tastes:
-            taste = _taste_of_the_good(scores, strengths, weights, taste)
-    share = 1.0 / (1.0 + np.exp(-log_odds))
+    ]
+
+
+def _fit_panel(
+    data: Data, starts: FloatArray, models: Sequence[Model], n_steps: int
+) -> list[Accusation]:
+    """Fit as many lines as fit in memory."""
+    answers, worth, residuals, _, weights, mass, total = data
+    rows = (answers.indptr, answers.cells, worth, residuals)
+    everybody = weights.sum()
+    smallest = 2.0 / max(answers.n_users, 4)
+    largest = np.array([model.largest_mass for model in models])
+    shrinkages = np.array([model.shrinkage for model in models])
+    allowed = np.stack([model.cells for model in models], axis=1).astype(worth.dtype)
+    accused_shares = np.clip((starts * weights[:, None]).sum(axis=0) / everybody, smallest, largest)
+    log_odds = special.logit(accused_shares)
+    tastes = np.zeros(len(models))
+    gammas = np.ascontiguousarray(starts * weights[:, None], dtype=worth.dtype)
+    fits: dict[int, Accusation] = {}
+    # The first n_open columns are fits in progress; copies of them fill the panel.
+    names, n_open = np.arange(len(models)), len(models)
+    is_ending = np.zeros(n_open, dtype=np.bool_)
+    chosen = _filled(names)
+    for step in range(n_steps):
+        if step == 0 or is_ending.any():
+            names, largest, shrinkages = names[chosen], largest[chosen], shrinkages[chosen]
+            log_odds, tastes = log_odds[chosen], tastes[chosen]
+            gammas, allowed = gammas[:, chosen], allowed[:, chosen]
+        ramp = min(1.0, (step + 1) / SHRINKAGE_RAMP)
+        sums = line_sums(*rows, gammas, answers.n_cells)
+        means, shifts = shrunken_lines(mass, total, *sums, allowed, ramp * shrinkages)
+        scores, strengths = line_scores(*rows, weights, means, shifts)
+        odds_before, tastes_before = log_odds, tastes
+        gammas, accused, moved = posteriors(scores, strengths, weights, tastes, log_odds, gammas)
+        accused_shares = accused / everybody
+        log_odds = np.where(
+            accused_shares > largest,
+            log_odds - np.log(np.maximum(accused_shares, largest) / largest),
+            special.logit(np.clip(accused_shares, smallest, largest)),
+        )
+        if models[0].allows_tastes:
+            tastes = tastes_of_the_good(scores, strengths, weights, tastes)
+        is_ending = (moved < SETTLED * accused)[:n_open] & (ramp == 1.0)
+        is_ending |= step == n_steps - 1
+        for c in np.flatnonzero(is_ending):
+            fits[int(names[c])] = _accusation(
+                data,
+                models[names[c]],
+                (means[:, c], shifts[:, c], scores[:, c], strengths[:, c]),
+                (odds_before[c], log_odds[c]),
+                (tastes_before[c], tastes[c]),
+                float(accused_shares[c]),
+            )
+        still_open = np.flatnonzero(~is_ending)
+        if len(still_open) == 0:
+            break
+        n_open, chosen = len(still_open), _filled(still_open)
+    return [fits[c] for c in range(len(models))]
+
+
+def _filled(columns: IntArray) -> IntArray:
+    """Return the columns, repeated up to a multiple of what vector instructions take."""
+    width = 1 if len(columns) == 1 else -(-len(columns) // LANES) * LANES
+    return np.resize(columns, width)
+
+
+def _accusation(
+    data: Data,
+    model: Model,
+    line: tuple[RealArray, RealArray, RealArray, RealArray],
+    log_odds: tuple[float, float],
+    tastes: tuple[float, float],
+    accused_share: float,
+) -> Accusation:
+    """Return what a fit found; log-odds and tastes are those before and after its last step."""
+    means, shifts, scores, strengths = (column.astype(np.float64) for column in line)
+    weights, mass, total = data.weights, data.mass, data.total
+    ratios = np.clip((scores - 0.5 * strengths) / (1.0 + tastes[0] * strengths), -_LIMIT, _LIMIT)
+    share = float(special.expit(log_odds[1]))
     if accused_share > MASS_EXCESS * model.largest_mass:
         gain = VOID
     elif model.allows_tastes:
-        gain = _gain_along_line(scores, strengths, weights, share, taste)
+        gain = gain_along_line(scores, strengths, weights, share, float(tastes[1]))
     else:
         one_mean = total**2 / np.maximum(mass, 1e-9)
         good = 2.0 * total * means - mass * means**2
-        gain = float(
-            (weights * np.logaddexp(np.log1p(-share), np.log(share) + ratios)).sum()
-            + 0.5 * ((good - one_mean) / variances).sum()
-        )
+        gain = gain_of_a_second_mean(ratios, weights, share) + 0.5 * float((good - one_mean).sum())
     return Accusation(
         means=means,
         shifts=shifts,
-        probabilities=probabilities,
+        probabilities=special.expit(log_odds[0] + ratios),
         scores=scores,
         strengths=strengths,
-        taste=taste,
-        spread_of_the_good=_spread_of_the_good(scores, strengths, weights),
+        taste=float(tastes[1]),
+        spread_of_the_good=spread_of_the_good(scores, strengths, weights),
         mass=accused_share,
         gain=gain,
     )
-
-
-def _taste_of_the_good(
-    scores: FloatArray, strengths: FloatArray, weights: FloatArray, taste: float
-) -> float:
-    """Return τ² from the users on the side that is not accused: E[s²/D²] = 1 + τ²·D²."""
-    lies_opposite = (scores < 0.0) & (strengths > 1e-9)
-    if lies_opposite.sum() < 20:
-        return taste
-    s, d, w = scores[lies_opposite], strengths[lies_opposite], weights[lies_opposite]
-    for _ in range(2):
-        q = w / (1.0 + taste * d)
-        taste = max(0.0, float((q * (s * s / d - 1.0)).sum() / max((q * d).sum(), 1e-9)))
-    return taste
-
-
-def _spread_of_the_good(scores: FloatArray, strengths: FloatArray, weights: FloatArray) -> float:
-    """Return E[s²/D²] − 1 over the users on the side that is not accused."""
-    lies_opposite = (scores < 0.0) & (strengths > 1e-9)
-    w = weights[lies_opposite]
-    if w.sum() < 20:
-        return 0.0
-    squares = scores[lies_opposite] ** 2 / strengths[lies_opposite]
-    return float((w * squares).sum() / w.sum()) - 1.0
-
-
-def _gain_along_line(
-    scores: FloatArray, strengths: FloatArray, weights: FloatArray, share: float, taste: float
-) -> float:
-    """Return the log-likelihood of two populations on the accused line over one normal one.
-
-    t = s/D² estimates where a user lies on the line from the good mean (0) to the coalition (1).
-    The single population may have any mean and any spread of tastes, so spread alone gains nothing.
-    """
-    used = (strengths > 1e-9) & (weights > 1e-6)
-    if used.sum() < 20:
-        return 0.0
-    noise, w = 1.0 / strengths[used], weights[used]
-    t = scores[used] * noise
-    spread = noise + taste
-    two = np.logaddexp(
-        np.log1p(-share) - 0.5 * t * t / spread, np.log(share) - 0.5 * (t - 1.0) ** 2 / spread
-    ) - 0.5 * np.log(spread)
-    centre, wide = 0.0, taste
-    for _ in range(15):
-        q = w / (noise + wide)
-        centre = float((q * t).sum() / q.sum())
-        q = q / (noise + wide)
-        wide = max(0.0, float((q * ((t - centre) ** 2 - noise)).sum() / q.sum()))
-    one = -0.5 * (t - centre) ** 2 / (noise + wide) - 0.5 * np.log(noise + wide)
-    return float((w * (two - one)).sum())

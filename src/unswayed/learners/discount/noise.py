@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.kernels import cell_sums, gram_block
+from unswayed.learners.discount.kernels import (
+    RealArray,
+    cell_sums,
+    exchanged_within_cells,
+    gram_product,
+    repeats_of_users,
+    spread_between_users,
+)
 from unswayed.learners.interface import FloatArray
 
 CLEAR_SHARE = 0.02
@@ -23,8 +30,8 @@ inflates the variance of the cells it attacks, and must not hide in it."""
 BINARY_RANGE = (0.03, 0.97)
 """Ours: means that give the variance of a binary cell stay in here."""
 
-SUBSPACE_ROUNDS = 8
-"""Ours: block power iterations for the top directions."""
+EXTRA_STEPS = 20
+"""Ours: Lanczos steps for the top directions, beyond their number."""
 
 MIN_REPEATS = 50.0
 """Ours: repeated plays needed before tastes are told from noise."""
@@ -42,21 +49,22 @@ class Noise:
         Shape (n_entries,); e = 1/(ρ + (1 − ρ)/n), the independent answers an entry is worth.
     means, variances
         Shape (n_cells,); of one independent answer.
-    residuals
-        Shape (n_entries,); answers less their cell's mean.
+    users, mass
+        Shape (n_cells,); weight of the users who met the cell, and what their answers are worth.
     """
 
     taste_share: float
     worth: FloatArray
     means: FloatArray
     variances: FloatArray
-    residuals: FloatArray
+    users: FloatArray
+    mass: FloatArray
 
 
 def measure_noise(answers: Answers, weights: FloatArray) -> Noise:
     """Measure means and scatter of answers; one user is one witness, however often asked."""
     share = _taste_share(answers, weights)
-    worth = 1.0 / (share + (1.0 - share) / np.maximum(answers.plays, 1e-9))
+    worth = worth_of(answers, share)
     users, mass, total, squares = cell_sums(
         answers.indptr, answers.cells, worth, answers.means, weights, answers.n_cells
     )
@@ -72,56 +80,64 @@ def measure_noise(answers: Answers, weights: FloatArray) -> Noise:
         low, high = VARIANCE_RANGE
         variances = np.clip(variances, low * pooled, max(high * typical, low * pooled))
         variances = np.maximum(variances, np.finfo(float).tiny ** 0.5)
-    residuals = answers.means - means[answers.cells]
-    return Noise(share, worth, means, variances, residuals)
+    return Noise(share, worth, means, variances, users, mass)
+
+
+def worth_of(answers: Answers, taste_share: float) -> FloatArray:
+    """Return how many independent answers entries are worth, e = 1/(ρ + (1 − ρ)/n)."""
+    if taste_share == 0.0:
+        return answers.plays
+    return 1.0 / (taste_share + (1.0 - taste_share) / answers.plays)
 
 
 def _taste_share(answers: Answers, weights: FloatArray) -> float:
     """Return the share of variance between users: entries with n plays have n·r² = n·b + w."""
-    used = (answers.plays > 1.5) & ~np.isnan(answers.within)
-    weight, plays = weights[answers.users][used], answers.plays[used]
-    repeats = float((weight * (plays - 1.0)).sum())
+    rows = (answers.indptr, answers.cells, answers.plays)
+    repeats, squares = repeats_of_users(answers.indptr, answers.plays, answers.within, weights)
     if repeats < MIN_REPEATS:
         return 0.0
-    inside = float((weight * answers.within[used]).sum()) / repeats
-    _, mass, total, _ = cell_sums(
-        answers.indptr, answers.cells, answers.plays, answers.means, weights, answers.n_cells
-    )
+    inside = squares / repeats
+    _, mass, total, _ = cell_sums(*rows, answers.means, weights, answers.n_cells)
     means = total / np.maximum(mass, 1e-12)
-    squares = (answers.means[used] - means[answers.cells[used]]) ** 2
-    between = float((weight * (plays * squares - inside)).sum() / (weight * plays).sum())
+    between = spread_between_users(*rows, answers.within, answers.means, means, weights, inside)
     share = between / max(between + inside, np.finfo(float).tiny)
     return share if share > CLEAR_SHARE else 0.0
 
 
 def top_directions(
     answers: Answers,
-    values: FloatArray,
+    values: RealArray,
     weights: FloatArray,
     count: int,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the top eigenvalues of Σ w x xᵀ and their eigenvectors, shape (n_cells, count)."""
-    width = min(answers.n_cells, count + 4)
-    basis = np.linalg.qr(rng.standard_normal((answers.n_cells, width)))[0]
-    for _ in range(SUBSPACE_ROUNDS):
-        basis = np.linalg.qr(gram_block(answers.indptr, answers.cells, values, weights, basis))[0]
-    small = basis.T @ gram_block(answers.indptr, answers.cells, values, weights, basis)
-    found, rotation = np.linalg.eigh((small + small.T) / 2.0)
+    """Return the top eigenvalues of Σ w x xᵀ and their eigenvectors, shape (n_cells, count).
+
+    Lanczos from a random vector, every new one made orthogonal to all before, twice.
+    """
+    n_steps = min(answers.n_cells, count + EXTRA_STEPS)
+    basis = np.zeros((n_steps, answers.n_cells))
+    projected = np.zeros((n_steps, n_steps))
+    vector = rng.standard_normal(answers.n_cells)
+    for step in range(n_steps):
+        basis[step] = vector / np.linalg.norm(vector)
+        vector = gram_product(answers.indptr, answers.cells, values, weights, basis[step])
+        for _ in range(2):
+            along = basis[: step + 1] @ vector
+            projected[: step + 1, step] += along
+            vector = vector - along @ basis[: step + 1]
+        if np.linalg.norm(vector) <= 1e-9 * abs(projected[step, step]):
+            basis, projected = basis[: step + 1], projected[: step + 1, : step + 1]
+            break
+    found, rotation = np.linalg.eigh(projected, UPLO="U")
     largest = np.argsort(-found)[:count]
-    return found[largest], basis @ rotation[:, largest]
+    return found[largest], basis.T @ rotation[:, largest]
 
 
 def permuted_within_cells(
-    answers: Answers, weights: FloatArray, rng: np.random.Generator, *arrays: FloatArray
-) -> list[FloatArray]:
+    answers: Answers, weights: FloatArray, rng: np.random.Generator, *arrays: RealArray
+) -> list[RealArray]:
     """Return arrays with the entries of kept users exchanged within each cell."""
-    order = answers.order[weights[answers.users[answers.order]] > 0.5]
-    keys = rng.random(len(order))
-    shuffled = order[np.lexsort((keys, answers.cells[order]))]
-    results = []
-    for array in arrays:
-        permuted = array.copy()
-        permuted[order] = array[shuffled]
-        results.append(permuted)
-    return results
+    keys = rng.random(len(answers.cells))
+    source = exchanged_within_cells(*answers.by_cell, answers.users, weights, keys)
+    return [array[source] for array in arrays]

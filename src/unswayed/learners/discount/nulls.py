@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.mixture import Data, Model, fit_data
+from unswayed.learners.discount.kernels import whitened
+from unswayed.learners.discount.mixture import Data, Model, with_answers
 from unswayed.learners.discount.noise import Noise, permuted_within_cells
-from unswayed.learners.discount.search import search_coalition
+from unswayed.learners.discount.search import search_coalitions
 from unswayed.learners.interface import FloatArray
 
 FLIPS = 2
@@ -25,7 +26,7 @@ class Nulls:
         self,
         data: Data,
         noise: Noise,
-        starts: list[FloatArray],
+        starts: FloatArray,
         adversarial_fraction: float,
         rng: np.random.Generator,
     ) -> None:
@@ -39,40 +40,44 @@ class Nulls:
         if model.allows_tastes not in self._copies:
             self._copies[model.allows_tastes] = self._drawn(model.allows_tastes)
         return max(
-            search_coalition(
+            search_coalitions(
                 copy,
                 self._starts,
-                model,
+                [model],
                 adversarial_fraction=self._alpha,
                 finalists=1,
                 opposite=False,
-            ).accusation.gain
+            )[0].accusation.gain
             for copy in self._copies[model.allows_tastes]
         )
 
     def _drawn(self, allows_tastes: bool) -> list[Data]:
-        answers, worth, residuals, variances, weights, _ = self._data
+        data = self._data
+        answers, worth, residuals = data.answers, data.worth, data.residuals
         copies = []
         if allows_tastes:
             for _ in range(FLIPS):
-                signs = self._rng.choice([-1.0, 1.0], size=answers.n_users)
+                signs = self._rng.choice([-1.0, 1.0], size=answers.n_users).astype(worth.dtype)
                 flipped = residuals * signs[answers.users]
-                copies.append(fit_data(answers, worth, flipped, variances, weights))
+                copies.append(with_answers(data, worth=worth, residuals=flipped))
         if answers.is_binary:
             drawn = _binary_answers(answers, self._noise, self._rng)
-            copies.append(fit_data(answers, worth, drawn, variances, weights))
+            centred = whitened(
+                answers.cells, drawn, self._noise.means, data.deviations, np.empty_like(residuals)
+            )
+            copies.append(with_answers(data, worth=worth, residuals=centred))
         elif not (allows_tastes and answers.cells_per_user < FEW_CELLS):
-            both = permuted_within_cells(answers, weights, self._rng, worth, residuals)
-            copies.append(fit_data(answers, both[0], both[1], variances, weights))
+            both = permuted_within_cells(answers, data.weights, self._rng, worth, residuals)
+            copies.append(with_answers(data, worth=both[0], residuals=both[1]))
         return copies
 
 
 def _binary_answers(answers: Answers, noise: Noise, rng: np.random.Generator) -> FloatArray:
-    """Return centred binomial answers of users who share the mean, up to idiosyncratic tastes."""
+    """Return binomial answers of users who share the mean, up to idiosyncratic tastes."""
     p = np.clip(noise.means, 0.001, 0.999)[answers.cells]
     if noise.taste_share > 0:
         certainty = (1.0 - noise.taste_share) / noise.taste_share
         p = rng.beta(p * certainty, (1.0 - p) * certainty)
     plays = np.maximum(np.rint(answers.plays), 1).astype(np.int64)
-    drawn: FloatArray = rng.binomial(plays, p) / plays - noise.means[answers.cells]
+    drawn: FloatArray = rng.binomial(plays, p) / plays
     return drawn

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from unswayed.learners.discount.answers import Answers, sampled_users
-from unswayed.learners.discount.kernels import scores
+from unswayed.learners.discount.line_kernels import line_scores
 from unswayed.learners.discount.mixture import (
     MASS_MARGIN,
     Accusation,
     Data,
     Model,
-    fit_coalition,
+    fit_coalitions,
     fit_data,
 )
-from unswayed.learners.discount.noise import Noise, measure_noise
+from unswayed.learners.discount.noise import Noise, measure_noise, worth_of
 from unswayed.learners.discount.nulls import Nulls
-from unswayed.learners.discount.search import Finding, search_coalition, start_directions
-from unswayed.learners.discount.weighing import mirror_weights, stake
-from unswayed.learners.interface import FloatArray
+from unswayed.learners.discount.search import Finding, search_coalitions, start_directions
+from unswayed.learners.discount.weighing import best_actions, mirror_weights, pooled_means, stake
+from unswayed.learners.interface import FloatArray, IntArray
 
 ROUNDS = 5
 """Ours: coalitions that are looked for, one after another."""
@@ -153,11 +153,16 @@ def discount_coalitions(
     story: list[Round] = []
     for _ in range(ROUNDS):
         noise = measure_noise(sample, weights[chosen])
-        data = _data(sample, noise, weights[chosen])
+        data = fit_data(sample, noise, weights[chosen], np.float32)
         starts = start_directions(data, noise.means, rng, allows_tastes=allows_tastes)
+        standing = best_actions(pooled_means(sample, weights[chosen]))
+        models = _models(sample, noise, adversarial_fraction, allows_tastes)
+        findings = search_coalitions(
+            data, starts, [model for model, _ in models], adversarial_fraction=adversarial_fraction
+        )
         candidates = [
-            _candidate(data, starts, noise, model, rivals, adversarial_fraction)
-            for model, rivals in _models(sample, noise, adversarial_fraction, allows_tastes)
+            _candidate(data, finding, standing, model, rivals, adversarial_fraction)
+            for finding, (model, rivals) in zip(findings, models, strict=True)
         ]
         candidates.sort(key=lambda candidate: (candidate.verdict != "", -candidate.margin))
         nulls = Nulls(data, noise, starts, adversarial_fraction, rng)
@@ -180,10 +185,6 @@ def discount_coalitions(
         weights = weights * discount
         believed.append(found)
     return Discounted(weights, believed, story)
-
-
-def _data(answers: Answers, noise: Noise, weights: FloatArray) -> Data:
-    return fit_data(answers, noise.worth, noise.residuals, noise.variances, weights)
 
 
 def _models(
@@ -212,22 +213,21 @@ def _models(
 
 def _candidate(
     data: Data,
-    starts: list[FloatArray],
-    noise: Noise,
+    finding: Finding,
+    standing: IntArray,
     model: Model,
     rivals_only: bool,
     adversarial_fraction: float,
 ) -> _Candidate:
-    """Search with one model and apply the tests that need no null."""
-    finding = search_coalition(data, starts, model, adversarial_fraction=adversarial_fraction)
+    """Apply the tests that need no null to what one model found."""
     found = finding.accusation
     discount = _discount(found, data.weights, model)
     removed = 1.0 - float((data.weights * discount).mean())
-    at_stake = stake(data.answers, data.weights, data.weights * discount)
+    at_stake = stake(data.answers, standing, data.weights * discount)
     accused = float((data.weights * (found.probabilities > 0.5)).sum())
     margin = found.gain - max(CLEAR_GAIN, finding.opposite_gain + CLEAR_ORIENTATION)
     factor, spare = LARGEST_REMOVAL
-    typical_deviation = float(np.sqrt(np.median(noise.variances)))
+    typical_deviation = float(np.median(data.deviations))
     if at_stake < LEAST_STAKE[model.allows_tastes] * typical_deviation:
         verdict = "nothing at stake"
     elif removed > factor * adversarial_fraction + spare:
@@ -262,18 +262,20 @@ def _for_everybody(
     answers: Answers, weights: FloatArray, found: Accusation, noise: Noise, model: Model
 ) -> Accusation:
     """Return the accusation fitted to all users, started from the one of the sample."""
-    share = noise.taste_share
-    worth = 1.0 / (share + (1.0 - share) / np.maximum(answers.plays, 1e-9))
-    residuals = answers.means - noise.means[answers.cells]
-    slope = found.shifts / noise.variances
-    s, d = scores(
-        answers.indptr, answers.cells, worth, residuals, found.means, slope, slope * found.shifts
+    everybody = replace(noise, worth=worth_of(answers, noise.taste_share))
+    data = fit_data(answers, everybody, weights, np.float64)
+    s, d = line_scores(
+        answers.indptr,
+        answers.cells,
+        data.worth,
+        data.residuals,
+        weights,
+        found.means[:, None],
+        found.shifts[:, None],
     )
     prior = np.clip(found.mass, 1e-9, 0.5)
     log_odds = np.log(prior / (1.0 - prior)) + (s - 0.5 * d) / (1.0 + found.taste * d)
-    start: FloatArray = special.expit(log_odds)
-    data = fit_data(answers, worth, residuals, noise.variances, weights)
-    return fit_coalition(data, start, model, REFIT_STEPS)
+    return fit_coalitions(data, special.expit(log_odds), [model], REFIT_STEPS)[0]
 
 
 def _round(candidate: _Candidate, taste_share: float, null_gain: float, verdict: str) -> Round:

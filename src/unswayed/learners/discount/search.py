@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.learners.discount.kernels import redescending_means, scores
-from unswayed.learners.discount.mixture import VOID, Accusation, Data, Model, fit_coalition
+from unswayed.learners.discount.kernels import redescending_means
+from unswayed.learners.discount.line_kernels import line_scores
+from unswayed.learners.discount.mixture import VOID, Accusation, Data, Model, fit_coalitions
 from unswayed.learners.discount.noise import top_directions
 from unswayed.learners.interface import FloatArray
 
@@ -41,120 +43,150 @@ class Finding:
 
 def start_directions(
     data: Data, cell_means: FloatArray, rng: np.random.Generator, *, allows_tastes: bool
-) -> list[FloatArray]:
-    """Return directions of reward along which a coalition may differ; each shape (n_cells,).
+) -> FloatArray:
+    """Return directions along which a coalition may differ; shape (n_cells, n_directions).
 
     They are the top eigenvectors of the whitened residuals, the winners, the runners-up, and
-    winners against runners-up.
+    winners against runners-up; in standard deviations of an answer.
     """
     answers = data.answers
-    whitened = np.sqrt(data.worth / data.variances[answers.cells]) * data.residuals
-    _, vectors = top_directions(answers, whitened, data.weights, EIGENVECTORS[allows_tastes], rng)
-    directions = list((vectors * np.sqrt(data.variances)[:, None]).T)
+    values = np.sqrt(data.worth) * data.residuals
+    _, vectors = top_directions(answers, values, data.weights, EIGENVECTORS[allows_tastes], rng)
     ranked = np.argsort(-cell_means.reshape(answers.n_contexts, -1), axis=1)
     winners, runners_up = np.zeros((2, answers.n_contexts, answers.n_actions))
     np.put_along_axis(winners, ranked[:, :1], 1.0, axis=1)
     np.put_along_axis(runners_up, ranked[:, 1:2], 1.0, axis=1)
-    return [*directions, winners.ravel(), runners_up.ravel(), (winners - runners_up).ravel()]
+    rewards = np.stack([winners, runners_up, winners - runners_up], axis=-1)
+    return np.hstack([vectors, rewards.reshape(answers.n_cells, 3) / data.deviations[:, None]])
 
 
-def search_coalition(
+def search_coalitions(
     data: Data,
-    directions: list[FloatArray],
-    model: Model,
+    directions: FloatArray,
+    models: Sequence[Model],
     *,
     adversarial_fraction: float,
     finalists: int = FINALISTS,
     opposite: bool = True,
-) -> Finding:
-    """Fit the mixture from many starts and return the best fit.
+) -> list[Finding]:
+    """Fit the mixture from many starts and return the best fit of each model.
 
     Parameters
     ----------
     data
         Answers under the users' present weights.
     directions
-        Where to look, both ways.
-    model
+        Shape (n_cells, n_directions); where to look, both ways.
+    models
         What the fits are free to do.
     adversarial_fraction
         α; starts accuse this share of the users.
     finalists
-        How many of the short fits go on.
+        How many of a model's short fits go on.
     opposite
         Whether to try the opposite story too: the same mass accused on the other side. It replaces
         the best fit if it gains more.
     """
-    short = []
-    for guess in _guesses(data, directions, model.cells):
-        if (guess > 0).sum() > 3:
-            suspects = guess > max(float(np.quantile(guess, 1.0 - adversarial_fraction)), 1e-9)
-            short.append(fit_coalition(data, suspects.astype(float), model, SHORT_STEPS))
-    short.sort(key=lambda fit: -fit.gain)
-    fits = [fit_coalition(data, fit.probabilities, model, LONG_STEPS) for fit in short[:finalists]]
-    if not fits:  # nobody is suspect
-        return Finding(fit_coalition(data, np.zeros(data.answers.n_users), model, 1), VOID)
-    best = max(fits, key=lambda fit: fit.gain)
+    leaning = _leaning(data)
+    # Fits of all models go side by side: they read the same entries.
+    starts, owners, known = [], [], {}
+    for model in models:
+        key = model.cells.tobytes()
+        if key not in known:
+            guesses = [*_guesses(data, directions * model.cells[:, None]), leaning]
+            known[key] = _suspects(guesses, adversarial_fraction)
+        suspects = known[key]
+        starts += suspects
+        owners += [model] * len(suspects)
+    short = _fitted(data, starts, owners, SHORT_STEPS)
+    starts, finals = [], []
+    for model in models:
+        ours = [fit for fit, owner in zip(short, owners, strict=True) if owner is model]
+        ours.sort(key=lambda fit: -fit.gain)
+        starts += [fit.probabilities for fit in ours[:finalists]]
+        finals += [model] * len(ours[:finalists])
+    long = _fitted(data, starts, finals, LONG_STEPS)
+    best = []
+    for model in models:
+        ours = [fit for fit, owner in zip(long, finals, strict=True) if owner is model]
+        if not ours:  # nobody is suspect
+            ours = _fitted(data, [np.zeros(data.answers.n_users)], [model], 1)
+        best.append(max(ours, key=lambda fit: fit.gain))
     if not opposite:
-        return Finding(best, VOID)
-    other = _from_other_tail(data, best, model)
-    if float((other.shifts * best.shifts / data.variances).sum()) >= 0.0:
-        return Finding(best, VOID)
-    if other.gain > best.gain:
-        best, other = other, best
-    return Finding(best, other.gain)
+        return [Finding(fit, VOID) for fit in best]
+    others = _fitted(data, [_other_tail(data, fit) for fit in best], models, LONG_STEPS)
+    return [_told_both_ways(*pair) for pair in zip(best, others, strict=True)]
 
 
-def _guesses(data: Data, directions: list[FloatArray], cells: FloatArray) -> list[FloatArray]:
-    """Return how suspect each user is, by several measures; kept users only."""
+def _fitted(
+    data: Data, starts: list[FloatArray], models: Sequence[Model], n_steps: int
+) -> list[Accusation]:
+    if not starts:
+        return []
+    return fit_coalitions(data, np.stack(starts, axis=1), models, n_steps)
+
+
+def _guesses(data: Data, directions: FloatArray) -> list[FloatArray]:
+    """Return how far out users are along each direction, both ways; kept users only."""
     answers = data.answers
-    is_kept = data.weights > 0.5
-    guesses = []
-    for direction in directions:
-        shifts = direction * cells
-        slope = shifts / data.variances
-        score, strength = scores(
-            answers.indptr,
-            answers.cells,
-            data.worth,
-            data.residuals,
-            np.zeros(answers.n_cells),
-            slope,
-            slope * shifts,
-        )
-        z = np.where(is_kept & (strength > 0), score / np.sqrt(np.maximum(strength, 1e-12)), 0.0)
-        guesses += [z, -z]
-    guesses.append(_leaning(data) * is_kept)
-    return guesses
+    shifts = directions.astype(data.worth.dtype)
+    scores, strengths = line_scores(
+        answers.indptr,
+        answers.cells,
+        data.worth,
+        data.residuals,
+        data.weights,
+        np.zeros_like(shifts),
+        shifts,
+    )
+    is_known = (data.weights > 0.5)[:, None] & (strengths > 0)
+    z = np.where(is_known, scores / np.sqrt(np.maximum(strengths, 1e-12)), 0.0)
+    return [guess for column in z.T.astype(float) for guess in (column, -column)]
+
+
+def _suspects(guesses: list[FloatArray], adversarial_fraction: float) -> list[FloatArray]:
+    """Return the most suspect users by each guess that suspects anybody; one for a suspect."""
+    starts = []
+    for guess in guesses:
+        if (guess > 0).sum() > 3:
+            cut = max(float(np.quantile(guess, 1.0 - adversarial_fraction)), 1e-9)
+            starts.append((guess > cut).astype(float))
+    return starts
 
 
 def _leaning(data: Data) -> FloatArray:
-    """Return how far users answer out on the side to which their cells' means lean."""
+    """Return how far kept users answer out on the side to which their cells' means lean."""
     answers = data.answers
     centres = redescending_means(
-        answers.order,
-        answers.starts,
+        *answers.by_cell,
         answers.users,
         data.worth,
         data.residuals,
         data.weights,
-        data.variances,
+        np.ones(answers.n_cells),
         *REDESCENDER,
     )
-    _, mass, total, _ = data.sums
-    lean = np.sign(total / np.maximum(mass, 1e-9) - centres)[answers.cells]
-    z = (data.residuals - centres[answers.cells]) * np.sqrt(
-        data.worth / data.variances[answers.cells]
-    )
+    lean = np.sign(data.total / np.maximum(data.mass, 1e-9) - centres)[answers.cells]
+    z = (data.residuals - centres[answers.cells]) * np.sqrt(data.worth)
     beyond = np.maximum(lean * z - LEANING, 0.0) ** 2
-    total_beyond: FloatArray = np.bincount(answers.users, beyond, answers.n_users).astype(float)
-    return total_beyond
+    total_beyond = np.bincount(answers.users, beyond, answers.n_users).astype(float)
+    leaning: FloatArray = total_beyond * (data.weights > 0.5)
+    return leaning
 
 
-def _from_other_tail(data: Data, best: Accusation, model: Model) -> Accusation:
-    """Fit again with as many users accused from the side that was believed."""
+def _other_tail(data: Data, best: Accusation) -> FloatArray:
+    """Return as many users as are accused, from the side that was believed; one for each."""
     has_say = (data.weights > 0.5) & (best.strengths > 0)
     z = np.where(has_say, -best.scores / np.sqrt(np.maximum(best.strengths, 1e-9)), -np.inf)
     share = min(max(best.mass, 0.01), 0.45)
     cut = max(float(np.quantile(z, 1.0 - share, method="lower")), 1e-9)
-    return fit_coalition(data, (z > cut).astype(float), model, LONG_STEPS)
+    return (z > cut).astype(float)
+
+
+def _told_both_ways(best: Accusation, other: Accusation) -> Finding:
+    """Return the better of two stories; the other one counts only if it is the opposite one."""
+    if float((other.shifts * best.shifts).sum()) >= 0.0:
+        return Finding(best, VOID)
+    if other.gain > best.gain:
+        best, other = other, best
+    return Finding(best, other.gain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers, sampled_users
-from unswayed.learners.discount.mixture import Accusation
+from unswayed.learners.discount.mixture import Accusation, fit_data
 from unswayed.learners.discount.noise import (
     measure_noise,
     permuted_within_cells,
@@ -42,12 +42,12 @@ def has_tastes(
     noise = measure_noise(sample, is_kept)
     if noise.taste_share > TASTE_SHARE:
         return True
-    whitened = np.sqrt(noise.worth / noise.variances[sample.cells]) * noise.residuals
+    data = fit_data(sample, noise, is_kept, np.float32)
+    whitened = np.sqrt(data.worth) * data.residuals
     values, vectors = top_directions(sample, whitened, is_kept, 3 + len(accusations), rng)
     if accusations:
         accused = np.stack([accusation.shifts for accusation in accusations], axis=1)
-        scaled = accused / np.sqrt(noise.variances)[:, None]
-        basis = np.linalg.qr(scaled)[0]
+        basis = np.linalg.qr(accused)[0]
         values = values[((basis.T @ vectors) ** 2).sum(axis=0) < EXPLAINED]
     (exchanged,) = permuted_within_cells(sample, is_kept, rng, whitened)
     chance, _ = top_directions(sample, exchanged, is_kept, 1, rng)

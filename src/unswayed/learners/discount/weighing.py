@@ -53,10 +53,9 @@ def best_actions(means: FloatArray) -> IntArray:
     return best
 
 
-def stake(answers: Answers, before: FloatArray, after: FloatArray) -> float:
-    """Return what the decisions gain, by the means after the accusation, if it is believed."""
-    old = best_actions(pooled_means(answers, before))
+def stake(answers: Answers, standing: IntArray, after: FloatArray) -> float:
+    """Return what decisions gain over the standing ones, by the means after the accusation."""
     means = pooled_means(answers, after)
     rows = np.arange(answers.n_contexts)
-    gains = np.nan_to_num(means[rows, best_actions(means)] - means[rows, old])
+    gains = np.nan_to_num(means[rows, best_actions(means)] - means[rows, standing])
     return float(answers.context_probabilities @ gains)
