@@ -273,6 +273,17 @@ def test_broken_lines_of_a_csv_are_named_dropped_or_set_aside(tmp_path: Path) ->
         assert sorted(row["line"] for row in csv.DictReader(file)) == ["", "u,s", "u,s,b,0,9"]
 
 
+def test_json_text_that_looks_like_something_else_stays_text(tmp_path: Path) -> None:
+    """Else a label would depend on the other lines of its file."""
+    contexts = ["01-02-2026", "2026-01-02T10:00:00", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"]
+    for context in contexts:
+        row = {"user": context, "context": context, "action": 1, "reward": 0.5, "time": context}
+        (tmp_path / "log.jsonl").write_text(json.dumps(row) + "\n")
+        events = read_events(tmp_path / "log.jsonl").events
+        assert list(events.context_labels) == list(events.user_labels) == [context]
+        assert list(events.action_labels) == [1]
+
+
 def test_a_broken_json_line_is_named_or_dropped(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     good = '{"user": 1, "context": "s", "action": "a", "reward": 1}\n'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
@@ -91,8 +91,11 @@ def find_files(path: str) -> Files:
     return Files(path, kind, tuple(names), file_system)
 
 
-def relation_sql(files: Files, *, keep_broken: bool) -> str:
-    """Return SQL that reads the files; ``keep_broken`` sets broken lines aside and goes on."""
+def relation_sql(files: Files, *, keep_broken: bool, types: Mapping[str, str] | None = None) -> str:
+    """Return SQL that reads the files; ``keep_broken`` sets broken lines aside and goes on.
+
+    ``types`` are those of the columns to read from JSON lines, once they are known.
+    """
     paths = "[" + ", ".join(map(quoted, _addresses(files))) + "]"
     union = "union_by_name = true" if len(files.paths) > 1 else "union_by_name = false"
     match files.format:
@@ -101,7 +104,11 @@ def relation_sql(files: Files, *, keep_broken: bool) -> str:
         case "json":
             broken = f"ignore_errors = {str(keep_broken).lower()}"
             # Types are settled from every line: the first ones may not speak for the rest.
-            return f"read_json({paths}, format = 'newline_delimited', sample_size = -1, {broken})"
+            settled = "sample_size = -1"
+            if types is not None:
+                listed = (f"{quoted(name)}: {quoted(kind)}" for name, kind in types.items())
+                settled = f"columns = {{{', '.join(listed)}}}"
+            return f"read_json({paths}, format = 'newline_delimited', {settled}, {broken})"
         case _:
             # Text stays text: "007" is not 7, and a file's first lines do not decide a type.
             header, delimiter = csv_header(files)

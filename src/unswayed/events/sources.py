@@ -21,6 +21,9 @@ from unswayed.events.files import Files, find_files, named, named_columns, regis
 #: Beyond this DuckDB spills to disk. Ours: with the arrays of 20M events it keeps us below 3 GB.
 MEMORY_LIMIT = "1GB"
 
+#: What DuckDB takes JSON text for that looks like it.
+_LOOKS_LIKE = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
+
 #: A path, an address, or anything that hands out Arrow: pyarrow, Polars and pandas tables.
 Source = str | os.PathLike[str] | Any
 
@@ -113,10 +116,18 @@ def _open_files(
     register(connection, files)
     check_repeats(named_columns(files), where=files.name)
     scan = relation_sql(files, keep_broken=keep_broken)
-    names = connection.sql(f"FROM {scan}").columns
+    found = connection.sql(f"FROM {scan}")
+    names = found.columns
     if files.format == "json" and names == ["json"]:
         names = []
     settled, chosen = settle(names, files.name)
+    if files.format == "json":
+        types = dict(zip(names, map(str, found.types), strict=False))
+        # Text stays text: what looks like a date in one file may not in the next.
+        as_written = {
+            name: "VARCHAR" if types[name] in _LOOKS_LIKE else types[name] for name in chosen
+        }
+        scan = relation_sql(files, keep_broken=keep_broken, types=as_written)
     needed = ", ".join(map(named, chosen))
     if files.format == "parquet":  # cheap to scan several times, column by column
         connection.sql(f"CREATE TEMP VIEW raw AS SELECT {needed} FROM {scan}")
