@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,14 +17,34 @@ RESTARTS = 20
 """Ours: after as many, the best direction so far is returned."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TopEigenpair:
+    """What the search found.
+
+    Attributes
+    ----------
+    value
+        The largest eigenvalue.
+    vector
+        Shape ``(n_columns,)``: its unit eigenvector.
+    runner_up
+        Shape ``(n_columns,)``: the next unit eigenvector, as far as the search has seen it; zero if
+        it was over at once. A good start for a similar operator that lacks the first one.
+    """
+
+    value: float
+    vector: FloatArray
+    runner_up: FloatArray
+
+
 def top_eigenpair(
     operator: Callable[[FloatArray], FloatArray],
     start: FloatArray,
     image: FloatArray,
     *,
     tolerance: float,
-) -> tuple[float, FloatArray]:
-    """Return the largest eigenvalue of a positive semidefinite operator and its unit eigenvector.
+) -> TopEigenpair:
+    """Find the largest eigenvalue of a positive semidefinite operator and its unit eigenvector.
 
     Parameters
     ----------
@@ -46,20 +67,19 @@ def top_eigenpair(
     --------
     >>> diagonal = np.arange(1.0, 101.0)
     >>> start = np.ones(100)
-    >>> value, vector = top_eigenpair(
-    ...     lambda v: diagonal * v, start, diagonal * start, tolerance=1e-3
-    ... )
-    >>> round(value, 1), int(np.argmax(np.abs(vector)))
+    >>> top = top_eigenpair(lambda v: diagonal * v, start, diagonal * start, tolerance=1e-3)
+    >>> round(top.value, 1), int(np.argmax(np.abs(top.vector)))
     (100.0, 99)
     """
     length = float(np.linalg.norm(start))
     direction, product = start / length, image / length
     for _ in range(RESTARTS):
-        value, residual, direction = _searched(operator, direction, product, tolerance)
-        if residual <= tolerance * value:
+        top, residual = _searched(operator, direction, product, tolerance)
+        if residual <= tolerance * top.value:
             break
+        direction = top.vector
         product = operator(direction)
-    return value, direction
+    return top
 
 
 def _searched(
@@ -67,8 +87,8 @@ def _searched(
     start: FloatArray,
     product: FloatArray,
     tolerance: float,
-) -> tuple[float, float, FloatArray]:
-    """Fill one basis, or stop early; return the best eigenvalue, its residual and eigenvector."""
+) -> tuple[TopEigenpair, float]:
+    """Fill one basis, or stop early; return the best eigenpair and its residual."""
     n_vectors = min(BASIS, start.size)
     basis = np.empty((n_vectors, start.size))
     projected = np.zeros((n_vectors, n_vectors))
@@ -90,4 +110,5 @@ def _searched(
         projected[last, last + 1] = projected[last + 1, last] = leftover
         product = operator(basis[last + 1])
     direction = vectors[:, -1] @ known
-    return value, residual, direction / np.linalg.norm(direction)
+    runner_up = vectors[:, -2] @ known if last else np.zeros(start.size)
+    return TopEigenpair(value, direction / np.linalg.norm(direction), runner_up), residual

@@ -65,12 +65,16 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at the kept rows: the top direction and how it compares with honest noise."""
+    """One look at the kept rows: the top direction and how it compares with honest noise.
+
+    ``next_start`` is where the top direction may lie once some of the rows lost weight.
+    """
 
     sample: WeightedRows
     noise: HonestNoise
     eigenvalue: float
     direction: FloatArray
+    next_start: FloatArray
     projections: FloatArray
     centre: float
     honest_variance: float
@@ -108,10 +112,9 @@ def prune(
     with threadpool_limits(limits=1, user_api="blas"):
         is_sane = _is_sane(rows)
         start_total = float(weights.sum())
-        kept = weights[is_sane]
-        estimate, kept, spectrum, stopped = _rounds(
+        look, spectrum, stopped = _rounds(
             rows if is_sane.all() else rows.keep(is_sane),
-            kept,
+            weights[is_sane],
             score,
             alpha=alpha,
             noise_scale=noise_scale,
@@ -119,10 +122,10 @@ def prune(
             start_total=start_total,
         )
     weights = np.zeros(rows.shape[0])
-    weights[is_sane] = kept
-    removed = max(0.0, 1.0 - float(kept.sum()) / start_total)
+    weights[is_sane] = look.sample.weights
+    removed = max(0.0, 1.0 - look.sample.total / start_total)
     return MeanEstimate(
-        estimate=estimate,
+        estimate=look.sample.centre,
         weights=weights,
         iterations=len(spectrum) - 1,  # each look but the first follows a removal
         spectrum=spectrum,
@@ -153,15 +156,15 @@ def _rounds(
     noise_scale: float | None,
     max_iterations: int,
     start_total: float,
-) -> tuple[FloatArray, FloatArray, tuple[SpectrumStep, ...], StopReason]:
-    """Run the rounds on sane rows; return estimate, weights, spectrum and why they ended."""
+) -> tuple[Look, tuple[SpectrumStep, ...], StopReason]:
+    """Run the rounds on sane rows; return the last look, the spectrum and why they ended."""
     budget = min(BUDGET_FACTOR * alpha, LARGEST_BUDGET)
     spectrum: list[SpectrumStep] = []
-    direction: FloatArray | None = None
+    start: FloatArray | None = None
     stopped: StopReason = "iterations"
     sample = WeightedRows.centred(rows, weights)
     for iteration in range(max_iterations + 1):
-        look = _look(sample, direction, alpha=alpha, noise_scale=noise_scale)
+        look = _look(sample, start, alpha=alpha, noise_scale=noise_scale)
         removed = 1.0 - sample.total / start_total
         spectrum.append(SpectrumStep(look.eigenvalue, look.threshold, max(removed, 0.0)))
         if look.eigenvalue <= look.threshold:
@@ -183,9 +186,9 @@ def _rounds(
         if lost.sum() < LEAST_PROGRESS:
             stopped = "budget"
             break
-        direction = look.direction
+        start = look.next_start
         sample = WeightedRows.centred(rows, sample.weights - lost)
-    return sample.centre, sample.weights, tuple(spectrum), stopped
+    return look, tuple(spectrum), stopped
 
 
 def _look(
@@ -201,12 +204,22 @@ def _look(
         sample.effective_rows,
         noise_scale,
     )
-    eigenvalue, direction = top_direction(sample, start)
-    projections = sample.rows.project(sample.centre, direction[:, None])[:, 0]
+    top = top_direction(sample, start)
+    projections = sample.rows.project(sample.centre, top.vector[:, None])[:, 0]
     centre = weighted_quantile(projections, sample.weights, 0.5)
     spread = robust_variance(projections, sample.weights, centre)
-    honest, threshold = noise.variance_and_threshold(np.square(direction), spread)
-    return Look(sample, noise, eigenvalue, direction, projections, centre, honest, threshold)
+    honest, threshold = noise.variance_and_threshold(np.square(top.vector), spread)
+    return Look(
+        sample=sample,
+        noise=noise,
+        eigenvalue=top.value,
+        direction=top.vector,
+        next_start=top.vector + top.runner_up,
+        projections=projections,
+        centre=centre,
+        honest_variance=honest,
+        threshold=threshold,
+    )
 
 
 def _within_budget(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from unswayed.estimators.lanczos import top_eigenpair
+from unswayed.estimators.lanczos import TopEigenpair, top_eigenpair
 from unswayed.estimators.results import FloatArray
 from unswayed.estimators.rows import Rows
 from unswayed.estimators.tails import robust_variance, weighted_quantile
@@ -17,8 +17,9 @@ from unswayed.randomness import generator
 LANCZOS_TOLERANCE = 1e-2
 """Ours: relative error of the top eigenvalue; thresholds are not sharper than that."""
 
-RANDOM_PART = 0.1
-"""Ours: share of the Lanczos start that is not the last round's eigenvector."""
+RANDOM_PART = 0.5
+"""Ours: length of the part of the Lanczos start that is not what the last look found. It is large,
+so that another direction is not missed for one that has hardly changed."""
 
 SMALL_DIMENSION = 32
 """Ours: up to here the covariance is formed and solved directly."""
@@ -68,7 +69,7 @@ class WeightedRows:
         return self.rows.gram(self.weights, self.centre, directions) / self.total
 
 
-def top_direction(sample: WeightedRows, start: FloatArray | None) -> tuple[float, FloatArray]:
+def top_direction(sample: WeightedRows, start: FloatArray | None) -> TopEigenpair:
     """Return the largest eigenvalue of the weighted covariance and its eigenvector.
 
     Parameters
@@ -76,10 +77,10 @@ def top_direction(sample: WeightedRows, start: FloatArray | None) -> tuple[float
     sample
         The rows.
     start
-        Shape ``(n_columns,)``: the eigenvector of a similar sample, or nothing.
+        Shape ``(n_columns,)``: where the eigenvector may lie, or nothing.
     """
     n_columns = sample.rows.shape[1]
-    # A fixed random part: an old eigenvector alone may be orthogonal to the new one.
+    # A fixed random part: a guess alone may be orthogonal to the eigenvector.
     initial = generator(0, "spectrum", "start").standard_normal(n_columns)
     initial /= np.linalg.norm(initial)
     if start is not None:
@@ -87,10 +88,12 @@ def top_direction(sample: WeightedRows, start: FloatArray | None) -> tuple[float
     rounding = (np.finfo(np.float64).eps * float(np.linalg.norm(sample.centre))) ** 2
     image = sample.covariance_times(initial[:, None])[:, 0]
     if float(np.linalg.norm(image)) <= rounding:
-        return 0.0, initial / np.linalg.norm(initial)  # all rows are equal
+        unit = initial / np.linalg.norm(initial)
+        return TopEigenpair(0.0, unit, np.zeros(n_columns))  # all rows are equal
     if n_columns <= SMALL_DIMENSION:
         values, vectors = np.linalg.eigh(sample.covariance_times(np.eye(n_columns)))
-        return float(values[-1]), vectors[:, -1]
+        runner_up = vectors[:, -2] if n_columns > 1 else np.zeros(1)
+        return TopEigenpair(float(values[-1]), vectors[:, -1], runner_up)
     return top_eigenpair(
         lambda direction: sample.covariance_times(direction[:, None])[:, 0],
         initial,
