@@ -201,33 +201,33 @@ def _deviations(
     With N plays of a user in a context and x = N/A, Σ_a d² = Σ n² − xN and
     Σ_a d³ = Σ n³ − 3x Σ n² + 2x²N, so actions that were not played cost nothing.
     """
-    totals = np.zeros((n_contexts, n_actions))
+    totals = np.zeros(n_contexts * n_actions)
     squares = np.zeros(n_contexts)
     cubes = np.zeros(n_contexts)
     visits = np.zeros(n_contexts)
     pairs = np.zeros(n_contexts)
     for user in range(len(indptr) - 1):
-        start = indptr[user]
-        while start < indptr[user + 1]:
-            context = cells[start] // n_actions
-            stop = start
+        entry, end = indptr[user], indptr[user + 1]
+        while entry < end:
+            context = cells[entry] // n_actions
+            limit = (context + 1) * n_actions
             seen, square, cube = 0.0, 0.0, 0.0
-            while stop < indptr[user + 1] and cells[stop] // n_actions == context:
-                played = counts[stop]
-                totals[context, cells[stop] % n_actions] += played
+            while entry < end and cells[entry] < limit:
+                played = counts[entry]
+                totals[cells[entry]] += played
                 seen += played
-                square += played**2
-                cube += played**3
-                stop += 1
+                square += played * played
+                cube += played * played * played
+                entry += 1
             even = seen / n_actions
             squares[context] += square - even * seen
-            cubes[context] += cube - 3 * even * square + 2 * even**2 * seen
+            cubes[context] += cube - 3 * even * square + 2 * even * even * seen
             visits[context] += seen
             pairs[context] += 1
-            start = stop
+    deviations = totals.reshape((n_contexts, n_actions))
     for context in range(n_contexts):
-        totals[context] -= visits[context] / n_actions
-    return totals, squares, cubes, pairs
+        deviations[context] -= visits[context] / n_actions
+    return deviations, squares, cubes, pairs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
