@@ -206,6 +206,25 @@ def test_a_cap_is_told(log: Path, tmp_path: Path, capsys: Any) -> None:
     assert "had more than 10 interactions" in summary["notes"][0]
 
 
+def test_actions_without_support_are_refused_unless_they_are_allowed(
+    rng: np.random.Generator, tmp_path: Path, capsys: Any
+) -> None:
+    table = café_log(rng)
+    is_missing = np.logical_and(
+        table["context"].to_numpy() == "home", table["action"].to_numpy() == "water"
+    )
+    path = tmp_path / "log.parquet"
+    pq.write_table(table.filter(pa.array(~is_missing)), path)
+    arguments = ("learn", path, "--out", tmp_path / "p.json", "--json")
+    with pytest.raises(InputError, match="'water' was never played in context 'home'"):
+        unswayed(*arguments)
+    unswayed(*arguments, "--allow-unplayed")
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert any("means come out too large" in note for note in notes)
+    policy = Policy.load(tmp_path / "p.json")
+    assert policy.decide("home").action == "tea"
+
+
 def column(name: str, value: Any) -> Callable[[pa.Table], pa.Table]:
     """Return a change of one column to a constant, or to what a function makes of its length."""
 

@@ -9,6 +9,7 @@ from unswayed.errors import InputError
 from unswayed.events import read_events
 from unswayed.tallies import LabelledTallies, tally, tally_events
 from unswayed.tallies.findings import Findings, check_learnable, examine, uniformity_p_value
+from unswayed.tallies.support import unsupported_cells
 
 
 def labelled(**columns: Any) -> LabelledTallies:
@@ -132,11 +133,41 @@ def test_alpha_too_large_for_the_data_is_refused(rng: np.random.Generator) -> No
     refused(log, "smaller alpha", alpha=0.45)
 
 
-def test_an_action_without_support_is_refused_when_weights_should_make_up_for_it(
-    rng: np.random.Generator,
-) -> None:
+def without_support(rng: np.random.Generator, **columns: Any) -> LabelledTallies:
+    """Return a log in which action 3 is never played in context 3."""
     n = 20_000
     contexts, actions = rng.integers(5, size=n), rng.integers(4, size=n)
     actions[contexts == 3] %= 3
-    log = uniform_log(rng, n, context=contexts, action=actions, propensity=np.full(n, 0.25))
+    return uniform_log(rng, n, context=contexts, action=actions, **columns)
+
+
+@pytest.mark.parametrize("columns", [{}, {"propensity": np.full(20_000, 0.25)}])
+def test_an_action_without_support_is_refused(
+    columns: dict[str, Any], rng: np.random.Generator
+) -> None:
+    log = without_support(rng, **columns)
     refused(log, "action '3' was never played in context '3'")
+    check_learnable(look(log), alpha=0.1, allow_unplayed=True)
+
+
+@pytest.mark.parametrize("columns", [{}, {"propensity": np.full(20_000, 0.25)}])
+def test_cells_that_chance_leaves_empty_do_not_count_against_a_log(
+    columns: dict[str, Any], streams: Callable[..., np.random.Generator]
+) -> None:
+    """Thin contexts always have empty cells: here most of those with about 5 users."""
+    for trial in range(10):
+        rng = streams(trial)
+        contexts = np.minimum(rng.geometric(0.3, size=20_000), 20)
+        found = look(
+            uniform_log(rng, context=contexts, action=rng.integers(8, size=20_000), **columns)
+        )
+        assert found.never_played
+        assert not found.unsupported  # each trial fails with probability below .001
+        check_learnable(found, alpha=0.1)
+
+
+def test_a_sticky_log_counts_users_and_not_plays() -> None:
+    """Five users with a hundred plays each leave one of two actions empty in 1 log of 16."""
+    visits, n_users = np.array([[500.0, 0.0]]), np.array([[5, 0]])
+    assert not unsupported_cells(visits, n_users).any()
+    assert unsupported_cells(visits, n_users, least_probability=0.25).any()

@@ -80,6 +80,12 @@ def learn(
     tallies: Annotated[
         Path | None, typer.Option(help="Folder of tallies to add this log to and to learn from.")
     ] = None,
+    allow_unplayed: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unplayed", help="Go on when actions were never played in some contexts."
+        ),
+    ] = False,
     users: Annotated[
         Path | None, typer.Option(help="Write the weight of each user to this table.")
     ] = None,
@@ -127,6 +133,7 @@ def learn(
             "min_propensity": min_propensity,
             "design": _design(design),
             "tallies": tallies,
+            "allow_unplayed": allow_unplayed,
             "on_step": on_step,
         }
         if engine == "dask":

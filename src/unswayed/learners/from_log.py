@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,7 @@ def learn_log(
     min_propensity: float = MIN_PROPENSITY,
     design: DesignName = "auto",
     tallies: str | Path | None = None,
+    allow_unplayed: bool = False,
     on_step: Listener = lambda _: None,
 ) -> LearnedLog:
     """Learn a policy from a log.
@@ -77,6 +79,8 @@ def learn_log(
         Smaller propensities count as this one.
     tallies
         A folder of tallies: this log is added to those in it, and the policy is learned from all.
+    allow_unplayed
+        Whether to go on when actions have no support in some contexts: they stay undecided there.
     on_step
         Called with each of ``STEPS`` as it begins.
 
@@ -125,11 +129,14 @@ def learn_log(
     del collected, summed, stored
     on_step("validating")
     # An unknown share is at least the floor; what it turns out to be is held to the same checks.
-    findings = _examined(labelled, FLOOR if stated == "auto" else stated)
+    examined = partial(
+        _examined, labelled, min_propensity=min_propensity, allow_unplayed=allow_unplayed
+    )
+    findings = examined(FLOOR if stated == "auto" else stated)
     on_step("learning")
     learner = RobustMCB(stated, method=method).fit(labelled, design=design)
     if learner.unknown_fraction_ is not None:
-        findings = _examined(labelled, learner.unknown_fraction_.chosen)
+        findings = examined(learner.unknown_fraction_.chosen)
         notes += (learner.unknown_fraction_.statement(),)
     notes += notes_on_findings(findings)
     policy = replace(
@@ -152,15 +159,18 @@ def learn_log(
     )
 
 
-def _examined(labelled: LabelledTallies, alpha: float) -> Findings:
+def _examined(
+    labelled: LabelledTallies, alpha: float, *, min_propensity: float, allow_unplayed: bool
+) -> Findings:
     """Look a log over, and refuse one from which nothing sound can be learned."""
     findings = examine(
         labelled.uniform(),
         labelled.context_labels,
         labelled.action_labels,
         adversarial_fraction=alpha,
+        min_propensity=min_propensity,
     )
-    check_learnable(findings, alpha=alpha)
+    check_learnable(findings, alpha=alpha, allow_unplayed=allow_unplayed)
     return findings
 
 
@@ -234,11 +244,16 @@ def notes_on_findings(findings: Findings) -> tuple[str, ...]:
             f"actions do not look uniformly explored (p = {findings.uniform_p_value:.1g}); "
             f"{advice}."
         )
-    if findings.never_played and not findings.is_weighted:
+    if findings.never_played:
         context, action = findings.never_played[0]
         notes.append(
             f"some actions were never played in some contexts, for instance {action!r} in "
             f"{context!r}; nothing is known of them there."
+        )
+    if findings.unsupported:
+        notes.append(
+            "where actions have no support the others are compared rightly, but their means come "
+            "out too large, by the factor of all actions over those that could be played."
         )
     if findings.n_rare_contexts:
         examples = ", ".join(map(repr, findings.rarest_contexts))

@@ -44,6 +44,7 @@ def learn_on_cluster(
     min_propensity: float = MIN_PROPENSITY,
     design: DesignName = "auto",
     tallies: str | Path | None = None,
+    allow_unplayed: bool = False,
     scheduler: str | None = None,
     client: Any | None = None,
     with_users: bool = False,
@@ -57,7 +58,7 @@ def learn_on_cluster(
         A path, folder, pattern or address that every worker can open.
     adversarial_fraction, method, columns, on_bad_rows, max_interactions_per_user
         As ``learn_log`` takes them; the method must be one of ``METHODS_IN_BLOCKS``.
-    min_propensity, design, on_step
+    min_propensity, design, allow_unplayed, on_step
         As ``learn_log`` takes them.
     tallies
         A folder of tallies, as ``learn_log`` takes it, that this machine and all workers see under
@@ -92,6 +93,7 @@ def learn_on_cluster(
                 min_propensity=min_propensity,
                 design=design,
                 tallies=tallies,
+                allow_unplayed=allow_unplayed,
                 client=own,
                 with_users=with_users,
                 on_step=on_step,
@@ -120,8 +122,10 @@ def learn_on_cluster(
         notes += (note_on_logs(len(log.index.logs), tallies),)
     on_step("validating")
     labels = (log.context_labels, log.action_labels)
-    findings = examine(log.tallies, *labels, adversarial_fraction=alpha)
-    check_learnable(findings, alpha=alpha)
+    findings = examine(
+        log.tallies, *labels, adversarial_fraction=alpha, min_propensity=min_propensity
+    )
+    check_learnable(findings, alpha=alpha, allow_unplayed=allow_unplayed)
     notes += notes_on_findings(findings)
     on_step("learning")
     chosen = design_of_log(log.tallies, design)

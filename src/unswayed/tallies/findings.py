@@ -15,7 +15,9 @@ from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import Labels
 from unswayed.tallies.blocked import BlockedTallies, as_blocks
+from unswayed.tallies.labelled import MIN_PROPENSITY
 from unswayed.tallies.summing import row_sums
+from unswayed.tallies.support import unsupported_cells
 from unswayed.tallies.tallies import Tallies
 
 FloatArray = npt.NDArray[np.float64]
@@ -39,7 +41,8 @@ class Findings:
     ``interaction_ratio`` is c_L, the most interactions of a user by the fewest; ``repeated_share``
     the share of events whose user had met the context before; ``uniform_p_value`` tests that
     actions were explored uniformly, weights included; ``rare_contexts`` are too thinly visited
-    for a decision that chance or the coalition does not make.
+    for a decision that chance or the coalition does not make. ``never_played`` are some cells of
+    other contexts that nobody met; ``unsupported`` those that chance does not explain.
     """
 
     n_events: int
@@ -58,6 +61,7 @@ class Findings:
     rare_share: float
     rarest_contexts: tuple[str, ...]
     never_played: tuple[tuple[str, str], ...]
+    unsupported: tuple[tuple[str, str], ...]
     lowest_reward_mean: float
     highest_reward_mean: float
 
@@ -72,6 +76,7 @@ def examine(
     action_labels: Labels,
     *,
     adversarial_fraction: float,
+    min_propensity: float = MIN_PROPENSITY,
 ) -> Findings:
     """Look at tallies before learning from them.
 
@@ -88,7 +93,12 @@ def examine(
     active = plays[plays > 0]
     visits = blocked.cell_sums("plays")
     by_context = visits.sum(axis=1)
-    is_rare = (blocked.cell_users() > least_users(alpha)).sum(axis=1) < 2
+    n_users = blocked.cell_users()
+    is_rare = (n_users > least_users(alpha)).sum(axis=1) < 2
+    is_weighted = any(block.is_weighted for block in found)
+    is_unsupported = unsupported_cells(
+        visits, n_users, least_probability=min_propensity if is_weighted else None
+    )
     n_events = by_context.sum()
     p_value = uniformity_p_value(blocked)
     return Findings(
@@ -96,7 +106,7 @@ def examine(
         n_users=len(active),
         n_contexts=blocked.n_contexts,
         n_actions=blocked.n_actions,
-        is_weighted=any(block.is_weighted for block in found),
+        is_weighted=is_weighted,
         fewest_interactions=int(active.min()) if len(active) else 0,
         median_interactions=float(np.median(active)) if len(active) else 0.0,
         most_interactions=int(active.max(initial=0)),
@@ -107,17 +117,18 @@ def examine(
         n_rare_contexts=int(is_rare.sum()),
         rare_share=float(by_context[is_rare].sum() / max(n_events, 1)),
         rarest_contexts=_names(context_labels, by_context, is_rare),
-        never_played=tuple(
-            (str(context_labels[s]), str(action_labels[a]))
-            for s, a in np.argwhere((visits == 0) & ~is_rare[:, None])[:5]
-        ),
+        never_played=_cells(context_labels, action_labels, (visits == 0) & ~is_rare[:, None]),
+        unsupported=_cells(context_labels, action_labels, is_unsupported),
         lowest_reward_mean=min(block.lowest_mean for block in found),
         highest_reward_mean=max(block.highest_mean for block in found),
     )
 
 
-def check_learnable(findings: Findings, *, alpha: float) -> None:
-    """Refuse a log from which nothing sound can be learned, and say what would help."""
+def check_learnable(findings: Findings, *, alpha: float, allow_unplayed: bool = False) -> None:
+    """Refuse a log from which nothing sound can be learned, and say what would help.
+
+    With ``allow_unplayed`` actions may lack support in some contexts.
+    """
     if findings.n_users < 2:
         raise InputError(
             "the log has one user; robustness compares users, so it needs many. Check the user "
@@ -141,12 +152,17 @@ def check_learnable(findings: Findings, *, alpha: float) -> None:
             f"{findings.n_actions:,} actions. Use coarser contexts (--context-bins), a smaller "
             "alpha, or a longer log."
         )
-    if findings.is_weighted and findings.never_played:
-        context, action = findings.never_played[0]
+    if findings.unsupported and not allow_unplayed:
+        context, action = findings.unsupported[0]
+        reason = (
+            "so no weight can make up for it: the logging policy gave it no support there"
+            if findings.is_weighted
+            else "which chance does not explain: the actions were not explored uniformly there"
+        )
         raise InputError(
-            f"action {action!r} was never played in context {context!r}, so no weight can make up "
-            "for it: the logging policy gave it no support there. Leave the action or the context "
-            "out, or log with exploration."
+            f"action {action!r} was never played in context {context!r}, {reason}. Leave the "
+            "action or the context out, log with exploration, or learn of the other actions only "
+            "with --allow-unplayed."
         )
 
 
@@ -268,6 +284,15 @@ def _pairs_and_range(
             mean = sums[entry] / max(counts[entry], _TINY)
             lowest, highest = min(lowest, mean), max(highest, mean)
     return n_pairs, lowest, highest
+
+
+def _cells(
+    context_labels: Labels, action_labels: Labels, chosen: npt.NDArray[np.bool_]
+) -> tuple[tuple[str, str], ...]:
+    """Return the labels of the first few chosen cells."""
+    return tuple(
+        (str(context_labels[s]), str(action_labels[a])) for s, a in np.argwhere(chosen)[:5]
+    )
 
 
 def _names(labels: Labels, visits: FloatArray, is_rare: npt.NDArray[np.bool_]) -> tuple[str, ...]:
