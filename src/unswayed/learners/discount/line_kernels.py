@@ -123,17 +123,21 @@ def posteriors(
     The movement is Σ |w·γ − before|. Users with log-odds below −20 count as not accused.
     """
     n_users, n_lines = scores.shape
+    real = scores.dtype.type  # single precision stays single: its exponential is cheaper
+    one, half, least = real(1.0), real(0.5), real(-20.0)
     gammas = np.zeros_like(scores)
     accused, moved = np.zeros(n_lines), np.zeros(n_lines)
     for i in range(n_users):
         if w[i] <= 0.0:
             continue
+        weight = real(w[i])
         for c in range(n_lines):
             d = strengths[i, c]
-            ratio = (scores[i, c] - 0.5 * d) / (1.0 + tastes[c] * d)
-            odds = log_odds[c] + ratio
-            if odds > -20.0:
-                gammas[i, c] = w[i] / (1.0 + np.exp(-odds))
+            ratio = (scores[i, c] - half * d) / (one + real(tastes[c]) * d)
+            odds = real(log_odds[c]) + ratio
+            if odds > least:
+                gammas[i, c] = weight / (one + np.exp(-odds))
+        for c in range(n_lines):
             accused[c] += gammas[i, c]
             moved[c] += abs(gammas[i, c] - before[i, c])
     return gammas, accused, moved
