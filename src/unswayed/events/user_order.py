@@ -17,23 +17,22 @@ from unswayed.events.labels import Labels
 #: them, and blocks of users are ranges whatever users there are.
 USER_HASH = "md5_number_lower({user}::VARCHAR)"
 
+#: Ours: labels that one thread hashes at a time.
+_PIECE = 1 << 14
+
 
 def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32]]:
     """Return distinct users in their order, and for each value its place in it."""
     if values is None:
         return Labels.of([]), np.empty(0, np.int32)
-    with quiet_connection() as connection:
-        connection.register(
-            "seen", pa.table({"label": values, "place": as_arrow(np.arange(len(values)))})
-        )
-        ordered = connection.sql(
-            f"SELECT label, place FROM seen ORDER BY {USER_HASH.format(user='label')}, label"
-        ).to_arrow_table()
+    hashes = _hashes(values)
+    order = np.argsort(hashes, kind="stable")
+    if (hashes[order[1:]] == hashes[order[:-1]]).any():  # of equal hashes the smaller label first
+        labels = values.to_pylist()
+        order = np.array(sorted(range(len(labels)), key=lambda row: (hashes[row], labels[row])))
     codes = np.empty(len(values), np.int32)
-    codes[np.from_dlpack(ordered["place"].combine_chunks())] = np.arange(
-        len(values), dtype=np.int32
-    )
-    return labels_of_column(ordered["label"]), codes
+    codes[order] = np.arange(len(values), dtype=np.int32)
+    return labels_of_column(pa.chunked_array([values.take(as_arrow(order))])), codes
 
 
 def union_of_users(parts: Sequence[Labels]) -> tuple[Labels, list[npt.NDArray[np.int32]]]:
@@ -65,18 +64,21 @@ def union_of_users(parts: Sequence[Labels]) -> tuple[Labels, list[npt.NDArray[np
 
 def user_hashes(users: Labels) -> npt.NDArray[np.uint64]:
     """Return the hash of each user; shape (n_users,)."""
+    return _hashes(pa.array(users.values))
+
+
+def _hashes(labels: pa.Array) -> npt.NDArray[np.uint64]:
+    """Return the hash of each label, in their order; shape (n,)."""
+    # In pieces, as each is worked on by one thread.
+    pieces = [labels.slice(start, _PIECE) for start in range(0, len(labels), _PIECE)]
+    if not pieces:
+        return np.empty(0, np.uint64)
     with quiet_connection() as connection:
-        connection.register(
-            "listed", pa.table({"label": pa.array(users.values), "place": np.arange(len(users))})
-        )
-        hashes: npt.NDArray[np.uint64] = (
-            connection.sql(
-                f"SELECT {USER_HASH.format(user='label')} AS hash FROM listed ORDER BY place"
-            )
-            .to_arrow_table()[0]
-            .to_numpy()
-        )
-    return hashes
+        connection.register("listed", pa.table({"label": pa.chunked_array(pieces)}))
+        hashes = connection.sql(
+            f"SELECT {USER_HASH.format(user='label')} AS hash FROM listed"
+        ).to_arrow_table()[0]
+    return np.concatenate([np.from_dlpack(piece) for piece in hashes.chunks])
 
 
 def labels_of_column(values: pa.ChunkedArray) -> Labels:
