@@ -222,7 +222,8 @@ def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> Coll
     """Return what was collected of some users."""
     try:
         entries, users = (pq.read_table(path) for path in _paths(Path(folder), piece))
-        columns = {name: entries[name].to_numpy() for name in entries.column_names}
+        # Copies: what Arrow lends is read-only, and every loop would be compiled anew for that.
+        columns = {name: entries[name].to_numpy().copy() for name in entries.column_names}
         indptr = np.concatenate([[0], np.cumsum(users["entries"].to_numpy())])
         return _collected(index, columns, indptr, labels_of_column(users["user"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
