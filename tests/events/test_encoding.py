@@ -63,13 +63,19 @@ def test_the_table_grows_with_the_values(seed: int) -> None:
 
 
 def test_values_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    true_hashes = encoding._hashes
+    true_keys, seeds = encoding._keys, set()
 
     def colliding(
         starts: encoding.Starts, words: encoding.Words, seed: int
     ) -> npt.NDArray[np.uint64]:
-        hashes = true_hashes(starts, words, seed)
-        return hashes % np.uint64(2) if seed < 3 else hashes
+        seeds.add(seed)
+        keys = true_keys(starts, words, seed)
+        is_long = keys[:, 1] == encoding._HASHED
+        if seed < 3:
+            keys[is_long, 0] %= np.uint64(2)
+        return keys
 
-    monkeypatch.setattr(encoding, "_hashes", colliding)
-    check([["a", "b", "a", "c", "d", "b"], ["e", "a", "f"]], pa.string())
+    monkeypatch.setattr(encoding, "_keys", colliding)
+    pieces = [["a", "b", "a", "c", "d", "b"], ["e", "a", "f", "g"]]
+    check([[f"{name} of a long name" for name in piece] + piece for piece in pieces], pa.string())
+    assert seeds == {0, 1, 2, 3}

@@ -22,16 +22,20 @@ Codes = npt.NDArray[np.int32]
 _FIRST_SIZE = 1 << 12
 
 _NONE, _ONE = np.uint64(0), np.uint64(1)
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio (Fibonacci hashing)
-_PLACE = np.uint64(0xFFFFFFFF)  # the part of a slot that says where its value lies
-_TAG = ~_PLACE  # the part that is compared with the hash
-_HALF = np.uint64(32)
+
+# The second word of a key, where it is none of the value: a last word begins with at most 56.
+_SINGLE = ~_NONE
+_HASHED = np.uint64(0xFE << 56)
 
 
 class Encoder:
     """Numbers the distinct values of a column in the order in which they are first seen.
 
     Text is told apart by its bytes; numbers and booleans by the bytes of their eight-byte form.
+    Values of up to fifteen bytes lie in the hash table itself, so that finding one takes one look
+    into memory; of longer ones their hash does, and the values are compared apart.
 
     Examples
     --------
@@ -45,11 +49,11 @@ class Encoder:
     def __init__(self) -> None:
         self._values: list[pa.Array] = []
         self._n_values = 0
-        # Known values one after another: a word with code and number of words, then the words.
+        # Key and entry: the code plus one, and for a long value its place below, in the upper half.
+        self._slots = np.zeros((_FIRST_SIZE, 3), np.uint64)
+        # Long values one after another, each after the number of its words.
         self._known = np.empty(_FIRST_SIZE, np.uint64)
         self._n_known = 0
-        # Half a hash, and a place among the known values plus one; zero where a slot is free.
-        self._slots = np.zeros(_FIRST_SIZE, np.uint64)
         self._seed = 0
 
     def codes(self, column: pa.Array) -> Codes:
@@ -57,11 +61,8 @@ class Encoder:
         starts, words = _as_words(column)
         n_before, n_known_before = self._n_values, self._n_known
         codes = np.empty(len(column), np.int32)
-        while True:
-            places = self._places_by_hash(starts, words)
-            if _agree(starts, words, places, self._known, codes):
-                break
-            # Two values share a hash: with another one they hardly do.
+        while not self._fill_codes(starts, words, codes):
+            # Two long values share a hash: with another one they hardly do.
             self._seed += 1
             self._n_values, self._n_known = n_before, n_known_before
             self._rebuild(len(self._slots))
@@ -74,25 +75,25 @@ class Encoder:
         """Return the distinct values in the order of their codes; nothing if none was seen."""
         return pa.concat_arrays(self._values) if self._values else None
 
-    def _places_by_hash(self, starts: Starts, words: Words) -> npt.NDArray[np.uint32]:
-        """Return where each value is known, and add new ones, as if hashes told values apart."""
-        hashes = _hashes(starts, words, self._seed)
-        places = np.empty(len(hashes), np.uint32)
+    def _fill_codes(self, starts: Starts, words: Words, codes: Codes) -> bool:
+        """Fill in codes, and add new values; return whether no two values share a hash."""
+        keys = _keys(starts, words, self._seed)
+        entries = np.empty(len(codes), np.uint64)
         n_done = 0
         while True:
             n_done, self._n_values, self._n_known = _look_up(
-                hashes,
+                keys,
                 starts,
                 words,
                 n_done,
-                places,
+                entries,
                 self._slots,
                 self._known,
                 self._n_values,
                 self._n_known,
             )
-            if n_done == len(places):
-                return places
+            if n_done == len(codes):
+                return _agree(starts, words, entries, self._known, codes)
             self._grow(int(starts[n_done + 1] - starts[n_done]))
 
     def _grow(self, n_words: int) -> None:
@@ -105,8 +106,9 @@ class Encoder:
 
     def _rebuild(self, n_slots: int) -> None:
         """Put the known values into new slots."""
-        self._slots = np.zeros(n_slots, np.uint64)
-        _fill(self._known[: self._n_known], self._slots, self._seed)
+        slots = np.zeros((n_slots, 3), np.uint64)
+        _refill(self._slots, slots, self._known, self._n_values, self._seed)
+        self._slots = slots
 
 
 def as_arrow(numbers: npt.NDArray[np.int64]) -> pa.Array:
@@ -153,8 +155,8 @@ def _packed(ends: npt.NDArray[np.int32], at_bytes: Words) -> tuple[Starts, Words
     return starts, words
 
 
-# Hashing, looking up and comparing are loops of their own: short loops keep several loads from
-# memory under way at once, and one loop that did all took three times as long.
+# Keys, looking up and comparing are loops of their own: short loops keep several loads from memory
+# under way at once, and one loop that did all took three times as long.
 
 
 @compiled
@@ -164,82 +166,98 @@ def _hash(words: Words, first: int, last: int, seed: int) -> np.uint64:
     for place in range(first, last):
         state = (state ^ words[place]) * _ODD
         state ^= state >> _HALF
-    state *= _ODD
-    return state ^ (state >> np.uint64(29))
+    return state
 
 
 @compiled
-def _hashes(starts: Starts, words: Words, seed: int) -> Words:
-    """Return a hash of each value."""
-    hashes = np.empty(len(starts) - 1, np.uint64)
-    for row in range(len(hashes)):
-        hashes[row] = _hash(words, starts[row], starts[row + 1], seed)
-    return hashes
+def _keys(starts: Starts, words: Words, seed: int) -> Words:
+    """Return the key of each value: its one or two words, or a hash of more; shape (n, 2)."""
+    keys = np.empty((len(starts) - 1, 2), np.uint64)
+    for row in range(len(keys)):
+        start, length = starts[row], starts[row + 1] - starts[row]
+        if length > 2:
+            keys[row, 0] = _hash(words, start, start + length, seed)
+            keys[row, 1] = _HASHED
+        else:
+            keys[row, 0] = words[start]
+            keys[row, 1] = words[start + 1] if length == 2 else _SINGLE
+    return keys
+
+
+@compiled
+def _slot_of(slots: Words, first: np.uint64, second: np.uint64) -> np.uint64:
+    """Return the slot of a key: where it is, or the free one where it may be put."""
+    mask = np.uint64(len(slots) - 1)
+    mixed = (first ^ (second * _ODD)) * _ODD
+    slot = (mixed ^ (mixed >> _HALF)) & mask
+    while slots[slot, 2] != _NONE and (slots[slot, 0] != first or slots[slot, 1] != second):
+        slot = (slot + _ONE) & mask
+    return slot
 
 
 @compiled
 def _look_up(
-    hashes: Words,
+    keys: Words,
     starts: Starts,
     words: Words,
     n_done: int,
-    places: npt.NDArray[np.uint32],
+    entries: Words,
     slots: Words,
     known: Words,
     n_values: int,
     n_known: int,
 ) -> tuple[int, int, int]:
-    """Fill ``places`` until a new value finds no room; return how many rows, values and words."""
-    mask = np.uint64(len(slots) - 1)
-    for row in range(n_done, len(places)):
-        slot = hashes[row] & mask
-        tag = hashes[row] & _TAG
-        while slots[slot] != _NONE and slots[slot] & _TAG != tag:
-            slot = (slot + _ONE) & mask
-        if slots[slot] == _NONE:
+    """Fill ``entries`` until a new value finds no room; return how many rows, values and words."""
+    for row in range(n_done, len(entries)):
+        slot = _slot_of(slots, keys[row, 0], keys[row, 1])
+        if slots[slot, 2] == _NONE:
             length = starts[row + 1] - starts[row]
             if 2 * n_values >= len(slots) or n_known + 1 + length > len(known):
                 return row, n_values, n_known
-            known[n_known] = np.uint64(n_values) << _HALF | np.uint64(length)
-            for place in range(length):
-                known[n_known + 1 + place] = words[starts[row] + place]
-            slots[slot] = tag | np.uint64(n_known + 1)
             n_values += 1
-            n_known += 1 + length
-        places[row] = (slots[slot] & _PLACE) - _ONE
-    return len(places), n_values, n_known
+            slots[slot, 0], slots[slot, 1] = keys[row, 0], keys[row, 1]
+            slots[slot, 2] = np.uint64(n_values)
+            if length > 2:
+                slots[slot, 2] |= np.uint64(n_known) << _HALF
+                known[n_known] = np.uint64(length)
+                for place in range(length):
+                    known[n_known + 1 + place] = words[starts[row] + place]
+                n_known += 1 + length
+        entries[row] = slots[slot, 2]
+    return len(entries), n_values, n_known
 
 
 @compiled
-def _agree(
-    starts: Starts, words: Words, places: npt.NDArray[np.uint32], known: Words, codes: Codes
-) -> bool:
+def _agree(starts: Starts, words: Words, entries: Words, known: Words, codes: Codes) -> bool:
     """Fill ``codes``; return whether every row holds the value that its code stands for."""
-    for row in range(len(places)):
-        start, place = starts[row], np.int64(places[row])
-        length = starts[row + 1] - start
-        if known[place] & _PLACE != np.uint64(length):
-            return False
-        for word in range(length):
-            if words[start + word] != known[place + 1 + word]:
+    for row in range(len(codes)):
+        codes[row] = np.int32((entries[row] & _LOW) - _ONE)
+        start, length = starts[row], starts[row + 1] - starts[row]
+        if length > 2:
+            place = np.int64(entries[row] >> _HALF)
+            if known[place] != np.uint64(length):
                 return False
-        codes[row] = np.int32(known[place] >> _HALF)
+            for word in range(length):
+                if words[start + word] != known[place + 1 + word]:
+                    return False
     return True
 
 
 @compiled
-def _fill(known: Words, slots: Words, seed: int) -> None:
-    """Put known values into empty slots."""
-    mask = np.uint64(len(slots) - 1)
-    place = 0
-    while place < len(known):
-        after = place + 1 + int(known[place] & _PLACE)
-        hashed = _hash(known, place + 1, after, seed)
-        slot = hashed & mask
-        while slots[slot] != _NONE:
-            slot = (slot + _ONE) & mask
-        slots[slot] = (hashed & _TAG) | np.uint64(place + 1)
-        place = after
+def _refill(old: Words, slots: Words, known: Words, n_values: int, seed: int) -> None:
+    """Put the first so many values into empty slots."""
+    for place in range(len(old)):
+        entry = old[place, 2]
+        if entry == _NONE or entry & _LOW > np.uint64(n_values):
+            continue
+        first, second = old[place, 0], old[place, 1]
+        if second == _HASHED:
+            start = int(entry >> _HALF) + 1
+            first = _hash(known, start, start + int(known[start - 1]), seed)
+        slot = _slot_of(slots, first, second)
+        while slots[slot, 2] != _NONE:  # two values share a hash: both are kept
+            slot = (slot + _ONE) & np.uint64(len(slots) - 1)
+        slots[slot, 0], slots[slot, 1], slots[slot, 2] = first, second, entry
 
 
 @compiled
