@@ -113,23 +113,18 @@ def test_bad_rows_are_set_aside_in_one_file(
     log = written(spoiled(shop_log(rng)), tmp_path / "log", "csv")
     for path in log.iterdir():
         path.write_text(path.read_text() + "a line,that,is,far,too,long,for,the,header\n")
-    files = []
-    for number in (0, 1):
-        files.append(tmp_path / f"bad-{number}.{kind}")
-        choice = OnBadRows.parsed(f"quarantine={files[-1]}")
-        if number == 0:
-            here = learn_log(str(log), adversarial_fraction=0.1, method="paper", on_bad_rows=choice)
-        else:
-            there = learn_on_cluster(
-                str(log), adversarial_fraction=0.1, client=client, with_users=True,
-                on_bad_rows=choice,
-            )  # fmt: skip
+    files = [tmp_path / f"{where}.{kind}" for where in ("here", "there")]
+    one, other = (OnBadRows.parsed(f"quarantine={path}") for path in files)
+    here = learn_log(str(log), adversarial_fraction=0.1, method="paper", on_bad_rows=one)
+    there = learn_on_cluster(
+        str(log), adversarial_fraction=0.1, client=client, with_users=True, on_bad_rows=other
+    )
     assert_same_bits(here, there)
     assert here.notes == there.notes
     assert sum(there.provenance.bad_rows.values()) == 6
     if kind == "parquet":
-        one, other = (repr(pq.read_table(path).to_pylist()) for path in files)  # nan is not nan
-        assert one == other
+        rows = [repr(pq.read_table(path).to_pylist()) for path in files]  # nan is not nan
+        assert rows[0] == rows[1]
     else:
         assert files[0].read_text() == files[1].read_text()
         assert len(files[0].read_text().splitlines()) == 6 + (kind == "csv")
