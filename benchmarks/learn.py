@@ -128,9 +128,13 @@ def cost_of(*command: str | Path) -> Cost:
     return Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def cheapest(repetitions: int, *command: str | Path) -> Cost:
-    """Return the fastest of several runs: the one that other work disturbed least."""
-    return min((cost_of(*command) for _ in range(repetitions)), key=lambda cost: cost.seconds)
+def cheapest(repetitions: int, *commands: tuple[str | Path, ...]) -> list[Cost]:
+    """Return the fastest run of each command: the one that other work disturbed least.
+
+    They take turns, so that a machine that is busy for a while is so for all of them.
+    """
+    rounds = [[cost_of(*command) for command in commands] for _ in range(repetitions)]
+    return [min(costs, key=lambda cost: cost.seconds) for costs in zip(*rounds, strict=True)]
 
 
 def learn_command(log: Path, folder: Path) -> tuple[str | Path, ...]:
@@ -204,8 +208,9 @@ def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Result], 
     for n_events, log in logs.items():
         if not log.exists():
             make_log(log, n_events)
-        read = cheapest(arguments.repetitions, sys.executable, "-c", READ, log)
-        learn = cheapest(arguments.repetitions, *learn_command(log, folder))
+        read, learn = cheapest(
+            arguments.repetitions, (sys.executable, "-c", READ, log), learn_command(log, folder)
+        )
         costs[f"read {n_events:,}"], costs[f"learn {n_events:,}"] = read, learn
         ratios[n_events] = learn.seconds / read.seconds
     small, large = ratios.values()
@@ -240,7 +245,7 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=20_000_000)
-    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="keep the logs here and use them again")
     parser.add_argument("--vw", help="a Python that has vowpalwabbit")
     parser.add_argument("--no-dask", dest="dask", action="store_false")
