@@ -147,8 +147,8 @@ def _encode(
 
 
 def _check_finite(name: str, column: npt.NDArray[np.float64]) -> None:
-    bad = np.flatnonzero(~np.isfinite(column))
-    if len(bad):
+    if not (is_finite := np.isfinite(column)).all():
+        bad = np.flatnonzero(~is_finite)
         raise InputError(
             f"row {bad[0]}: {name} is {column[bad[0]]}; {len(bad)} of {len(column)} rows have no "
             f"finite {name}. Drop or mend them first."

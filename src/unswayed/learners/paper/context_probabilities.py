@@ -68,10 +68,11 @@ def estimate_context_probabilities(
     shares = blocked.cell_sums("counts").sum(axis=1) / total
     for _ in ("line 5 as printed", "erratum 5"):
         scales = np.sqrt(np.maximum(shares, floor))
-        # Line 6: b_i = (1/n_i) Σ_t σ^-1 e_{s_t}.
-        visits = blocked.rows(visit_rows, scales)
-        # Line 7: the robust mean of the b_i.
-        filtered = spectral_filter(visits, adversarial_fraction=adversarial_fraction)
+        # Lines 6 and 7: the robust mean of the b_i = (1/n_i) Σ_t σ^-1 e_{s_t}. The rows are large,
+        # so they are not given a name that would keep them until the next ones are made.
+        filtered = spectral_filter(
+            blocked.rows(visit_rows, scales), adversarial_fraction=adversarial_fraction
+        )
         # Line 8: ν̂ = diag(σ)·b̂. Rows of visits are shares, so ν̂ is a probability vector.
         shares = scales * filtered.estimate
     return ContextEstimate(
