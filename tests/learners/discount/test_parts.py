@@ -7,34 +7,18 @@ from tests.learners.discount.worlds import make_world
 from unswayed.learners.discount.answers import answers_from
 from unswayed.learners.discount.kernels import (
     cell_sums,
-    decreasing_fit,
     entries_by_cell,
     gram_product,
 )
 from unswayed.learners.discount.line_kernels import line_scores, line_sums
-from unswayed.learners.discount.mixture import Accusation, Model, fit_coalitions, fit_data
+from unswayed.learners.discount.mixture import Model, fit_coalitions, fit_data
 from unswayed.learners.discount.noise import (
     measure_noise,
     permuted_within_cells,
     top_directions,
 )
-from unswayed.learners.discount.weighing import mirror_weights, pooled_means
+from unswayed.learners.discount.weighing import pooled_means
 from unswayed.tallies import tally
-
-
-def accusation(scores: np.ndarray) -> Accusation:
-    """Return an accusation of which only the scores matter."""
-    return Accusation(
-        means=np.zeros(1),
-        shifts=np.zeros(1),
-        probabilities=np.zeros(len(scores)),
-        scores=scores,
-        strengths=np.ones(len(scores)),
-        taste=0.0,
-        spread_of_the_good=0.0,
-        mass=0.1,
-        gain=0.0,
-    )
 
 
 def test_passes_equal_dense_sums(rng: np.random.Generator) -> None:
@@ -76,21 +60,15 @@ def test_fits_side_by_side_equal_fits_alone(rng: np.random.Generator) -> None:
     noise = measure_noise(answers, np.ones(400))
     data = fit_data(answers, noise, np.ones(400), np.float64)
     starts = (rng.random((400, 9)) < 0.2).astype(float)
-    for allows_tastes in (False, True):
-        models = [
-            Model(
-                largest_mass=0.25,
-                shrinkage=c,
-                allows_tastes=allows_tastes,
-                cells=np.ones(answers.n_cells),
-            )
-            for c in np.linspace(0.5, 2.0, 9)
-        ]
-        together = fit_coalitions(data, starts, models, 12)
-        for k in range(9):
-            alone = fit_coalitions(data, starts[:, [k]], [models[k]], 12)[0]
-            assert_allclose(together[k].gain, alone.gain, rtol=1e-6, atol=1e-6)
-            assert_allclose(together[k].probabilities, alone.probabilities, atol=1e-6)
+    models = [
+        Model(largest_mass=0.25, shrinkage=c, cells=np.ones(answers.n_cells))
+        for c in np.linspace(0.5, 2.0, 9)
+    ]
+    together = fit_coalitions(data, starts, models, 12)
+    for k in range(9):
+        alone = fit_coalitions(data, starts[:, [k]], [models[k]], 12)[0]
+        assert_allclose(together[k].gain, alone.gain, rtol=1e-6, atol=1e-6)
+        assert_allclose(together[k].probabilities, alone.probabilities, atol=1e-6)
 
 
 def test_top_directions_are_the_top_eigenvectors(rng: np.random.Generator) -> None:
@@ -124,22 +102,6 @@ def test_entries_are_ordered_by_cell(rng: np.random.Generator) -> None:
     order, starts = entries_by_cell(cells, 8)
     assert_array_equal(order, np.argsort(cells, kind="stable"))
     assert_array_equal(np.diff(starts), np.bincount(cells, minlength=8))
-
-
-def test_the_decreasing_fit_pools_what_goes_up() -> None:
-    """By hand: 1 and 3 go up and are pooled with weights 1 and 3."""
-    fit = decreasing_fit(np.array([4.0, 1.0, 3.0, 0.0]), np.array([1.0, 1.0, 3.0, 1.0]))
-    assert_allclose(fit, [4.0, 2.5, 2.5, 0.0])
-
-
-def test_two_sided_scores_keep_their_weight_and_a_lump_on_one_side_loses_it(
-    rng: np.random.Generator,
-) -> None:
-    scores = np.concatenate([rng.standard_normal(4000), 8.0 + 0.1 * rng.standard_normal(400)])
-    weights = mirror_weights(accusation(scores), np.ones(4400))
-    # A side of a symmetric law is lighter by chance by about sqrt(L): 63 of 4000 users.
-    assert weights[:4000].mean() > 0.95
-    assert_array_equal(weights[4000:], 0.0)
 
 
 def test_a_flood_of_visits_counts_less_than_an_honest_share() -> None:
@@ -177,6 +139,17 @@ def test_extreme_rewards_are_clipped_and_bounded_honest_ones_are_not(
     # Medians and their deviations stay honest: at most 1 and 1/2. 1 + 3 · 1.4826 · 1/2 = 3.2.
     assert clipped.means.max() <= 3.3
     assert_array_equal(clipped.means[~is_wild], honest.means[~is_wild])
+
+
+def test_a_coalition_cannot_make_binary_rewards_look_otherwise(rng: np.random.Generator) -> None:
+    t = make_world(rng, is_binary=True, adversarial_fraction=0.0, n_users=300).tallies
+    is_odd = np.repeat(np.arange(300) < 140, np.diff(t.indptr))
+    sums = np.where(is_odd, 0.5 * t.counts, t.sums)
+    squares = np.where(is_odd, 0.25 * t.counts, t.squares)
+    shape = (t.n_users, t.n_contexts, t.n_actions, t.indptr, t.cells, t.counts)
+    assert answers_from(type(t)(*shape, sums, squares)).is_binary
+    halves = 0.5 * t.counts, 0.25 * t.counts
+    assert not answers_from(type(t)(*shape, *halves)).is_binary
 
 
 def test_the_taste_share_is_found(rng: np.random.Generator) -> None:

@@ -64,7 +64,7 @@ class Answers:
     within
         Shape (n_entries,); sum of squares around the entry's mean; NaN where clipped.
     is_binary
-        Whether every reward is 0 or 1.
+        Whether most users gave no reward but 0 and 1; others are then clipped to between.
     context_probabilities
         Shape (n_contexts,); shares of visits over users, floods capped.
     """
@@ -119,11 +119,13 @@ class Answers:
         )
 
 
-def sampled_users(answers: Answers, rng: np.random.Generator) -> tuple[Answers, IntArray | slice]:
+def sampled_users(
+    answers: Answers, rng: np.random.Generator, n_entries: int = SAMPLE_ENTRIES
+) -> tuple[Answers, IntArray | slice]:
     """Return the answers to search in, all or of random users, and whose they are."""
-    if len(answers.cells) <= SAMPLE_ENTRIES:
+    if len(answers.cells) <= n_entries:
         return answers, slice(None)
-    size = int(answers.n_users * SAMPLE_ENTRIES / len(answers.cells))
+    size = int(answers.n_users * n_entries / len(answers.cells))
     chosen = np.sort(rng.choice(answers.n_users, size=size, replace=False))
     return answers.of_users(chosen), chosen
 
@@ -139,7 +141,9 @@ def answers_from(tallies: Tallies) -> Answers:
     no median beyond the honest ones, so a clipped reward is never farther than honest rewards go.
     """
     probabilities, factors = _capped(tallies)
-    means, within, is_binary = answers_of_entries(tallies.counts, tallies.sums, tallies.squares)
+    means, within, is_binary = answers_of_entries(
+        tallies.indptr, tallies.counts, tallies.sums, tallies.squares
+    )
     if tallies.is_weighted:
         within *= tallies.plays / tallies.counts
     plays, masses = tallies.plays, tallies.counts
@@ -159,9 +163,10 @@ def answers_from(tallies: Tallies) -> Answers:
         context_probabilities=probabilities,
     )
     if is_binary:
-        return answers
-    low, high = _believable(answers)
-    clipped = np.clip(means, low[tallies.cells], high[tallies.cells])
+        clipped = np.clip(means, 0.0, 1.0)
+    else:
+        low, high = _believable(answers)
+        clipped = np.clip(means, low[tallies.cells], high[tallies.cells])
     return replace(answers, means=clipped, within=np.where(clipped == means, within, np.nan))
 
 

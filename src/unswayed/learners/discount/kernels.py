@@ -69,16 +69,24 @@ def gram_product(
 
 @compiled
 def answers_of_entries(
-    counts: FloatArray, sums: FloatArray, squares: FloatArray
+    indptr: IntArray, counts: FloatArray, sums: FloatArray, squares: FloatArray
 ) -> tuple[FloatArray, FloatArray, bool]:
-    """Return the mean of each entry, the squares around it, and whether all rewards are 0 or 1."""
+    """Return the mean of each entry, the squares around it, and whether rewards are 0 or 1.
+
+    They are if most users gave nothing else: no coalition can make binary rewards look otherwise.
+    """
     means, within = np.empty(counts.size), np.empty(counts.size)
-    is_binary = True
-    for k in range(counts.size):
-        means[k] = sums[k] / counts[k]
-        within[k] = max(squares[k] - sums[k] * means[k], 0.0)
-        is_binary &= sums[k] == squares[k]
-    return means, within, is_binary
+    n_binary, n_others = 0, 0
+    for i in range(indptr.size - 1):
+        is_binary = True
+        for k in range(indptr[i], indptr[i + 1]):
+            means[k] = sums[k] / counts[k]
+            within[k] = max(squares[k] - sums[k] * means[k], 0.0)
+            is_binary &= sums[k] == squares[k]
+        if indptr[i] < indptr[i + 1]:
+            n_binary += is_binary
+            n_others += not is_binary
+    return means, within, n_binary > n_others
 
 
 @compiled
@@ -273,22 +281,3 @@ def redescending_means(
                 break
         centres[j] = centre
     return centres
-
-
-@compiled
-def decreasing_fit(y: FloatArray, w: FloatArray) -> FloatArray:
-    """Return the weighted decreasing fit of y (pool adjacent violators)."""
-    n = y.size
-    value, weight = np.empty(n), np.empty(n)
-    length = np.empty(n, dtype=np.int64)
-    m = 0
-    for i in range(n):
-        value[m], weight[m], length[m] = y[i], w[i], 1
-        m += 1
-        while m > 1 and value[m - 2] < value[m - 1]:
-            total = weight[m - 2] + weight[m - 1]
-            value[m - 2] = (value[m - 2] * weight[m - 2] + value[m - 1] * weight[m - 1]) / total
-            weight[m - 2] = total
-            length[m - 2] += length[m - 1]
-            m -= 1
-    return np.repeat(value[:m], length[:m])

@@ -114,7 +114,6 @@ def posteriors(
     scores: RealArray,
     strengths: RealArray,
     w: FloatArray,
-    tastes: FloatArray,
     log_odds: FloatArray,
     before: RealArray,
 ) -> tuple[RealArray, FloatArray, FloatArray]:
@@ -132,42 +131,13 @@ def posteriors(
             continue
         weight = real(w[i])
         for c in range(n_lines):
-            d = strengths[i, c]
-            ratio = (scores[i, c] - half * d) / (one + real(tastes[c]) * d)
-            odds = real(log_odds[c]) + ratio
+            odds = real(log_odds[c]) + scores[i, c] - half * strengths[i, c]
             if odds > least:
                 gammas[i, c] = weight / (one + np.exp(-odds))
         for c in range(n_lines):
             accused[c] += gammas[i, c]
             moved[c] += abs(gammas[i, c] - before[i, c])
     return gammas, accused, moved
-
-
-@compiled
-def tastes_of_the_good(
-    scores: RealArray, strengths: RealArray, w: FloatArray, tastes: FloatArray
-) -> FloatArray:
-    """Return τ² of each line from the users who are not accused: E[s²/D²] = 1 + τ²·D².
-
-    Found in two steps from the present value, which stays where fewer than 20 users lie opposite.
-    """
-    n_users, n_lines = scores.shape
-    tastes = tastes.copy()
-    for _ in range(2):
-        excess, scale = np.zeros(n_lines), np.zeros(n_lines)
-        count = np.zeros(n_lines)
-        for i in range(n_users):
-            for c in range(n_lines):
-                s, d = np.float64(scores[i, c]), np.float64(strengths[i, c])
-                if s < 0.0 and d > 1e-9:
-                    q = w[i] / (1.0 + tastes[c] * d)
-                    excess[c] += q * (s * s / d - 1.0)
-                    scale[c] += q * d
-                    count[c] += 1.0
-        for c in range(n_lines):
-            if count[c] >= 20.0:
-                tastes[c] = max(0.0, excess[c] / max(scale[c], 1e-9))
-    return tastes
 
 
 @compiled
@@ -190,48 +160,4 @@ def gain_of_a_second_mean(ratios: FloatArray, w: FloatArray, share: float) -> fl
             gain += w[i] * (ratios[i] + np.log(share + (1.0 - share) * np.exp(-ratios[i])))
         else:
             gain += w[i] * np.log1p(share * np.expm1(ratios[i]))
-    return gain
-
-
-@compiled
-def gain_along_line(
-    scores: FloatArray, strengths: FloatArray, w: FloatArray, share: float, taste: float
-) -> float:
-    """Return the log-likelihood of two populations on the accused line over one normal one.
-
-    t = s/D² estimates where a user lies on the line from the good mean (0) to the coalition (1).
-    The single population may have any mean and any spread of tastes, so spread alone gains nothing.
-    """
-    used = np.flatnonzero((strengths > 1e-9) & (w > 1e-6))
-    if used.size < 20:
-        return 0.0
-    noise = 1.0 / strengths[used]
-    t, w = scores[used] * noise, w[used]
-    centre, wide = 0.0, taste
-    for _ in range(15):
-        mass, total, scale, excess = 0.0, 0.0, 0.0, 0.0
-        for i in range(t.size):
-            q = w[i] / (noise[i] + wide)
-            mass += q
-            total += q * t[i]
-        before, centre = (centre, wide), total / mass
-        for i in range(t.size):
-            q = w[i] / (noise[i] + wide) ** 2
-            scale += q
-            excess += q * ((t[i] - centre) ** 2 - noise[i])
-        wide = max(0.0, excess / scale)
-        if abs(centre - before[0]) + abs(wide - before[1]) < 1e-9:
-            break
-    gain = 0.0
-    for i in range(t.size):
-        spread, single = noise[i] + taste, noise[i] + wide
-        # Density at the coalition over that at the good mean, both on the line.
-        ratio = (t[i] - 0.5) / spread
-        if ratio > 0.0:
-            second = ratio + np.log(share + (1.0 - share) * np.exp(-ratio))
-        else:
-            second = np.log1p(share * np.expm1(ratio))
-        two = second - 0.5 * t[i] ** 2 / spread - 0.5 * np.log(spread)
-        one = -0.5 * (t[i] - centre) ** 2 / single - 0.5 * np.log(single)
-        gain += w[i] * (two - one)
     return gain

@@ -12,10 +12,11 @@ from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount.answers import Answers, answers_from
 from unswayed.learners.discount.leaning_cells import leaning_cells
+from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import measure_noise
-from unswayed.learners.discount.nulls import FEW_CELLS
-from unswayed.learners.discount.rounds import Discounted, discount_coalitions
-from unswayed.learners.discount.tastes import has_tastes
+from unswayed.learners.discount.rounds import discount_coalitions
+from unswayed.learners.discount.story import ABSTAINED, Discounted
+from unswayed.learners.discount.tastes import discount_among_tastes, has_tastes
 from unswayed.learners.discount.weighing import best_actions, pooled_means
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import FloatArray
@@ -24,8 +25,9 @@ from unswayed.learners.paper.method import FAILURE_PROBABILITY
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies
 
-ABSTAINED = ("either side could be the coalition", "too many accused", "like the tail of a taste")
-"""Verdicts that leave a stake on the table because the data cannot tell."""
+FEW_CELLS = 2.5
+"""Ours: with fewer cells per user, what goes together across cells shows nothing; unless answers
+are binary, where plays of one cell tell."""
 
 
 def learn_discounted(
@@ -73,7 +75,7 @@ def learn_discounted(
     weights = found.weights
     noise = measure_noise(answers, weights)
     means = pooled_means(answers, weights)
-    was_discounted = bool(found.accusations)
+    was_discounted = found.n_coalitions > 0
     decided_by = np.full(
         answers.n_contexts, "discounted mean" if was_discounted else "pooled mean", dtype="<U24"
     )
@@ -109,21 +111,16 @@ def _discounted(
 ) -> tuple[Discounted, list[dict[str, Any]]]:
     """Return what was discounted, without tastes if that fits, else with them; and all rounds."""
     rng = generator(seed, "discount")
-    nobody = Discounted(np.ones(answers.n_users), [], [])
+    found = Discounted(np.ones(answers.n_users), False, [])
+    explained: list[Accusation] = []
     if alpha == 0.0 or len(answers.cells) == 0:
-        return nobody, []
-    found = nobody
-    # With one cell per user, nothing goes together across cells.
+        return found, []
     has_pairs = answers.is_binary or answers.cells_per_user >= FEW_CELLS
     if has_pairs:
-        found = discount_coalitions(
-            answers, adversarial_fraction=alpha, allows_tastes=False, rng=rng
-        )
+        found, explained = discount_coalitions(answers, adversarial_fraction=alpha, rng=rng)
     story = [r.told() for r in found.rounds]
-    if not has_pairs or has_tastes(answers, found.weights, found.accusations, rng):
-        found = discount_coalitions(
-            answers, adversarial_fraction=alpha, allows_tastes=True, rng=rng
-        )
+    if not has_pairs or has_tastes(answers, explained, rng):
+        found = discount_among_tastes(answers, adversarial_fraction=alpha, rng=rng)
         story += [r.told() for r in found.rounds]
     return found, story
 
@@ -149,8 +146,8 @@ def _evidence(found: Discounted, story: list[dict[str, Any]]) -> dict[str, Any]:
     last = found.rounds[-1] if found.rounds else None
     return {
         "removed": float(1.0 - found.weights.mean()),
-        "coalitions": len(found.accusations),
+        "coalitions": found.n_coalitions,
         "abstained": last is not None and last.verdict in ABSTAINED,
-        "tastes": bool(found.rounds and found.rounds[0].allows_tastes),
+        "tastes": found.allows_tastes,
         "rounds": story,
     }

@@ -12,14 +12,12 @@ from scipy import special
 from unswayed.learners.discount.answers import Answers
 from unswayed.learners.discount.kernels import RealArray, cell_sums, whitened
 from unswayed.learners.discount.line_kernels import (
-    gain_along_line,
     gain_of_a_second_mean,
     line_scores,
     line_sums,
     posteriors,
     shrunken_lines,
     spread_of_the_good,
-    tastes_of_the_good,
 )
 from unswayed.learners.discount.noise import Noise
 from unswayed.learners.interface import FloatArray, IntArray
@@ -58,15 +56,12 @@ class Model:
         Largest share of users in the coalition.
     shrinkage
         c: shifts of c standard errors and less are taken for zero.
-    allows_tastes
-        Whether good users differ along the accused direction, as far as the other side shows.
     cells
         Shape (n_cells,); one for the cells where the coalition may differ.
     """
 
     largest_mass: float
     shrinkage: float
-    allows_tastes: bool
     cells: FloatArray
 
 
@@ -130,10 +125,8 @@ class Accusation:
     probabilities
         Shape (n_users,); γ, the probability to belong to the coalition.
     scores, strengths
-        Shape (n_users,); s = Σ e·δ·(x − μ) and D² = Σ e·δ². A good user's s has mean 0 and
-        variance D² + τ²·D⁴, a colluder's has mean D².
-    taste
-        τ², how much good users differ along the accused direction.
+        Shape (n_users,); s = Σ e·δ·(x − μ) and D² = Σ e·δ². A good user's s has mean 0, a
+        colluder's has mean D², both variance D².
     spread_of_the_good
         Variance of s/D on the side that is not accused, less the one that noise gives; above zero
         if good users differ along the accused direction.
@@ -148,7 +141,6 @@ class Accusation:
     probabilities: FloatArray
     scores: FloatArray
     strengths: FloatArray
-    taste: float
     spread_of_the_good: float
     mass: float
     gain: float
@@ -166,7 +158,7 @@ def fit_coalitions(
     starts
         Shape (n_users, n_fits); probabilities to begin with.
     models
-        What each fit is free to do; all or none allow tastes.
+        What each fit is free to do.
     n_steps
         Largest number of steps; each is one pass over the entries for all fits. Fits that have
         settled end before.
@@ -177,9 +169,8 @@ def fit_coalitions(
 
     Notes
     -----
-    A user's log-ratio is (s − D²/2)/(1 + τ²·D²): normal answers with the cell's variance, whatever
-    the rewards are. Shifts shrink by (1 − c²/z²)₊ with c ramped up. τ² is read off the users on the
-    side of the good, mirrored: a continuum of taste is roughly two-sided, a coalition is not.
+    A user's log-ratio is s − D²/2: normal answers with the cell's variance, whatever the rewards
+    are. Shifts shrink by (1 − c²/z²)₊ with c ramped up.
     """
     n_lines = max(LANES, PANEL_NUMBERS // max(data.answers.n_users, 1) // LANES * LANES)
     return [
@@ -204,7 +195,6 @@ def _fit_panel(
     allowed = np.stack([model.cells for model in models], axis=1).astype(worth.dtype)
     accused_shares = np.clip((starts * weights[:, None]).sum(axis=0) / everybody, smallest, largest)
     log_odds = special.logit(accused_shares)
-    tastes = np.zeros(len(models))
     gammas = np.ascontiguousarray(starts * weights[:, None], dtype=worth.dtype)
     fits: dict[int, Accusation] = {}
     # The first n_open columns are fits in progress; copies of them fill the panel.
@@ -214,22 +204,19 @@ def _fit_panel(
     for step in range(n_steps):
         if step == 0 or is_ending.any():
             names, largest, shrinkages = names[chosen], largest[chosen], shrinkages[chosen]
-            log_odds, tastes = log_odds[chosen], tastes[chosen]
-            gammas, allowed = gammas[:, chosen], allowed[:, chosen]
+            log_odds, gammas, allowed = log_odds[chosen], gammas[:, chosen], allowed[:, chosen]
         ramp = min(1.0, (step + 1) / SHRINKAGE_RAMP)
         sums = line_sums(*rows, gammas, answers.n_cells)
         means, shifts = shrunken_lines(mass, total, *sums, allowed, ramp * shrinkages)
         scores, strengths = line_scores(*rows, weights, means, shifts)
-        odds_before, tastes_before = log_odds, tastes
-        gammas, accused, moved = posteriors(scores, strengths, weights, tastes, log_odds, gammas)
+        odds_before = log_odds
+        gammas, accused, moved = posteriors(scores, strengths, weights, log_odds, gammas)
         accused_shares = accused / everybody
         log_odds = np.where(
             accused_shares > largest,
             log_odds - np.log(np.maximum(accused_shares, largest) / largest),
             special.logit(np.clip(accused_shares, smallest, largest)),
         )
-        if models[0].allows_tastes:
-            tastes = tastes_of_the_good(scores, strengths, weights, tastes)
         is_ending = (moved < SETTLED * accused)[:n_open] & (ramp == 1.0)
         is_ending |= step == n_steps - 1
         for c in np.flatnonzero(is_ending):
@@ -238,7 +225,6 @@ def _fit_panel(
                 models[names[c]],
                 (means[:, c], shifts[:, c], scores[:, c], strengths[:, c]),
                 (odds_before[c], log_odds[c]),
-                (tastes_before[c], tastes[c]),
                 float(accused_shares[c]),
             )
         still_open = np.flatnonzero(~is_ending)
@@ -259,18 +245,15 @@ def _accusation(
     model: Model,
     line: tuple[RealArray, RealArray, RealArray, RealArray],
     log_odds: tuple[float, float],
-    tastes: tuple[float, float],
     accused_share: float,
 ) -> Accusation:
-    """Return what a fit found; log-odds and tastes are those before and after its last step."""
+    """Return what a fit found; log-odds are those before and after its last step."""
     means, shifts, scores, strengths = (column.astype(np.float64) for column in line)
     weights, mass, total = data.weights, data.mass, data.total
-    ratios = np.clip((scores - 0.5 * strengths) / (1.0 + tastes[0] * strengths), -_LIMIT, _LIMIT)
+    ratios = np.clip(scores - 0.5 * strengths, -_LIMIT, _LIMIT)
     share = float(special.expit(log_odds[1]))
     if accused_share > MASS_EXCESS * model.largest_mass:
         gain = VOID
-    elif model.allows_tastes:
-        gain = gain_along_line(scores, strengths, weights, share, float(tastes[1]))
     else:
         one_mean = total**2 / np.maximum(mass, 1e-9)
         good = 2.0 * total * means - mass * means**2
@@ -281,7 +264,6 @@ def _accusation(
         probabilities=special.expit(log_odds[0] + ratios),
         scores=scores,
         strengths=strengths,
-        taste=float(tastes[1]),
         spread_of_the_good=spread_of_the_good(scores, strengths, weights),
         mass=accused_share,
         gain=gain,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers
@@ -11,16 +13,16 @@ from unswayed.learners.discount.noise import Noise, permuted_within_cells
 from unswayed.learners.discount.search import search_coalitions
 from unswayed.learners.interface import FloatArray
 
-FLIPS = 2
-"""Ours: mirrored copies of the data that make the null with tastes."""
-
-FEW_CELLS = 2.5
-"""Ours: with fewer cells per user, exchanging answers within cells changes nothing, and there is no
-null but the mirror."""
+LEAST_CERTAINTY = 0.01
+"""Ours: users who always answer the same are drawn from nearly all-or-nothing tastes."""
 
 
-class Nulls:
-    """What searches gain where there is no coalition; copies are drawn once a round."""
+class Null:
+    """What searches gain where there is no coalition; the copy of the data is drawn once a round.
+
+    The copy has the same cells and no user who is alike across them: binary answers are drawn
+    anew, others are exchanged within their cells.
+    """
 
     def __init__(
         self,
@@ -33,50 +35,38 @@ class Nulls:
         self._data, self._noise, self._starts = data, noise, starts
         self._alpha = adversarial_fraction
         self._rng = rng
-        self._copies: dict[bool, list[Data]] = {}
 
     def gain(self, model: Model) -> float:
-        """Return the largest gain over the copies."""
-        if model.allows_tastes not in self._copies:
-            self._copies[model.allows_tastes] = self._drawn(model.allows_tastes)
-        return max(
-            search_coalitions(
-                copy,
-                self._starts,
-                [model],
-                adversarial_fraction=self._alpha,
-                finalists=1,
-                opposite=False,
-            )[0].accusation.gain
-            for copy in self._copies[model.allows_tastes]
+        """Return what a search with this model gains."""
+        (finding,) = search_coalitions(
+            self._copy,
+            self._starts,
+            [model],
+            adversarial_fraction=self._alpha,
+            finalists=1,
+            opposite=False,
         )
+        return finding.accusation.gain
 
-    def _drawn(self, allows_tastes: bool) -> list[Data]:
+    @cached_property
+    def _copy(self) -> Data:
         data = self._data
         answers, worth, residuals = data.answers, data.worth, data.residuals
-        copies = []
-        if allows_tastes:
-            for _ in range(FLIPS):
-                signs = self._rng.choice([-1.0, 1.0], size=answers.n_users).astype(worth.dtype)
-                flipped = residuals * signs[answers.users]
-                copies.append(with_answers(data, worth=worth, residuals=flipped))
         if answers.is_binary:
             drawn = _binary_answers(answers, self._noise, self._rng)
             centred = whitened(
                 answers.cells, drawn, self._noise.means, data.deviations, np.empty_like(residuals)
             )
-            copies.append(with_answers(data, worth=worth, residuals=centred))
-        elif not (allows_tastes and answers.cells_per_user < FEW_CELLS):
-            both = permuted_within_cells(answers, data.weights, self._rng, worth, residuals)
-            copies.append(with_answers(data, worth=both[0], residuals=both[1]))
-        return copies
+            return with_answers(data, worth=worth, residuals=centred)
+        both = permuted_within_cells(answers, data.weights, self._rng, worth, residuals)
+        return with_answers(data, worth=both[0], residuals=both[1])
 
 
 def _binary_answers(answers: Answers, noise: Noise, rng: np.random.Generator) -> FloatArray:
     """Return binomial answers of users who share the mean, up to idiosyncratic tastes."""
     p = np.clip(noise.means, 0.001, 0.999)[answers.cells]
     if noise.taste_share > 0:
-        certainty = (1.0 - noise.taste_share) / noise.taste_share
+        certainty = max((1.0 - noise.taste_share) / noise.taste_share, LEAST_CERTAINTY)
         p = rng.beta(p * certainty, (1.0 - p) * certainty)
     plays = np.maximum(np.rint(answers.plays), 1).astype(np.int64)
     drawn: FloatArray = rng.binomial(plays, p) / plays

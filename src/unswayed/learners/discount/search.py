@@ -13,9 +13,8 @@ from unswayed.learners.discount.mixture import VOID, Accusation, Data, Model, fi
 from unswayed.learners.discount.noise import top_directions
 from unswayed.learners.interface import FloatArray
 
-EIGENVECTORS = {False: 4, True: 8}
-"""Ours: top directions of the whitened residuals that are tried, both ways; with tastes more, since
-the first ones are tastes."""
+EIGENVECTORS = 4
+"""Ours: top directions of the whitened residuals that are tried, both ways."""
 
 SHORT_STEPS = 5
 """Ours: steps of EM from every start; the best go on."""
@@ -41,9 +40,7 @@ class Finding:
     opposite_gain: float
 
 
-def start_directions(
-    data: Data, cell_means: FloatArray, rng: np.random.Generator, *, allows_tastes: bool
-) -> FloatArray:
+def start_directions(data: Data, cell_means: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return directions along which a coalition may differ; shape (n_cells, n_directions).
 
     They are the top eigenvectors of the whitened residuals, the winners, the runners-up, and
@@ -51,7 +48,7 @@ def start_directions(
     """
     answers = data.answers
     values = np.sqrt(data.worth) * data.residuals
-    _, vectors = top_directions(answers, values, data.weights, EIGENVECTORS[allows_tastes], rng)
+    _, vectors = top_directions(answers, values, data.weights, EIGENVECTORS, rng)
     ranked = np.argsort(-cell_means.reshape(answers.n_contexts, -1), axis=1)
     winners, runners_up = np.zeros((2, answers.n_contexts, answers.n_actions))
     np.put_along_axis(winners, ranked[:, :1], 1.0, axis=1)

@@ -1,36 +1,12 @@
-"""From an accusation to users' weights, and what is at stake if they are used."""
+"""Decisions under users' weights, and what is at stake if an accusation is believed."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.kernels import cell_sums, decreasing_fit
-from unswayed.learners.discount.mixture import Accusation
+from unswayed.learners.discount.kernels import cell_sums
 from unswayed.learners.interface import FloatArray, IntArray
-
-
-def mirror_weights(accusation: Accusation, weights: FloatArray) -> FloatArray:
-    """Return weights that make the accused side no heavier than its mirror image.
-
-    Among users equally far from the good mean along the accused line, if a share p lies on the
-    other side, users on the accused side get weight p/(1 − p): what is left is symmetric. p is the
-    decreasing fit over the distance. No law of tastes is assumed but that it is two-sided.
-
-    Returns
-    -------
-    Shape (n_users,), in [0, 1].
-    """
-    along = accusation.scores / (1.0 + accusation.taste * accusation.strengths)
-    known = np.flatnonzero(weights > 0)
-    ranked = known[np.argsort(np.abs(along[known]), kind="stable")]
-    is_light = (along[ranked] < 0).astype(float)
-    p = decreasing_fit(is_light, weights[ranked])
-    result = np.ones(len(weights))
-    is_heavy = along[ranked] > 0
-    share = p[is_heavy]
-    result[ranked[is_heavy]] = np.minimum(1.0, share / np.maximum(1.0 - share, 1e-9))
-    return result
 
 
 def pooled_means(answers: Answers, weights: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Whether the users that are kept share one mean, or have tastes of their own."""
+"""Whether the users that are not accused share one mean, or have tastes of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from unswayed.learners.discount.noise import (
     permuted_within_cells,
     top_directions,
 )
-from unswayed.learners.interface import FloatArray
 
 TASTE_SHARE = 0.13
 """Ours: kept users with a larger between-user share have tastes (from earlier prototypes)."""
@@ -28,16 +27,14 @@ EXPLAINED = 0.3
 """Ours: an eigenvector with more than this squared cosine to accused directions is no taste."""
 
 
-def has_tastes(
-    answers: Answers,
-    weights: FloatArray,
-    accusations: list[Accusation],
-    rng: np.random.Generator,
-) -> bool:
-    """Return whether good users differ: along what was accused, or beyond it."""
+def has_tastes(answers: Answers, accusations: list[Accusation], rng: np.random.Generator) -> bool:
+    """Return whether users differ beyond what was accused, or good ones along it."""
     if any(accusation.spread_of_the_good > TASTE_SPREAD for accusation in accusations):
         return True
     sample, chosen = sampled_users(answers, rng)
+    weights = np.ones(answers.n_users)
+    for accusation in accusations:
+        weights = weights * (1.0 - accusation.probabilities)
     is_kept = (weights[chosen] > 0.5).astype(float)
     noise = measure_noise(sample, is_kept)
     if noise.taste_share > TASTE_SHARE:

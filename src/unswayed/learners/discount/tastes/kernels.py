@@ -1,0 +1,163 @@
+"""Compiled passes for tastes and populations.
+
+Letters: ``e`` how many independent answers an entry is worth; ``x`` its mean reward, centred and in
+standard deviations of its cell; ``w`` weights of users; ``loadings`` the common directions of
+taste, shape (n_cells, rank); ``left`` the variance per answer that they leave, shape (n_cells,).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unswayed.compiled import compiled
+from unswayed.learners.discount.kernels import CellArray, RealArray
+from unswayed.learners.interface import FloatArray, IntArray
+
+
+@compiled
+def taste_sums(
+    indptr: IntArray,
+    cells: CellArray,
+    e: RealArray,
+    x: RealArray,
+    w: FloatArray,
+    loadings: FloatArray,
+    left: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return Σ w·e·E[f·fᵀ] and Σ w·e·x·E[f] per cell, f the users' tastes given their answers.
+
+    Shapes (n_cells, rank, rank) and (n_cells, rank).
+    """
+    n_cells, rank = loadings.shape
+    squares, products = np.zeros((n_cells, rank, rank)), np.zeros((n_cells, rank))
+    for i in range(indptr.size - 1):
+        if w[i] <= 0.0 or indptr[i] == indptr[i + 1]:
+            continue
+        precision, pull = np.eye(rank), np.zeros(rank)
+        for k in range(indptr[i], indptr[i + 1]):
+            j = cells[k]
+            h = e[k] / left[j]
+            for a in range(rank):
+                pull[a] += h * x[k] * loadings[j, a]
+                for b in range(a + 1):
+                    precision[a, b] += h * loadings[j, a] * loadings[j, b]
+        for a in range(rank):
+            for b in range(a):
+                precision[b, a] = precision[a, b]
+        second = np.linalg.inv(precision)
+        f = second @ pull
+        for a in range(rank):
+            for b in range(rank):
+                second[a, b] += f[a] * f[b]
+        for k in range(indptr[i], indptr[i + 1]):
+            j = cells[k]
+            h = w[i] * e[k]
+            for a in range(rank):
+                products[j, a] += h * x[k] * f[a]
+                for b in range(rank):
+                    squares[j, a, b] += h * second[a, b]
+    return squares, products
+
+
+@compiled
+def taste_profiles(
+    indptr: IntArray,
+    cells: CellArray,
+    e: RealArray,
+    x: RealArray,
+    loadings: FloatArray,
+    left: FloatArray,
+    rank_of_cell: IntArray,
+    n_rivals: int,
+) -> FloatArray:
+    """Return each user's tastes, and what they say beyond them about winners and rivals.
+
+    ``rank_of_cell`` is 0 for the winner of a context, 1 for the runner-up, and so on. Shape
+    (n_users, rank + n_rivals).
+    """
+    n_users, rank = indptr.size - 1, loadings.shape[1]
+    profiles = np.zeros((n_users, rank + n_rivals))
+    for i in range(n_users):
+        precision, pull = np.eye(rank), np.zeros(rank)
+        for k in range(indptr[i], indptr[i + 1]):
+            j = cells[k]
+            h = e[k] / left[j]
+            for a in range(rank):
+                pull[a] += h * x[k] * loadings[j, a]
+                for b in range(a + 1):
+                    precision[a, b] += h * loadings[j, a] * loadings[j, b]
+        for a in range(rank):
+            for b in range(a):
+                precision[b, a] = precision[a, b]
+        f = np.linalg.solve(precision, pull)
+        profiles[i, :rank] = f
+        answers = np.ones(n_rivals)  # one more than there are: few answers say little
+        for k in range(indptr[i], indptr[i + 1]):
+            j = cells[k]
+            if rank_of_cell[j] >= n_rivals:
+                continue
+            beyond = x[k]
+            for a in range(rank):
+                beyond -= loadings[j, a] * f[a]
+            profiles[i, rank + rank_of_cell[j]] += e[k] * beyond / np.sqrt(left[j])
+            answers[rank_of_cell[j]] += e[k]
+        for r in range(n_rivals):
+            profiles[i, rank + r] /= np.sqrt(answers[r])
+    return profiles
+
+
+@compiled
+def weighted_moments(y: FloatArray, w: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    """Return Σ w, Σ w·y and Σ w·y·yᵀ over the rows of y."""
+    n, d = y.shape
+    mass, total, squares = 0.0, np.zeros(d), np.zeros((d, d))
+    for i in range(n):
+        if w[i] <= 0.0:
+            continue
+        mass += w[i]
+        for a in range(d):
+            pull = w[i] * y[i, a]
+            total[a] += pull
+            for b in range(a + 1):
+                squares[a, b] += pull * y[i, b]
+    for a in range(d):
+        for b in range(a):
+            squares[b, a] = squares[a, b]
+    return mass, total, squares
+
+
+@compiled
+def squared_distances(
+    y: FloatArray, root: FloatArray, good: FloatArray, coalition: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return |Rᵀ(y − good)|² and |Rᵀ(y − coalition)|² of the rows; R is lower triangular."""
+    n, d = y.shape
+    from_good, from_coalition = np.empty(n), np.empty(n)
+    at_good, at_coalition = root.T @ good, root.T @ coalition
+    for i in range(n):
+        near, far = 0.0, 0.0
+        for a in range(d):
+            along = 0.0
+            for b in range(a, d):
+                along += root[b, a] * y[i, b]
+            near += (along - at_good[a]) ** 2
+            far += (along - at_coalition[a]) ** 2
+        from_good[i], from_coalition[i] = near, far
+    return from_good, from_coalition
+
+
+@compiled
+def updated_odds(
+    ratios: FloatArray, w: FloatArray, log_odds: float, before: FloatArray
+) -> tuple[FloatArray, float, float]:
+    """Return w·γ of users, its sum, and how far it moved."""
+    accused, moved = 0.0, 0.0
+    gammas = np.zeros(ratios.size)
+    for i in range(ratios.size):
+        if w[i] > 0.0:
+            odds = log_odds + ratios[i]
+            if odds > -30.0:
+                gammas[i] = w[i] / (1.0 + np.exp(-odds))
+            accused += gammas[i]
+            moved += abs(gammas[i] - before[i])
+    return gammas, accused, moved

@@ -1,0 +1,250 @@
+"""Round after round among users with tastes: split, test, discount."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unswayed.learners.discount.alignment import alignment
+from unswayed.learners.discount.answers import Answers, sampled_users
+from unswayed.learners.discount.mixture import Data, fit_data
+from unswayed.learners.discount.noise import Noise, measure_noise, worth_of
+from unswayed.learners.discount.story import (
+    DISCOUNTED,
+    EITHER_SIDE,
+    LIKE_A_TASTE,
+    NOBODY,
+    NOTHING_AT_STAKE,
+    TOO_MANY,
+    WITHIN_CHANCE,
+    Discounted,
+    Round,
+)
+from unswayed.learners.discount.tastes.nulls import without_coalition
+from unswayed.learners.discount.tastes.populations import Populations
+from unswayed.learners.discount.tastes.profiles import Profiler, profiler_for
+from unswayed.learners.discount.tastes.search import agreement, search_populations
+from unswayed.learners.discount.weighing import best_actions, pooled_means, stake
+
+ROUNDS = 4
+"""Ours: coalitions that are looked for, one after another."""
+
+SAMPLE_ENTRIES = 400_000
+"""Ours: profiles of random users with about this many entries are searched; what is found is then
+read off everybody's."""
+
+MASS_MARGIN = 1.25
+"""Ours: a coalition's share of the users is at most this many times the stated one."""
+
+LARGEST_REMOVAL = (1.1, 0.02)
+"""Ours: after the first coalition, weight that may go in all: 1.1 times the stated share plus .02.
+A second one that fits on top is mostly the tail of a taste."""
+
+LEAST_STAKE = 0.005
+"""Ours: standard deviations of a reward that must be at stake per decision; else nobody is touched,
+and an honest minority keeps its say."""
+
+LEAST_CERTAIN = 0.4
+"""Ours: users accused with more than even odds, as a share of the weight that would go. Less, and
+everybody is a little suspect: weights would move means towards one tail of all users."""
+
+NULLS = 4
+"""Ours: crowds without a coalition that are searched in the same way."""
+
+NULL_MARGIN, CLEAR_GAIN = 1.5, 10.0
+"""Ours: the gain must exceed the null's largest by this factor, and so many nats."""
+
+LEAST_ALIGNMENT, CLEAR_ALIGNMENT = 1.5, 4.5
+"""Ours: deviations by which the accused favour standing decisions. Honest tails reached up to 3 on
+development replays of real ratings, and 4 where many contexts could be picked from."""
+
+CLEAR_GAIN_PER_ACCUSED = 1.0
+"""Ours: nats beyond the null's per accused user that speak for a coalition without clear
+alignment: a hump of its own, or users too alike."""
+
+RIVAL_GAIN = 0.8
+"""Ours: a contrary story with this share of the gain makes it a draw."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidate:
+    found: Populations
+    is_alike: bool
+    alignment: float
+    removed: float
+    stake: float
+    verdict: str
+
+
+def discount_among_tastes(
+    answers: Answers, *, adversarial_fraction: float, rng: np.random.Generator
+) -> Discounted:
+    """Find coalitions among users who differ, one after another, and discount them.
+
+    Every user is put down to a few numbers: their place along the common directions of taste, and
+    what they say beyond it about winners and rivals. A coalition is a second population there.
+    Tastes may be skewed and so look like one. What tells them apart is the decision: an accusation
+    is believed if it gains clearly more than in crowds with the same tastes and the same answers
+    but no coalition, and if the accused favour just the actions that win by them.
+
+    Parameters
+    ----------
+    answers
+        Users' answers.
+    adversarial_fraction
+        α.
+    rng
+        Samples, starts and nulls are drawn from it.
+    """
+    weights = np.ones(answers.n_users)
+    sample, chosen = sampled_users(answers, rng, SAMPLE_ENTRIES)
+    story: list[Round] = []
+    for _ in range(ROUNDS):
+        noise = measure_noise(sample, weights[chosen])
+        data = fit_data(sample, noise, weights[chosen], np.float64)
+        profiler = profiler_for(data, noise.means, rng)
+        is_first = not story
+        candidates = _candidates(
+            data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
+        )
+        null_gains = {False: float("nan"), True: float("nan")}
+        if any(candidate.verdict == "" for candidate in candidates):
+            null_gains = _null_gains(
+                data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
+            )
+        best, opposite_gain = _judged(candidates, null_gains, float(data.weights.sum()))
+        if best is None:
+            break
+        story.append(_round(best, noise.taste_share, null_gains[best.is_alike], opposite_gain))
+        if best.verdict != DISCOUNTED:
+            break
+        accused = best.found.probabilities
+        if sample is not answers:
+            everybody = replace(noise, worth=worth_of(answers, noise.taste_share))
+            rest = fit_data(answers, everybody, weights, np.float64)
+            accused = best.found.accuse(profiler.of(rest))
+        weights = weights * (1.0 - accused)
+    return Discounted(weights, True, story)
+
+
+def _candidates(
+    data: Data,
+    noise: Noise,
+    profiler: Profiler,
+    adversarial_fraction: float,
+    *,
+    is_first: bool,
+    rng: np.random.Generator,
+) -> list[_Candidate]:
+    """Search, and apply the tests that need no null."""
+    answers, weights = data.answers, data.weights
+    fits = search_populations(
+        profiler.of(data),
+        weights,
+        n_tastes=profiler.n_tastes,
+        adversarial_fraction=adversarial_fraction,
+        largest_mass=MASS_MARGIN * adversarial_fraction,
+        rng=rng,
+    )
+    factor, spare = LARGEST_REMOVAL
+    largest = 1.0 if is_first else factor * adversarial_fraction + spare
+    least_stake = LEAST_STAKE * float(np.median(data.deviations))
+    standing = best_actions(pooled_means(answers, weights))
+    candidates = []
+    for fit in fits:
+        after = weights * (1.0 - fit.probabilities)
+        proposed = best_actions(pooled_means(answers, after))
+        at_stake = stake(answers, standing, after)
+        removed = 1.0 - float(after.mean())
+        aligned = alignment(
+            answers, noise, weights, fit.probabilities, standing=standing, proposed=proposed
+        )
+        if at_stake < least_stake:
+            verdict = NOTHING_AT_STAKE
+        elif removed > largest:
+            verdict = TOO_MANY
+        elif (weights * (fit.probabilities > 0.5)).sum() < LEAST_CERTAIN * fit.mass * weights.sum():
+            verdict = NOBODY
+        elif aligned < LEAST_ALIGNMENT:
+            verdict = LIKE_A_TASTE
+        else:
+            verdict = ""
+        candidates.append(_Candidate(fit, fit.alikeness < 1.0, aligned, removed, at_stake, verdict))
+    return candidates
+
+
+def _null_gains(
+    data: Data,
+    noise: Noise,
+    profiler: Profiler,
+    adversarial_fraction: float,
+    *,
+    is_first: bool,
+    rng: np.random.Generator,
+) -> dict[bool, float]:
+    """Return what accusations that pass the first tests gain where there is no coalition."""
+    gains = {False: 0.0, True: 0.0}
+    for _ in range(NULLS):
+        drawn = without_coalition(data, profiler.tastes, rng)
+        cells = drawn.answers.cells
+        means = noise.means[cells] + data.deviations[cells] * drawn.residuals
+        drawn = drawn._replace(answers=replace(drawn.answers, means=means))
+        for candidate in _candidates(
+            drawn, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
+        ):
+            if candidate.verdict == "":
+                is_alike = candidate.is_alike
+                gains[is_alike] = max(gains[is_alike], candidate.found.gain)
+    return gains
+
+
+def _judged(
+    candidates: list[_Candidate], null_gains: dict[bool, float], everybody: float
+) -> tuple[_Candidate | None, float]:
+    """Return the candidate that decides the round with its verdict, and the gain against it."""
+    believed: list[_Candidate] = []
+    others: list[_Candidate] = []
+    for candidate in candidates:
+        verdict = candidate.verdict
+        if verdict == "":
+            null_gain = null_gains[candidate.is_alike]
+            beyond = candidate.found.gain - null_gain
+            accused = candidate.found.mass * everybody
+            is_clear = candidate.alignment > CLEAR_ALIGNMENT
+            if candidate.found.gain <= NULL_MARGIN * null_gain + CLEAR_GAIN:
+                verdict = WITHIN_CHANCE
+            elif not is_clear and beyond < CLEAR_GAIN_PER_ACCUSED * accused:
+                verdict = LIKE_A_TASTE
+            else:
+                verdict = DISCOUNTED
+        judged = replace(candidate, verdict=verdict)
+        (believed if verdict == DISCOUNTED else others).append(judged)
+    if not believed:
+        closest = max(others, key=lambda candidate: candidate.found.gain, default=None)
+        return closest, -np.inf
+    best = max(believed, key=lambda candidate: candidate.found.gain)
+    contrary = [c.found.gain for c in believed if agreement(c.found, best.found) < -0.05]
+    opposite_gain = max(contrary, default=-np.inf)
+    if opposite_gain > RIVAL_GAIN * best.found.gain:
+        best = replace(best, verdict=EITHER_SIDE)
+    return best, opposite_gain
+
+
+def _round(
+    candidate: _Candidate, taste_share: float, null_gain: float, opposite_gain: float
+) -> Round:
+    found = candidate.found
+    return Round(
+        allows_tastes=True,
+        model=f"profiles, alikeness {found.alikeness:.2f}",
+        taste_share=taste_share,
+        gain=found.gain,
+        null_gain=null_gain,
+        opposite_gain=opposite_gain,
+        alignment=candidate.alignment,
+        accused=float((found.probabilities > 0.5).mean()),
+        removed=candidate.removed,
+        stake=candidate.stake,
+        verdict=candidate.verdict,
+    )
