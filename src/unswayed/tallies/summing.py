@@ -104,10 +104,12 @@ def event_sums(
     """Return counts, sums and squares of unweighted events, and the remainders of the latter two.
 
     The same as three calls of ``grouped_sums``, in one pass over keys and rewards; remainders are
-    empty if all of them are zero.
+    empty if all of them are zero. Of rewards of zero and one the squares are the rewards, and their
+    sums one array.
     """
     n_groups, nothing = len(grouping.cells), np.empty(0)
-    counts, sums, squares = np.empty(n_groups), np.empty(n_groups), np.empty(n_groups)
+    counts, sums = np.empty(n_groups), np.empty(n_groups)
+    squares = nothing if _are_binary(rewards) else np.empty(n_groups)
 
     def filled(*lows: FloatArray) -> bool:
         found = in_ranges(
@@ -124,7 +126,7 @@ def event_sums(
         return any(found)
 
     if not filled(nothing, nothing):  # as with all rewards that are small whole numbers
-        return counts, sums, squares, nothing, nothing
+        return counts, sums, squares if len(squares) else sums, nothing, nothing
     lows = np.empty((2, n_groups))
     filled(*lows)
     return counts, sums, squares, *lows
@@ -261,7 +263,7 @@ def _fill_event_sums(
     square_lows: FloatArray,
 ) -> bool:
     """Fill in what ``event_sums`` returns; return whether there is any remainder."""
-    is_kept, is_any = len(sum_lows) > 0, False
+    is_squared, is_kept, is_any = len(squares) > 0, len(sum_lows) > 0, False
     entry = indptr[first] - 1
     sum_low, square_low = 0.0, 0.0
     for user in range(first, last):
@@ -274,18 +276,29 @@ def _fill_event_sums(
                 previous = cell
                 counts[entry] = 1.0
                 sums[entry] = reward
-                squares[entry] = reward * reward
                 sum_low, square_low = 0.0, 0.0
+                if is_squared:
+                    squares[entry] = reward * reward
             else:
                 counts[entry] += 1.0
                 sums[entry], sum_low = _pair_sum(sums[entry], sum_low, reward, 0.0)
-                squares[entry], square_low = _pair_sum(
-                    squares[entry], square_low, reward * reward, 0.0
-                )
+                if is_squared:
+                    squares[entry], square_low = _pair_sum(
+                        squares[entry], square_low, reward * reward, 0.0
+                    )
             if is_kept:
                 sum_lows[entry], square_lows[entry] = sum_low, square_low
             is_any = is_any or sum_low != 0.0 or square_low != 0.0
     return is_any
+
+
+@compiled
+def _are_binary(rewards: FloatArray) -> bool:
+    """Return whether all rewards are zero or one, which are their own squares."""
+    are_own_squares = True
+    for reward in rewards:  # to the end, without a branch: most logs are binary
+        are_own_squares &= reward * reward == reward
+    return are_own_squares
 
 
 @compiled

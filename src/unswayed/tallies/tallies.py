@@ -155,7 +155,7 @@ def tally(
     """
     check_size(n_contexts, n_actions)
     cells = np.multiply(contexts, n_actions, dtype=np.int32)
-    cells += actions.astype(np.int32, copy=False)
+    np.add(cells, actions, out=cells, casting="same_kind")
     grouping = grouped(users.astype(np.int32, copy=False), cells, n_users)
     del cells
     rewards = np.asarray(rewards, np.float64)
