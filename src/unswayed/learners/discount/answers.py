@@ -171,22 +171,32 @@ def answers_from(tallies: Tallies) -> Answers:
 
 
 def _capped(tallies: Tallies) -> tuple[FloatArray, FloatArray | None]:
-    """Return context probabilities and the factor of each entry, None if all are one."""
+    """Return context probabilities and the factor of each entry, None if all are one.
+
+    Where most users keep to contexts of their own, the cap is raised to what is usual among them,
+    by medians: fewer than half of the users cannot raise it far beyond what honest ones do.
+    """
     contexts = np.repeat(np.arange(tallies.n_contexts), tallies.n_actions)
     rows = (tallies.indptr, tallies.cells, tallies.plays, contexts)
     nothing = np.empty(0)
     # With probabilities of one nobody is above a cap. Shares are of all that a user did, so that
     # who floods a context wins nothing elsewhere.
     ones = np.ones(tallies.n_contexts)
-    shares, _ = capped_visits(*rows, ones, FLOOD_CAP, FLOOD_POWER, nothing)
-    for this_round in range(FLOOD_ROUNDS - 1):
-        probabilities = shares / max(shares.sum(), 1e-300)
-        shares, is_any_capped = capped_visits(*rows, probabilities, FLOOD_CAP, FLOOD_POWER, nothing)
-        if this_round == 0 and not is_any_capped:
-            return probabilities, None  # nothing would change any more
+    shares, _ = capped_visits(*rows, ones, (*FLOOD_CAP, 1.0), FLOOD_POWER, nothing)
     probabilities = shares / max(shares.sum(), 1e-300)
+    _, peaks = capped_visits(*rows, probabilities, (*FLOOD_CAP, 1.0), FLOOD_POWER, nothing)
+    habit = 1.0
+    usual = float(np.median(peaks)) if len(peaks) else 0.0
+    if usual > 1.0:
+        habit = usual + FLOOD_CAP[0] * MAD_TO_SD * float(np.median(np.abs(peaks - usual)))
+    if not (peaks > habit).any():
+        return probabilities, None  # nothing would change any more
+    allowed = (*FLOOD_CAP, habit)
+    for _ in range(FLOOD_ROUNDS - 1):
+        shares, _ = capped_visits(*rows, probabilities, allowed, FLOOD_POWER, nothing)
+        probabilities = shares / max(shares.sum(), 1e-300)
     factors = np.ones(len(tallies.cells))
-    capped_visits(*rows, probabilities, FLOOD_CAP, FLOOD_POWER, factors)
+    capped_visits(*rows, probabilities, allowed, FLOOD_POWER, factors)
     return probabilities, factors
 
 

@@ -96,19 +96,20 @@ def capped_visits(
     plays: FloatArray,
     contexts: IntArray,
     context_probabilities: FloatArray,
-    allowed: tuple[float, float],
+    allowed: tuple[float, float, float],
     power: float,
     factors: FloatArray,
-) -> tuple[FloatArray, bool]:
+) -> tuple[FloatArray, FloatArray]:
     """Shrink entries whose user visits their context too often; sum shares of visits by context.
 
-    ``contexts`` are those of the cells. ``factors`` is filled with the factor of each entry, unless
-    it is empty. Returns the sums over users of shares of all their plays, each with its factor, and
-    whether any is below one.
+    ``contexts`` are those of the cells; ``allowed`` are deviations, spare visits, and a factor on
+    the cap. ``factors`` is filled with the factor of each entry, unless it is empty. Returns the
+    sums over users of shares of all their plays, each with its factor, and each user's largest
+    ratio of visits to the cap.
     """
-    deviations, spare = allowed
+    deviations, spare, habit = allowed
     shares = np.zeros(context_probabilities.size)
-    is_any_capped = False
+    peaks = np.zeros(indptr.size - 1)
     for i in range(indptr.size - 1):
         total = 0.0
         for k in range(indptr[i], indptr[i + 1]):
@@ -121,16 +122,16 @@ def capped_visits(
                 visits += plays[last]
                 last += 1
             expected = total * context_probabilities[context]
-            cap = expected + deviations * np.sqrt(expected) + spare
+            cap = habit * (expected + deviations * np.sqrt(expected) + spare)
+            peaks[i] = max(peaks[i], visits / cap)
             factor = 1.0
             if visits > cap:
                 factor = (cap / visits) ** power
-                is_any_capped = True
             if factors.size > 0:
                 factors[first:last] = factor
             shares[context] += factor * visits / total
             first = last
-    return shares, is_any_capped
+    return shares, peaks
 
 
 @compiled

@@ -10,6 +10,7 @@ from unswayed.learners.discount.answers import MAD_TO_SD, Answers
 from unswayed.learners.discount.kernels import redescending_means
 from unswayed.learners.discount.noise import Noise
 from unswayed.learners.discount.search import REDESCENDER
+from unswayed.learners.discount.weighing import best_actions
 from unswayed.learners.interface import BoolArray, FloatArray
 
 CLEAR_LEAN = 4.5
@@ -23,6 +24,10 @@ ENOUGH_PLAYS = 1.5
 
 FEWEST_CELLS = 4
 """Ours: with fewer cells there is no telling what lean is common."""
+
+MIRRORED, COMPETING = 2, 0.5
+"""Ours: leans aim at decisions if they turn round more than twice as many as their mirror image
+does, and if half of the cells that lean compete in one of these."""
 
 
 class Leaning(NamedTuple):
@@ -58,3 +63,26 @@ def leaning_cells(answers: Answers, noise: Noise, weights: FloatArray) -> Leanin
     deviation = MAD_TO_SD * float(np.median(np.abs(leans[has_shape] - common)))
     far = np.abs(leans - common) > CLEAR_LEAN * max(deviation, LEAST_DEVIATION)
     return Leaning(has_shape & far, centres + common * errors)
+
+
+def upright_means(means: FloatArray, leaning: Leaning) -> FloatArray:
+    """Return the means with leaning cells upright, if the leans aim at decisions.
+
+    Tastes lean too, wherever they are skewed. What aims at decisions turns them round, in the cells
+    that compete; the same leans mirrored do not.
+
+    Parameters
+    ----------
+    means
+        Shape (n_contexts, n_actions); NaN where nothing is known.
+    leaning
+        Which cells lean, and where they would stand upright.
+    """
+    leans = leaning.is_leaning.reshape(means.shape)
+    shifts = np.where(leans, leaning.centres.reshape(means.shape) - means, 0.0)
+    standing, proposed = best_actions(means), best_actions(means + shifts)
+    changed = np.flatnonzero(standing != proposed)
+    by_mirror = int((standing != best_actions(means - shifts)).sum())
+    competing = leans[changed, standing[changed]].sum() + leans[changed, proposed[changed]].sum()
+    is_aimed = len(changed) > MIRRORED * by_mirror and competing >= COMPETING * leans.sum()
+    return means + shifts if is_aimed else means

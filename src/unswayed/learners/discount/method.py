@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # p
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount.answers import Answers, answers_from
-from unswayed.learners.discount.leaning_cells import leaning_cells
+from unswayed.learners.discount.leaning_cells import leaning_cells, upright_means
 from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.rounds import discount_coalitions
@@ -80,11 +80,10 @@ def learn_discounted(
         answers.n_contexts, "discounted mean" if was_discounted else "pooled mean", dtype="<U24"
     )
     if alpha > 0:
-        is_leaning, centres = leaning_cells(answers, noise, weights)
-        leans = is_leaning.reshape(means.shape)
-        decided_by[leans.any(axis=1)] = "redescending mean"
-        means = np.where(leans, centres.reshape(means.shape), means)
-
+        leaning = leaning_cells(answers, noise, weights)
+        upright = upright_means(means, leaning)
+        decided_by[(np.abs(upright - means) > 0).any(axis=1)] = "redescending mean"
+        means = upright
     z = float(special.ndtri(1.0 - FAILURE_PROBABILITY / 2.0))
     sampling_errors = (z * np.sqrt(noise.variances / np.maximum(noise.mass, 1e-9))).reshape(
         means.shape

@@ -19,7 +19,7 @@ TASTE_SPECTRUM = 1.12
 """Ours: so have those whose residuals' top eigenvalue exceeds that of exchanged residuals by this
 factor (from earlier prototypes)."""
 
-TASTE_SPREAD = 0.2
+TASTE_SPREAD = 0.1
 """Ours: so have those whose side of an accused line is wider than noise by this share. Users who
 share one mean leave 0 there, with a standard error of sqrt(2/n) for n of them."""
 
