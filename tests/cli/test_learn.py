@@ -79,6 +79,24 @@ def test_a_log_becomes_a_policy_with_all_that_was_promised(log: Path, tmp_path: 
     assert {row["context"]: row["action"] for row in chosen} == BEST
 
 
+def test_the_default_method_discounts_and_claims_no_certificate(
+    log: Path, tmp_path: Path, capsys: Any
+) -> None:
+    unswayed("learn", log, "--alpha", 0.1, "--out", tmp_path / "p.json")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "withstands is not known for method discount; known for: paper." in printed
+    written = json.loads((tmp_path / "p.json").read_text())
+    assert written["method"] == "discount"
+    # The lies turn no decision here, so nobody is touched. One account holds for every method.
+    assert written["source"]["evidence"]["removed"] == 0
+    assert written["flip_fraction"] == dict.fromkeys(BEST, pytest.approx(1 / 300))
+
+    unswayed("learn", log, "--alpha", 0.1, "--method", "paper", "--out", tmp_path / "p.json")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "withstands: changing fewer accounts" in printed
+    assert json.loads((tmp_path / "p.json").read_text())["method"] == "paper"
+
+
 def test_the_summary_comes_as_json(log: Path, tmp_path: Path, capsys: Any) -> None:
     unswayed("learn", log, "--out", tmp_path / "p.json", "--json")
     summary = json.loads(capsys.readouterr().out)
@@ -257,6 +275,8 @@ UNSOUND: dict[str, tuple[Callable[[pa.Table], pa.Table], list[str], str]] = {
     "bins of a column that is no context": (nothing, ["--context-bins", "price:3"], "'price'"),
     "a bad choice for bad rows": (nothing, ["--on-bad-rows", "keep"], "on-bad-rows is"),
     "a query on a file": (nothing, ["--query", "SELECT 1"], "--query needs"),
+    "discounting on a cluster": (nothing, ["--engine", "dask", "--method", "discount"],
+        "needs all tallies on one machine; use --engine local"),
     "a query on a cluster": (nothing, ["--engine", "dask", "--query", "SELECT 1"],
                              "write it to Parquet files"),
     "an unknown share on a cluster": (nothing, ["--engine", "dask", "--alpha", "auto"],

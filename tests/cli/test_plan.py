@@ -18,23 +18,37 @@ from unswayed.limits.planner import plan_traffic
 COMMAND = Path(sys.executable).with_name("unswayed")
 # Wide, so that messages are not wrapped in the middle of words.
 WIDE = {**os.environ, "COLUMNS": "200"}
+PLANNED = ("discount", "paper")
 GOOD = {"--contexts": "100", "--actions": "20", "--alpha": "0.1", "--epsilon": "0.05"}
 
 
 def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     plan(100, 20, 0.1, 0.05, users=50_000)
     printed = " ".join(capsys.readouterr().out.split())
-    expected = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1, n_users=50_000)
+    expected = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1, methods=PLANNED, n_users=50_000)
     for sentence in plan_words(expected):
         assert sentence in printed
     assert "plays per user" in printed
+
+
+def test_numbers_that_were_borrowed_are_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    """Constants are fitted for the paper's method only, and the table shows no others."""
+    plan(100, 20, 0.1, 0.05)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the policy that method paper learns loses at most 0.05" in printed
+    assert (
+        "No constants were fitted for method discount: the numbers are those of method paper. With "
+        "--verify they are tried on discount." in printed
+    )
+    assert "method: paper" in printed
+    assert "method: discount" not in printed
 
 
 def test_the_command_prints_the_whole_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     plan(6, 3, 0.2, 0.1, context_probabilities="zipf:1.0", json=True)
     printed = json.loads(capsys.readouterr().out)
     weights = 1 / np.arange(1, 7)
-    expected = plan_traffic(weights / weights.sum(), 3, 0.2, 0.1, 0.1)
+    expected = plan_traffic(weights / weights.sum(), 3, 0.2, 0.1, 0.1, methods=PLANNED)
     assert printed["plan"] == json.loads(json.dumps(asdict(expected)))
     assert printed["verification"] is None
 
@@ -54,6 +68,7 @@ def test_verifying_says_what_was_simulated(capsys: pytest.CaptureFixture[str]) -
     plan(2, 2, 0.3, 0.25, verify=True, repetitions=1, json=True)
     found = json.loads(capsys.readouterr().out)["verification"]
     assert found["plan"]["n_contexts"] == 2
+    assert found["method"] == "discount"
     assert found["trials"][0]["mean"] >= found["trials"][-1]["mean"]
 
 

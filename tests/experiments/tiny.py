@@ -19,7 +19,7 @@ def tiny(experiment: Experiment) -> Experiment:
     small = replace(
         quick,
         points=tuple(map(_shrunk, points)),
-        algorithms=tuple(dict.fromkeys((*quick.algorithms[:3], *quick.algorithms[-4:]))),
+        algorithms=tuple(dict.fromkeys((*quick.algorithms[:3], *quick.algorithms[-5:]))),
         pilot_repetitions=1,
         repetition_factor=1,
     )

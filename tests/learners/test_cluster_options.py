@@ -117,7 +117,12 @@ def test_bad_rows_are_set_aside_in_one_file(
     one, other = (OnBadRows.parsed(f"quarantine={path}") for path in files)
     here = learn_log(str(log), adversarial_fraction=0.1, method="paper", on_bad_rows=one)
     there = learn_on_cluster(
-        str(log), adversarial_fraction=0.1, client=client, with_users=True, on_bad_rows=other
+        str(log),
+        adversarial_fraction=0.1,
+        method="paper",
+        client=client,
+        with_users=True,
+        on_bad_rows=other,
     )
     assert_same_bits(here, there)
     assert here.notes == there.notes
@@ -157,7 +162,7 @@ def test_days_are_added_to_the_same_folder_here_and_there(
         more = {**options, "adversarial_fraction": 0.1, "tallies": tmp_path / folder}
         if where == "here":
             return learn_log(str(log), method="paper", **more)
-        return learn_on_cluster(str(log), client=client, with_users=True, **more)
+        return learn_on_cluster(str(log), method="paper", client=client, with_users=True, **more)
 
     other = "there" if first == "here" else "here"
     learn(first, days[0], "mixed")

@@ -13,6 +13,7 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.flip_attack import attack_decision
 from unswayed.learners.flip_bounds import Certificate, decisions
 from unswayed.learners.flip_fraction import Certify, flip_bounds
+from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
 from unswayed.learners.paper.flips import attack_frequent, frequent_flips
 from unswayed.tallies import Tallies, tally
@@ -281,7 +282,8 @@ def test_a_policy_carries_the_bounds_through_json(rng: np.random.Generator) -> N
     contexts = rng.choice(["home", "search"], users.size)
     actions = np.where((users % 2 == 0) == (contexts == "home"), "tea", "milk")
     rewards = np.where(actions == "tea", 0.7, 0.3) + 0.1 * rng.standard_normal(users.size)
-    learner = RobustMCB(0.1).fit(Events.of(users, contexts, actions, rewards))
+    log = Events.of(users, contexts, actions, rewards)
+    learner = RobustMCB(0.1, method="paper").fit(log)
     policy = learner.policy_
     assert policy.flip_fraction is not None
     assert policy.flip_fraction_upper is not None
@@ -290,19 +292,25 @@ def test_a_policy_carries_the_bounds_through_json(rng: np.random.Generator) -> N
     again = Policy.from_json(policy.to_json())
     np.testing.assert_array_equal(again.flip_fraction, policy.flip_fraction)
     np.testing.assert_array_equal(again.flip_fraction_upper, policy.flip_fraction_upper)
+    # Of the default method nothing better is known, and the policy claims no more.
+    claimed = RobustMCB(0.1).fit(log).policy_.flip_fraction
+    np.testing.assert_array_equal(claimed, [1 / 200, 1 / 200])
 
 
-def test_attacks_fill_in_the_upper_bounds_of_a_uniform_log(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_attacks_fill_in_the_upper_bounds_of_a_uniform_log(
+    method: str, rng: np.random.Generator
+) -> None:
     users = np.repeat(np.arange(150), 8)
     actions = rng.integers(2, size=users.size)
     rewards = (rng.random(users.size) < np.where(actions == 1, 0.8, 0.2)).astype(float)
     log = Events.of(users, ["home"] * users.size, actions, rewards)
     choices: tuple[tuple[Certify, bool], ...] = (("bounds", False), ("attack", True))
     for certify, is_found in choices:
-        learner = RobustMCB(0.1, certify=certify).fit(log)
+        learner = RobustMCB(0.1, method=method, certify=certify).fit(log)
         assert learner.flip_bounds_ is not None
         assert np.isfinite(learner.flip_bounds_.upper).tolist() == [is_found]
-    assert RobustMCB(0.1, certify="none").fit(log).policy_.flip_fraction is None
+    assert RobustMCB(0.1, method=method, certify="none").fit(log).policy_.flip_fraction is None
 
 
 def test_an_unknown_way_to_certify_is_refused() -> None:

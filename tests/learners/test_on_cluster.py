@@ -82,9 +82,20 @@ def test_a_worker_that_is_killed_changes_nothing(
     assert killed[0] not in client.run(os.getpid).values()
 
 
-def test_other_methods_are_refused(client: Any, folder: Path) -> None:
-    with pytest.raises(InputError, match="'naive' needs all tallies"):
-        learn_on_cluster(str(folder), adversarial_fraction=0.1, client=client, method="naive")
+@pytest.mark.parametrize("method", ["naive", "discount"])
+def test_other_methods_are_refused(client: Any, folder: Path, method: str) -> None:
+    with pytest.raises(InputError, match=f"'{method}' needs all tallies on one machine"):
+        learn_on_cluster(str(folder), adversarial_fraction=0.1, client=client, method=method)
+
+
+def test_whoever_asks_for_no_method_is_told_which_one_learned(client: Any, folder: Path) -> None:
+    learned = learn_on_cluster(str(folder), adversarial_fraction=0.1, client=client)
+    assert learned.policy.method == "paper"
+    (note,) = [note for note in learned.notes if "needs all tallies on one machine" in note]
+    assert note.startswith("learned with method paper: discount, the default,")
+    assert note in learned.policy.source["notes"]
+    asked = learn_on_cluster(str(folder), adversarial_fraction=0.1, client=client, method="paper")
+    assert asked.notes == tuple(other for other in learned.notes if other != note)
 
 
 def test_a_query_is_refused_with_what_to_do_instead(client: Any) -> None:

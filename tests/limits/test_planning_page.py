@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import doctest
+import json
 from pathlib import Path
 
-import numpy as np
+import pytest
 
+from unswayed.cli.plan import plan
 from unswayed.limits.calibration import Shape, constants, method_constants
-from unswayed.limits.plan_words import plan_words
-from unswayed.limits.planner import plan_traffic
 
 PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -19,9 +19,10 @@ def test_the_examples_of_the_page_are_true() -> None:
     assert result.failed == 0
 
 
-def test_the_page_quotes_what_the_command_says() -> None:
-    plan = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1)
-    assert "\n".join(plan_words(plan)) in TEXT
+def test_the_page_quotes_what_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:
+    plan(100, 20, 0.1, 0.05, 0.1, json=True)
+    words = json.loads(capsys.readouterr().out)["words"]
+    assert "\n".join(words) in TEXT
 
 
 def test_the_page_lists_the_fitted_factors() -> None:

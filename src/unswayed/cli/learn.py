@@ -11,6 +11,7 @@ import typer
 from unswayed.errors import InputError
 from unswayed.events import Columns, OnBadRows, parsed_bins
 from unswayed.learners.design import DesignName
+from unswayed.learners.flip_fraction import CERTIFIERS
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.on_cluster import learn_on_cluster
@@ -143,7 +144,7 @@ def learn(
                 refuse_query()
             learned = learn_on_cluster(
                 log,
-                method=method or "paper",
+                method=method,
                 scheduler=scheduler,
                 with_users=users is not None,
                 **common,
@@ -199,7 +200,9 @@ def _print_summary(learned: LearnedLog, out: Path) -> None:
             ]
         ],
     )
-    flips = policy.flip_fraction
+    # Of other methods nothing is known but that nothing changes when no account does.
+    is_certified = policy.method in CERTIFIERS
+    flips = policy.flip_fraction if is_certified else None
     order = (-policy.context_probabilities).argsort(kind="stable")[:_SHOWN]
     rows: list[list[Cell]] = []
     for code in order:
@@ -228,6 +231,11 @@ def _print_summary(learned: LearnedLog, out: Path) -> None:
         print_line(
             "withstands: changing fewer accounts than this share of all, chosen by somebody who "
             "knows the secret groups, cannot change the decision."
+        )
+    elif not is_certified:
+        print_line(
+            f"How many accounts a decision withstands is not known for method {policy.method}; "
+            f"known for: {', '.join(CERTIFIERS)}."
         )
     for note in learned.notes:
         print_line(f"Note: {note}")

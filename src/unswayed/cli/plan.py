@@ -110,6 +110,7 @@ def _print_plan(result: Plan) -> None:
             f"{method.gain:.2g}",
         ]
         for method in result.methods
+        if method.constants_of == method.method  # the numbers of others are borrowed
     ]
     rows += [
         ["one user alone", result.interactions_alone, "-", "-", "1"],

@@ -28,6 +28,7 @@ from unswayed.cli.options import (
     process_count,
 )
 from unswayed.errors import InputError
+from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.reports.tables import print_json, print_table, progress_bar
 from unswayed.simulation.attacks.registry import Knob
 from unswayed.simulation.instances import DEFAULT_DEVIATION
@@ -45,7 +46,7 @@ def simulate(
     attack: Annotated[str, typer.Option(help="What they do; see `unswayed attacks`.")] = "push",
     algorithm: Annotated[
         str, typer.Option(help="Algorithms, separated by commas.")
-    ] = "paper,naive-ucb,independent-ucb,oracle",
+    ] = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle",
     repetitions: Annotated[int, typer.Option(help="Independent worlds.")] = 20,
     seed: Seed = 0,
     assumed_alpha: AssumedAlpha = None,

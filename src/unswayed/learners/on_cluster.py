@@ -23,6 +23,7 @@ from unswayed.learners.from_log import (
     notes_on_bad_rows,
     notes_on_findings,
 )
+from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.paper import learn_paper
 from unswayed.tallies import MIN_PROPENSITY, LabelledTallies, Tallies, row_sums
 from unswayed.tallies.cluster import connected, tally_on_cluster
@@ -32,12 +33,15 @@ from unswayed.tallies.store import load_index
 #: Methods whose passes run where the blocks are.
 METHODS_IN_BLOCKS = {"paper": learn_paper}
 
+#: Learns where no method was asked for and the default one does not run in blocks.
+FALLBACK_METHOD = "paper"
+
 
 def learn_on_cluster(
     source: str,
     *,
     adversarial_fraction: float,
-    method: str = "paper",
+    method: str | None = None,
     columns: Columns | None = None,
     on_bad_rows: OnBadRows | None = None,
     max_interactions_per_user: int | None = None,
@@ -56,8 +60,11 @@ def learn_on_cluster(
     ----------
     source
         A path, folder, pattern or address that every worker can open.
-    adversarial_fraction, method, columns, on_bad_rows, max_interactions_per_user
-        As ``learn_log`` takes them; the method must be one of ``METHODS_IN_BLOCKS``.
+    adversarial_fraction, columns, on_bad_rows, max_interactions_per_user
+        As ``learn_log`` takes them.
+    method
+        One of ``METHODS_IN_BLOCKS``. None is the default method if that is one of them; otherwise
+        ``FALLBACK_METHOD``, and a note says so.
     min_propensity, design, allow_unplayed, on_step
         As ``learn_log`` takes them.
     tallies
@@ -76,7 +83,7 @@ def learn_on_cluster(
     bit, whatever workers are lost on the way.
     """
     alpha = check_adversarial_fraction(adversarial_fraction, option="alpha")
-    if method not in METHODS_IN_BLOCKS:
+    if method is not None and method not in METHODS_IN_BLOCKS:
         raise InputError(
             f"method {method!r} needs all tallies on one machine; use --engine local, or one of: "
             f"{', '.join(METHODS_IN_BLOCKS)}."
@@ -98,6 +105,7 @@ def learn_on_cluster(
                 with_users=with_users,
                 on_step=on_step,
             )
+    method, notes = (method, ()) if method is not None else _default_method()
     on_step("reading")
     if max_interactions_per_user is not None:
         check_cap(max_interactions_per_user)
@@ -113,7 +121,7 @@ def learn_on_cluster(
         folder=None if tallies is None else Path(tallies).absolute(),
         index=index,
     )
-    notes = notes_on_bad_rows(log.provenance)
+    notes += notes_on_bad_rows(log.provenance)
     if log.clipped_share is not None:
         notes += (note_on_propensities(log.clipped_share, min_propensity),)
     if max_interactions_per_user is not None:
@@ -154,6 +162,16 @@ def learn_on_cluster(
         users = Labels(np.concatenate(log.labelled.map_blocks(_user_values)))
     plays = np.concatenate(log.tallies.blocks.map_blocks(_plays)).astype(np.int64)
     return LearnedLog(policy, findings, log.provenance, notes, users, estimates.user_weights, plays)
+
+
+def _default_method() -> tuple[str, tuple[str, ...]]:
+    """Return the method for whoever asked for none, with a note if it is not the default one."""
+    if DEFAULT_METHOD in METHODS_IN_BLOCKS:
+        return DEFAULT_METHOD, ()
+    return FALLBACK_METHOD, (
+        f"learned with method {FALLBACK_METHOD}: {DEFAULT_METHOD}, the default, needs all tallies "
+        "on one machine (--engine local).",
+    )
 
 
 def _user_values(labelled: LabelledTallies) -> Any:

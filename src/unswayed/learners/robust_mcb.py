@@ -42,7 +42,8 @@ class RobustMCB:
         takes an upper estimate from the data; see ``unswayed.learners.unknown_fraction`` for what
         it cannot know.
     method
-        How to learn; see ``unswayed.learners.methods``.
+        How to learn: "discount", the default, finds coalitions and discounts them; "paper" is the
+        paper's. See ``unswayed.learners.methods``.
     actions
         Labels of the actions. Needed online; on a log, names actions beyond those that occur.
     contexts
@@ -246,6 +247,8 @@ class RobustMCB:
         *,
         warmup: Tallies | None = None,
     ) -> Policy:
+        if not tallies.interactions.any():
+            raise InputError("there are no interactions to learn from; give at least one event.")
         self.unknown_fraction_ = None
         if self.adversarial_fraction == "auto":
             self.unknown_fraction_ = estimate_fraction(tallies, design, warmup=warmup)

@@ -26,9 +26,10 @@ def plan_words(plan: Plan) -> tuple[str, ...]:
 
 
 def _promise(plan: Plan, method: MethodPlan) -> str:
+    learner = "" if _is_fitted(method) else f" that method {method.constants_of} learns"
     return (
         f"Let each of {plan.n_users:,} users play {method.interactions_per_user:,} times. Then the "
-        f"policy loses at most {plan.target_suboptimality:g} against the best one in "
+        f"policy{learner} loses at most {plan.target_suboptimality:g} against the best one in "
         f"{_percent(1 - plan.failure_probability)} of all cases, under a coalition of "
         f"{_percent(plan.adversarial_fraction)} and the attacks that the constants were fitted "
         f"with: {', '.join(_attacks(plan))}."
@@ -98,13 +99,18 @@ def _cost(plan: Plan, method: MethodPlan) -> str:
 
 
 def _borrowed(plan: Plan) -> str:
-    borrowed = [found for found in plan.methods if found.constants_of != found.method]
+    borrowed = [found for found in plan.methods if not _is_fitted(found)]
     if not borrowed:
         return ""
+    names = ", ".join(found.method for found in borrowed)
     return (
-        f"No constants were fitted for {', '.join(found.method for found in borrowed)}: "
-        f"the numbers are those of {borrowed[0].constants_of}."
+        f"No constants were fitted for method {names}: the numbers are those of method "
+        f"{borrowed[0].constants_of}. With --verify they are tried on {plan.methods[0].method}."
     )
+
+
+def _is_fitted(method: MethodPlan) -> bool:
+    return method.constants_of == method.method
 
 
 def _attacks(plan: Plan) -> list[str]:
