@@ -131,7 +131,9 @@ def test_a_method_without_constants_borrows_the_papers_and_says_so() -> None:
     new, paper = plan.methods
     assert new.interactions_per_user == paper.interactions_per_user
     assert (new.constants_of, paper.constants_of) == ("paper", "paper")
-    assert any("No constants were fitted for method brand-new" in words for words in plan_words(plan))
+    assert any(
+        "No constants were fitted for method brand-new" in words for words in plan_words(plan)
+    )
 
 
 def test_the_words_name_the_numbers_of_the_plan() -> None:
