@@ -39,6 +39,7 @@ def test_json_holds_the_worst_attack_of_every_algorithm_with_its_error() -> None
     for worst in printed["worst"]:
         assert set(worst["suboptimality"]) == {"mean", "stderr", "repetitions"}
         assert len(worst["suboptimality"]["repetitions"]) == 2
+        assert len(worst["before_climbing"]["repetitions"]) == 2
         assert 0 < worst["runs"] <= 20
         assert worst["training"]["worlds"] >= 1
 

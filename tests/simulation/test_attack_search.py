@@ -91,7 +91,8 @@ def test_the_search_keeps_to_its_budget(budget: int, seed: int) -> None:
         settings, budget=budget, fresh_worlds=2, on_run=lambda: calls.append(None)
     )[0]
     assert worst.runs <= budget
-    assert len(calls) == worst.runs + 4
+    # Two fresh worlds for the winner, the honest, and the one before climbing if it is another.
+    assert len(calls) in (worst.runs + 4, worst.runs + 6)
     assert len(calls) <= runs_planned(settings, budget=budget, fresh_worlds=2)
 
 

@@ -100,22 +100,23 @@ def _print(settings: Settings, found: list[Worst], *, budget: int, as_json: bool
         return
     print_table(
         f"Worst attacks found with {budget} runs, {100 * settings.alpha:g} % colluders",
-        ["algorithm", "worst", "standard error", "without", "in the search", "attack", "knobs"],
+        ["algorithm", "worst", "error", "before", "without", "attack", "knobs"],
         [
             [
                 worst.algorithm,
                 worst.fresh.mean,
                 worst.fresh.stderr,
+                worst.before_climbing.mean,
                 worst.honest.mean,
-                worst.training_mean,
                 worst.attack,
                 " ".join(f"{knob}={_short(value)}" for knob, value in worst.knobs.items()),
             ]
             for worst in found
         ],
         note=(
-            f"worst: what good users lose in {len(found[0].fresh.repetitions)} fresh worlds; "
-            "without: if all were honest; in the search: where the attack was chosen, so too large."
+            f"worst: what good users lose in {len(found[0].fresh.repetitions)} fresh worlds, "
+            "with its standard error; before: under the attack from which the search climbed; "
+            "without: if all were honest."
         ),
     )
 
@@ -126,6 +127,7 @@ def _told(worst: Worst) -> dict[str, object]:
         "attack": worst.attack,
         "knobs": worst.knobs,
         "suboptimality": _losses(worst.fresh),
+        "before_climbing": _losses(worst.before_climbing),
         "honest": _losses(worst.honest),
         "training": {"mean": worst.training_mean, "worlds": worst.training_worlds},
         "runs": worst.runs,

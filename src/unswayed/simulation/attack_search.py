@@ -1,4 +1,4 @@
-"""The attacker who knows the code: search the zoo for what harms a learner most, then judge it."""
+"""The attacker who knows the code: search for what harms a learner most, climb, then judge it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.randomness import generator
 from unswayed.simulation.attacks.registry import Knob
+from unswayed.simulation.climbing import climb
 from unswayed.simulation.rewards import RewardLaw
 from unswayed.simulation.search_space import Candidate, attacks_for, drawn, neighbour
 from unswayed.simulation.settings import Settings
@@ -30,8 +31,12 @@ FRESH_DRAWS = 0.25
 KEPT_SHARE = 3
 """Ours: within a generation one candidate in three goes on to twice as many worlds."""
 
-FINAL_SHARE = 0.3
-"""Ours: part of the budget that decides among the finalists."""
+DRAWN_SHARE, RACED_SHARE, CLIMBED_SHARE = 0.6, 0.7, 0.9
+"""Ours: parts of the budget after which drawing candidates, a first race among the best, and the
+climb from its winner must have ended; what is left is a last race."""
+
+CLIMBED_WORLDS = 3
+"""Ours: worlds in which a step of the climb is judged, the same for all of them."""
 
 FINALISTS = 5
 """Ours: candidates among which the last part of the budget decides."""
@@ -62,6 +67,8 @@ class Worst:
         large on average.
     fresh
         Suboptimality in worlds that the search never saw: the number to report.
+    before_climbing
+        The same worlds under the winner of the first race, before its knobs were tuned uphill.
     honest
         The same worlds with colluders who answer like good users.
     runs
@@ -74,6 +81,7 @@ class Worst:
     training_mean: float
     training_worlds: int
     fresh: Summary
+    before_climbing: Summary
     honest: Summary
     runs: int
 
@@ -90,8 +98,9 @@ def search_attacks(
 
     The attacker has the code: every candidate is played against the learner itself, in worlds of
     the given kind. Candidates are first all attacks as they come, then random ones, then neighbours
-    of the best; in each generation the better third goes on to more worlds. The winner of a last
-    race is judged in fresh worlds.
+    of the best; in each generation the better third goes on to more worlds. From the winner of a
+    race the search climbs by differences of its knobs. The winner of a last race is judged in fresh
+    worlds.
 
     Parameters
     ----------
@@ -127,7 +136,7 @@ def search_attacks(
 
 def runs_planned(settings: Settings, *, budget: int, fresh_worlds: int) -> int:
     """Return the largest number of runs that a search can take, for progress bars."""
-    return len(settings.algorithms) * (budget + 2 * fresh_worlds)
+    return len(settings.algorithms) * (budget + 3 * fresh_worlds)
 
 
 def _worst(
@@ -136,7 +145,7 @@ def _worst(
     search = _Search(algorithm, evaluate)
     rng = generator(settings.seed, "attack search", algorithm)
     attacks = attacks_for(is_binary=settings.rewards == RewardLaw.BERNOULLI.value)
-    runs = int((1.0 - FINAL_SHARE) * budget / GENERATIONS)
+    runs = int(DRAWN_SHARE * budget / GENERATIONS)
     n_new = max(2, int(runs / RUNS_PER_CANDIDATE))
     as_they_come = [Candidate(attacks[i]) for i in rng.permutation(len(attacks))]
     for _ in range(GENERATIONS):
@@ -149,20 +158,23 @@ def _worst(
             else:
                 new.append(neighbour(elite[int(rng.integers(len(elite)))], rng))
         search.halve(new, runs)
-    winner = search.final(budget)
+    first = search.race(int(RACED_SHARE * budget))
+    search.climb(first, int(CLIMBED_SHARE * budget), rng)
+    winner = search.race(budget)
     harms = search.harms[winner]
-    fresh, honest = (
-        _judged(algorithm, candidate, fresh_worlds, evaluate)
-        for candidate in (winner, Candidate("honest"))
-    )
+    judged = {
+        candidate: _judged(algorithm, candidate, fresh_worlds, evaluate)
+        for candidate in dict.fromkeys((winner, first, Candidate("honest")))
+    }
     return Worst(
         algorithm=algorithm,
         attack=winner.attack,
         knobs=winner.knobs,
         training_mean=float(np.mean(harms)),
         training_worlds=len(harms),
-        fresh=fresh,
-        honest=honest,
+        fresh=judged[winner],
+        before_climbing=judged[first],
+        honest=judged[Candidate("honest")],
         runs=search.runs,
     )
 
@@ -194,8 +206,19 @@ class _Search:
             left = left[: max(1, len(left) // KEPT_SHARE)]
             n_worlds *= 2
 
-    def final(self, budget: int) -> Candidate:
-        """Spend what is left of the budget on the finalists and return the winner."""
+    def climb(self, start: Candidate, until: int, rng: np.random.Generator) -> None:
+        """Try candidates uphill from one, all in the same worlds, while the budget lasts."""
+
+        def harm(candidates: list[Candidate]) -> list[float]:
+            self._try(list(dict.fromkeys(candidates)), CLIMBED_WORLDS)
+            return [float(np.mean(self.harms[c][:CLIMBED_WORLDS])) for c in candidates]
+
+        missing = max(CLIMBED_WORLDS - len(self.harms[start]), 0)
+        steps = (until - self.runs - missing) // (2 * CLIMBED_WORLDS)
+        climb(start, harm, steps=steps, rng=rng)
+
+    def race(self, budget: int) -> Candidate:
+        """Spend the budget, all runs so far counted, on the finalists and return the winner."""
         finalists = self.ranked()[:FINALISTS]
         n_worlds = 1
         while self.runs < budget:

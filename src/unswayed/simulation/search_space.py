@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.learners.interface import FloatArray
 from unswayed.simulation.attacks.best_response import DIRECTIONS
 from unswayed.simulation.attacks.registry import ATTACKS, Knob, knobs_of
 from unswayed.simulation.attacks.tailored import PROMOTED, SHARED
@@ -32,6 +33,13 @@ class Between:
             return float(self.low * (self.high / self.low) ** unit)
         return float(self.low + (self.high - self.low) * unit)
 
+    def place(self, value: Knob) -> float:
+        """Return the place of a value; of one beyond an end, the end."""
+        number = min(max(float(value), self.low), self.high)
+        if self.is_log:
+            return float(np.log(number / self.low) / np.log(self.high / self.low))
+        return (number - self.low) / (self.high - self.low)
+
     def nearby(self, unit: float, rng: np.random.Generator) -> float:
         """Return a place nearby, reflected at the ends."""
         moved = abs(unit + NEARBY * rng.standard_normal()) % 2.0
@@ -47,6 +55,11 @@ class OneOf:
     def value(self, unit: float) -> Knob:
         """Return the choice at a place from 0 to 1."""
         return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
+
+    def place(self, value: Knob) -> float:
+        """Return a place of a choice; of what is no choice, that of the first."""
+        number = self.choices.index(value) if value in self.choices else 0
+        return (number + 0.5) / len(self.choices)
 
     def nearby(self, unit: float, rng: np.random.Generator) -> float:
         """Return the same place or, now and then, any other."""
@@ -154,3 +167,22 @@ def neighbour(of: Candidate, rng: np.random.Generator) -> Candidate:
         of.attack,
         tuple(r.nearby(unit, rng) for r, unit in zip(ranges.values(), of.units, strict=True)),
     )
+
+
+def n_numbers(attack: str) -> int:
+    """Return how many knobs of an attack are numbers between two ends."""
+    return sum(isinstance(r, Between) for r in KNOBS[attack].values())
+
+
+def stepped(of: Candidate, step: FloatArray) -> Candidate:
+    """Move the knobs that are numbers by shares of their ranges, at most to their ends.
+
+    >>> stepped(Candidate("push", (0.5, 0.9)), np.array([0.2, 0.2])).units
+    (0.7, 1.0)
+    """
+    ranges, knobs = KNOBS[of.attack], of.knobs
+    units = list(of.units) if of.units else [r.place(knobs[k]) for k, r in ranges.items()]
+    numbers = [i for i, r in enumerate(ranges.values()) if isinstance(r, Between)]
+    for i, by in zip(numbers, step, strict=True):
+        units[i] = min(max(units[i] + float(by), 0.0), 1.0)
+    return Candidate(of.attack, tuple(units))
