@@ -149,7 +149,10 @@ def world(**changes: Any) -> Settings:
 
 
 def with_own(*algorithms: str) -> tuple[str, ...]:
-    """Return the algorithms, followed by the project's own default if it is not the paper's."""
+    """Return the algorithms, followed by the project's own default if it is not the paper's.
+
+    For sweeps that compare learners. Those that test a guarantee of the paper's alone do without.
+    """
     own = () if DEFAULT_METHOD in algorithms else (DEFAULT_METHOD,)
     return (*algorithms, *own)
 

@@ -1,7 +1,7 @@
 """A grid of users and interactions, with and without colluders; S = A = 10."""
 
 from unswayed.experiments.measures import suboptimality_in_arena
-from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Point, Sweep, smaller, with_own, world
+from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Point, Sweep, smaller, world
 
 USERS = (125, 250, 500, 1000, 2000)
 INTERACTIONS = (1, 2, 5, 10, 20, 40, 80, 160)
@@ -29,7 +29,7 @@ SWEEP = Sweep(
         for interactions in INTERACTIONS
         if users * interactions <= MOST_PLAYS
     ),
-    algorithms=with_own("paper", "naive-ucb", "independent-ucb", "oracle"),
+    algorithms=("paper", "naive-ucb", "independent-ucb", "oracle"),
     measure=suboptimality_in_arena,
 )
 

@@ -1,7 +1,7 @@
 """Uniform contexts and nu ∝ j^-(1+gamma); S = 20, A = 5, alpha = 0.2, T/L grows."""
 
 from unswayed.experiments.measures import suboptimality_in_arena
-from unswayed.experiments.sweeps import Point, Sweep, smaller, with_own, world
+from unswayed.experiments.sweeps import Point, Sweep, smaller, world
 
 N_CONTEXTS, N_ACTIONS, ALPHA = 20, 5, 0.2
 GAMMAS = (1.0, 2.0)
@@ -25,7 +25,7 @@ SWEEP = Sweep(
         for series, law in SERIES.items()
         for interactions in (10, 20, 40, 80, 160)
     ),
-    algorithms=with_own("paper", "oracle"),
+    algorithms=("paper", "oracle"),
     measure=suboptimality_in_arena,
 )
 
