@@ -20,7 +20,12 @@ from unswayed.learners.discount.mixture import (
 )
 from unswayed.learners.discount.noise import Noise, measure_noise, worth_of
 from unswayed.learners.discount.nulls import Null
-from unswayed.learners.discount.search import Finding, search_coalitions, start_directions
+from unswayed.learners.discount.search import (
+    Finding,
+    search_coalitions,
+    search_with_more_room,
+    start_directions,
+)
 from unswayed.learners.discount.story import (
     DISCOUNTED,
     EITHER_SIDE,
@@ -61,6 +66,13 @@ and an honest minority keeps its say."""
 
 CLEAR_ALIGNMENT = 4.5
 """Ours: accused who favour standing decisions by so many deviations need no least stake."""
+
+FULL = 0.95
+"""Ours: a coalition with this share of its largest mass may be larger."""
+
+ROOM, LARGEST_ROOM = 2.5, 0.45
+"""Ours: it is then fitted again with a mass up to 2.5 times the stated share, at most .45, and
+believed only if it clearly aims at decisions: better than to trust a share that was understated."""
 
 LARGEST_REMOVAL = (1.6, 0.04)
 """Ours: weight that may go in all: 1.6 times the stated share, plus .04."""
@@ -120,6 +132,7 @@ def discount_coalitions(
             _candidate(data, noise, finding, standing, model, rivals, adversarial_fraction)
             for finding, (model, rivals) in zip(findings, models, strict=True)
         ]
+        candidates += _with_more_room(data, noise, candidates, standing, adversarial_fraction)
         candidates.sort(key=lambda candidate: (candidate.verdict != "", -candidate.margin))
         null = Null(data, noise, starts, adversarial_fraction, rng)
         for candidate in candidates:
@@ -167,6 +180,28 @@ def _models(
     ]
 
 
+def _with_more_room(
+    data: Data,
+    noise: Noise,
+    candidates: list[_Candidate],
+    standing: IntArray,
+    adversarial_fraction: float,
+) -> list[_Candidate]:
+    """Return candidates that accuse more users than stated, where the statement was the limit."""
+    room = min(LARGEST_ROOM, ROOM * adversarial_fraction)
+    tight = [c for c in candidates if c.finding.accusation.mass > FULL * c.model.largest_mass]
+    if not tight or room <= MASS_MARGIN * adversarial_fraction:
+        return []
+    models = [replace(candidate.model, largest_mass=room) for candidate in tight]
+    findings = search_with_more_room(data, [c.finding for c in tight], models)
+    return [
+        _candidate(
+            data, noise, finding, standing, model, candidate.rivals_only, adversarial_fraction
+        )
+        for finding, model, candidate in zip(findings, models, tight, strict=True)
+    ]
+
+
 def _candidate(
     data: Data,
     noise: Noise,
@@ -184,8 +219,9 @@ def _candidate(
     margin = found.gain - max(CLEAR_GAIN, finding.opposite_gain + CLEAR_ORIENTATION)
     factor, spare = LARGEST_REMOVAL
     least_stake = LEAST_STAKE * float(np.median(data.deviations))
+    has_room = model.largest_mass > MASS_MARGIN * adversarial_fraction
     aligned = float("nan")
-    if 0.0 < at_stake < least_stake and margin > 0:
+    if at_stake > 0.0 and margin > 0 and (at_stake < least_stake or has_room):
         aligned = alignment(
             data.answers,
             noise,
@@ -194,9 +230,10 @@ def _candidate(
             standing=standing,
             proposed=best_actions(pooled_means(data.answers, after)),
         )
-    if at_stake < least_stake and not aligned > CLEAR_ALIGNMENT:
+    is_aimed = aligned > CLEAR_ALIGNMENT
+    if at_stake < least_stake and not is_aimed:
         verdict = NOTHING_AT_STAKE
-    elif removed > factor * adversarial_fraction + spare:
+    elif removed > factor * adversarial_fraction + spare and not (has_room and is_aimed):
         verdict = TOO_MANY
     elif margin <= 0:
         verdict = EITHER_SIDE

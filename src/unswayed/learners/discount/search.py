@@ -115,6 +115,16 @@ def search_coalitions(
     return [_told_both_ways(*pair) for pair in zip(best, others, strict=True)]
 
 
+def search_with_more_room(
+    data: Data, findings: Sequence[Finding], models: Sequence[Model]
+) -> list[Finding]:
+    """Fit again what ran into its largest mass, with models that allow more."""
+    starts = [finding.accusation.probabilities for finding in findings]
+    fits = _fitted(data, starts, models, LONG_STEPS)
+    others = _fitted(data, [_other_tail(data, fit) for fit in fits], models, LONG_STEPS)
+    return [_told_both_ways(*pair) for pair in zip(fits, others, strict=True)]
+
+
 def _fitted(
     data: Data, starts: list[FloatArray], models: Sequence[Model], n_steps: int
 ) -> list[Accusation]:

@@ -23,9 +23,6 @@ FEWEST_STEPS = 4
 SETTLED = 1e-3
 """Ours: a fit ends once a step moves less than this share of what it accuses."""
 
-MASS_EXCESS = 1.1
-"""Ours: a fit whose coalition stays this far above the limit tells another story; it is void."""
-
 _LIMIT = 600.0  # log-odds beyond this are certain in double precision
 
 
@@ -50,7 +47,7 @@ class Populations:
     mass
         Share of the users' weight that is accused.
     gain
-        Log-likelihood over that of one normal population; −inf for a fit not to be used.
+        Log-likelihood over that of one normal population.
     """
 
     good: FloatArray
@@ -87,7 +84,8 @@ def fit_populations(
     weights, start
         Shape (n_users,); present weights, and probabilities to begin with.
     largest_mass
-        Largest share of the users' weight in the coalition.
+        Share of the users' weight above which the odds are lowered. A coalition that is certain
+        may stay above it.
     may_be_alike
         Whether κ is free below 1; otherwise it is 1.
     n_steps
@@ -122,12 +120,9 @@ def fit_populations(
             log_odds = float(special.logit(max(share, smallest)))
         if step >= FEWEST_STEPS and moved < SETTLED * accused:
             break
-    gain = -np.inf
-    if share <= MASS_EXCESS * largest_mass:
-        prior = float(special.expit(log_odds))
-        second = np.logaddexp(np.log1p(-prior), np.log(prior) + ratios)
-        two = (weights * (second - 0.5 * from_good)).sum() + everybody * np.log(np.diag(root)).sum()
-        gain = float(two) - _of_one(everybody, total, squares)
+    prior = float(special.expit(log_odds))
+    second = np.logaddexp(np.log1p(-prior), np.log(prior) + ratios)
+    two = (weights * (second - 0.5 * from_good)).sum() + everybody * np.log(np.diag(root)).sum()
     return Populations(
         good=good,
         coalition=coalition,
@@ -136,7 +131,7 @@ def fit_populations(
         log_odds=odds_before,
         probabilities=special.expit(odds_before + ratios),
         mass=share,
-        gain=gain,
+        gain=float(two) - _of_one(everybody, total, squares),
     )
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from unswayed.learners.discount.alignment import alignment
 from unswayed.learners.discount.answers import Answers, sampled_users
-from unswayed.learners.discount.mixture import Data, fit_data
+from unswayed.learners.discount.mixture import MASS_EXCESS, MASS_MARGIN, Data, fit_data
 from unswayed.learners.discount.noise import Noise, measure_noise, worth_of
+from unswayed.learners.discount.rounds import FULL, LARGEST_ROOM, ROOM
 from unswayed.learners.discount.story import (
     DISCOUNTED,
     EITHER_SIDE,
@@ -22,10 +23,11 @@ from unswayed.learners.discount.story import (
     Round,
 )
 from unswayed.learners.discount.tastes.nulls import without_coalition
-from unswayed.learners.discount.tastes.populations import Populations
+from unswayed.learners.discount.tastes.populations import Populations, fit_populations
 from unswayed.learners.discount.tastes.profiles import Profiler, profiler_for
-from unswayed.learners.discount.tastes.search import agreement, search_populations
+from unswayed.learners.discount.tastes.search import LONG_STEPS, agreement, search_populations
 from unswayed.learners.discount.weighing import best_actions, pooled_means, stake
+from unswayed.learners.interface import FloatArray
 
 ROUNDS = 4
 """Ours: coalitions that are looked for, one after another."""
@@ -33,9 +35,6 @@ ROUNDS = 4
 SAMPLE_ENTRIES = 400_000
 """Ours: profiles of random users with about this many entries are searched; what is found is then
 read off everybody's."""
-
-MASS_MARGIN = 1.25
-"""Ours: a coalition's share of the users is at most this many times the stated one."""
 
 LARGEST_REMOVAL = (1.1, 0.02)
 """Ours: after the first coalition, weight that may go in all: 1.1 times the stated share plus .02.
@@ -139,14 +138,17 @@ def _candidates(
 ) -> list[_Candidate]:
     """Search, and apply the tests that need no null."""
     answers, weights = data.answers, data.weights
+    profiles = profiler.of(data)
     fits = search_populations(
-        profiler.of(data),
+        profiles,
         weights,
         n_tastes=profiler.n_tastes,
         adversarial_fraction=adversarial_fraction,
         largest_mass=MASS_MARGIN * adversarial_fraction,
         rng=rng,
     )
+    limit = MASS_MARGIN * adversarial_fraction
+    fits = _with_more_room(profiles, weights, fits, limit, adversarial_fraction)
     factor, spare = LARGEST_REMOVAL
     largest = 1.0 if is_first else factor * adversarial_fraction + spare
     least_stake = LEAST_STAKE * float(np.median(data.deviations))
@@ -162,7 +164,7 @@ def _candidates(
         )
         if at_stake < least_stake:
             verdict = NOTHING_AT_STAKE
-        elif removed > largest:
+        elif removed > largest or (fit.mass > MASS_EXCESS * limit and aligned < CLEAR_ALIGNMENT):
             verdict = TOO_MANY
         elif (weights * (fit.probabilities > 0.5)).sum() < LEAST_CERTAIN * fit.mass * weights.sum():
             verdict = NOBODY
@@ -172,6 +174,32 @@ def _candidates(
             verdict = ""
         candidates.append(_Candidate(fit, fit.alikeness < 1.0, aligned, removed, at_stake, verdict))
     return candidates
+
+
+def _with_more_room(
+    profiles: FloatArray,
+    weights: FloatArray,
+    fits: list[Populations],
+    limit: float,
+    adversarial_fraction: float,
+) -> list[Populations]:
+    """Return the fits within the limit, and those that ran into it fitted again with more."""
+    room = min(LARGEST_ROOM, ROOM * adversarial_fraction)
+    within = [fit for fit in fits if fit.mass <= MASS_EXCESS * limit]
+    if room <= limit:
+        return within
+    return within + [
+        fit_populations(
+            profiles,
+            weights,
+            fit.probabilities,
+            largest_mass=room,
+            may_be_alike=fit.alikeness < 1.0,
+            n_steps=LONG_STEPS,
+        )
+        for fit in fits
+        if fit.mass > FULL * limit
+    ]
 
 
 def _null_gains(

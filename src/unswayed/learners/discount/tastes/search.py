@@ -72,7 +72,7 @@ def search_populations(
             )
             for fit in _different(short)
         ]
-    return [fit for fit in found if np.isfinite(fit.gain)]
+    return found
 
 
 def agreement(one: Populations, other: Populations) -> float:
