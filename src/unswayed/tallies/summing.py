@@ -60,7 +60,6 @@ class Grouping:
 def grouped(users: npt.NDArray[np.int32], cells: npt.NDArray[np.int32], n_users: int) -> Grouping:
     """Group entries: a counting sort by user and short sorts within rows make it linear."""
     starts = _row_starts(users, n_users)
-    # Large arrays are made by numpy and not by compiled code: it asks for large pages.
     keys = np.empty(len(users), np.uint64)
     indptr = np.empty(n_users + 1, np.int64)
     indptr[0] = 0
