@@ -75,7 +75,8 @@ ROOM, LARGEST_ROOM = 2.5, 0.45
 believed only if it clearly aims at decisions: better than to trust a share that was understated."""
 
 LARGEST_REMOVAL = (1.6, 0.04)
-"""Ours: weight that may go in all: 1.6 times the stated share, plus .04."""
+"""Ours: weight that may go in all: 1.6 times the stated share, plus .04, for doubt takes a little
+from many. Users who lose more than half of theirs are at most ``MASS_MARGIN`` times the share."""
 
 REFIT_STEPS = 4
 """Ours: steps of EM on all users after a search on some."""
@@ -132,7 +133,8 @@ def discount_coalitions(
             _candidate(data, noise, finding, standing, model, rivals, adversarial_fraction)
             for finding, (model, rivals) in zip(findings, models, strict=True)
         ]
-        candidates += _with_more_room(data, noise, candidates, standing, adversarial_fraction)
+        if not story:
+            candidates += _with_more_room(data, noise, candidates, standing, adversarial_fraction)
         candidates.sort(key=lambda candidate: (candidate.verdict != "", -candidate.margin))
         null = Null(data, noise, starts, adversarial_fraction, rng)
         for candidate in candidates:
@@ -231,9 +233,14 @@ def _candidate(
             proposed=best_actions(pooled_means(data.answers, after)),
         )
     is_aimed = aligned > CLEAR_ALIGNMENT
+    is_too_many = (
+        has_room
+        or removed > factor * adversarial_fraction + spare
+        or float((after < 0.5).mean()) > MASS_MARGIN * adversarial_fraction
+    )
     if at_stake < least_stake and not is_aimed:
         verdict = NOTHING_AT_STAKE
-    elif removed > factor * adversarial_fraction + spare and not (has_room and is_aimed):
+    elif is_too_many and not (has_room and is_aimed):
         verdict = TOO_MANY
     elif margin <= 0:
         verdict = EITHER_SIDE
