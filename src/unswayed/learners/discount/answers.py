@@ -22,6 +22,9 @@ FLOOD_CAP = (3.0, 2.0)
 """Ours: visits of a user to a context count fully up to 3 deviations and 2 above the
 expected number."""
 
+NEAR_CAP = 0.9
+"""Ours: users who never exceed this share of a cap are not looked at again."""
+
 FLOOD_POWER = 3.0
 """Ours: beyond the cap an entry shrinks by (cap/visits)³, so that more visits mean less say."""
 
@@ -103,10 +106,7 @@ class Answers:
 
     def of_users(self, chosen: IntArray) -> Answers:
         """Return the answers of some users only."""
-        lengths = np.diff(self.indptr)[chosen]
-        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        first = np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
-        entries = first + np.arange(indptr[-1])
+        indptr, entries = _entries_of(self.indptr, chosen)
         return replace(
             self,
             n_users=len(chosen),
@@ -117,6 +117,14 @@ class Answers:
             means=self.means[entries],
             within=self.within[entries],
         )
+
+
+def _entries_of(indptr: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows of some users: where each begins among them, and which entries they are."""
+    lengths = np.diff(indptr)[chosen]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    first = np.repeat(indptr[chosen] - starts[:-1], lengths)
+    return starts, first + np.arange(starts[-1])
 
 
 def sampled_users(
@@ -192,11 +200,16 @@ def _capped(tallies: Tallies) -> tuple[FloatArray, FloatArray | None]:
     if not (peaks > habit).any():
         return probabilities, None  # nothing would change any more
     allowed = (*FLOOD_CAP, habit)
+    # Users far below the cap stay there; their shares are summed up once.
+    indptr, entries = _entries_of(tallies.indptr, np.flatnonzero(peaks > NEAR_CAP * habit))
+    near = (indptr, tallies.cells[entries], tallies.plays[entries], contexts)
+    others = shares - capped_visits(*near, ones, (*FLOOD_CAP, 1.0), FLOOD_POWER, nothing)[0]
     for _ in range(FLOOD_ROUNDS - 1):
-        shares, _ = capped_visits(*rows, probabilities, allowed, FLOOD_POWER, nothing)
+        shares = others + capped_visits(*near, probabilities, allowed, FLOOD_POWER, nothing)[0]
         probabilities = shares / max(shares.sum(), 1e-300)
-    factors = np.ones(len(tallies.cells))
-    capped_visits(*rows, probabilities, allowed, FLOOD_POWER, factors)
+    theirs, factors = np.ones(len(entries)), np.ones(len(tallies.cells))
+    capped_visits(*near, probabilities, allowed, FLOOD_POWER, theirs)
+    factors[entries] = theirs
     return probabilities, factors
 
 

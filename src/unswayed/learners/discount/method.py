@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,12 @@ def learn_discounted(
     alpha = check_adversarial_fraction(adversarial_fraction)
     answers = answers_from(tallies)
     # Idle BLAS threads would spin on a core that the kernels could use.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(1) as beside:
+        guarding = beside.submit(
+            learn_paper, tallies, design, adversarial_fraction=alpha, warmup=warmup
+        )
         found, stories = _discounted(answers, alpha, seed)
+        guard = guarding.result()
     weights = found.weights
     noise = measure_noise(answers, weights)
     means = pooled_means(answers, weights)
@@ -88,7 +93,6 @@ def learn_discounted(
     sampling_errors = (z * np.sqrt(noise.variances / np.maximum(noise.mass, 1e-9))).reshape(
         means.shape
     )
-    guard = learn_paper(tallies, design, adversarial_fraction=alpha, warmup=warmup)
     guarded = _guarded(means, guard)
     decided_by[best_actions(guarded) != best_actions(means)] = "guard"
     reach = guard.sampling_errors + guard.bias_bounds + np.abs(guarded - guard.mean_rewards)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -172,14 +174,19 @@ def fit_coalitions(
     A user's log-ratio is s − D²/2: normal answers with the cell's variance, whatever the rewards
     are. Shifts shrink by (1 − c²/z²)₊ with c ramped up.
     """
-    n_lines = max(LANES, PANEL_NUMBERS // max(data.answers.n_users, 1) // LANES * LANES)
-    return [
-        fit
-        for first in range(0, len(models), n_lines)
-        for fit in _fit_panel(
-            data, starts[:, first : first + n_lines], models[first : first + n_lines], n_steps
+    most = max(LANES, PANEL_NUMBERS // max(data.answers.n_users, 1) // LANES * LANES)
+    # Two panels at least, whatever the cores: what is fitted side by side must not depend on them.
+    half = -(-len(models) // (2 * LANES)) * LANES
+    n_lines = min(most, half)
+    firsts = range(0, len(models), n_lines)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        fitted = pool.map(
+            lambda first: _fit_panel(
+                data, starts[:, first : first + n_lines], models[first : first + n_lines], n_steps
+            ),
+            firsts,
         )
-    ]
+        return [fit for fits in fitted for fit in fits]
 
 
 def _fit_panel(
