@@ -122,9 +122,18 @@ def build(spec: Spec, seed: int) -> World:
         )
         told = ATTACKS[spec.attack](scene)
         rewards[at] = np.clip(told, 0, 1) if spec.rewards in RATINGS else told
-    truth = table if personal is None else np.nanmean(personal[~is_bad], axis=0).reshape(S, A)
+    truth = table if personal is None else _means_of_good(personal[~is_bad], S, A)
     tallies = tally(users, contexts, actions, rewards, n_users=L, n_contexts=S, n_actions=A)
     return World(tallies, spec.alpha, truth, nu, is_bad)
+
+
+def _means_of_good(personal: FloatArray, n_contexts: int, n_actions: int) -> FloatArray:
+    """Return the mean over good users; what none of them rated is as bad as the worst beside it."""
+    means = np.full(personal.shape[1], np.nan)
+    is_rated = np.isfinite(personal).any(axis=0)
+    means[is_rated] = np.nanmean(personal[:, is_rated], axis=0)
+    table = means.reshape(n_contexts, n_actions)
+    return np.where(np.isnan(table), np.nanmin(table, axis=1, keepdims=True), table)
 
 
 def _mean_rewards(spec: Spec, rng: np.random.Generator) -> tuple[FloatArray, FloatArray | None]:
