@@ -3,7 +3,8 @@
 Run ``python benchmarks/accuracy.py`` for tables, with ``--json`` for one JSON document, ``--quick``
 for a random third of each family (the hard worlds all), the same every time.
 ``--alpha-factor 0.5,1,2,auto`` tells learners half, all and twice the true share, and what was
-estimated from the data. Only ``--part holdout`` was never looked at while constants were chosen.
+estimated from the data. ``--figure NAME`` draws the losses to ``NAME.svg`` and ``NAME.png``.
+Only ``--part holdout`` was never looked at while constants were chosen.
 The families real and uneven replay ratings from packages that must be installed first.
 """
 
@@ -15,14 +16,18 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.figure import Figure
 
 from unswayed.learners.design import design_of_log
 from unswayed.learners.methods import METHODS
 from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.randomness import generator
+from unswayed.reports.style import STYLE, look_of, new_figure, save
 from worlds import PARTS, Spec, World, build, specs
 from worlds.real_data import HOW_TO_INSTALL, is_installed
 from worlds.world import IntArray
@@ -148,6 +153,51 @@ def summary(rows: list[Row]) -> list[dict[str, object]]:
     return told
 
 
+def draw(rows: list[Row]) -> Figure:
+    """Draw the losses by family and learner: every world, the mean, and the worst in a ring.
+
+    Losses below a thousandth are drawn on an even scale, the others on a logarithmic one.
+    """
+    first = rows[0].alpha_factor
+    rows = [row for row in rows if row.alpha_factor == first]
+    families = list(dict.fromkeys(row.family for row in rows))
+    names = list(dict.fromkeys(row.learner for row in rows))
+    columns = ["naive-mean", *names, "oracle"]
+    with mpl.rc_context(STYLE):
+        figure, (ax,) = new_figure(width=2.0 + 1.7 * len(families), height=4.6)
+        for number, name in enumerate(columns):
+            look = look_of(name)
+            for place, family in enumerate(families):
+                ours = [row for row in rows if row.family == family]
+                if name in names:
+                    losses = [row.suboptimality for row in ours if row.learner == name]
+                else:
+                    losses = [
+                        row.oracle if name == "oracle" else row.naive
+                        for row in ours
+                        if row.learner == names[0]
+                    ]
+                at = place + 0.8 * ((number + 0.5) / len(columns) - 0.5)
+                aside = at + 0.1 * (np.linspace(-0.5, 0.5, len(losses)) if len(losses) > 1 else 0)
+                ax.scatter(aside, losses, s=6, color=look.colour, alpha=0.35, linewidths=0)
+                ax.scatter(
+                    at,
+                    np.mean(losses),
+                    s=70,
+                    marker=look.marker,
+                    color=look.colour,
+                    label=None if place else look.label,
+                )
+                ax.scatter(at, max(losses), s=60, facecolors="none", edgecolors=look.colour)
+        ax.set_yscale("symlog", linthresh=1e-3)
+        ax.set_ylim(bottom=-1e-4)
+        ax.set_xticks(range(len(families)), families)
+        ax.set_ylabel("suboptimality for good users")
+        ax.set_title("mean, worlds, and the worst in a ring", loc="left", fontsize=11)
+        figure.legend(loc="outside lower center", ncols=len(columns), frameon=False, fontsize=10)
+    return figure
+
+
 def main() -> None:
     """Parse the command line, measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -163,6 +213,7 @@ def main() -> None:
         default=[1.0],
         help="factors on the stated share, or auto, separated by commas",
     )
+    parser.add_argument("--figure", type=Path, help="draw NAME.svg and NAME.png")
     arguments = parser.parse_args()
     chosen = [s for s in specs(arguments.part) if arguments.family in (None, s.family)]
     if not is_installed():
@@ -185,6 +236,8 @@ def main() -> None:
                         f"naive {row.naive:.4f} oracle {row.oracle:.4f} {row.seconds:5.1f} s",
                         flush=True,
                     )
+    if arguments.figure:
+        save(draw(rows), arguments.figure.parent, arguments.figure.name)
     if arguments.json:
         document = {"summary": summary(rows), "rows": [asdict(row) for row in rows]}
         print(json.dumps(document, indent=1))
