@@ -58,7 +58,9 @@ class Row:
     seconds: float
 
 
-def _by_method(name: str) -> Learn:
+def by_method(name: str) -> Learn:
+    """Return what a method decides in a world, told a share of colluders."""
+
     def learn(world: World, alpha: float) -> IntArray:
         design = design_of_log(world.tallies, "auto")
         estimates = METHODS[name](world.tallies, design, adversarial_fraction=alpha)
@@ -78,7 +80,7 @@ def measure(spec: Spec, seed: int, learners: list[str], factors: list[Factor]) -
         for factor in factors:
             start = time.perf_counter()
             alpha = _stated(world, factor)
-            loss = world.suboptimality(_by_method(name)(world, alpha))
+            loss = world.suboptimality(by_method(name)(world, alpha))
             seconds = time.perf_counter() - start
             rows.append(
                 Row(
