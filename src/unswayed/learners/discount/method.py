@@ -123,8 +123,11 @@ def _discounted(
         found, explained = discount_coalitions(answers, adversarial_fraction=alpha, rng=rng)
     story = [r.told() for r in found.rounds]
     if not has_pairs or has_tastes(answers, explained, rng):
-        found = discount_among_tastes(answers, adversarial_fraction=alpha, rng=rng)
-        story += [r.told() for r in found.rounds]
+        tasted = discount_among_tastes(answers, adversarial_fraction=alpha, rng=rng)
+        story += [r.told() for r in tasted.rounds]
+        # Colluders with wild answers look like tastes; what clearly aims at decisions is none.
+        if tasted.n_coalitions > 0 or not found.is_aimed:
+            found = tasted
     return found, story
 
 

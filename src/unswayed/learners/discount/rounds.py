@@ -27,6 +27,7 @@ from unswayed.learners.discount.search import (
     start_directions,
 )
 from unswayed.learners.discount.story import (
+    CLEAR_ALIGNMENT,
     DISCOUNTED,
     EITHER_SIDE,
     NOTHING_AT_STAKE,
@@ -62,10 +63,7 @@ who replay favourable honest histories frame the honest tail."""
 
 LEAST_STAKE = 0.005
 """Ours: standard deviations of a reward that must be at stake per decision; else nobody is touched,
-and an honest minority keeps its say."""
-
-CLEAR_ALIGNMENT = 4.5
-"""Ours: accused who favour standing decisions by so many deviations need no least stake."""
+and an honest minority keeps its say. Less is enough for those who clearly aim at decisions."""
 
 FULL = 0.95
 """Ours: a coalition with this share of its largest mass may be larger."""
@@ -223,7 +221,7 @@ def _candidate(
     least_stake = LEAST_STAKE * float(np.median(data.deviations))
     has_room = model.largest_mass > MASS_MARGIN * adversarial_fraction
     aligned = float("nan")
-    if at_stake > 0.0 and margin > 0 and (at_stake < least_stake or has_room):
+    if at_stake > 0.0 and margin > 0:
         aligned = alignment(
             data.answers,
             noise,

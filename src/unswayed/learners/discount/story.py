@@ -17,6 +17,11 @@ WITHIN_CHANCE = "within chance"
 NOBODY = "nobody in particular"
 DISCOUNTED = "discounted"
 
+CLEAR_ALIGNMENT = 4.5
+"""Ours: accused who favour standing decisions by so many deviations aim at them. Honest tails
+reached up to 3 on development replays of real ratings, and 4 where many contexts could be picked
+from."""
+
 ABSTAINED = (EITHER_SIDE, TOO_MANY, LIKE_A_TASTE, NOBODY)
 """Verdicts that leave a stake on the table because the data cannot tell."""
 
@@ -74,6 +79,11 @@ class Discounted:
     weights: FloatArray
     allows_tastes: bool
     rounds: list[Round]
+
+    @property
+    def is_aimed(self) -> bool:
+        """Whether somebody was discounted who clearly favoured standing decisions."""
+        return any(r.verdict == DISCOUNTED and r.alignment > CLEAR_ALIGNMENT for r in self.rounds)
 
     @property
     def n_coalitions(self) -> int:

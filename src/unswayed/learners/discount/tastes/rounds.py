@@ -12,6 +12,7 @@ from unswayed.learners.discount.mixture import MASS_EXCESS, MASS_MARGIN, Data, f
 from unswayed.learners.discount.noise import Noise, measure_noise, worth_of
 from unswayed.learners.discount.rounds import FULL, LARGEST_ROOM, ROOM
 from unswayed.learners.discount.story import (
+    CLEAR_ALIGNMENT,
     DISCOUNTED,
     EITHER_SIDE,
     LIKE_A_TASTE,
@@ -54,9 +55,8 @@ NULLS = 4
 NULL_MARGIN, CLEAR_GAIN = 1.5, 10.0
 """Ours: the gain must exceed the null's largest by this factor, and so many nats."""
 
-LEAST_ALIGNMENT, CLEAR_ALIGNMENT = 1.5, 4.5
-"""Ours: deviations by which the accused favour standing decisions. Honest tails reached up to 3 on
-development replays of real ratings, and 4 where many contexts could be picked from."""
+LEAST_ALIGNMENT = 1.5
+"""Ours: deviations by which the accused must favour standing decisions at least."""
 
 CLEAR_GAIN_PER_ACCUSED = 1.0
 """Ours: nats beyond the null's per accused user that speak for a coalition without clear
@@ -150,7 +150,9 @@ def _candidates(
     limit = MASS_MARGIN * adversarial_fraction
     fits = _with_more_room(profiles, weights, fits, limit, adversarial_fraction)
     factor, spare = LARGEST_REMOVAL
-    largest = 1.0 if is_first else factor * adversarial_fraction + spare
+    largest = factor * adversarial_fraction + spare
+    if is_first:
+        largest = MASS_EXCESS * min(LARGEST_ROOM, ROOM * adversarial_fraction)
     least_stake = LEAST_STAKE * float(np.median(data.deviations))
     standing = best_actions(pooled_means(answers, weights))
     candidates = []
@@ -183,9 +185,14 @@ def _with_more_room(
     limit: float,
     adversarial_fraction: float,
 ) -> list[Populations]:
-    """Return the fits within the limit, and those that ran into it fitted again with more."""
+    """Return the fits within the limit, and those that ran into it fitted again with more.
+
+    Users who are alike and more than allowed are no coalition but the crowd, seen from wilder ones.
+    """
     room = min(LARGEST_ROOM, ROOM * adversarial_fraction)
-    within = [fit for fit in fits if fit.mass <= MASS_EXCESS * limit]
+    within = [
+        fit for fit in fits if fit.mass <= (FULL if fit.alikeness < 1.0 else MASS_EXCESS) * limit
+    ]
     if room <= limit:
         return within
     return within + [
@@ -194,11 +201,11 @@ def _with_more_room(
             weights,
             fit.probabilities,
             largest_mass=room,
-            may_be_alike=fit.alikeness < 1.0,
+            may_be_alike=False,
             n_steps=LONG_STEPS,
         )
         for fit in fits
-        if fit.mass > FULL * limit
+        if fit.mass > FULL * limit and fit.alikeness == 1.0
     ]
 
 
