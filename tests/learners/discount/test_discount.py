@@ -132,3 +132,18 @@ def test_no_action_wins_that_the_guard_rules_out(rng: np.random.Generator) -> No
     assert is_allowed.any()
     assert not is_allowed.all()
     assert_array_equal(chosen[is_allowed], favourite[is_allowed])
+
+
+def test_beside_wild_colluders_the_crowd_is_not_taken_for_alike(rng: np.random.Generator) -> None:
+    """Cauchy answers make colluders scatter, so that good users look like a clique beside them."""
+    world = make_world(rng, n_users=1500, plays=100)
+    t = world.tallies
+    is_wild = np.repeat(world.is_bad, np.diff(t.indptr))
+    noise = np.where(is_wild, rng.standard_cauchy(len(t.cells)), 0.0)
+    sums = t.sums + noise * t.counts
+    squares = t.squares + 2.0 * noise * t.sums + noise**2 * t.counts
+    wild = Tallies(t.n_users, t.n_contexts, t.n_actions, t.indptr, t.cells, t.counts, sums, squares)
+    estimates = learn(World(wild, world.true_means, world.is_bad), 0.2)
+    assert world.suboptimality(world.pooled(np.ones(1500))) > GAP / 2
+    assert world.suboptimality(estimates.mean_rewards) == 0.0
+    assert estimates.user_weights[~world.is_bad].mean() > 0.9

@@ -62,8 +62,9 @@ CLEAR_GAIN_PER_ACCUSED = 1.0
 """Ours: nats beyond the null's per accused user that speak for a coalition without clear
 alignment: a hump of its own, or users too alike."""
 
-RIVAL_GAIN = 0.8
-"""Ours: a contrary story with this share of the gain makes it a draw."""
+RIVAL_GAIN = {False: 0.8, True: 0.25}
+"""Ours: a contrary story with this share of the gain makes it a draw; against users who are alike
+less is enough, for beside wild colluders the crowd itself looks alike."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,7 +262,7 @@ def _judged(
     best = max(believed, key=lambda candidate: candidate.found.gain)
     contrary = [c.found.gain for c in believed if agreement(c.found, best.found) < -0.05]
     opposite_gain = max(contrary, default=-np.inf)
-    if opposite_gain > RIVAL_GAIN * best.found.gain:
+    if opposite_gain > RIVAL_GAIN[best.is_alike] * best.found.gain:
         best = replace(best, verdict=EITHER_SIDE)
     return best, opposite_gain
 
