@@ -53,7 +53,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "opposite story": (
         (rounds, "CLEAR_ORIENTATION", EVER),
-        (taste_rounds, "RIVAL_GAIN", NEVER),
+        (taste_rounds, "RIVAL_GAIN", {False: NEVER, True: NEVER}),
     ),
     "least stake": (
         (rounds, "LEAST_STAKE", EVER),
