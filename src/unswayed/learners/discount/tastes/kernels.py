@@ -15,6 +15,26 @@ from unswayed.learners.interface import FloatArray, IntArray
 
 
 @compiled
+def _normal_equations(
+    cells: CellArray, e: RealArray, x: RealArray, loadings: FloatArray, left: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return I + Λᵀ(e/ψ)Λ and Λᵀ(e/ψ)x of one user's answers, for standard normal tastes."""
+    rank = loadings.shape[1]
+    precision, pull = np.eye(rank), np.zeros(rank)
+    for k in range(cells.size):
+        j = cells[k]
+        h = e[k] / left[j]
+        for a in range(rank):
+            pull[a] += h * x[k] * loadings[j, a]
+            for b in range(a + 1):
+                precision[a, b] += h * loadings[j, a] * loadings[j, b]
+    for a in range(rank):
+        for b in range(a):
+            precision[b, a] = precision[a, b]
+    return precision, pull
+
+
+@compiled
 def taste_sums(
     indptr: IntArray,
     cells: CellArray,
@@ -33,17 +53,8 @@ def taste_sums(
     for i in range(indptr.size - 1):
         if w[i] <= 0.0 or indptr[i] == indptr[i + 1]:
             continue
-        precision, pull = np.eye(rank), np.zeros(rank)
-        for k in range(indptr[i], indptr[i + 1]):
-            j = cells[k]
-            h = e[k] / left[j]
-            for a in range(rank):
-                pull[a] += h * x[k] * loadings[j, a]
-                for b in range(a + 1):
-                    precision[a, b] += h * loadings[j, a] * loadings[j, b]
-        for a in range(rank):
-            for b in range(a):
-                precision[b, a] = precision[a, b]
+        ours = slice(indptr[i], indptr[i + 1])
+        precision, pull = _normal_equations(cells[ours], e[ours], x[ours], loadings, left)
         second = np.linalg.inv(precision)
         f = second @ pull
         for a in range(rank):
@@ -78,17 +89,8 @@ def taste_profiles(
     n_users, rank = indptr.size - 1, loadings.shape[1]
     profiles = np.zeros((n_users, rank + n_rivals))
     for i in range(n_users):
-        precision, pull = np.eye(rank), np.zeros(rank)
-        for k in range(indptr[i], indptr[i + 1]):
-            j = cells[k]
-            h = e[k] / left[j]
-            for a in range(rank):
-                pull[a] += h * x[k] * loadings[j, a]
-                for b in range(a + 1):
-                    precision[a, b] += h * loadings[j, a] * loadings[j, b]
-        for a in range(rank):
-            for b in range(a):
-                precision[b, a] = precision[a, b]
+        ours = slice(indptr[i], indptr[i + 1])
+        precision, pull = _normal_equations(cells[ours], e[ours], x[ours], loadings, left)
         f = np.linalg.solve(precision, pull)
         profiles[i, :rank] = f
         answers = np.ones(n_rivals)  # one more than there are: few answers say little
