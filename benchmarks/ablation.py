@@ -23,7 +23,7 @@ from unittest.mock import patch
 import numpy as np
 
 from accuracy import WORSE_THAN_NAIVE, by_method, random_third
-from unswayed.learners.discount import answers, method, rounds
+from unswayed.learners.discount import everybody, method, rounds, safe_answers
 from unswayed.learners.discount.story import Discounted
 from unswayed.learners.discount.tastes import populations
 from unswayed.learners.discount.tastes import rounds as taste_rounds
@@ -36,7 +36,7 @@ FAMILIES = ("loud", "hidden", "rated", "real")
 EVER, NEVER = -np.inf, np.inf
 
 
-def _one_mean_finds_nobody(rows: answers.Answers, **_: Any) -> tuple[Discounted, list[Any]]:
+def _one_mean_finds_nobody(rows: everybody.Everybody, **_: Any) -> tuple[Discounted, list[Any]]:
     return Discounted(np.ones(rows.n_users), False, []), []
 
 
@@ -82,7 +82,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "models of rivals only": ((rounds, "RIVAL_SHRINKAGES", ()),),
     "leaning cells": ((method, "upright_means", lambda means, _: means),),
-    "cap on floods": ((answers, "FLOOD_CAP", (1e9, 1e9)),),
+    "cap on floods": ((safe_answers, "FLOOD_CAP", (1e9, 1e9)),),
     "guard": ((method, "_guarded", lambda means, _: means),),
 }
 

@@ -11,9 +11,9 @@ from scipy import special
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
-from unswayed.learners.discount.answers import answers_from
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.rounds import CLEAR_GAIN, CLEAR_ORIENTATION
+from unswayed.learners.discount.safe_answers import answers_from
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.limits import smallest_swap_coalition, swap_separation
@@ -168,10 +168,9 @@ def estimate_fraction(
     weights = estimates.user_weights
     n_users = len(weights)
     accused, suspected = _accused_and_suspected(estimates)
-    answers = answers_from(tallies)
-    noise = measure_noise(answers, weights)
+    noise = measure_noise(answers_from(tallies), weights)
     deviation = float(np.sqrt(np.median(noise.variances)))
-    per_user = float(noise.worth.sum() / n_users)
+    per_user = float(noise.mass.sum() / max(weights.sum(), 1.0))
     gap, plays = _median_gap(estimates.mean_rewards), max(1, round(per_user))
     separation, hidden = 0.0, None
     if gap > 0 and deviation > 0:

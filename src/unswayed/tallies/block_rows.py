@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from unswayed.estimators import sparse_kernels as kernels
 from unswayed.estimators.rows import SparseRows
-from unswayed.tallies.blocks import Blocks
+from unswayed.tallies.blocks import Blocks, cut
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -94,7 +94,7 @@ class BlockRows:
         is_same = last and last["values"].dtype == values.dtype
         if not is_same or not np.array_equal(last["values"], values):
             last["values"] = values.copy()
-            last["pieces"] = np.split(last["values"], np.cumsum(self.sizes)[:-1])
+            last["pieces"] = cut(last["values"], self.sizes)
         pieces: list[npt.NDArray[np.generic]] = last["pieces"]
         return pieces
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
+from operator import getitem
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ _CHUNK = 16
 Block = TypeVar("Block")
 BlockCo = TypeVar("BlockCo", covariant=True)
 Other = TypeVar("Other")
+Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
@@ -65,6 +67,20 @@ class Blocks(Protocol[BlockCo]):
         pieces: Sequence[Any] | None = None,
     ) -> Blocks[Other]:
         """Return new blocks, made in the same way, that stay where they are made."""
+
+    def regrouped(
+        self,
+        split: Callable[..., Sequence[Part]],
+        merge: Callable[[list[Part]], Other],
+        n_groups: int,
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> Blocks[Other]:
+        """Return blocks of another cut.
+
+        ``split`` makes ``n_groups`` parts of every block, called as ``map_blocks`` would; group g
+        is ``merge`` of the g-th parts of all blocks, in block order.
+        """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +124,19 @@ class LocalBlocks(Generic[Block]):
     ) -> Blocks[Other]:
         """Return new blocks."""
         return LocalBlocks(self.map_blocks(function, *broadcast, pieces=pieces))
+
+    def regrouped(
+        self,
+        split: Callable[..., Sequence[Part]],
+        merge: Callable[[list[Part]], Other],
+        n_groups: int,
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> Blocks[Other]:
+        """Return blocks of another cut."""
+        parts = self.map_blocks(split, *broadcast, pieces=pieces)
+        groups = [[part[group] for part in parts] for group in range(n_groups)]
+        return LocalBlocks(LocalBlocks(groups).map_blocks(merge))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,6 +189,23 @@ class DaskBlocks(Generic[Block]):
         """Return new blocks on the workers."""
         return DaskBlocks(self.client, self._submitted(function, broadcast, pieces))
 
+    def regrouped(
+        self,
+        split: Callable[..., Sequence[Part]],
+        merge: Callable[[list[Part]], Other],
+        n_groups: int,
+        *broadcast: Any,
+        pieces: Sequence[Any] | None = None,
+    ) -> Blocks[Other]:
+        """Return blocks of another cut; parts go from worker to worker."""
+        parts = self._submitted(split, broadcast, pieces)
+        groups = [
+            [self.client.submit(getitem, part, group, pure=False) for part in parts]
+            for group in range(n_groups)
+        ]
+        merged = [self.client.submit(merge, group, pure=False) for group in groups]
+        return DaskBlocks(self.client, merged)
+
     def _submitted(
         self,
         function: Callable[..., Any],
@@ -191,6 +237,11 @@ class DaskBlocks(Generic[Block]):
             self._sent["pieces"] = pieces
         futures: Sequence[Any] = self._sent["futures"]
         return futures
+
+
+def cut(values: npt.NDArray[Any], sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
+    """Return the part of each block of values for all its rows, as views."""
+    return np.split(values, np.cumsum(sizes)[:-1])
 
 
 def _added(parts: Sequence[npt.NDArray[Any]]) -> Any:

@@ -3,15 +3,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.learners.discount.worlds import make_world
-from unswayed.learners.discount.answers import answers_from
-from unswayed.learners.discount.kernels import (
-    cell_sums,
-    entries_by_cell,
-    gram_product,
-)
+from tests.learners.discount.worlds import answers_of, make_world
+from unswayed.learners.discount.cell_kernels import entries_by_cell
+from unswayed.learners.discount.fit_rows import fit_data
+from unswayed.learners.discount.kernels import cell_sums, gram_product
 from unswayed.learners.discount.line_kernels import line_scores, line_sums
-from unswayed.learners.discount.mixture import Model, fit_coalitions, fit_data
+from unswayed.learners.discount.mixture import Model, fit_coalitions
 from unswayed.learners.discount.noise import (
     measure_noise,
     permuted_within_cells,
@@ -56,7 +53,7 @@ def test_passes_for_many_lines_equal_dense_products(rng: np.random.Generator) ->
 
 def test_fits_side_by_side_equal_fits_alone(rng: np.random.Generator) -> None:
     """Nine starts fill two panels of eight; copies that fill up change nothing."""
-    answers = answers_from(make_world(rng, n_users=400).tallies)
+    answers = answers_of(make_world(rng, n_users=400).tallies)
     noise = measure_noise(answers, np.ones(400))
     data = fit_data(answers, noise, np.ones(400), np.float64)
     starts = (rng.random((400, 9)) < 0.2).astype(float)
@@ -64,15 +61,15 @@ def test_fits_side_by_side_equal_fits_alone(rng: np.random.Generator) -> None:
         Model(largest_mass=0.25, shrinkage=c, cells=np.ones(answers.n_cells))
         for c in np.linspace(0.5, 2.0, 9)
     ]
-    together = fit_coalitions(data, starts, models, 12)
+    together = fit_coalitions(data.rows, starts, models, 12)
     for k in range(9):
-        alone = fit_coalitions(data, starts[:, [k]], [models[k]], 12)[0]
+        alone = fit_coalitions(data.rows, starts[:, [k]], [models[k]], 12)[0]
         assert_allclose(together[k].gain, alone.gain, rtol=1e-6, atol=1e-6)
         assert_allclose(together[k].probabilities, alone.probabilities, atol=1e-6)
 
 
 def test_top_directions_are_the_top_eigenvectors(rng: np.random.Generator) -> None:
-    answers = answers_from(make_world(rng, n_users=300, plays=40).tallies)
+    answers = answers_of(make_world(rng, n_users=300, plays=40).tallies)
     values = 2.0 * rng.standard_normal(300)[answers.users] + rng.standard_normal(len(answers.cells))
     dense = np.zeros((300, answers.n_cells))
     dense[answers.users, answers.cells] = values
@@ -85,7 +82,7 @@ def test_top_directions_are_the_top_eigenvectors(rng: np.random.Generator) -> No
 def test_exchanged_answers_stay_in_their_cell_and_with_kept_users(
     rng: np.random.Generator,
 ) -> None:
-    answers = answers_from(make_world(rng, n_users=100).tallies)
+    answers = answers_of(make_world(rng, n_users=100).tallies)
     weights = np.repeat([1.0, 0.2], 50)
     entries = np.arange(len(answers.cells), dtype=float)
     (moved,) = permuted_within_cells(answers, weights, rng, entries)
@@ -114,7 +111,7 @@ def test_a_flood_of_visits_counts_less_than_an_honest_share() -> None:
     tallies = tally(
         users, contexts, actions, np.zeros(len(users)), n_users=n_users, n_contexts=20, n_actions=1
     )
-    answers = answers_from(tallies)
+    answers = answers_of(tallies)
     in_context = answers.cells == 0
     flooded = answers.plays[in_context & (answers.users < 20)]
     honest = answers.plays[in_context & (answers.users >= 20)]
@@ -127,13 +124,13 @@ def test_extreme_rewards_are_clipped_and_bounded_honest_ones_are_not(
 ) -> None:
     world = make_world(rng, is_binary=True, adversarial_fraction=0.0, n_users=300)
     t = world.tallies
-    honest = answers_from(t)
+    honest = answers_of(t)
     assert_array_equal(honest.means, t.sums / t.counts)
     wild = t.sums.copy()
     is_wild = honest.users < 60
     wild[is_wild] = 1e6 * t.counts[is_wild]
     squares = np.where(is_wild, 1e12 * t.counts, t.squares)
-    clipped = answers_from(
+    clipped = answers_of(
         type(t)(t.n_users, t.n_contexts, t.n_actions, t.indptr, t.cells, t.counts, wild, squares)
     )
     # Medians and their deviations stay honest: at most 1 and 1/2. 1 + 3 · 1.4826 · 1/2 = 3.2.
@@ -147,24 +144,24 @@ def test_a_coalition_cannot_make_binary_rewards_look_otherwise(rng: np.random.Ge
     sums = np.where(is_odd, 0.5 * t.counts, t.sums)
     squares = np.where(is_odd, 0.25 * t.counts, t.squares)
     shape = (t.n_users, t.n_contexts, t.n_actions, t.indptr, t.cells, t.counts)
-    assert answers_from(type(t)(*shape, sums, squares)).is_binary
+    assert answers_of(type(t)(*shape, sums, squares)).is_binary
     halves = 0.5 * t.counts, 0.25 * t.counts
-    assert not answers_from(type(t)(*shape, *halves)).is_binary
+    assert not answers_of(type(t)(*shape, *halves)).is_binary
 
 
 def test_the_taste_share_is_found(rng: np.random.Generator) -> None:
     """Tastes with variance .15² per cell beside noise of variance .3²: a share of .2."""
     world = make_world(rng, adversarial_fraction=0.0, taste=0.15)
-    noise = measure_noise(answers_from(world.tallies), np.ones(1500))
+    noise = measure_noise(answers_of(world.tallies), np.ones(1500))
     # Loadings are 60 squared normals: their mean has standard error sqrt(2/60) = .18, relative.
     assert 0.2 * (1 - 3 * 0.18) < noise.taste_share < 0.2 * (1 + 3 * 0.18)
     plain = make_world(rng, adversarial_fraction=0.0)
-    assert measure_noise(answers_from(plain.tallies), np.ones(1500)).taste_share == 0.0
+    assert measure_noise(answers_of(plain.tallies), np.ones(1500)).taste_share == 0.0
 
 
 def test_pooled_means_are_the_ratio_of_sums(rng: np.random.Generator) -> None:
     world = make_world(rng, is_binary=True, n_users=300)
     weights = rng.random(300)
     assert_allclose(
-        pooled_means(answers_from(world.tallies), weights), world.pooled(weights), atol=0.02
+        pooled_means(answers_of(world.tallies), weights), world.pooled(weights), atol=0.02
     )

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.learners.discount.worlds import make_world
+from tests.learners.discount.worlds import answers_of, make_world
 from unswayed.learners.discount.alignment import alignment
-from unswayed.learners.discount.answers import answers_from
-from unswayed.learners.discount.mixture import Data, fit_data
+from unswayed.learners.discount.fit_rows import Data, fit_data
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.story import DISCOUNTED, EITHER_SIDE
 from unswayed.learners.discount.tastes.factors import fit_tastes
@@ -21,7 +20,7 @@ from unswayed.learners.discount.tastes.search import search_populations
 
 def data_of(rng: np.random.Generator, **settings: float) -> Data:
     """Return what fits read in a small world."""
-    answers = answers_from(make_world(rng, **settings).tallies)  # type: ignore[arg-type]
+    answers = answers_of(make_world(rng, **settings).tallies)  # type: ignore[arg-type]
     everybody = np.ones(answers.n_users)
     return fit_data(answers, measure_noise(answers, everybody), everybody, np.float64)
 
@@ -117,7 +116,7 @@ def test_those_who_favour_what_wins_by_them_are_aligned_and_others_are_not(
 ) -> None:
     """One of A opinions is 1: the variance of a random preference is 2/A, and z = 1.4 for A = 4."""
     world = make_world(rng, adversarial_fraction=0.0, n_users=2000, n_contexts=12, n_actions=4)
-    answers = answers_from(world.tallies)
+    answers = answers_of(world.tallies)
     everybody, accused = np.ones(2000), (np.arange(2000) < 400).astype(float)
     standing = rng.integers(4, size=12)
     proposed = (standing + 1) % 4

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.learners.discount.answers import Answers
+from unswayed.learners.discount.safe_answers import answers_from
+from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
 
 FloatArray = npt.NDArray[np.float64]
@@ -93,3 +96,9 @@ def make_world(
     )
     good = true_means + likes[~is_bad].mean() * loadings
     return World(tallies, good, is_bad)
+
+
+def answers_of(tallies: Tallies) -> Answers:
+    """Return the answers of all users side by side."""
+    everybody = answers_from(tallies)
+    return everybody.sampled(generator(0), everybody.n_entries).answers

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.kernels import cell_sums
-from unswayed.learners.discount.noise import Noise
+from unswayed.learners.discount.noise import Noise, sums_of_cells
 from unswayed.learners.interface import FloatArray, IntArray
 
 
@@ -42,8 +41,7 @@ def alignment(
     changed = np.flatnonzero(standing != proposed)
     if len(changed) == 0:
         return 0.0
-    rows = (answers.indptr, answers.cells, noise.worth, answers.means)
-    _, mass, total, _ = cell_sums(*rows, weights * accused, answers.n_cells)
+    _, mass, total, _ = sums_of_cells(answers, weights * accused, noise.taste_share)
     rest, rest_total = noise.mass - mass, noise.mass * noise.means - total
     is_known = (mass > 0.5) & (rest > 0.5)
     mass, rest = np.maximum(mass, 1e-9), np.maximum(rest, 1e-9)

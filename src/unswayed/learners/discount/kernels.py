@@ -68,25 +68,39 @@ def gram_product(
 
 
 @compiled
-def answers_of_entries(
-    indptr: IntArray, counts: FloatArray, sums: FloatArray, squares: FloatArray
-) -> tuple[FloatArray, FloatArray, bool]:
-    """Return the mean of each entry, the squares around it, and whether rewards are 0 or 1.
-
-    They are if most users gave nothing else: no coalition can make binary rewards look otherwise.
-    """
-    means, within = np.empty(counts.size), np.empty(counts.size)
-    n_binary, n_others = 0, 0
+def binary_votes(indptr: IntArray, sums: FloatArray, squares: FloatArray) -> IntArray:
+    """Return how many users gave nothing but 0 and 1, how many did, and all entries."""
+    votes = np.zeros(3, dtype=np.int64)
     for i in range(indptr.size - 1):
         is_binary = True
         for k in range(indptr[i], indptr[i + 1]):
-            means[k] = sums[k] / counts[k]
-            within[k] = max(squares[k] - sums[k] * means[k], 0.0)
             is_binary &= sums[k] == squares[k]
         if indptr[i] < indptr[i + 1]:
-            n_binary += is_binary
-            n_others += not is_binary
-    return means, within, n_binary > n_others
+            votes[0 if is_binary else 1] += 1
+    votes[2] = sums.size
+    return votes
+
+
+@compiled
+def believed_answers(
+    cells: CellArray,
+    counts: FloatArray,
+    sums: FloatArray,
+    squares: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean of each entry, clipped to its cell's range, and the squares around it.
+
+    Squares of clipped entries are NaN.
+    """
+    means, within = np.empty(counts.size), np.empty(counts.size)
+    for k in range(counts.size):
+        j = np.uint32(cells[k])
+        mean = sums[k] / counts[k]
+        means[k] = min(max(mean, low[j]), high[j])
+        within[k] = max(squares[k] - sums[k] * mean, 0.0) if means[k] == mean else np.nan
+    return means, within
 
 
 @compiled
@@ -137,7 +151,7 @@ def capped_visits(
 @compiled
 def repeats_of_users(
     indptr: IntArray, plays: FloatArray, within: FloatArray, w: FloatArray
-) -> tuple[float, float]:
+) -> FloatArray:
     """Return how often users met a cell again, and the squares around their means there."""
     repeats, inside = 0.0, 0.0
     for i in range(indptr.size - 1):
@@ -145,7 +159,7 @@ def repeats_of_users(
             if plays[k] > 1.5 and not np.isnan(within[k]):
                 repeats += w[i] * (plays[k] - 1.0)
                 inside += w[i] * within[k]
-    return repeats, inside
+    return np.array([repeats, inside])
 
 
 @compiled
@@ -158,127 +172,37 @@ def spread_between_users(
     centre: FloatArray,
     w: FloatArray,
     inside: float,
-) -> float:
-    """Return the variance between users who met a cell again: n·(y − centre)² = n·b + inside."""
+) -> FloatArray:
+    """Return Σ w·(n·(y − centre)² − inside) and Σ w·n over users who met a cell again.
+
+    Their ratio is the variance b between users: n·(y − centre)² = n·b + inside on average.
+    """
     excess, mass = 0.0, 0.0
     for i in range(indptr.size - 1):
         for k in range(indptr[i], indptr[i + 1]):
             if plays[k] > 1.5 and not np.isnan(within[k]):
                 excess += w[i] * (plays[k] * (y[k] - centre[cells[k]]) ** 2 - inside)
                 mass += w[i] * plays[k]
-    return excess / mass
-
-
-@compiled
-def exchanged_within_cells(
-    order: IntArray, starts: IntArray, users: IntArray, w: FloatArray, keys: FloatArray
-) -> IntArray:
-    """Return for each entry the one it is exchanged for: a random one of its cell.
-
-    Only entries of users with more than half their weight move. ``keys`` are uniform, one for each
-    entry.
-    """
-    source = np.arange(order.size)
-    for j in range(starts.size - 1):
-        movable = order[starts[j] : starts[j + 1]]
-        movable = movable[w[users[movable]] > 0.5]
-        for m in range(movable.size - 1, 0, -1):
-            other = int(keys[starts[j] + m] * (m + 1))
-            a, b = movable[m], movable[other]
-            source[a], source[b] = source[b], source[a]
-    return source
-
-
-@compiled
-def entries_by_cell(cells: CellArray, n_cells: int) -> tuple[IntArray, IntArray]:
-    """Return the entries in the order of their cells, and where each cell begins."""
-    starts = np.zeros(n_cells + 1, dtype=np.int64)
-    for j in cells:
-        starts[j + 1] += 1
-    starts = np.cumsum(starts)
-    fill = starts[:-1].copy()
-    order = np.empty(cells.size, dtype=np.int64)
-    for k in range(cells.size):
-        order[fill[cells[k]]] = k
-        fill[cells[k]] += 1
-    return order, starts
-
-
-@compiled
-def cell_medians(order: IntArray, starts: IntArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the median of the users' means in each cell, and their median absolute deviation."""
-    n_cells = starts.size - 1
-    medians, deviations = np.zeros(n_cells), np.zeros(n_cells)
-    for j in range(n_cells):
-        if starts[j] < starts[j + 1]:
-            values = y[order[starts[j] : starts[j + 1]]]
-            medians[j] = np.median(values)
-            deviations[j] = np.median(np.abs(values - medians[j]))
-    return medians, deviations
+    return np.array([excess, mass])
 
 
 @compiled
 def user_extremes(
-    indptr: IntArray, cells: CellArray, y: FloatArray, centre: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return each user's smallest and largest mean, and largest distance from the centres."""
+    indptr: IntArray, cells: CellArray, counts: FloatArray, sums: FloatArray, centre: FloatArray
+) -> FloatArray:
+    """Return each user's smallest and largest mean, and largest distance from the centres.
+
+    Shape (3, n_users); NaN for users without answers.
+    """
     n_users = indptr.size - 1
-    low, high = np.full(n_users, np.nan), np.full(n_users, np.nan)
-    far = np.full(n_users, np.nan)
+    found = np.full((3, n_users), np.nan)
     for i in range(n_users):
         for k in range(indptr[i], indptr[i + 1]):
-            distance = abs(y[k] - centre[cells[k]])
+            mean = sums[k] / counts[k]
+            distance = abs(mean - centre[cells[k]])
             if k == indptr[i]:
-                low[i], high[i], far[i] = y[k], y[k], distance
+                found[0, i], found[1, i], found[2, i] = mean, mean, distance
             else:
-                low[i], high[i] = min(low[i], y[k]), max(high[i], y[k])
-                far[i] = max(far[i], distance)
-    return low, high, far
-
-
-@compiled
-def redescending_means(
-    order: IntArray,
-    starts: IntArray,
-    users: IntArray,
-    e: RealArray,
-    y: RealArray,
-    w: FloatArray,
-    deviations: FloatArray,
-    flat: float,
-    end: float,
-) -> FloatArray:
-    """Return per cell the mean of users' means that counts none beyond ``end`` deviations.
-
-    Weight one up to ``flat`` deviations, a cosine down to zero at ``end``; started at the median,
-    ended once it moves by less than a hundredth of its standard error.
-    """
-    n_cells = starts.size - 1
-    centres = np.zeros(n_cells)
-    for j in range(n_cells):
-        entries = order[starts[j] : starts[j + 1]]
-        entries = entries[w[users[entries]] > 0.05]
-        if entries.size == 0:
-            continue
-        values, mass = y[entries], e[entries] * w[users[entries]]
-        precision = np.sqrt(e[entries]) / deviations[j]
-        settled = 0.01 * deviations[j] / np.sqrt(mass.sum())
-        centre = float(np.median(values))
-        for _ in range(12):
-            total, weighted = 0.0, 0.0
-            for k in range(values.size):
-                z = abs(values[k] - centre) * precision[k]
-                if z < end:
-                    share = 1.0
-                    if z > flat:
-                        share = 0.5 * (1.0 + np.cos(np.pi * (z - flat) / (end - flat)))
-                    total += share * mass[k]
-                    weighted += share * mass[k] * values[k]
-            if total == 0.0:
-                break
-            moved = abs(weighted / total - centre)
-            centre = weighted / total
-            if moved < settled:
-                break
-        centres[j] = centre
-    return centres
+                found[0, i], found[1, i] = min(found[0, i], mean), max(found[1, i], mean)
+                found[2, i] = max(found[2, i], distance)
+    return found

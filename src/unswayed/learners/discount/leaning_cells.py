@@ -7,11 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.learners.discount.answers import MAD_TO_SD, Answers
-from unswayed.learners.discount.kernels import redescending_means
-from unswayed.learners.discount.noise import Noise
+from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
+from unswayed.learners.discount.cell_kernels import redescending_means
+from unswayed.learners.discount.everybody import Everybody
+from unswayed.learners.discount.kernels import CellArray
+from unswayed.learners.discount.noise import Noise, worth_of
 from unswayed.learners.discount.search import REDESCENDER
 from unswayed.learners.discount.weighing import best_actions
 from unswayed.learners.interface import BoolArray, FloatArray
+from unswayed.tallies.blocks import cut
 
 CLEAR_LEAN = 4.5
 """Ours: deviations from the lean of the other cells (from earlier prototypes)."""
@@ -37,7 +41,7 @@ class Leaning(NamedTuple):
     centres: FloatArray
 
 
-def leaning_cells(answers: Answers, noise: Noise, weights: FloatArray) -> Leaning:
+def leaning_cells(answers: Everybody, noise: Noise, weights: FloatArray) -> Leaning:
     """Return cells whose mean is far from the redescending mean, compared with the other cells.
 
     Rewards may be skewed, so that mean and centre differ honestly; the common lean is allowed for,
@@ -48,21 +52,33 @@ def leaning_cells(answers: Answers, noise: Noise, weights: FloatArray) -> Leanin
         has_shape &= noise.mass * noise.variances > ENOUGH_PLAYS * noise.users
     if has_shape.sum() < FEWEST_CELLS:
         return Leaning(np.zeros(answers.n_cells, dtype=np.bool_), noise.means)
-    centres = redescending_means(
-        *answers.by_cell,
-        answers.users,
-        noise.worth,
-        answers.means,
-        weights,
-        np.sqrt(noise.variances),
-        *REDESCENDER,
-    )
+    centres = _centres(answers, noise, weights)
     errors = np.sqrt(noise.variances / np.maximum(noise.mass, 1e-9))
     leans = (noise.means - centres) / errors
     common = float(np.median(leans[has_shape]))
     deviation = MAD_TO_SD * float(np.median(np.abs(leans[has_shape] - common)))
     far = np.abs(leans - common) > CLEAR_LEAN * max(deviation, LEAST_DEVIATION)
     return Leaning(has_shape & far, centres + common * errors)
+
+
+def _centres(answers: Everybody, noise: Noise, weights: FloatArray) -> FloatArray:
+    """Return the redescending mean of each cell; shape (n_cells,)."""
+    pieces = [(piece, noise.taste_share) for piece in cut(weights, answers.sizes)]
+    by_cell = grouped_by_cell(answers.blocks, _read, pieces, noise.users)
+    return by_cell.of_each_cell(_redescended, np.sqrt(noise.variances))
+
+
+def _read(
+    answers: Answers, piece: tuple[FloatArray, float]
+) -> tuple[CellArray, tuple[FloatArray, ...]]:
+    weights, taste_share = piece
+    worth = worth_of(answers, taste_share)
+    return answers.cells, (worth, answers.means, weights[answers.users])
+
+
+def _redescended(group: CellGroup, deviations: FloatArray) -> FloatArray:
+    worth, means, weights = group.columns
+    return redescending_means(group.starts, worth, means, weights, deviations, *REDESCENDER)
 
 
 def upright_means(means: FloatArray, leaning: Leaning) -> FloatArray:

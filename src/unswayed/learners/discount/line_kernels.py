@@ -60,11 +60,11 @@ def line_sums(
     x: RealArray,
     gammas: RealArray,
     n_cells: int,
-) -> tuple[RealArray, RealArray]:
-    """Return Σ γ·e and Σ γ·e·x per cell; shapes (n_cells, n_lines)."""
+) -> RealArray:
+    """Return Σ γ·e and Σ γ·e·x per cell; shape (2, n_cells, n_lines)."""
     n_users, n_lines = gammas.shape
-    masses = np.zeros((n_cells, n_lines), dtype=e.dtype)
-    totals = np.zeros((n_cells, n_lines), dtype=e.dtype)
+    sums = np.zeros((2, n_cells, n_lines), dtype=e.dtype)
+    masses, totals = sums[0], sums[1]
     for i in range(n_users):
         if gammas[i].max() <= 0.0:
             continue
@@ -81,7 +81,7 @@ def line_sums(
             for c in range(n_lines):
                 masses[j, c] += worth * gammas[i, c]
                 totals[j, c] += answer * gammas[i, c]
-    return masses, totals
+    return sums
 
 
 @compiled

@@ -11,11 +11,12 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # p
 
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
-from unswayed.learners.discount.answers import Answers, answers_from
+from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.leaning_cells import leaning_cells, upright_means
 from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.rounds import discount_coalitions
+from unswayed.learners.discount.safe_answers import answers_from
 from unswayed.learners.discount.story import ABSTAINED, Discounted
 from unswayed.learners.discount.tastes import discount_among_tastes, has_tastes
 from unswayed.learners.discount.weighing import best_actions, pooled_means
@@ -24,7 +25,7 @@ from unswayed.learners.interface import FloatArray
 from unswayed.learners.paper import learn_paper
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
 from unswayed.randomness import generator
-from unswayed.tallies import Tallies
+from unswayed.tallies import BlockedTallies, Tallies
 
 FEW_CELLS = 2.5
 """Ours: with fewer cells per user, what goes together across cells shows nothing; unless answers
@@ -32,7 +33,7 @@ are binary, where plays of one cell tell."""
 
 
 def learn_discounted(
-    tallies: Tallies,
+    tallies: Tallies | BlockedTallies,
     design: Design,
     *,
     adversarial_fraction: float,
@@ -110,13 +111,13 @@ def learn_discounted(
 
 
 def _discounted(
-    answers: Answers, alpha: float, seed: int
+    answers: Everybody, alpha: float, seed: int
 ) -> tuple[Discounted, list[dict[str, Any]]]:
     """Return what was discounted, without tastes if that fits, else with them; and all rounds."""
     rng = generator(seed, "discount")
     found = Discounted(np.ones(answers.n_users), False, [])
     explained: list[Accusation] = []
-    if alpha == 0.0 or len(answers.cells) == 0:
+    if alpha == 0.0 or answers.n_entries == 0:
         return found, []
     has_pairs = answers.is_binary or answers.cells_per_user >= FEW_CELLS
     if has_pairs:

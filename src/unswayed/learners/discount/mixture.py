@@ -6,22 +6,18 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
-from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.kernels import RealArray, cell_sums, whitened
+from unswayed.learners.discount.fit_rows import FitRows
+from unswayed.learners.discount.kernels import RealArray
 from unswayed.learners.discount.line_kernels import (
     gain_of_a_second_mean,
-    line_scores,
-    line_sums,
     posteriors,
     shrunken_lines,
     spread_of_the_good,
 )
-from unswayed.learners.discount.noise import Noise
 from unswayed.learners.interface import FloatArray, IntArray
 
 MASS_MARGIN = 1.25
@@ -67,54 +63,6 @@ class Model:
     cells: FloatArray
 
 
-class Data(NamedTuple):
-    """What a fit reads.
-
-    Attributes
-    ----------
-    answers
-        The rows.
-    worth, residuals
-        Shape (n_entries,); e, and x: answers less their cell's mean, in standard deviations.
-    deviations
-        Shape (n_cells,); standard deviation of one independent answer.
-    weights
-        Shape (n_users,); the users' present weights.
-    mass, total
-        Shape (n_cells,); Σ w·e and Σ w·e·x, which every step needs.
-    """
-
-    answers: Answers
-    worth: RealArray
-    residuals: RealArray
-    deviations: FloatArray
-    weights: FloatArray
-    mass: FloatArray
-    total: FloatArray
-
-
-def fit_data(answers: Answers, noise: Noise, weights: FloatArray, dtype: type[np.floating]) -> Data:
-    """Gather what fits read; searches are content with single precision."""
-    deviations = np.sqrt(noise.variances)
-    residuals = whitened(
-        answers.cells, answers.means, noise.means, deviations, np.empty(len(answers.cells), dtype)
-    )
-    return with_answers(
-        Data(answers, noise.worth, residuals, deviations, weights, deviations, deviations),
-        worth=noise.worth.astype(dtype, copy=False),
-        residuals=residuals,
-    )
-
-
-def with_answers(data: Data, *, worth: RealArray, residuals: RealArray) -> Data:
-    """Return the same users with other answers, with the sums over all of them."""
-    answers = data.answers
-    _, mass, total, _ = cell_sums(
-        answers.indptr, answers.cells, worth, residuals, data.weights, answers.n_cells
-    )
-    return data._replace(worth=worth, residuals=residuals, mass=mass, total=total)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Accusation:
     """A fitted coalition.
@@ -149,13 +97,13 @@ class Accusation:
 
 
 def fit_coalitions(
-    data: Data, starts: FloatArray, models: Sequence[Model], n_steps: int
+    rows: FitRows, starts: FloatArray, models: Sequence[Model], n_steps: int
 ) -> list[Accusation]:
     """Fit the mixture by EM, from many starts side by side.
 
     Parameters
     ----------
-    data
+    rows
         Answers under the users' present weights.
     starts
         Shape (n_users, n_fits); probabilities to begin with.
@@ -174,7 +122,7 @@ def fit_coalitions(
     A user's log-ratio is s − D²/2: normal answers with the cell's variance, whatever the rewards
     are. Shifts shrink by (1 − c²/z²)₊ with c ramped up.
     """
-    most = max(LANES, PANEL_NUMBERS // max(data.answers.n_users, 1) // LANES * LANES)
+    most = max(LANES, PANEL_NUMBERS // max(rows.n_users, 1) // LANES * LANES)
     # Two panels at least, whatever the cores: what is fitted side by side must not depend on them.
     half = -(-len(models) // (2 * LANES)) * LANES
     n_lines = min(most, half)
@@ -182,7 +130,7 @@ def fit_coalitions(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         fitted = pool.map(
             lambda first: _fit_panel(
-                data, starts[:, first : first + n_lines], models[first : first + n_lines], n_steps
+                rows, starts[:, first : first + n_lines], models[first : first + n_lines], n_steps
             ),
             firsts,
         )
@@ -190,19 +138,18 @@ def fit_coalitions(
 
 
 def _fit_panel(
-    data: Data, starts: FloatArray, models: Sequence[Model], n_steps: int
+    rows: FitRows, starts: FloatArray, models: Sequence[Model], n_steps: int
 ) -> list[Accusation]:
     """Fit as many lines as fit in memory."""
-    answers, worth, residuals, _, weights, mass, total = data
-    rows = (answers.indptr, answers.cells, worth, residuals)
+    weights = rows.weights
     everybody = weights.sum()
-    smallest = 2.0 / max(answers.n_users, 4)
+    smallest = 2.0 / max(rows.n_users, 4)
     largest = np.array([model.largest_mass for model in models])
     shrinkages = np.array([model.shrinkage for model in models])
-    allowed = np.stack([model.cells for model in models], axis=1).astype(worth.dtype)
+    allowed = np.stack([model.cells for model in models], axis=1).astype(rows.dtype)
     accused_shares = np.clip((starts * weights[:, None]).sum(axis=0) / everybody, smallest, largest)
     log_odds = special.logit(accused_shares)
-    gammas = np.ascontiguousarray(starts * weights[:, None], dtype=worth.dtype)
+    gammas = np.ascontiguousarray(starts * weights[:, None], dtype=rows.dtype)
     fits: dict[int, Accusation] = {}
     # The first n_open columns are fits in progress; copies of them fill the panel.
     names, n_open = np.arange(len(models)), len(models)
@@ -213,9 +160,9 @@ def _fit_panel(
             names, largest, shrinkages = names[chosen], largest[chosen], shrinkages[chosen]
             log_odds, gammas, allowed = log_odds[chosen], gammas[:, chosen], allowed[:, chosen]
         ramp = min(1.0, (step + 1) / SHRINKAGE_RAMP)
-        sums = line_sums(*rows, gammas, answers.n_cells)
-        means, shifts = shrunken_lines(mass, total, *sums, allowed, ramp * shrinkages)
-        scores, strengths = line_scores(*rows, weights, means, shifts)
+        sums = rows.line_sums(gammas)
+        means, shifts = shrunken_lines(rows.mass, rows.total, *sums, allowed, ramp * shrinkages)
+        scores, strengths = rows.line_scores(means, shifts)
         odds_before = log_odds
         gammas, accused, moved = posteriors(scores, strengths, weights, log_odds, gammas)
         accused_shares = accused / everybody
@@ -228,7 +175,7 @@ def _fit_panel(
         is_ending |= step == n_steps - 1
         for c in np.flatnonzero(is_ending):
             fits[int(names[c])] = _accusation(
-                data,
+                rows,
                 models[names[c]],
                 (means[:, c], shifts[:, c], scores[:, c], strengths[:, c]),
                 (odds_before[c], log_odds[c]),
@@ -248,7 +195,7 @@ def _filled(columns: IntArray) -> IntArray:
 
 
 def _accusation(
-    data: Data,
+    rows: FitRows,
     model: Model,
     line: tuple[RealArray, RealArray, RealArray, RealArray],
     log_odds: tuple[float, float],
@@ -256,7 +203,7 @@ def _accusation(
 ) -> Accusation:
     """Return what a fit found; log-odds are those before and after its last step."""
     means, shifts, scores, strengths = (column.astype(np.float64) for column in line)
-    weights, mass, total = data.weights, data.mass, data.total
+    weights, mass, total = rows.weights, rows.mass, rows.total
     ratios = np.clip(scores - 0.5 * strengths, -_LIMIT, _LIMIT)
     share = float(special.expit(log_odds[1]))
     if accused_share > MASS_EXCESS * model.largest_mass:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers
+from unswayed.learners.discount.cell_kernels import exchanged_within_cells
+from unswayed.learners.discount.everybody import AnyAnswers
 from unswayed.learners.discount.kernels import (
     RealArray,
     cell_sums,
-    exchanged_within_cells,
     gram_product,
     repeats_of_users,
     spread_between_users,
@@ -45,8 +46,6 @@ class Noise:
     ----------
     taste_share
         ρ, the share of a reward's variance in a cell that lies between users.
-    worth
-        Shape (n_entries,); e = 1/(ρ + (1 − ρ)/n), the independent answers an entry is worth.
     means, variances
         Shape (n_cells,); of one independent answer.
     users, mass
@@ -54,20 +53,16 @@ class Noise:
     """
 
     taste_share: float
-    worth: FloatArray
     means: FloatArray
     variances: FloatArray
     users: FloatArray
     mass: FloatArray
 
 
-def measure_noise(answers: Answers, weights: FloatArray) -> Noise:
+def measure_noise(answers: AnyAnswers, weights: FloatArray) -> Noise:
     """Measure means and scatter of answers; one user is one witness, however often asked."""
     share = _taste_share(answers, weights)
-    worth = worth_of(answers, share)
-    users, mass, total, squares = cell_sums(
-        answers.indptr, answers.cells, worth, answers.means, weights, answers.n_cells
-    )
+    users, mass, total, squares = answers.added(sums_of_cells, weights, share)
     means = total / np.maximum(mass, 1e-12)
     if answers.is_binary:
         inside = np.clip(means, *BINARY_RANGE)
@@ -80,7 +75,7 @@ def measure_noise(answers: Answers, weights: FloatArray) -> Noise:
         low, high = VARIANCE_RANGE
         variances = np.clip(variances, low * pooled, max(high * typical, low * pooled))
         variances = np.maximum(variances, np.finfo(float).tiny ** 0.5)
-    return Noise(share, worth, means, variances, users, mass)
+    return Noise(share, means, variances, users, mass)
 
 
 def worth_of(answers: Answers, taste_share: float) -> FloatArray:
@@ -90,18 +85,41 @@ def worth_of(answers: Answers, taste_share: float) -> FloatArray:
     return 1.0 / (taste_share + (1.0 - taste_share) / answers.plays)
 
 
-def _taste_share(answers: Answers, weights: FloatArray) -> float:
+def sums_of_cells(answers: Answers, weights: FloatArray, taste_share: float) -> FloatArray:
+    """Return Σ w, Σ w·e, Σ w·e·r and Σ w·e·r² per cell; shape (4, n_cells)."""
+    worth = worth_of(answers, taste_share)
+    return cell_sums(answers.indptr, answers.cells, worth, answers.means, weights, answers.n_cells)
+
+
+def _taste_share(answers: AnyAnswers, weights: FloatArray) -> float:
     """Return the share of variance between users: entries with n plays have n·r² = n·b + w."""
-    rows = (answers.indptr, answers.cells, answers.plays)
-    repeats, squares = repeats_of_users(answers.indptr, answers.plays, answers.within, weights)
+    repeats, squares = answers.added(_repeats, weights)
     if repeats < MIN_REPEATS:
         return 0.0
-    inside = squares / repeats
-    _, mass, total, _ = cell_sums(*rows, answers.means, weights, answers.n_cells)
+    inside = float(squares / repeats)
+    _, mass, total, _ = answers.added(sums_of_cells, weights, 0.0)
     means = total / np.maximum(mass, 1e-12)
-    between = spread_between_users(*rows, answers.within, answers.means, means, weights, inside)
+    excess, plays = answers.added(_spread, weights, means, inside)
+    between = float(excess / plays)
     share = between / max(between + inside, np.finfo(float).tiny)
     return share if share > CLEAR_SHARE else 0.0
+
+
+def _repeats(answers: Answers, weights: FloatArray) -> FloatArray:
+    return repeats_of_users(answers.indptr, answers.plays, answers.within, weights)
+
+
+def _spread(answers: Answers, weights: FloatArray, means: FloatArray, inside: float) -> FloatArray:
+    return spread_between_users(
+        answers.indptr,
+        answers.cells,
+        answers.plays,
+        answers.within,
+        answers.means,
+        means,
+        weights,
+        inside,
+    )
 
 
 def top_directions(

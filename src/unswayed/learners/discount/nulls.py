@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers
+from unswayed.learners.discount.fit_rows import Data, with_answers
 from unswayed.learners.discount.kernels import whitened
-from unswayed.learners.discount.mixture import Data, Model, with_answers
+from unswayed.learners.discount.mixture import Model
 from unswayed.learners.discount.noise import Noise, permuted_within_cells
 from unswayed.learners.discount.search import search_coalitions
 from unswayed.learners.interface import FloatArray

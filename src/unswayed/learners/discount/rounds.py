@@ -8,17 +8,11 @@ import numpy as np
 from scipy import special
 
 from unswayed.learners.discount.alignment import alignment
-from unswayed.learners.discount.answers import Answers, sampled_users
-from unswayed.learners.discount.line_kernels import line_scores
-from unswayed.learners.discount.mixture import (
-    MASS_MARGIN,
-    Accusation,
-    Data,
-    Model,
-    fit_coalitions,
-    fit_data,
-)
-from unswayed.learners.discount.noise import Noise, measure_noise, worth_of
+from unswayed.learners.discount.answers import Answers
+from unswayed.learners.discount.everybody import Everybody
+from unswayed.learners.discount.fit_rows import Data, fit_data, rows_of_everybody
+from unswayed.learners.discount.mixture import MASS_MARGIN, Accusation, Model, fit_coalitions
+from unswayed.learners.discount.noise import Noise, measure_noise
 from unswayed.learners.discount.nulls import Null
 from unswayed.learners.discount.search import (
     Finding,
@@ -38,6 +32,10 @@ from unswayed.learners.discount.story import (
 )
 from unswayed.learners.discount.weighing import best_actions, pooled_means, stake
 from unswayed.learners.interface import FloatArray, IntArray
+
+SAMPLE_ENTRIES = 1_000_000
+"""Ours: searches look at random users with about this many entries; what they find is then refitted
+to everybody."""
 
 ROUNDS = 5
 """Ours: coalitions that are looked for, one after another."""
@@ -93,7 +91,7 @@ class _Candidate:
 
 
 def discount_coalitions(
-    answers: Answers, *, adversarial_fraction: float, rng: np.random.Generator
+    everybody: Everybody, *, adversarial_fraction: float, rng: np.random.Generator
 ) -> tuple[Discounted, list[Accusation]]:
     """Find coalitions one after another and discount their users, if good users share one mean.
 
@@ -102,8 +100,8 @@ def discount_coalitions(
 
     Parameters
     ----------
-    answers
-        Users' answers.
+    everybody
+        All users' answers.
     adversarial_fraction
         α.
     rng
@@ -114,8 +112,9 @@ def discount_coalitions(
     What was discounted, and the accusations that explain how users differ: those that were
     believed, and a last one on which nothing hung.
     """
-    weights = np.ones(answers.n_users)
-    sample, chosen = sampled_users(answers, rng)
+    weights = np.ones(everybody.n_users)
+    sampled = everybody.sampled(rng, SAMPLE_ENTRIES)
+    sample, chosen = sampled
     explained: list[Accusation] = []
     story: list[Round] = []
     for _ in range(ROUNDS):
@@ -148,8 +147,8 @@ def discount_coalitions(
         if verdict not in (DISCOUNTED, NOTHING_AT_STAKE):
             break
         found = candidate.finding.accusation
-        if sample is not answers:
-            found = _for_everybody(answers, weights, found, noise, candidate.model)
+        if not sampled.is_everybody:
+            found = _for_everybody(everybody, weights, found, noise, candidate.model)
         explained.append(found)
         if verdict == NOTHING_AT_STAKE:
             break
@@ -248,23 +247,14 @@ def _candidate(
 
 
 def _for_everybody(
-    answers: Answers, weights: FloatArray, found: Accusation, noise: Noise, model: Model
+    everybody: Everybody, weights: FloatArray, found: Accusation, noise: Noise, model: Model
 ) -> Accusation:
     """Return the accusation fitted to all users, started from the one of the sample."""
-    everybody = replace(noise, worth=worth_of(answers, noise.taste_share))
-    data = fit_data(answers, everybody, weights, np.float64)
-    s, d = line_scores(
-        answers.indptr,
-        answers.cells,
-        data.worth,
-        data.residuals,
-        weights,
-        found.means[:, None],
-        found.shifts[:, None],
-    )
+    rows = rows_of_everybody(everybody, noise, weights)
+    s, d = rows.line_scores(found.means[:, None], found.shifts[:, None])
     prior = np.clip(found.mass, 1e-9, 0.5)
     log_odds = special.logit(prior) + s - 0.5 * d
-    return fit_coalitions(data, special.expit(log_odds), [model], REFIT_STEPS)[0]
+    return fit_coalitions(rows, special.expit(log_odds), [model], REFIT_STEPS)[0]
 
 
 def _round(candidate: _Candidate, taste_share: float, null_gain: float, verdict: str) -> Round:

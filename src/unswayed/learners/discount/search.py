@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.learners.discount.kernels import redescending_means
-from unswayed.learners.discount.line_kernels import line_scores
-from unswayed.learners.discount.mixture import VOID, Accusation, Data, Model, fit_coalitions
+from unswayed.learners.discount.cell_kernels import redescending_means
+from unswayed.learners.discount.fit_rows import Data
+from unswayed.learners.discount.mixture import VOID, Accusation, Model, fit_coalitions
 from unswayed.learners.discount.noise import top_directions
 from unswayed.learners.interface import FloatArray
 
@@ -130,22 +130,13 @@ def _fitted(
 ) -> list[Accusation]:
     if not starts:
         return []
-    return fit_coalitions(data, np.stack(starts, axis=1), models, n_steps)
+    return fit_coalitions(data.rows, np.stack(starts, axis=1), models, n_steps)
 
 
 def _guesses(data: Data, directions: FloatArray) -> list[FloatArray]:
     """Return how far out users are along each direction, both ways; kept users only."""
-    answers = data.answers
-    shifts = directions.astype(data.worth.dtype)
-    scores, strengths = line_scores(
-        answers.indptr,
-        answers.cells,
-        data.worth,
-        data.residuals,
-        data.weights,
-        np.zeros_like(shifts),
-        shifts,
-    )
+    shifts = directions.astype(data.rows.dtype)
+    scores, strengths = data.rows.line_scores(np.zeros_like(shifts), shifts)
     is_known = (data.weights > 0.5)[:, None] & (strengths > 0)
     z = np.where(is_known, scores / np.sqrt(np.maximum(strengths, 1e-12)), 0.0)
     return [guess for column in z.T.astype(float) for guess in (column, -column)]
@@ -164,16 +155,16 @@ def _suspects(guesses: list[FloatArray], adversarial_fraction: float) -> list[Fl
 def _leaning(data: Data) -> FloatArray:
     """Return how far kept users answer out on the side to which their cells' means lean."""
     answers = data.answers
+    order, starts = answers.by_cell
     centres = redescending_means(
-        *answers.by_cell,
-        answers.users,
-        data.worth,
-        data.residuals,
-        data.weights,
+        starts,
+        data.worth[order],
+        data.residuals[order],
+        data.weights[answers.users[order]],
         np.ones(answers.n_cells),
         *REDESCENDER,
     )
-    lean = np.sign(data.total / np.maximum(data.mass, 1e-9) - centres)[answers.cells]
+    lean = np.sign(data.rows.total / np.maximum(data.rows.mass, 1e-9) - centres)[answers.cells]
     z = (data.residuals - centres[answers.cells]) * np.sqrt(data.worth)
     beyond = np.maximum(lean * z - LEANING, 0.0) ** 2
     total_beyond = np.bincount(answers.users, beyond, answers.n_users).astype(float)

@@ -5,22 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers
+from unswayed.learners.discount.everybody import AnyAnswers
 from unswayed.learners.discount.kernels import cell_sums
 from unswayed.learners.interface import FloatArray, IntArray
 
 
-def pooled_means(answers: Answers, weights: FloatArray) -> FloatArray:
+def pooled_means(answers: AnyAnswers, weights: FloatArray) -> FloatArray:
     """Return the weighted mean reward of each cell; NaN where nobody counts.
 
     Returns
     -------
     Shape (n_contexts, n_actions).
     """
-    _, mass, total, _ = cell_sums(
-        answers.indptr, answers.cells, answers.masses, answers.means, weights, answers.n_cells
-    )
+    _, mass, total, _ = answers.added(_plain_sums, weights)
     means = np.where(mass > 0, total / np.maximum(mass, 1e-300), np.nan)
     return means.reshape(answers.n_contexts, answers.n_actions)
+
+
+def _plain_sums(answers: Answers, weights: FloatArray) -> FloatArray:
+    return cell_sums(
+        answers.indptr, answers.cells, answers.masses, answers.means, weights, answers.n_cells
+    )
 
 
 def best_actions(means: FloatArray) -> IntArray:

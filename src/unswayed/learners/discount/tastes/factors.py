@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unswayed.learners.discount.mixture import Data
+from unswayed.learners.discount.fit_rows import Data
 from unswayed.learners.discount.noise import top_directions
 from unswayed.learners.discount.tastes.kernels import taste_sums
 from unswayed.learners.interface import FloatArray

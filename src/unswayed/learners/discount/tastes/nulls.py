@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.discount.mixture import Data, with_answers
+from unswayed.learners.discount.fit_rows import Data, with_answers
 from unswayed.learners.discount.tastes.factors import Tastes
 
 

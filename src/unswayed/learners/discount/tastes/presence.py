@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.discount.answers import Answers, sampled_users
-from unswayed.learners.discount.mixture import Accusation, fit_data
+from unswayed.learners.discount.everybody import Everybody
+from unswayed.learners.discount.fit_rows import fit_data
+from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import (
     measure_noise,
     permuted_within_cells,
     top_directions,
 )
+from unswayed.learners.discount.rounds import SAMPLE_ENTRIES
 
 TASTE_SHARE = 0.13
 """Ours: kept users with a larger between-user share have tastes (from earlier prototypes)."""
@@ -27,12 +29,14 @@ EXPLAINED = 0.3
 """Ours: an eigenvector with more than this squared cosine to accused directions is no taste."""
 
 
-def has_tastes(answers: Answers, accusations: list[Accusation], rng: np.random.Generator) -> bool:
+def has_tastes(
+    everybody: Everybody, accusations: list[Accusation], rng: np.random.Generator
+) -> bool:
     """Return whether users differ beyond what was accused, or good ones along it."""
     if any(accusation.spread_of_the_good > TASTE_SPREAD for accusation in accusations):
         return True
-    sample, chosen = sampled_users(answers, rng)
-    weights = np.ones(answers.n_users)
+    sample, chosen = everybody.sampled(rng, SAMPLE_ENTRIES)
+    weights = np.ones(everybody.n_users)
     for accusation in accusations:
         weights = weights * (1.0 - accusation.probabilities)
     is_kept = (weights[chosen] > 0.5).astype(float)

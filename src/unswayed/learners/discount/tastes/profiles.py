@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.learners.discount.answers import MAD_TO_SD
-from unswayed.learners.discount.mixture import Data
+from unswayed.learners.discount.fit_rows import Data, Entries
 from unswayed.learners.discount.tastes.factors import Tastes, fit_tastes
 from unswayed.learners.discount.tastes.kernels import taste_profiles
 from unswayed.learners.interface import FloatArray, IntArray
@@ -39,9 +39,9 @@ class Profiler:
     centre: FloatArray
     spread: FloatArray
 
-    def of(self, data: Data) -> FloatArray:
+    def of(self, entries: Entries) -> FloatArray:
         """Return the users' profiles, shape (n_users, n_features)."""
-        scaled = (self._raw(data) - self.centre) / self.spread
+        scaled = (self._raw(entries) - self.centre) / self.spread
         clipped: FloatArray = np.clip(scaled, -FARTHEST, FARTHEST)
         return clipped
 
@@ -50,13 +50,12 @@ class Profiler:
         """How many of the numbers are tastes; winners and rivals follow."""
         return int(self.tastes.loadings.shape[1])
 
-    def _raw(self, data: Data) -> FloatArray:
-        answers = data.answers
+    def _raw(self, entries: Entries) -> FloatArray:
         return taste_profiles(
-            answers.indptr,
-            answers.cells,
-            data.worth,
-            data.residuals,
+            entries.indptr,
+            entries.cells,
+            entries.worth,
+            entries.residuals,
             self.tastes.loadings,
             self.tastes.left,
             self.rank_of_cell,
@@ -75,7 +74,7 @@ def profiler_for(data: Data, cell_means: FloatArray, rng: np.random.Generator) -
     n_rivals = min(RIVALS, shape[1])
     n_features = tastes.loadings.shape[1] + n_rivals
     first = Profiler(tastes, ranks.ravel(), n_rivals, np.zeros(n_features), np.ones(n_features))
-    raw = first._raw(data)[data.weights > 0.5]
+    raw = first._raw(data.entries)[data.weights > 0.5]
     centre = np.median(raw, axis=0)
     spread = np.maximum(MAD_TO_SD * np.median(np.abs(raw - centre), axis=0), 1e-6)
     return Profiler(tastes, ranks.ravel(), n_rivals, centre, spread)

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unswayed.learners.discount.alignment import alignment
-from unswayed.learners.discount.answers import Answers, sampled_users
-from unswayed.learners.discount.mixture import MASS_EXCESS, MASS_MARGIN, Data, fit_data
-from unswayed.learners.discount.noise import Noise, measure_noise, worth_of
+from unswayed.learners.discount.answers import Answers
+from unswayed.learners.discount.everybody import Everybody
+from unswayed.learners.discount.fit_rows import Data, fit_data, standardised
+from unswayed.learners.discount.mixture import MASS_EXCESS, MASS_MARGIN
+from unswayed.learners.discount.noise import Noise, measure_noise
 from unswayed.learners.discount.rounds import FULL, LARGEST_ROOM, ROOM
 from unswayed.learners.discount.story import (
     CLEAR_ALIGNMENT,
@@ -78,7 +80,7 @@ class _Candidate:
 
 
 def discount_among_tastes(
-    answers: Answers, *, adversarial_fraction: float, rng: np.random.Generator
+    everybody: Everybody, *, adversarial_fraction: float, rng: np.random.Generator
 ) -> Discounted:
     """Find coalitions among users who differ, one after another, and discount them.
 
@@ -90,15 +92,16 @@ def discount_among_tastes(
 
     Parameters
     ----------
-    answers
-        Users' answers.
+    everybody
+        All users' answers.
     adversarial_fraction
         α.
     rng
         Samples, starts and nulls are drawn from it.
     """
-    weights = np.ones(answers.n_users)
-    sample, chosen = sampled_users(answers, rng, SAMPLE_ENTRIES)
+    weights = np.ones(everybody.n_users)
+    sampled = everybody.sampled(rng, SAMPLE_ENTRIES)
+    sample, chosen = sampled
     story: list[Round] = []
     for _ in range(ROUNDS):
         noise = measure_noise(sample, weights[chosen])
@@ -120,12 +123,19 @@ def discount_among_tastes(
         if best.verdict != DISCOUNTED:
             break
         accused = best.found.probabilities
-        if sample is not answers:
-            everybody = replace(noise, worth=worth_of(answers, noise.taste_share))
-            rest = fit_data(answers, everybody, weights, np.float64)
-            accused = best.found.accuse(profiler.of(rest))
+        if not sampled.is_everybody:
+            told = replace(best.found, probabilities=np.empty(0))  # those of the sample
+            accused = everybody.of_each_user(_accused, weights, noise, profiler, told)
         weights = weights * (1.0 - accused)
     return Discounted(weights, True, story)
+
+
+def _accused(
+    answers: Answers, weights: FloatArray, noise: Noise, profiler: Profiler, found: Populations
+) -> FloatArray:
+    """Return the probabilities of the users of a block to belong to the coalition."""
+    scales = (noise.taste_share, noise.means, noise.variances)
+    return found.accuse(profiler.of(standardised(answers, weights, *scales, np.float64)))
 
 
 def _candidates(
@@ -139,7 +149,7 @@ def _candidates(
 ) -> list[_Candidate]:
     """Search, and apply the tests that need no null."""
     answers, weights = data.answers, data.weights
-    profiles = profiler.of(data)
+    profiles = profiler.of(data.entries)
     fits = search_populations(
         profiles,
         weights,
@@ -225,7 +235,7 @@ def _null_gains(
         drawn = without_coalition(data, profiler.tastes, rng)
         cells = drawn.answers.cells
         means = noise.means[cells] + data.deviations[cells] * drawn.residuals
-        drawn = drawn._replace(answers=replace(drawn.answers, means=means))
+        drawn = replace(drawn, answers=replace(drawn.answers, means=means))
         for candidate in _candidates(
             drawn, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
         ):

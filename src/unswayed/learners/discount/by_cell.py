@@ -1,0 +1,98 @@
+"""Entries of all blocks regrouped by cell, for what needs a cell's answers side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unswayed.learners.discount.cell_kernels import entries_by_cell, placed
+from unswayed.learners.discount.kernels import CellArray, RealArray
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.tallies.blocks import Blocks
+
+#: Makes of a block, and what belongs to its users, the cells of entries and columns of numbers.
+Reader = Callable[[Any, Any], tuple[CellArray, tuple[FloatArray, ...]]]
+
+
+class CellGroup(NamedTuple):
+    """The entries of some neighbouring cells, cell by cell and in the order of the users.
+
+    Attributes
+    ----------
+    starts
+        Where each cell begins, and where the last one ends.
+    columns
+        Numbers of the entries.
+    """
+
+    starts: IntArray
+    columns: tuple[FloatArray, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByCell:
+    """Entries grouped by cell, and at which cells the groups begin and end."""
+
+    groups: Blocks[CellGroup]
+    edges: IntArray
+
+    def of_each_cell(
+        self, function: Callable[..., FloatArray], values: FloatArray | None = None
+    ) -> FloatArray:
+        """Return what a function makes of the cells of each group, for all cells.
+
+        It gets the group and, if there are any, the values of its cells.
+        """
+        pieces = None if values is None else np.split(values, self.edges[1:-1])
+        return np.concatenate(self.groups.map_blocks(function, pieces=pieces), axis=-1)
+
+
+def grouped_by_cell(
+    blocks: Blocks[Any], read: Reader, pieces: list[Any], loads: RealArray | IntArray
+) -> ByCell:
+    """Group entries by cell, in as many groups as there are blocks and about equally large.
+
+    Parameters
+    ----------
+    blocks, pieces
+        Where the entries lie, and what belongs to the users of each block.
+    read
+        Reads the entries of a block.
+    loads
+        Shape (n_cells,); about how many entries each cell has, for the cut.
+    """
+    upto = np.cumsum(loads)
+    shares = np.arange(1, blocks.n_blocks) * (upto[-1] / blocks.n_blocks)
+    edges = np.concatenate([[0], np.searchsorted(upto, shares), [len(upto)]])
+    groups = blocks.regrouped(_split, _merge, blocks.n_blocks, read, edges, pieces=pieces)
+    return ByCell(groups, edges)
+
+
+def _split(block: Any, piece: Any, read: Reader, edges: IntArray) -> list[CellGroup]:
+    cells, columns = read(block, piece)
+    order, starts = entries_by_cell(cells, int(edges[-1]))
+    ordered = [column[order] for column in columns]
+    groups = []
+    for first, last in pairwise(edges):
+        here = starts[first : last + 1]
+        own = tuple(column[here[0] : here[-1]] for column in ordered)
+        groups.append(CellGroup(here - here[0], own))
+    return groups
+
+
+def _merge(parts: list[CellGroup]) -> CellGroup:
+    if len(parts) == 1:
+        return parts[0]
+    counts = sum(np.diff(part.starts) for part in parts)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    columns = tuple(np.empty(starts[-1]) for _ in parts[0].columns)
+    fill = starts[:-1].copy()
+    for part in parts:
+        for column, own in zip(columns, part.columns, strict=True):
+            placed(part.starts, own, fill, column)
+        fill += np.diff(part.starts)
+    return CellGroup(starts, columns)

@@ -1,0 +1,208 @@
+"""What fits read: users' answers in standard deviations, in blocks or in strips of a sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from unswayed.learners.discount.answers import Answers
+from unswayed.learners.discount.everybody import Everybody
+from unswayed.learners.discount.kernels import CellArray, RealArray, cell_sums, whitened
+from unswayed.learners.discount.line_kernels import line_scores, line_sums
+from unswayed.learners.discount.noise import Noise, worth_of
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.tallies.blocks import Blocks, LocalBlocks, cut
+
+STRIP_ENTRIES = 200_000
+"""Ours: samples with more entries are read in two strips of users at a time. Whatever the cores:
+sums must not depend on them."""
+
+
+class Entries(NamedTuple):
+    """Answers of the users of a block, as fits read them.
+
+    Attributes
+    ----------
+    indptr, cells
+        The rows.
+    worth, residuals
+        Shape (n_entries,); e, and x: answers less their cell's mean, in standard deviations.
+    weights
+        Shape (n_users,); the users' present weights.
+    n_cells
+        S·A.
+    """
+
+    indptr: IntArray
+    cells: CellArray
+    worth: RealArray
+    residuals: RealArray
+    weights: FloatArray
+    n_cells: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitRows:
+    """Answers of users in blocks, seen through the two passes of a step of EM.
+
+    Attributes
+    ----------
+    blocks, sizes
+        The entries of each block, and how many users it has.
+    weights
+        Shape (n_users,); the users' present weights.
+    mass, total
+        Shape (n_cells,); Σ w·e and Σ w·e·x, which every step needs.
+    dtype
+        Precision of entries and sums.
+    """
+
+    blocks: Blocks[Entries]
+    sizes: tuple[int, ...]
+    weights: FloatArray
+    mass: FloatArray
+    total: FloatArray
+    dtype: type[np.floating]
+
+    @property
+    def n_users(self) -> int:
+        """How many users there are."""
+        return len(self.weights)
+
+    def line_sums(self, gammas: RealArray) -> tuple[RealArray, RealArray]:
+        """Return Σ γ·e and Σ γ·e·x per cell; shapes (n_cells, n_lines)."""
+        masses, totals = self.blocks.add_blocks(_line_sums, pieces=cut(gammas, self.sizes))
+        return masses, totals
+
+    def line_scores(self, means: RealArray, shifts: RealArray) -> tuple[RealArray, RealArray]:
+        """Return s = Σ e·δ·(x − μ) and D² = Σ e·δ² of users; shapes (n_users, n_lines)."""
+        parts = self.blocks.map_blocks(_line_scores, means, shifts)
+        if len(parts) == 1:
+            return parts[0]
+        scores, strengths = zip(*parts, strict=True)
+        return np.concatenate(scores), np.concatenate(strengths)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Data:
+    """A sample of answers as searches read them.
+
+    Attributes
+    ----------
+    answers, entries
+        What users answered, and the same in standard deviations.
+    deviations
+        Shape (n_cells,); standard deviation of one independent answer.
+    rows
+        The entries for fits.
+    """
+
+    answers: Answers
+    entries: Entries
+    deviations: FloatArray
+    rows: FitRows
+
+    @property
+    def worth(self) -> RealArray:
+        """How many independent answers entries are worth; shape (n_entries,)."""
+        return self.entries.worth
+
+    @property
+    def residuals(self) -> RealArray:
+        """Answers less their cell's mean, in standard deviations; shape (n_entries,)."""
+        return self.entries.residuals
+
+    @property
+    def weights(self) -> FloatArray:
+        """The users' present weights; shape (n_users,)."""
+        return self.entries.weights
+
+
+def fit_data(answers: Answers, noise: Noise, weights: FloatArray, dtype: type[np.floating]) -> Data:
+    """Gather what fits of a sample read; searches are content with single precision."""
+    scales = (noise.taste_share, noise.means, noise.variances)
+    entries = standardised(answers, weights, *scales, dtype)
+    return Data(answers, entries, np.sqrt(noise.variances), _rows_of_sample(entries))
+
+
+def with_answers(data: Data, *, worth: RealArray, residuals: RealArray) -> Data:
+    """Return the same users with other answers."""
+    entries = data.entries._replace(worth=worth, residuals=residuals)
+    return replace(data, entries=entries, rows=_rows_of_sample(entries))
+
+
+def rows_of_everybody(everybody: Everybody, noise: Noise, weights: FloatArray) -> FitRows:
+    """Gather what fits of all users read, where the answers lie."""
+    blocks = everybody.blocks.transformed(
+        standardised,
+        noise.taste_share,
+        noise.means,
+        noise.variances,
+        np.float64,
+        pieces=cut(weights, everybody.sizes),
+    )
+    return _rows(blocks, everybody.sizes, weights, np.float64)
+
+
+def standardised(
+    answers: Answers,
+    weights: FloatArray,
+    taste_share: float,
+    means: FloatArray,
+    variances: FloatArray,
+    dtype: type[np.floating],
+) -> Entries:
+    """Return answers as fits read them, by the means and variances of the cells."""
+    residuals = whitened(
+        answers.cells, answers.means, means, np.sqrt(variances), np.empty(len(answers.cells), dtype)
+    )
+    worth = worth_of(answers, taste_share).astype(dtype, copy=False)
+    return Entries(answers.indptr, answers.cells, worth, residuals, weights, answers.n_cells)
+
+
+def _rows_of_sample(entries: Entries) -> FitRows:
+    strips, n_users = [entries], len(entries.weights)
+    if len(entries.cells) > STRIP_ENTRIES:
+        strips = [_strip(entries, 0, n_users // 2), _strip(entries, n_users // 2, n_users)]
+    sizes = tuple(len(strip.weights) for strip in strips)
+    return _rows(LocalBlocks(strips), sizes, entries.weights, entries.worth.dtype.type)
+
+
+def _strip(entries: Entries, first: int, last: int) -> Entries:
+    indptr, cells, worth, residuals, weights, n_cells = entries
+    here = slice(indptr[first], indptr[last])
+    return Entries(
+        indptr[first : last + 1] - indptr[first],
+        cells[here],
+        worth[here],
+        residuals[here],
+        weights[first:last],
+        n_cells,
+    )
+
+
+def _rows(
+    blocks: Blocks[Entries],
+    sizes: tuple[int, ...],
+    weights: FloatArray,
+    dtype: type[np.floating],
+) -> FitRows:
+    _, mass, total, _ = blocks.add_blocks(_cell_sums)
+    return FitRows(blocks, sizes, weights, mass, total, dtype)
+
+
+def _cell_sums(entries: Entries) -> FloatArray:
+    return cell_sums(*entries)
+
+
+def _line_sums(entries: Entries, gammas: RealArray) -> RealArray:
+    indptr, cells, worth, residuals, _, n_cells = entries
+    return line_sums(indptr, cells, worth, residuals, gammas, n_cells)
+
+
+def _line_scores(
+    entries: Entries, means: RealArray, shifts: RealArray
+) -> tuple[RealArray, RealArray]:
+    return line_scores(*entries[:-1], means, shifts)

@@ -1,0 +1,226 @@
+"""Users' answers read off tallies, made safe against extreme rewards and floods of visits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unswayed.learners.discount.answers import MAD_TO_SD, Answers, entries_of
+from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
+from unswayed.learners.discount.cell_kernels import cell_medians
+from unswayed.learners.discount.everybody import Everybody
+from unswayed.learners.discount.kernels import (
+    CellArray,
+    believed_answers,
+    binary_votes,
+    capped_visits,
+    user_extremes,
+)
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+from unswayed.tallies.blocks import cut
+
+FLOOD_CAP = (3.0, 2.0)
+"""Ours: visits of a user to a context count fully up to 3 deviations and 2 above the
+expected number."""
+
+NEAR_CAP = 0.9
+"""Ours: users who never exceed this share of a cap are not looked at again."""
+
+FLOOD_POWER = 3.0
+"""Ours: beyond the cap an entry shrinks by (cap/visits)³, so that more visits mean less say."""
+
+FLOOD_ROUNDS = 6
+"""Ours: context probabilities and caps are found in turn this often; floods fade by then."""
+
+RANGE_MARGIN = 0.25
+"""Ours: rewards are believed a quarter of the range beyond the range of the median user."""
+
+FAR_DEVIATIONS = 3.0
+"""Ours: within this many median deviations (made normal) from the cell's median all is believed."""
+
+FAR_RESIDUALS = 1.25
+"""Ours: and within this many times the median user's largest residual."""
+
+Allowed = tuple[float, float, float]
+"""Deviations, spare visits, and a factor on the cap."""
+
+
+class _Floods(NamedTuple):
+    """Context probabilities, the cap, and which users come near it."""
+
+    context_probabilities: FloatArray
+    allowed: Allowed
+    is_near: BoolArray
+
+
+class _Visits(NamedTuple):
+    """Rows of some users."""
+
+    indptr: IntArray
+    cells: CellArray
+    plays: FloatArray
+    contexts: IntArray
+
+
+def answers_from(tallies: Tallies | BlockedTallies) -> Everybody:
+    """Read users' answers off tallies.
+
+    Notes
+    -----
+    Rewards are clipped to what most users show: the range between the median user's smallest and
+    largest mean with a margin, widened to the neighbourhood of the cell's median. Rewards with
+    bounded range that honest users exhaust are not touched. Fewer than half of the users can move
+    no median beyond the honest ones, so a clipped reward is never farther than honest rewards go.
+    """
+    blocked = as_blocks(tallies)
+    floods = _floods(blocked)
+    n_binary, n_others, n_entries = blocked.added(_votes).tolist()
+    is_binary = n_binary > n_others
+    if is_binary:
+        low, high = np.zeros(blocked.n_cells), np.ones(blocked.n_cells)
+    else:
+        low, high = _believable(blocked)
+    answers = blocked.blocks.transformed(
+        _answers,
+        floods.context_probabilities,
+        floods.allowed,
+        low,
+        high,
+        is_binary,
+        pieces=cut(floods.is_near, blocked.sizes),
+    )
+    return Everybody(
+        blocks=answers,
+        sizes=blocked.sizes,
+        n_entries=n_entries,
+        n_contexts=blocked.n_contexts,
+        n_actions=blocked.n_actions,
+        is_binary=is_binary,
+        context_probabilities=floods.context_probabilities,
+    )
+
+
+def _floods(tallies: BlockedTallies) -> _Floods:
+    """Find context probabilities, and who floods contexts.
+
+    Where most users keep to contexts of their own, the cap is raised to what is usual among them,
+    by medians: fewer than half of the users cannot raise it far beyond what honest ones do.
+    """
+    # With probabilities of one nobody is above a cap. Shares are of all that a user did, so that
+    # who floods a context wins nothing elsewhere.
+    ones, plain = np.ones(tallies.n_contexts), (*FLOOD_CAP, 1.0)
+    visits = tallies.blocks.transformed(_visits)
+    shares = visits.add_blocks(_shares, ones, plain)
+    probabilities = shares / max(shares.sum(), 1e-300)
+    peaks = np.concatenate(visits.map_blocks(_peaks, probabilities, plain))
+    habit = 1.0
+    usual = float(np.median(peaks)) if len(peaks) else 0.0
+    if usual > 1.0:
+        habit = usual + FLOOD_CAP[0] * MAD_TO_SD * float(np.median(np.abs(peaks - usual)))
+    allowed = (*FLOOD_CAP, habit)
+    if not (peaks > habit).any():  # nothing would change any more
+        return _Floods(probabilities, allowed, np.zeros(len(peaks), np.bool_))
+    # Users far below the cap stay there; their shares are summed up once.
+    is_near = peaks > NEAR_CAP * habit
+    near = visits.transformed(_of_users, pieces=cut(is_near, tallies.sizes))
+    others = shares - near.add_blocks(_shares, ones, plain)
+    for _ in range(FLOOD_ROUNDS - 1):
+        shares = others + near.add_blocks(_shares, probabilities, allowed)
+        probabilities = shares / max(shares.sum(), 1e-300)
+    return _Floods(probabilities, allowed, is_near)
+
+
+def _visits(tallies: Tallies) -> _Visits:
+    contexts = np.repeat(np.arange(tallies.n_contexts), tallies.n_actions)
+    return _Visits(tallies.indptr, tallies.cells, tallies.plays, contexts)
+
+
+def _of_users(visits: _Visits, is_chosen: BoolArray) -> _Visits:
+    indptr, entries = entries_of(visits.indptr, np.flatnonzero(is_chosen))
+    return _Visits(indptr, visits.cells[entries], visits.plays[entries], visits.contexts)
+
+
+def _shares(visits: _Visits, context_probabilities: FloatArray, allowed: Allowed) -> FloatArray:
+    return capped_visits(*visits, context_probabilities, allowed, FLOOD_POWER, np.empty(0))[0]
+
+
+def _peaks(visits: _Visits, context_probabilities: FloatArray, allowed: Allowed) -> FloatArray:
+    return capped_visits(*visits, context_probabilities, allowed, FLOOD_POWER, np.empty(0))[1]
+
+
+def _votes(tallies: Tallies) -> IntArray:
+    """Return how many users gave no reward but 0 and 1, how many did, and the entries.
+
+    No coalition of less than half can make binary rewards look otherwise.
+    """
+    return binary_votes(tallies.indptr, tallies.sums, tallies.squares)
+
+
+def _believable(tallies: BlockedTallies) -> tuple[FloatArray, FloatArray]:
+    """Return per cell the smallest and the largest mean that is believed."""
+    blocks = tallies.blocks
+    nothing = [None] * blocks.n_blocks
+    by_cell = grouped_by_cell(blocks, _read_means, nothing, tallies.cell_users().ravel())
+    medians, deviations = by_cell.of_each_cell(_medians)
+    low, high, far = np.concatenate(blocks.map_blocks(_extremes, medians), axis=1)
+    lowest, highest = float(np.nanmedian(low)), float(np.nanmedian(high))
+    margin = RANGE_MARGIN * (highest - lowest)
+    reach = np.maximum(
+        FAR_DEVIATIONS * MAD_TO_SD * deviations, FAR_RESIDUALS * float(np.nanmedian(far))
+    )
+    return np.minimum(lowest - margin, medians - reach), np.maximum(
+        highest + margin, medians + reach
+    )
+
+
+def _read_means(tallies: Tallies, _: None) -> tuple[CellArray, tuple[FloatArray, ...]]:
+    return tallies.cells, (tallies.sums / tallies.counts,)
+
+
+def _medians(group: CellGroup) -> FloatArray:
+    return cell_medians(group.starts, group.columns[0])
+
+
+def _extremes(tallies: Tallies, medians: FloatArray) -> FloatArray:
+    return user_extremes(tallies.indptr, tallies.cells, tallies.counts, tallies.sums, medians)
+
+
+def _answers(
+    tallies: Tallies,
+    is_near: BoolArray,
+    context_probabilities: FloatArray,
+    allowed: Allowed,
+    low: FloatArray,
+    high: FloatArray,
+    is_binary: bool,
+) -> Answers:
+    """Return the answers of a block, with rewards clipped and floods capped."""
+    means, within = believed_answers(
+        tallies.cells, tallies.counts, tallies.sums, tallies.squares, low, high
+    )
+    if tallies.is_weighted:
+        within *= tallies.plays / tallies.counts
+    plays, masses = tallies.plays, tallies.counts
+    if is_near.any():
+        visits = _visits(tallies)
+        _, entries = entries_of(visits.indptr, np.flatnonzero(is_near))
+        theirs, factors = np.ones(len(entries)), np.ones(len(tallies.cells))
+        near = _of_users(visits, is_near)
+        capped_visits(*near, context_probabilities, allowed, FLOOD_POWER, theirs)
+        factors[entries] = theirs
+        plays, masses = plays * factors, masses * factors
+    return Answers(
+        n_users=tallies.n_users,
+        n_contexts=tallies.n_contexts,
+        n_actions=tallies.n_actions,
+        indptr=tallies.indptr,
+        cells=tallies.cells,
+        plays=plays,
+        masses=masses,
+        means=means,
+        within=within,
+        is_binary=is_binary,
+        context_probabilities=context_probabilities,
+    )
