@@ -121,7 +121,7 @@ class Data:
 
 
 def fit_data(answers: Answers, noise: Noise, weights: FloatArray, dtype: type[np.floating]) -> Data:
-    """Gather what fits of a sample read; searches are content with single precision."""
+    """Gather what fits of a sample read; those of one line are content with single precision."""
     scales = (noise.taste_share, noise.means, noise.variances)
     entries = standardised(answers, weights, *scales, dtype)
     return Data(answers, entries, np.sqrt(noise.variances), _rows_of_sample(entries))
@@ -140,10 +140,10 @@ def rows_of_everybody(everybody: Everybody, noise: Noise, weights: FloatArray) -
         noise.taste_share,
         noise.means,
         noise.variances,
-        np.float64,
+        np.float32,
         pieces=cut(weights, everybody.sizes),
     )
-    return _rows(blocks, everybody.sizes, weights, np.float64)
+    return _rows(blocks, everybody.sizes, weights, np.float32)
 
 
 def standardised(

@@ -11,7 +11,6 @@ import numpy as np
 from scipy import special
 
 from unswayed.learners.discount.fit_rows import FitRows
-from unswayed.learners.discount.kernels import RealArray
 from unswayed.learners.discount.line_kernels import (
     gain_of_a_second_mean,
     posteriors,
@@ -34,6 +33,9 @@ SETTLED = 1e-3
 
 LANES = 8
 """Lines that vector instructions take at a time; panels are filled up to a multiple of it."""
+
+NARROW = 16
+"""Ours: panels of this many lines or fewer are not cut in two; a line costs more in narrow ones."""
 
 PANEL_NUMBERS = 4_000_000
 """Numbers in one array of shape (n_users, n_lines), at most; more lines are fitted in turn."""
@@ -124,7 +126,7 @@ def fit_coalitions(
     """
     most = max(LANES, PANEL_NUMBERS // max(rows.n_users, 1) // LANES * LANES)
     # Two panels at least, whatever the cores: what is fitted side by side must not depend on them.
-    half = -(-len(models) // (2 * LANES)) * LANES
+    half = -(-len(models) // (2 * NARROW)) * NARROW
     n_lines = min(most, half)
     firsts = range(0, len(models), n_lines)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -173,11 +175,13 @@ def _fit_panel(
         )
         is_ending = (moved < SETTLED * accused)[:n_open] & (ramp == 1.0)
         is_ending |= step == n_steps - 1
-        for c in np.flatnonzero(is_ending):
+        ending = np.flatnonzero(is_ending)
+        ended = (np.array(a[:, ending].T, float) for a in (means, shifts, scores, strengths))
+        for c, *line in zip(ending, *ended, strict=True):
             fits[int(names[c])] = _accusation(
                 rows,
                 models[names[c]],
-                (means[:, c], shifts[:, c], scores[:, c], strengths[:, c]),
+                line,
                 (odds_before[c], log_odds[c]),
                 float(accused_shares[c]),
             )
@@ -197,12 +201,12 @@ def _filled(columns: IntArray) -> IntArray:
 def _accusation(
     rows: FitRows,
     model: Model,
-    line: tuple[RealArray, RealArray, RealArray, RealArray],
+    line: Sequence[FloatArray],
     log_odds: tuple[float, float],
     accused_share: float,
 ) -> Accusation:
     """Return what a fit found; log-odds are those before and after its last step."""
-    means, shifts, scores, strengths = (column.astype(np.float64) for column in line)
+    means, shifts, scores, strengths = line
     weights, mass, total = rows.weights, rows.mass, rows.total
     ratios = np.clip(scores - 0.5 * strengths, -_LIMIT, _LIMIT)
     share = float(special.expit(log_odds[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -37,17 +38,17 @@ class Null:
         self._alpha = adversarial_fraction
         self._rng = rng
 
-    def gain(self, model: Model) -> float:
-        """Return what a search with this model gains."""
-        (finding,) = search_coalitions(
+    def gains(self, models: Sequence[Model]) -> list[float]:
+        """Return what a search gains with each of some models."""
+        findings = search_coalitions(
             self._copy,
             self._starts,
-            [model],
+            models,
             adversarial_fraction=self._alpha,
             finalists=1,
             opposite=False,
         )
-        return finding.accusation.gain
+        return [finding.accusation.gain for finding in findings]
 
     @cached_property
     def _copy(self) -> Data:

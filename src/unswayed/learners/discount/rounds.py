@@ -134,15 +134,7 @@ def discount_coalitions(
             candidates += _with_more_room(data, noise, candidates, standing, adversarial_fraction)
         candidates.sort(key=lambda candidate: (candidate.verdict != "", -candidate.margin))
         null = Null(data, noise, starts, adversarial_fraction, rng)
-        for candidate in candidates:
-            null_gain, verdict = float("nan"), candidate.verdict
-            if verdict == "":
-                null_gain = null.gain(candidate.model)
-                beaten = NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
-                is_clear = candidate.finding.accusation.gain > beaten
-                verdict = DISCOUNTED if is_clear else WITHIN_CHANCE
-            if verdict != WITHIN_CHANCE:
-                break
+        candidate, null_gain, verdict = _judged(candidates, null)
         story.append(_round(candidate, noise.taste_share, null_gain, verdict))
         if verdict not in (DISCOUNTED, NOTHING_AT_STAKE):
             break
@@ -154,6 +146,29 @@ def discount_coalitions(
             break
         weights = weights * (1.0 - found.probabilities)
     return Discounted(weights, False, story), explained
+
+
+def _judged(candidates: list[_Candidate], null: Null) -> tuple[_Candidate, float, str]:
+    """Return the candidate that decides the round, what its null gained, and the verdict.
+
+    Candidates without a verdict come first. The first that is not within chance decides, else the
+    last. One null is searched by itself, for it mostly decides; those of all others side by side.
+    """
+    untested = [candidate for candidate in candidates if candidate.verdict == ""]
+    gains: list[float] = []
+    for place, candidate in enumerate(candidates):
+        null_gain, verdict = float("nan"), candidate.verdict
+        if verdict == "":
+            if place == len(gains):
+                wanted = untested[place:] if gains else untested[:1]
+                gains += null.gains([other.model for other in wanted])
+            null_gain = gains[place]
+            beaten = NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
+            is_clear = candidate.finding.accusation.gain > beaten
+            verdict = DISCOUNTED if is_clear else WITHIN_CHANCE
+        if verdict != WITHIN_CHANCE:
+            break
+    return candidate, null_gain, verdict
 
 
 def _models(
