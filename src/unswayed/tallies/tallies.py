@@ -11,7 +11,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from unswayed.errors import InputError
-from unswayed.tallies.summing import Grouping, event_sums, grouped, grouped_sums, row_sums
+from unswayed.tallies.grouping import Grouping, grouped
+from unswayed.tallies.summing import compact, event_sums, grouped_sums, positions, row_sums
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -156,13 +157,14 @@ def tally(
     check_size(n_contexts, n_actions)
     cells = np.multiply(contexts, n_actions, dtype=np.int32)
     np.add(cells, actions, out=cells, casting="same_kind")
-    grouping = grouped(users.astype(np.int32, copy=False), cells, n_users)
-    del cells
     rewards = np.asarray(rewards, np.float64)
+    values = compact(rewards) if weights is None else positions(len(rewards))
+    grouping = grouped(users.astype(np.int32, copy=False), cells, values, n_users)
+    del cells, values  # large
     shape = (n_users, n_contexts, n_actions)
     rows = (grouping.indptr, grouping.cells)
     if weights is None:
-        counts, sums, squares, *lows = event_sums(grouping, rewards)
+        counts, sums, squares, *lows = event_sums(grouping)
         return Tallies(*shape, *rows, counts, sums, squares, Remainders(_NOTHING, *lows))
     weighted = weights * rewards
     plays, _ = _exact_sums(grouping, np.ones(len(rewards)))
@@ -210,7 +212,9 @@ def summed(
             "a log with propensities and one without cannot be added up; read both the same way."
         )
     check_size(n_contexts, n_actions)
-    grouping = grouped(np.concatenate(users), np.concatenate(cells), n_users)
+    all_users, all_cells = np.concatenate(users), np.concatenate(cells)
+    grouping = grouped(all_users, all_cells, positions(len(all_users)), n_users)
+    del all_users, all_cells
 
     def added(values: list[FloatArray], rests: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
         columns = np.concatenate(values)
