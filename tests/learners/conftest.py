@@ -1,6 +1,6 @@
 """A cluster of real worker processes, and a log for it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,36 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(rng: np.random.Generator, tmp_path: Path) -> Path:
-    """Return a folder of two Parquet files with several row groups, a tenth of the users lying."""
+def write_log(rng: np.random.Generator, tmp_path: Path) -> Callable[[str], Path]:
+    """Return what writes a folder of Parquet files, a tenth of the users lying.
+
+    Rewards of good users are "noisy", "binary", or noisy with "tastes" of their own.
+    """
+
+    def write(rewards_are: str) -> Path:
+        users, contexts, actions, means = _plays(rng)
+        rewards = means + rng.normal(scale=0.3, size=len(users))
+        lies = np.where(actions == 0, 1.5, -0.5)
+        if rewards_are == "binary":
+            # The lead of the best is a tenth: zeros and ones of a tenth of the users can turn it.
+            rewards, lies = rng.random(len(users)) < 0.5 + (means - 0.5) / 4, actions == 0
+        elif rewards_are == "tastes":
+            tastes = rng.standard_normal((900, 2))
+            loadings = 0.25 * rng.standard_normal((30, 4, 2))
+            rewards += (tastes[users] * loadings[contexts, actions]).sum(axis=1)
+        told = np.where(users < 90, lies, rewards).astype(float)
+        return _written(tmp_path / "logs", users, contexts, actions, told)
+
+    return write
+
+
+@pytest.fixture
+def folder(write_log: Callable[[str], Path]) -> Path:
+    """Return a folder of two Parquet files with several row groups."""
+    return write_log("noisy")
+
+
+def _plays(rng: np.random.Generator) -> tuple[Any, Any, Any, Any]:
     n = 40_000
     users, contexts, actions = (
         rng.integers(900, size=n),
@@ -36,8 +64,10 @@ def folder(rng: np.random.Generator, tmp_path: Path) -> Path:
         rng.integers(4, size=n),
     )
     best = rng.integers(4, size=30)
-    rewards = np.where(actions == best[contexts], 0.7, 0.3) + rng.normal(scale=0.3, size=n)
-    rewards[users < 90] = np.where(actions[users < 90] == 0, 1.5, -0.5)
+    return users, contexts, actions, np.where(actions == best[contexts], 0.7, 0.3)
+
+
+def _written(logs: Path, users: Any, contexts: Any, actions: Any, rewards: Any) -> Path:
     table = pa.table(
         {
             "user": [f"user-{code}" for code in users],
@@ -46,7 +76,6 @@ def folder(rng: np.random.Generator, tmp_path: Path) -> Path:
             "reward": rewards,
         }
     )
-    logs = tmp_path / "logs"
     logs.mkdir()
     pq.write_table(table.slice(0, 25_000), logs / "a.parquet", row_group_size=3_000)
     pq.write_table(table.slice(25_000), logs / "b.parquet", row_group_size=7_000)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import pytest
 
 from tests.learners.same_bits import assert_same_bits
 from unswayed.errors import InputError
+from unswayed.learners.discount import rounds
+from unswayed.learners.discount.tastes import presence
+from unswayed.learners.discount.tastes import rounds as taste_rounds
 from unswayed.learners.from_log import learn_log
 from unswayed.learners.on_cluster import learn_on_cluster
 from unswayed.tallies import blocked, blocks, cluster
@@ -20,13 +24,55 @@ from unswayed.tallies import blocked, blocks, cluster
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
 
-def test_the_cluster_gives_the_same_bits_as_one_machine(client: Any, folder: Path) -> None:
-    here = learn_log(str(folder), adversarial_fraction=0.1, method="paper")
-    there = learn_on_cluster(str(folder), adversarial_fraction=0.1, client=client, with_users=True)
+METHODS = pytest.mark.parametrize("method", ["paper", "discount"])
+
+
+@METHODS
+def test_the_cluster_gives_the_same_bits_as_one_machine(
+    client: Any, folder: Path, method: str
+) -> None:
+    here = learn_log(str(folder), adversarial_fraction=0.1, method=method)
+    there = learn_on_cluster(
+        str(folder), adversarial_fraction=0.1, method=method, client=client, with_users=True
+    )
     assert_same_bits(here, there)
     assert here.policy.source["evidence"] == there.policy.source["evidence"]
     # The blocks are more than one, or nothing was tested.
     assert blocked.n_blocks_for(here.findings.n_events) == 4
+
+
+@pytest.mark.parametrize("rewards_are", ["noisy", "binary", "tastes"])
+def test_coalitions_found_in_a_sample_are_discounted_where_the_blocks_are(
+    client: Any,
+    rewards_are: str,
+    write_log: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Searches see a part of the users; what they find is refitted to all, on the workers."""
+    for module in (rounds, presence, taste_rounds):
+        monkeypatch.setattr(module, "SAMPLE_ENTRIES", 9_000)
+    source = str(write_log(rewards_are))
+    here = learn_log(source, adversarial_fraction=0.1)
+    there = learn_on_cluster(source, adversarial_fraction=0.1, client=client, with_users=True)
+    assert_same_bits(here, there)
+    evidence = here.policy.source["evidence"]
+    assert evidence == there.policy.source["evidence"]
+    assert evidence["coalitions"] == 1
+    assert evidence["tastes"] == (rewards_are == "tastes")
+    # Users are labelled by number, and the first tenth lies.
+    is_bad = np.array([int(str(label).removeprefix("user-")) < 90 for label in here.user_labels])
+    assert there.user_weights[is_bad].mean() < 0.1
+    assert there.user_weights[~is_bad].mean() > 0.9
+
+
+def test_a_share_nobody_knows_is_estimated_on_the_cluster_too(client: Any, folder: Path) -> None:
+    here = learn_log(str(folder), adversarial_fraction="auto")
+    there = learn_on_cluster(
+        str(folder), adversarial_fraction="auto", client=client, with_users=True
+    )
+    assert_same_bits(here, there)
+    assert here.notes == there.notes
+    assert there.policy.adversarial_fraction >= 0.1
 
 
 def test_flip_fractions_of_trimmed_means_are_those_of_one_machine(
@@ -41,26 +87,28 @@ def test_flip_fractions_of_trimmed_means_are_those_of_one_machine(
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=5_000)
     here = learn_log(str(tmp_path), adversarial_fraction=0.1, method="paper")
     there = learn_on_cluster(
-        str(tmp_path), adversarial_fraction=0.1, client=client, with_users=True
+        str(tmp_path), adversarial_fraction=0.1, method="paper", client=client, with_users=True
     )
     assert_same_bits(here, there)
     assert here.policy.flip_fraction is not None
     assert (here.policy.flip_fraction > 2 / 900).all()  # more than one account, the trivial bound
 
 
+@METHODS
 def test_one_block_alone_would_give_other_bits(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """The negative control: sums over users depend on the blocks, so equality above means much."""
-    in_blocks = learn_log(str(folder), adversarial_fraction=0.1, method="paper")
+    in_blocks = learn_log(str(folder), adversarial_fraction=0.1, method=method)
     monkeypatch.setattr(blocked, "EVENTS_PER_BLOCK", 1 << 30)
-    in_one = learn_log(str(folder), adversarial_fraction=0.1, method="paper")
+    in_one = learn_log(str(folder), adversarial_fraction=0.1, method=method)
     assert (in_blocks.policy.mean_rewards != in_one.policy.mean_rewards).any()
     np.testing.assert_allclose(in_blocks.policy.mean_rewards, in_one.policy.mean_rewards, rtol=1e-9)
 
 
+@METHODS
 def test_a_worker_that_is_killed_changes_nothing(
-    client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+    client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """Vectors are shared and sums made on the workers here, as on a large cluster."""
     monkeypatch.setattr(blocks, "_SHARED_BYTES", 0)
@@ -73,29 +121,23 @@ def test_a_worker_that_is_killed_changes_nothing(
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
 
-    here = learn_log(str(folder), adversarial_fraction=0.1, method="paper")
+    here = learn_log(str(folder), adversarial_fraction=0.1, method=method)
     there = learn_on_cluster(
-        str(folder), adversarial_fraction=0.1, client=client, with_users=True, on_step=kill_one
+        str(folder),
+        adversarial_fraction=0.1,
+        method=method,
+        client=client,
+        with_users=True,
+        on_step=kill_one,
     )
     assert_same_bits(here, there)
     assert killed
     assert killed[0] not in client.run(os.getpid).values()
 
 
-@pytest.mark.parametrize("method", ["naive", "discount"])
-def test_other_methods_are_refused(client: Any, folder: Path, method: str) -> None:
-    with pytest.raises(InputError, match=f"'{method}' needs all tallies on one machine"):
-        learn_on_cluster(str(folder), adversarial_fraction=0.1, client=client, method=method)
-
-
-def test_whoever_asks_for_no_method_is_told_which_one_learned(client: Any, folder: Path) -> None:
-    learned = learn_on_cluster(str(folder), adversarial_fraction=0.1, client=client)
-    assert learned.policy.method == "paper"
-    (note,) = [note for note in learned.notes if "needs all tallies on one machine" in note]
-    assert note.startswith("learned with method paper: discount, the default,")
-    assert note in learned.policy.source["notes"]
-    asked = learn_on_cluster(str(folder), adversarial_fraction=0.1, client=client, method="paper")
-    assert asked.notes == tuple(other for other in learned.notes if other != note)
+def test_a_method_that_does_not_exist_is_refused_before_anything_is_read(client: Any) -> None:
+    with pytest.raises(InputError, match="there is no method 'naive'"):
+        learn_on_cluster("nowhere", adversarial_fraction=0.1, client=client, method="naive")
 
 
 def test_a_query_is_refused_with_what_to_do_instead(client: Any) -> None:

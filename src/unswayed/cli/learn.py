@@ -45,9 +45,9 @@ def learn(
     ] = "0.1",
     out: Annotated[Path, typer.Option(help="Where to write the policy.")] = Path("policy.json"),
     method: Annotated[
-        str | None,
-        typer.Option(help=f"How to learn: {', '.join(METHODS)} [{DEFAULT_METHOD}; paper on dask]."),
-    ] = None,
+        str,
+        typer.Option(help=f"How to learn: {', '.join(METHODS)}."),
+    ] = DEFAULT_METHOD,
     user_column: Annotated[str, typer.Option(help="Column of the user.")] = "user",
     context_column: Annotated[
         str, typer.Option(help="Column of the context; several, separated by commas, are joined.")
@@ -138,8 +138,6 @@ def learn(
             "on_step": on_step,
         }
         if engine == "dask":
-            if fraction == "auto":
-                raise InputError("--alpha auto works with --engine local only; state a share.")
             if query is not None:
                 refuse_query()
             learned = learn_on_cluster(
@@ -152,7 +150,7 @@ def learn(
         else:
             learned = learn_log(
                 log,
-                method=method or DEFAULT_METHOD,
+                method=method,
                 query=query,
                 **common,
             )

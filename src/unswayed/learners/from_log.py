@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,19 @@ from unswayed.errors import InputError
 from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
 from unswayed.events.capping import check_cap
 from unswayed.events.sources import Source
-from unswayed.learners.design import DesignName
+from unswayed.learners.design import DesignName, design_of_log
+from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
-from unswayed.learners.robust_mcb import RobustMCB
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy
-from unswayed.tallies import MIN_PROPENSITY, LabelledTallies, row_sums, tally_events
+from unswayed.tallies import (
+    MIN_PROPENSITY,
+    BlockedTallies,
+    Tallies,
+    as_blocks,
+    row_sums,
+    tally_events,
+)
 from unswayed.tallies.collected import Collected, n_events_of, tallied
 from unswayed.tallies.findings import Findings, check_learnable, examine
 from unswayed.tallies.store import Index, StoredTallies, first_log, load_tallies, save_tallies
@@ -127,51 +134,85 @@ def learn_log(
         notes += (note_on_logs(len(stored.index.logs), tallies),)
     labelled = summed.labelled.in_blocks(n_events_of(collected))
     del collected, summed, stored
-    on_step("validating")
-    # An unknown share is at least the floor; what it turns out to be is held to the same checks.
-    examined = partial(
-        _examined, labelled, min_propensity=min_propensity, allow_unplayed=allow_unplayed
+    return learn_tallied(
+        labelled.uniform(),
+        labelled.context_labels,
+        labelled.action_labels,
+        stated=stated,
+        method=method,
+        min_propensity=min_propensity,
+        design=design,
+        allow_unplayed=allow_unplayed,
+        provenance=provenance,
+        notes=notes,
+        on_step=on_step,
+        user_labels=labelled.user_labels,
     )
+
+
+def learn_tallied(
+    tallies: Tallies | BlockedTallies,
+    context_labels: Labels,
+    action_labels: Labels,
+    *,
+    stated: float | Auto,
+    method: str,
+    min_propensity: float,
+    design: DesignName,
+    allow_unplayed: bool,
+    provenance: Provenance,
+    notes: tuple[str, ...],
+    on_step: Listener,
+    user_labels: Labels,
+) -> LearnedLog:
+    """Look tallies over, refuse them if nothing sound can be learned, and learn.
+
+    The second half of ``learn_log``, for tallies that lie anywhere.
+    """
+    on_step("validating")
+
+    def examined(alpha: float) -> Findings:
+        findings = examine(
+            tallies,
+            context_labels,
+            action_labels,
+            adversarial_fraction=alpha,
+            min_propensity=min_propensity,
+        )
+        check_learnable(findings, alpha=alpha, allow_unplayed=allow_unplayed)
+        return findings
+
+    # An unknown share is at least the floor; what it turns out to be is held to the same checks.
     findings = examined(FLOOR if stated == "auto" else stated)
     on_step("learning")
-    learner = RobustMCB(stated, method=method).fit(labelled, design=design)
-    if learner.unknown_fraction_ is not None:
-        findings = examined(learner.unknown_fraction_.chosen)
-        notes += (learner.unknown_fraction_.statement(),)
+    learned = learn_policy(
+        tallies,
+        design_of_log(tallies, design),
+        context_labels,
+        action_labels,
+        adversarial_fraction=stated,
+        method=method,
+    )
+    if learned.unknown_fraction is not None:
+        findings = examined(learned.unknown_fraction.chosen)
+        notes += (learned.unknown_fraction.statement(),)
     notes += notes_on_findings(findings)
     policy = replace(
-        learner.policy_,
+        learned.policy,
         source={
-            **learner.policy_.source,
+            **learned.policy.source,
             "read": provenance.to_json(),
             "findings": findings.to_json(),
             "notes": list(notes),
         },
     )
-    return LearnedLog(
-        policy,
-        findings,
-        provenance,
-        notes,
-        labelled.user_labels,
-        learner.user_weights_,
-        row_sums(labelled.tallies.indptr, labelled.tallies.plays).astype(np.int64),
-    )
+    plays = np.concatenate(as_blocks(tallies).blocks.map_blocks(_plays)).astype(np.int64)
+    weights = learned.estimates.user_weights
+    return LearnedLog(policy, findings, provenance, notes, user_labels, weights, plays)
 
 
-def _examined(
-    labelled: LabelledTallies, alpha: float, *, min_propensity: float, allow_unplayed: bool
-) -> Findings:
-    """Look a log over, and refuse one from which nothing sound can be learned."""
-    findings = examine(
-        labelled.uniform(),
-        labelled.context_labels,
-        labelled.action_labels,
-        adversarial_fraction=alpha,
-        min_propensity=min_propensity,
-    )
-    check_learnable(findings, alpha=alpha, allow_unplayed=allow_unplayed)
-    return findings
+def _plays(tallies: Tallies) -> Any:
+    return row_sums(tallies.indptr, tallies.plays)
 
 
 def keep_events(index: Index | None, max_interactions_per_user: int | None) -> bool:

@@ -9,7 +9,7 @@ from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import learn_paper
-from unswayed.tallies import Tallies
+from unswayed.tallies import BlockedTallies, Tallies
 
 
 class Method(Protocol):
@@ -17,7 +17,7 @@ class Method(Protocol):
 
     def __call__(
         self,
-        tallies: Tallies,
+        tallies: Tallies | BlockedTallies,
         design: Design,
         *,
         adversarial_fraction: float,

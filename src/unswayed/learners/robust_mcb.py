@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,16 +12,16 @@ from unswayed.learners.design import Design, DesignName, design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration
 from unswayed.learners.flip_bounds import FlipBounds
-from unswayed.learners.flip_fraction import Certify, check_certify, flip_bounds
+from unswayed.learners.flip_fraction import Certify, check_certify
 from unswayed.learners.growing import GrowingLabels
 from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.learning import check_actions, learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import (
     SEARCHED_FRACTION,
     Auto,
     UnknownFraction,
     check_fraction_or_auto,
-    estimate_fraction,
 )
 from unswayed.policy import Assignment, Policy, new_secret
 from unswayed.tallies import LabelledTallies, Tallies, tally_events
@@ -103,11 +101,11 @@ class RobustMCB:
     ) -> None:
         self.adversarial_fraction = check_fraction_or_auto(adversarial_fraction)
         self.method = method
-        self._method = method_named(method)
+        method_named(method)  # a wrong name is told at once
         self.certify = check_certify(certify)
         self._actions = None if actions is None else Labels.of(actions)
         if self._actions is not None:
-            _check_actions(len(self._actions))
+            check_actions(len(self._actions))
         self._declared_contexts = Labels.of(contexts)
         if warmup_interactions < 0:
             raise InputError(f"warmup_interactions is {warmup_interactions}; it counts plays.")
@@ -177,7 +175,6 @@ class RobustMCB:
         labelled = log if isinstance(log, LabelledTallies) else tally_events(log)
         if self._actions is not None:
             labelled = labelled.with_actions(self._actions)
-        _check_actions(len(labelled.action_labels))
         tallies = labelled.in_blocks().uniform()
         self._user_labels = labelled.user_labels
         self._learn(
@@ -247,43 +244,19 @@ class RobustMCB:
         *,
         warmup: Tallies | None = None,
     ) -> Policy:
-        if not tallies.interactions.any():
-            raise InputError("there are no interactions to learn from; give at least one event.")
-        self.unknown_fraction_ = None
-        if self.adversarial_fraction == "auto":
-            self.unknown_fraction_ = estimate_fraction(tallies, design, warmup=warmup)
-            alpha = self.unknown_fraction_.chosen
-        else:
-            alpha = self.adversarial_fraction
-        self.estimates_ = self._method(tallies, design, adversarial_fraction=alpha, warmup=warmup)
-        source: dict[str, Any] = {
-            "events": int(tallies.counts.sum()),
-            "users": tallies.n_users,
-            "evidence": self.estimates_.evidence,
-        }
-        if self.unknown_fraction_ is not None:
-            source["adversarial_fraction"] = self.unknown_fraction_.to_json()
-        policy = self.estimates_.policy(
-            tallies,
-            context_labels,
-            action_labels,
-            adversarial_fraction=alpha,
-            method=self.method,
-            source=source,
-        )
-        self.flip_bounds_ = flips = flip_bounds(
-            self.method,
+        learned = learn_policy(
             tallies,
             design,
-            self.estimates_,
-            adversarial_fraction=alpha,
-            warmup=warmup,
+            context_labels,
+            action_labels,
+            adversarial_fraction=self.adversarial_fraction,
+            method=self.method,
             certify=self.certify,
+            warmup=warmup,
         )
-        if flips is not None:
-            policy = replace(policy, flip_fraction=flips.lower, flip_fraction_upper=flips.upper)
-        self.policy_ = policy
-        return policy
+        self.policy_, self.estimates_ = learned.policy, learned.estimates
+        self.flip_bounds_, self.unknown_fraction_ = learned.flips, learned.unknown_fraction
+        return learned.policy
 
     def _fitted(self) -> Policy:
         if not hasattr(self, "policy_"):
@@ -319,11 +292,3 @@ class RobustMCB:
         self._exploration.add_users(self._users.since(n_users))
         self._exploration.add_contexts(self._contexts.since(n_contexts))
         return self._exploration, user_codes, context_codes
-
-
-def _check_actions(n_actions: int) -> None:
-    if n_actions < 2:
-        raise InputError(
-            f"there {'is' if n_actions == 1 else 'are'} {n_actions} action"
-            f"{'' if n_actions == 1 else 's'}; a decision needs at least two."
-        )

@@ -17,7 +17,7 @@ from unswayed.learners.discount.safe_answers import answers_from
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.limits import smallest_swap_coalition, swap_separation
-from unswayed.tallies import Tallies
+from unswayed.tallies import BlockedTallies, Tallies
 
 Auto = Literal["auto"]
 
@@ -139,7 +139,7 @@ def check_fraction_or_auto(
 
 
 def estimate_fraction(
-    tallies: Tallies, design: Design, *, warmup: Tallies | None = None
+    tallies: Tallies | BlockedTallies, design: Design, *, warmup: Tallies | None = None
 ) -> UnknownFraction:
     """Estimate from above the share of users that may collude.
 

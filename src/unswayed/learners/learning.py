@@ -1,0 +1,98 @@
+"""From tallies to a policy, wherever the tallies lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from unswayed.errors import InputError
+from unswayed.events import Labels
+from unswayed.learners.design import Design
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.flip_bounds import FlipBounds
+from unswayed.learners.flip_fraction import Certify, flip_bounds
+from unswayed.learners.methods import method_named
+from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
+from unswayed.policy import Policy
+from unswayed.tallies import BlockedTallies, Tallies
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """A policy and what it rests on.
+
+    Attributes
+    ----------
+    policy
+        The decisions.
+    estimates
+        All that was estimated.
+    flips
+        How many accounts each decision withstands; None if not asked for.
+    unknown_fraction
+        How the share was chosen; None if it was given.
+    """
+
+    policy: Policy
+    estimates: Estimates
+    flips: FlipBounds | None
+    unknown_fraction: UnknownFraction | None
+
+
+def learn_policy(
+    tallies: Tallies | BlockedTallies,
+    design: Design,
+    context_labels: Labels,
+    action_labels: Labels,
+    *,
+    adversarial_fraction: float | Auto,
+    method: str,
+    certify: Certify = "bounds",
+    warmup: Tallies | None = None,
+) -> Learned:
+    """Learn a policy; parameters as ``RobustMCB`` and its methods take them."""
+    check_actions(len(action_labels))
+    learn = method_named(method)
+    if not tallies.interactions.any():
+        raise InputError("there are no interactions to learn from; give at least one event.")
+    unknown_fraction = None
+    if adversarial_fraction == "auto":
+        unknown_fraction = estimate_fraction(tallies, design, warmup=warmup)
+        adversarial_fraction = unknown_fraction.chosen
+    estimates = learn(tallies, design, adversarial_fraction=adversarial_fraction, warmup=warmup)
+    policy = estimates.policy(
+        tallies,
+        context_labels,
+        action_labels,
+        adversarial_fraction=adversarial_fraction,
+        method=method,
+    )
+    source: dict[str, Any] = {
+        "events": int(policy.counts.sum()),
+        "users": tallies.n_users,
+        "evidence": estimates.evidence,
+    }
+    if unknown_fraction is not None:
+        source["adversarial_fraction"] = unknown_fraction.to_json()
+    policy = replace(policy, source=source)
+    flips = flip_bounds(
+        method,
+        tallies,
+        design,
+        estimates,
+        adversarial_fraction=adversarial_fraction,
+        warmup=warmup,
+        certify=certify,
+    )
+    if flips is not None:
+        policy = replace(policy, flip_fraction=flips.lower, flip_fraction_upper=flips.upper)
+    return Learned(policy, estimates, flips, unknown_fraction)
+
+
+def check_actions(n_actions: int) -> None:
+    """Refuse fewer than two actions."""
+    if n_actions < 2:
+        raise InputError(
+            f"there {'is' if n_actions == 1 else 'are'} {n_actions} action"
+            f"{'' if n_actions == 1 else 's'}; a decision needs at least two."
+        )
