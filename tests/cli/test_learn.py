@@ -275,12 +275,8 @@ UNSOUND: dict[str, tuple[Callable[[pa.Table], pa.Table], list[str], str]] = {
     "bins of a column that is no context": (nothing, ["--context-bins", "price:3"], "'price'"),
     "a bad choice for bad rows": (nothing, ["--on-bad-rows", "keep"], "on-bad-rows is"),
     "a query on a file": (nothing, ["--query", "SELECT 1"], "--query needs"),
-    "discounting on a cluster": (nothing, ["--engine", "dask", "--method", "discount"],
-        "needs all tallies on one machine; use --engine local"),
     "a query on a cluster": (nothing, ["--engine", "dask", "--query", "SELECT 1"],
                              "write it to Parquet files"),
-    "an unknown share on a cluster": (nothing, ["--engine", "dask", "--alpha", "auto"],
-                                      "state a share"),
     "a cap of nothing": (nothing, ["--max-interactions-per-user", "0"], "at least one a user"),
 }  # fmt: skip
 

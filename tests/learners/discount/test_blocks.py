@@ -1,0 +1,120 @@
+"""Answers in blocks: the same sums and fits as side by side, up to rounding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tests.learners.discount.worlds import answers_of, make_world
+from unswayed.learners.design import uniform_design
+from unswayed.learners.discount import learn_discounted
+from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
+from unswayed.learners.discount.fit_rows import fit_data, rows_of_everybody
+from unswayed.learners.discount.leaning_cells import leaning_cells
+from unswayed.learners.discount.mixture import Model, fit_coalitions
+from unswayed.learners.discount.noise import measure_noise
+from unswayed.learners.discount.safe_answers import answers_from
+from unswayed.learners.discount.weighing import pooled_means
+from unswayed.learners.interface import FloatArray
+from unswayed.tallies import Tallies
+from unswayed.tallies.blocks import LocalBlocks
+
+BOUNDS = (0, 130, 131, 131, 600)
+"""Blocks of any size, of one user, and of none."""
+
+
+def in_blocks(tallies: Tallies) -> Tallies:
+    return replace(tallies, bounds=BOUNDS)
+
+
+def test_entries_of_blocks_come_together_by_cell_in_the_order_of_the_users(
+    rng: np.random.Generator,
+) -> None:
+    cells = rng.integers(9, size=200).astype(np.int32)
+    numbers = np.arange(200.0)
+    parts = [(cells[a:b], numbers[a:b]) for a, b in ((0, 70), (70, 70), (70, 200))]
+    found = grouped_by_cell(
+        LocalBlocks(parts),
+        lambda part, factor: (part[0], (part[1], factor * part[1])),
+        [2.0, 2.0, 2.0],
+        np.bincount(cells, minlength=10),
+    )
+    order = np.argsort(cells, kind="stable")
+    groups = found.groups.map_blocks(lambda group: group)
+    assert_array_equal(np.concatenate([group.columns[0] for group in groups]), numbers[order])
+    assert_array_equal(np.concatenate([group.columns[1] for group in groups]), 2 * numbers[order])
+
+    def total(group: CellGroup, scale: FloatArray) -> FloatArray:
+        lengths = np.diff(group.starts)
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        return scale * np.bincount(owners, group.columns[0], len(lengths))
+
+    scale = rng.random(10)
+    expected = scale * np.bincount(cells, numbers, minlength=10)
+    assert_allclose(found.of_each_cell(total, scale), expected)
+
+
+def test_answers_in_blocks_are_those_side_by_side(rng: np.random.Generator) -> None:
+    """Clipping and caps rest on medians over all users, which no cut may change."""
+    tallies = make_world(rng, n_users=600).tallies
+    wild = tallies.sums.copy()
+    wild[tallies.indptr[20] : tallies.indptr[60]] = 1e6
+    tallies = replace(tallies, sums=wild, squares=np.maximum(tallies.squares, wild**2))
+    whole, cut = answers_of(tallies), answers_of(in_blocks(tallies))
+    for name in ("indptr", "cells", "means", "within"):
+        assert_array_equal(getattr(cut, name), getattr(whole, name))
+    assert_allclose(cut.plays, whole.plays)
+    assert_allclose(cut.context_probabilities, whole.context_probabilities)
+    assert whole.means.max() < 100.0
+
+
+def test_a_sample_holds_the_rows_of_the_users_it_names(rng: np.random.Generator) -> None:
+    tallies = in_blocks(make_world(rng, n_users=600).tallies)
+    everybody, whole = answers_from(tallies), answers_of(tallies)
+    sample, chosen = everybody.sampled(rng, everybody.n_entries // 3)
+    assert isinstance(chosen, np.ndarray)
+    assert 180 < len(chosen) < 220
+    expected = whole.of_users(chosen)
+    for name in ("indptr", "cells", "plays", "masses", "means", "within"):
+        assert_array_equal(getattr(sample, name), getattr(expected, name))
+
+
+def test_noise_means_and_leans_do_not_depend_on_the_cut(rng: np.random.Generator) -> None:
+    tallies = make_world(rng, n_users=600, taste=0.15).tallies
+    weights = rng.random(600)
+    whole, cut = answers_from(tallies), answers_from(in_blocks(tallies))
+    one, many = measure_noise(whole, weights), measure_noise(cut, weights)
+    assert one.taste_share > 0
+    assert_allclose(many.taste_share, one.taste_share)
+    assert_allclose(many.variances, one.variances)
+    assert_allclose(pooled_means(cut, weights), pooled_means(whole, weights))
+    assert_allclose(
+        leaning_cells(cut, many, weights).centres, leaning_cells(whole, one, weights).centres
+    )
+
+
+def test_a_fit_to_everybody_in_blocks_is_the_fit_side_by_side(rng: np.random.Generator) -> None:
+    """Blocks are read in single precision: a sum of n answers errs by sqrt(n)·6e-8 or so."""
+    world = make_world(rng, n_users=600)
+    everybody = answers_from(in_blocks(world.tallies))
+    noise = measure_noise(everybody, np.ones(600))
+    model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(everybody.n_cells))
+    start = np.where(world.is_bad, 0.6, 0.1)[:, None]
+    blocked = rows_of_everybody(everybody, noise, np.ones(600))
+    whole = fit_data(answers_of(world.tallies), noise, np.ones(600), np.float64).rows
+    one, many = (fit_coalitions(rows, start, [model], 6)[0] for rows in (whole, blocked))
+    assert_allclose(many.gain, one.gain, rtol=1e-4)
+    assert_allclose(many.probabilities, one.probabilities, atol=1e-3)
+    assert (one.probabilities[world.is_bad] > 0.5).mean() > 0.9
+
+
+def test_what_is_learned_in_blocks_is_what_is_learned_at_once(rng: np.random.Generator) -> None:
+    tallies = make_world(rng, n_users=600).tallies
+    one, many = (
+        learn_discounted(t, uniform_design(t), adversarial_fraction=0.2)
+        for t in (tallies, in_blocks(tallies))
+    )
+    assert one.evidence["coalitions"] == many.evidence["coalitions"] == 1
+    assert_allclose(many.mean_rewards, one.mean_rewards, rtol=1e-3)
