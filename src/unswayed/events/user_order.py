@@ -12,13 +12,11 @@ from unswayed.errors import InputError
 from unswayed.events.connection import quiet_connection
 from unswayed.events.encoding import as_arrow
 from unswayed.events.labels import Labels
+from unswayed.events.md5 import text_hashes
 
 #: SQL: users are ordered by a hash of their label. So every range of hashes is a fair sample of
 #: them, and blocks of users are ranges whatever users there are.
 USER_HASH = "md5_number_lower({user}::VARCHAR)"
-
-#: Ours: labels that one thread hashes at a time.
-_PIECE = 1 << 14
 
 
 def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32]]:
@@ -26,7 +24,7 @@ def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32
     if values is None:
         return Labels.of([]), np.empty(0, np.int32)
     hashes = _hashes(values)
-    order = np.argsort(hashes, kind="stable")
+    order = np.argsort(hashes)
     if (hashes[order[1:]] == hashes[order[:-1]]).any():  # of equal hashes the smaller label first
         labels = values.to_pylist()
         order = np.array(sorted(range(len(labels)), key=lambda row: (hashes[row], labels[row])))
@@ -69,16 +67,12 @@ def user_hashes(users: Labels) -> npt.NDArray[np.uint64]:
 
 def _hashes(labels: pa.Array) -> npt.NDArray[np.uint64]:
     """Return the hash of each label, in their order; shape (n,)."""
-    # In pieces, as each is worked on by one thread.
-    pieces = [labels.slice(start, _PIECE) for start in range(0, len(labels), _PIECE)]
-    if not pieces:
-        return np.empty(0, np.uint64)
-    with quiet_connection() as connection:
-        connection.register("listed", pa.table({"label": pa.chunked_array(pieces)}))
-        hashes = connection.sql(
-            f"SELECT {USER_HASH.format(user='label')} AS hash FROM listed"
-        ).to_arrow_table()[0]
-    return np.concatenate([np.from_dlpack(piece) for piece in hashes.chunks])
+    if pa.types.is_string(labels.type):
+        return text_hashes(labels)
+    with quiet_connection() as connection:  # which writes numbers as it does everywhere else
+        connection.register("listed", pa.table({"label": labels}))
+        texts = connection.sql("SELECT label::VARCHAR AS label FROM listed").to_arrow_table()[0]
+    return np.concatenate([np.empty(0, np.uint64), *map(text_hashes, texts.chunks)])
 
 
 def labels_of_column(values: pa.ChunkedArray) -> Labels:
