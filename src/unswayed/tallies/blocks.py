@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, reduce
 from operator import getitem
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -85,7 +85,10 @@ class Blocks(Protocol[BlockCo]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalBlocks(Generic[Block]):
-    """Blocks in this process; compiled loops run on all cores, as they do not hold the GIL."""
+    """Blocks in this process; compiled loops run on all cores, as they do not hold the GIL.
+
+    All share the same threads, so a function for blocks must not work on blocks itself.
+    """
 
     blocks: Sequence[Block]
 
@@ -104,8 +107,7 @@ class LocalBlocks(Generic[Block]):
         calls = _arguments(self.blocks, broadcast, pieces)
         if len(self.blocks) == 1:
             return [function(*call) for call in calls]
-        with ThreadPoolExecutor(max_workers=min(len(calls), os.cpu_count() or 1)) as pool:
-            return list(pool.map(lambda call: function(*call), calls))
+        return list(_threads(os.getpid()).map(lambda call: function(*call), calls))
 
     def add_blocks(
         self,
@@ -237,6 +239,15 @@ class DaskBlocks(Generic[Block]):
             self._sent["pieces"] = pieces
         futures: Sequence[Any] = self._sent["futures"]
         return futures
+
+
+@cache
+def _threads(process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process; a forked child has none of its parent's.
+
+    They are kept: every new one would hold on to memory of its own that others cannot use.
+    """
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=f"blocks of {process}")
 
 
 def cut(values: npt.NDArray[Any], sizes: Sequence[int]) -> list[npt.NDArray[Any]]:

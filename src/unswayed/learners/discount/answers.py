@@ -76,13 +76,14 @@ class Answers:
     def of_users(self, chosen: IntArray) -> Answers:
         """Return the answers of some users only."""
         indptr, entries = entries_of(self.indptr, chosen)
+        plays = self.plays[entries]
         return replace(
             self,
             n_users=len(chosen),
             indptr=indptr,
             cells=self.cells[entries],
-            plays=self.plays[entries],
-            masses=self.masses[entries],
+            plays=plays,
+            masses=plays if self.masses is self.plays else self.masses[entries],
             means=self.means[entries],
             within=self.within[entries],
         )
@@ -93,13 +94,15 @@ def joined(parts: Sequence[Answers]) -> Answers:
     if len(parts) == 1:
         return parts[0]
     lengths = np.concatenate([np.diff(part.indptr) for part in parts])
+    plays = np.concatenate([part.plays for part in parts])
+    has_weights = any(part.masses is not part.plays for part in parts)
     return replace(
         parts[0],
         n_users=len(lengths),
         indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         cells=np.concatenate([part.cells for part in parts]),
-        plays=np.concatenate([part.plays for part in parts]),
-        masses=np.concatenate([part.masses for part in parts]),
+        plays=plays,
+        masses=np.concatenate([part.masses for part in parts]) if has_weights else plays,
         means=np.concatenate([part.means for part in parts]),
         within=np.concatenate([part.within for part in parts]),
     )

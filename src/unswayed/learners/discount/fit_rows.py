@@ -15,7 +15,7 @@ from unswayed.learners.discount.noise import Noise, worth_of
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.blocks import Blocks, LocalBlocks, cut
 
-STRIP_ENTRIES = 200_000
+STRIP_ENTRIES = 50_000
 """Ours: samples with more entries are read in two strips of users at a time. Whatever the cores:
 sums must not depend on them."""
 

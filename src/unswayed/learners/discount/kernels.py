@@ -206,3 +206,24 @@ def user_extremes(
                 found[0, i], found[1, i] = min(found[0, i], mean), max(found[1, i], mean)
                 found[2, i] = max(found[2, i], distance)
     return found
+
+
+@compiled
+def squares_beyond(
+    indptr: IntArray,
+    cells: CellArray,
+    e: RealArray,
+    x: RealArray,
+    centres: FloatArray,
+    sides: FloatArray,
+    least: float,
+) -> FloatArray:
+    """Return each user's sum of squares beyond ``least`` deviations on the sides of their cells."""
+    beyond = np.zeros(indptr.size - 1)
+    for i in range(indptr.size - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            j = np.uint32(cells[k])
+            z = sides[j] * (x[k] - centres[j]) * np.sqrt(e[k]) - least
+            if z > 0.0:
+                beyond[i] += z * z
+    return beyond

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from unswayed.learners.discount.fit_rows import FitRows
+from unswayed.learners.discount.kernels import RealArray
 from unswayed.learners.discount.line_kernels import (
     gain_of_a_second_mean,
     posteriors,
@@ -35,10 +34,11 @@ LANES = 8
 """Lines that vector instructions take at a time; panels are filled up to a multiple of it."""
 
 NARROW = 16
-"""Ours: panels of this many lines or fewer are not cut in two; a line costs more in narrow ones."""
+"""Ours: panels may always have this many lines; a line costs more in narrower ones."""
 
-PANEL_NUMBERS = 4_000_000
-"""Numbers in one array of shape (n_users, n_lines), at most; more lines are fitted in turn."""
+PANEL_NUMBERS = 500_000
+"""Ours: numbers in one array of shape (n_users, n_lines), unless that were narrow; more lines are
+fitted in turn, for the sake of memory."""
 
 VOID = -np.inf
 """Gain of a fit that is not to be used."""
@@ -88,18 +88,18 @@ class Accusation:
         Log-likelihood over that of a single population; ``VOID`` for a fit not to be used.
     """
 
-    means: FloatArray
-    shifts: FloatArray
+    means: RealArray
+    shifts: RealArray
     probabilities: FloatArray
-    scores: FloatArray
-    strengths: FloatArray
+    scores: RealArray
+    strengths: RealArray
     spread_of_the_good: float
     mass: float
     gain: float
 
 
 def fit_coalitions(
-    rows: FitRows, starts: FloatArray, models: Sequence[Model], n_steps: int
+    rows: FitRows, starts: RealArray, models: Sequence[Model], n_steps: int
 ) -> list[Accusation]:
     """Fit the mixture by EM, from many starts side by side.
 
@@ -124,23 +124,16 @@ def fit_coalitions(
     A user's log-ratio is s − D²/2: normal answers with the cell's variance, whatever the rewards
     are. Shifts shrink by (1 − c²/z²)₊ with c ramped up.
     """
-    most = max(LANES, PANEL_NUMBERS // max(rows.n_users, 1) // LANES * LANES)
-    # Two panels at least, whatever the cores: what is fitted side by side must not depend on them.
-    half = -(-len(models) // (2 * NARROW)) * NARROW
-    n_lines = min(most, half)
-    firsts = range(0, len(models), n_lines)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        fitted = pool.map(
-            lambda first: _fit_panel(
-                rows, starts[:, first : first + n_lines], models[first : first + n_lines], n_steps
-            ),
-            firsts,
-        )
-        return [fit for fits in fitted for fit in fits]
+    n_lines = max(NARROW, PANEL_NUMBERS // max(rows.n_users, 1) // NARROW * NARROW)
+    fits = []
+    for first in range(0, len(models), n_lines):
+        panel = slice(first, first + n_lines)
+        fits += _fit_panel(rows, starts[:, panel], models[panel], n_steps)
+    return fits
 
 
 def _fit_panel(
-    rows: FitRows, starts: FloatArray, models: Sequence[Model], n_steps: int
+    rows: FitRows, starts: RealArray, models: Sequence[Model], n_steps: int
 ) -> list[Accusation]:
     """Fit as many lines as fit in memory."""
     weights = rows.weights
@@ -148,10 +141,10 @@ def _fit_panel(
     smallest = 2.0 / max(rows.n_users, 4)
     largest = np.array([model.largest_mass for model in models])
     shrinkages = np.array([model.shrinkage for model in models])
-    allowed = np.stack([model.cells for model in models], axis=1).astype(rows.dtype)
-    accused_shares = np.clip((starts * weights[:, None]).sum(axis=0) / everybody, smallest, largest)
+    allowed = np.stack([model.cells.astype(rows.dtype) for model in models], axis=1)
+    gammas: RealArray = starts.astype(rows.dtype, copy=False) * weights[:, None].astype(rows.dtype)
+    accused_shares = np.clip(gammas.sum(axis=0, dtype=float) / everybody, smallest, largest)
     log_odds = special.logit(accused_shares)
-    gammas = np.ascontiguousarray(starts * weights[:, None], dtype=rows.dtype)
     fits: dict[int, Accusation] = {}
     # The first n_open columns are fits in progress; copies of them fill the panel.
     names, n_open = np.arange(len(models)), len(models)
@@ -176,7 +169,7 @@ def _fit_panel(
         is_ending = (moved < SETTLED * accused)[:n_open] & (ramp == 1.0)
         is_ending |= step == n_steps - 1
         ending = np.flatnonzero(is_ending)
-        ended = (np.array(a[:, ending].T, float) for a in (means, shifts, scores, strengths))
+        ended = (a[:, ending].T.copy() for a in (means, shifts, scores, strengths))
         for c, *line in zip(ending, *ended, strict=True):
             fits[int(names[c])] = _accusation(
                 rows,
@@ -201,12 +194,12 @@ def _filled(columns: IntArray) -> IntArray:
 def _accusation(
     rows: FitRows,
     model: Model,
-    line: Sequence[FloatArray],
+    line: Sequence[RealArray],
     log_odds: tuple[float, float],
     accused_share: float,
 ) -> Accusation:
     """Return what a fit found; log-odds are those before and after its last step."""
-    means, shifts, scores, strengths = line
+    means, _, scores, strengths = (column.astype(np.float64, copy=False) for column in line)
     weights, mass, total = rows.weights, rows.mass, rows.total
     ratios = np.clip(scores - 0.5 * strengths, -_LIMIT, _LIMIT)
     share = float(special.expit(log_odds[1]))
@@ -217,11 +210,11 @@ def _accusation(
         good = 2.0 * total * means - mass * means**2
         gain = gain_of_a_second_mean(ratios, weights, share) + 0.5 * float((good - one_mean).sum())
     return Accusation(
-        means=means,
-        shifts=shifts,
+        means=line[0],
+        shifts=line[1],
         probabilities=special.expit(log_odds[0] + ratios),
-        scores=scores,
-        strengths=strengths,
+        scores=line[2],
+        strengths=line[3],
         spread_of_the_good=spread_of_the_good(scores, strengths, weights),
         mass=accused_share,
         gain=gain,

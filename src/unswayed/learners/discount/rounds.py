@@ -119,23 +119,11 @@ def discount_coalitions(
     story: list[Round] = []
     for _ in range(ROUNDS):
         noise = measure_noise(sample, weights[chosen])
-        data = fit_data(sample, noise, weights[chosen], np.float32)
-        starts = start_directions(data, noise.means, rng)
-        standing = best_actions(pooled_means(sample, weights[chosen]))
-        models = _models(sample, noise, adversarial_fraction)
-        findings = search_coalitions(
-            data, starts, [model for model, _ in models], adversarial_fraction=adversarial_fraction
+        candidate, null_gain = _likeliest(
+            sample, noise, weights[chosen], adversarial_fraction, is_first=not story, rng=rng
         )
-        candidates = [
-            _candidate(data, noise, finding, standing, model, rivals, adversarial_fraction)
-            for finding, (model, rivals) in zip(findings, models, strict=True)
-        ]
-        if not story:
-            candidates += _with_more_room(data, noise, candidates, standing, adversarial_fraction)
-        candidates.sort(key=lambda candidate: (candidate.verdict != "", -candidate.margin))
-        null = Null(data, noise, starts, adversarial_fraction, rng)
-        candidate, null_gain, verdict = _judged(candidates, null)
-        story.append(_round(candidate, noise.taste_share, null_gain, verdict))
+        verdict = candidate.verdict
+        story.append(_round(candidate, noise.taste_share, null_gain))
         if verdict not in (DISCOUNTED, NOTHING_AT_STAKE):
             break
         found = candidate.finding.accusation
@@ -148,8 +136,35 @@ def discount_coalitions(
     return Discounted(weights, False, story), explained
 
 
-def _judged(candidates: list[_Candidate], null: Null) -> tuple[_Candidate, float, str]:
-    """Return the candidate that decides the round, what its null gained, and the verdict.
+def _likeliest(
+    sample: Answers,
+    noise: Noise,
+    weights: FloatArray,
+    adversarial_fraction: float,
+    *,
+    is_first: bool,
+    rng: np.random.Generator,
+) -> tuple[_Candidate, float]:
+    """Search once, and return the candidate that decides with its verdict and its null's gain."""
+    data = fit_data(sample, noise, weights, np.float32)
+    starts = start_directions(data, noise.means, rng)
+    standing = best_actions(pooled_means(sample, weights))
+    models = _models(sample, noise, adversarial_fraction)
+    findings = search_coalitions(
+        data, starts, [model for model, _ in models], adversarial_fraction=adversarial_fraction
+    )
+    candidates = [
+        _candidate(data, noise, finding, standing, model, rivals, adversarial_fraction)
+        for finding, (model, rivals) in zip(findings, models, strict=True)
+    ]
+    if is_first:
+        candidates += _with_more_room(data, noise, candidates, standing, adversarial_fraction)
+    candidates.sort(key=lambda candidate: (candidate.verdict != "", -candidate.margin))
+    return _judged(candidates, Null(data, noise, starts, adversarial_fraction, rng))
+
+
+def _judged(candidates: list[_Candidate], null: Null) -> tuple[_Candidate, float]:
+    """Return the candidate that decides the round with its verdict, and what its null gained.
 
     Candidates without a verdict come first. The first that is not within chance decides, else the
     last. One null is searched by itself, for it mostly decides; those of all others side by side.
@@ -168,7 +183,7 @@ def _judged(candidates: list[_Candidate], null: Null) -> tuple[_Candidate, float
             verdict = DISCOUNTED if is_clear else WITHIN_CHANCE
         if verdict != WITHIN_CHANCE:
             break
-    return candidate, null_gain, verdict
+    return replace(candidate, verdict=verdict), null_gain
 
 
 def _models(
@@ -272,7 +287,7 @@ def _for_everybody(
     return fit_coalitions(rows, special.expit(log_odds), [model], REFIT_STEPS)[0]
 
 
-def _round(candidate: _Candidate, taste_share: float, null_gain: float, verdict: str) -> Round:
+def _round(candidate: _Candidate, taste_share: float, null_gain: float) -> Round:
     found = candidate.finding.accusation
     where = "among rivals" if candidate.rivals_only else "everywhere"
     return Round(
@@ -286,5 +301,5 @@ def _round(candidate: _Candidate, taste_share: float, null_gain: float, verdict:
         accused=float((found.probabilities > 0.5).mean()),
         removed=candidate.removed,
         stake=candidate.stake,
-        verdict=verdict,
+        verdict=candidate.verdict,
     )

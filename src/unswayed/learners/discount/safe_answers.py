@@ -210,7 +210,8 @@ def _answers(
         near = _of_users(visits, is_near)
         capped_visits(*near, context_probabilities, allowed, FLOOD_POWER, theirs)
         factors[entries] = theirs
-        plays, masses = plays * factors, masses * factors
+        plays = plays * factors
+        masses = masses * factors if tallies.is_weighted else plays
     return Answers(
         n_users=tallies.n_users,
         n_contexts=tallies.n_contexts,

@@ -9,9 +9,10 @@ import numpy as np
 
 from unswayed.learners.discount.cell_kernels import redescending_means
 from unswayed.learners.discount.fit_rows import Data
+from unswayed.learners.discount.kernels import squares_beyond
 from unswayed.learners.discount.mixture import VOID, Accusation, Model, fit_coalitions
 from unswayed.learners.discount.noise import top_directions
-from unswayed.learners.interface import FloatArray
+from unswayed.learners.interface import BoolArray, FloatArray
 
 EIGENVECTORS = 4
 """Ours: top directions of the whitened residuals that are tried, both ways."""
@@ -86,7 +87,9 @@ def search_coalitions(
     """
     leaning = _leaning(data)
     # Fits of all models go side by side: they read the same entries.
-    starts, owners, known = [], [], {}
+    starts: list[BoolArray] = []
+    owners: list[Model] = []
+    known: dict[bytes, list[BoolArray]] = {}
     for model in models:
         key = model.cells.tobytes()
         if key not in known:
@@ -95,14 +98,8 @@ def search_coalitions(
         suspects = known[key]
         starts += suspects
         owners += [model] * len(suspects)
-    short = _fitted(data, starts, owners, SHORT_STEPS)
-    starts, finals = [], []
-    for model in models:
-        ours = [fit for fit, owner in zip(short, owners, strict=True) if owner is model]
-        ours.sort(key=lambda fit: -fit.gain)
-        starts += [fit.probabilities for fit in ours[:finalists]]
-        finals += [model] * len(ours[:finalists])
-    long = _fitted(data, starts, finals, LONG_STEPS)
+    promising, finals = _promising(data, starts, owners, models, finalists)
+    long = _fitted(data, promising, finals, LONG_STEPS)
     best = []
     for model in models:
         ours = [fit for fit, owner in zip(long, finals, strict=True) if owner is model]
@@ -113,6 +110,25 @@ def search_coalitions(
         return [Finding(fit, VOID) for fit in best]
     others = _fitted(data, [_other_tail(data, fit) for fit in best], models, LONG_STEPS)
     return [_told_both_ways(*pair) for pair in zip(best, others, strict=True)]
+
+
+def _promising(
+    data: Data,
+    starts: Sequence[BoolArray],
+    owners: Sequence[Model],
+    models: Sequence[Model],
+    finalists: int,
+) -> tuple[list[FloatArray], list[Model]]:
+    """Return whom the best short fits of each model accuse, and the model of each."""
+    short = _fitted(data, starts, owners, SHORT_STEPS)
+    promising: list[FloatArray] = []
+    finals: list[Model] = []
+    for model in models:
+        ours = [fit for fit, owner in zip(short, owners, strict=True) if owner is model]
+        ours.sort(key=lambda fit: -fit.gain)
+        promising += [fit.probabilities for fit in ours[:finalists]]
+        finals += [model] * len(ours[:finalists])
+    return promising, finals
 
 
 def search_with_more_room(
@@ -126,11 +142,15 @@ def search_with_more_room(
 
 
 def _fitted(
-    data: Data, starts: list[FloatArray], models: Sequence[Model], n_steps: int
+    data: Data,
+    starts: Sequence[FloatArray] | Sequence[BoolArray],
+    models: Sequence[Model],
+    n_steps: int,
 ) -> list[Accusation]:
     if not starts:
         return []
-    return fit_coalitions(data.rows, np.stack(starts, axis=1), models, n_steps)
+    side_by_side = np.stack(starts, axis=1).astype(data.rows.dtype)
+    return fit_coalitions(data.rows, side_by_side, models, n_steps)
 
 
 def _guesses(data: Data, directions: FloatArray) -> list[FloatArray]:
@@ -142,13 +162,13 @@ def _guesses(data: Data, directions: FloatArray) -> list[FloatArray]:
     return [guess for column in z.T.astype(float) for guess in (column, -column)]
 
 
-def _suspects(guesses: list[FloatArray], adversarial_fraction: float) -> list[FloatArray]:
-    """Return the most suspect users by each guess that suspects anybody; one for a suspect."""
+def _suspects(guesses: list[FloatArray], adversarial_fraction: float) -> list[BoolArray]:
+    """Return the most suspect users by each guess that suspects anybody."""
     starts = []
     for guess in guesses:
         if (guess > 0).sum() > 3:
             cut = max(float(np.quantile(guess, 1.0 - adversarial_fraction)), 1e-9)
-            starts.append((guess > cut).astype(float))
+            starts.append(guess > cut)
     return starts
 
 
@@ -164,21 +184,21 @@ def _leaning(data: Data) -> FloatArray:
         np.ones(answers.n_cells),
         *REDESCENDER,
     )
-    lean = np.sign(data.rows.total / np.maximum(data.rows.mass, 1e-9) - centres)[answers.cells]
-    z = (data.residuals - centres[answers.cells]) * np.sqrt(data.worth)
-    beyond = np.maximum(lean * z - LEANING, 0.0) ** 2
-    total_beyond = np.bincount(answers.users, beyond, answers.n_users).astype(float)
-    leaning: FloatArray = total_beyond * (data.weights > 0.5)
+    leans = np.sign(data.rows.total / np.maximum(data.rows.mass, 1e-9) - centres)
+    beyond = squares_beyond(
+        answers.indptr, answers.cells, data.worth, data.residuals, centres, leans, LEANING
+    )
+    leaning: FloatArray = beyond * (data.weights > 0.5)
     return leaning
 
 
-def _other_tail(data: Data, best: Accusation) -> FloatArray:
-    """Return as many users as are accused, from the side that was believed; one for each."""
+def _other_tail(data: Data, best: Accusation) -> BoolArray:
+    """Return as many users as are accused, from the side that was believed."""
     has_say = (data.weights > 0.5) & (best.strengths > 0)
     z = np.where(has_say, -best.scores / np.sqrt(np.maximum(best.strengths, 1e-9)), -np.inf)
     share = min(max(best.mass, 0.01), 0.45)
     cut = max(float(np.quantile(z, 1.0 - share, method="lower")), 1e-9)
-    return (z > cut).astype(float)
+    return np.asarray(z > cut)
 
 
 def _told_both_ways(best: Accusation, other: Accusation) -> Finding:

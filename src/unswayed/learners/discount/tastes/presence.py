@@ -47,7 +47,7 @@ def has_tastes(
     whitened = np.sqrt(data.worth) * data.residuals
     values, vectors = top_directions(sample, whitened, is_kept, 3 + len(accusations), rng)
     if accusations:
-        accused = np.stack([accusation.shifts for accusation in accusations], axis=1)
+        accused = np.stack([a.shifts.astype(np.float64) for a in accusations], axis=1)
         basis = np.linalg.qr(accused)[0]
         values = values[((basis.T @ vectors) ** 2).sum(axis=0) < EXPLAINED]
     (exchanged,) = permuted_within_cells(sample, is_kept, rng, whitened)
