@@ -35,11 +35,13 @@ def write_log(rng: np.random.Generator, tmp_path: Path) -> Callable[[str], Path]
 
     def write(rewards_are: str) -> Path:
         users, contexts, actions, means = _plays(rng)
+        if rewards_are != "noisy":
+            # The lead of the best is a tenth: what a tenth of the users say can turn it.
+            means = 0.5 + (means - 0.5) / 4
         rewards = means + rng.normal(scale=0.3, size=len(users))
         lies = np.where(actions == 0, 1.5, -0.5)
         if rewards_are == "binary":
-            # The lead of the best is a tenth: zeros and ones of a tenth of the users can turn it.
-            rewards, lies = rng.random(len(users)) < 0.5 + (means - 0.5) / 4, actions == 0
+            rewards, lies = rng.random(len(users)) < means, actions == 0
         elif rewards_are == "tastes":
             tastes = rng.standard_normal((900, 2))
             loadings = 0.25 * rng.standard_normal((30, 4, 2))

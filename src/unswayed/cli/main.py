@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -72,14 +75,33 @@ def _options(
     """Decisions that a coalition of fake users cannot sway."""
 
 
+#: Ours: new objects before Python looks for garbage. Imports make many objects and hardly any
+#: garbage, and looking every 700, as Python does, takes 0.1 s of a short run.
+_OBJECTS_PER_COLLECTION = 200_000
+
+
 def main() -> None:
-    """Run the command line."""
+    """Run the command line, and end the process."""
     # Read when a subcommand first imports numpy, which else asks for large pages. On a virtual
     # machine these cost more to get than they save: 0.4 to 1 s of 11 s for 20 million events.
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     try:
         app()
     except InputError as error:
         message = Text.assemble(("error: ", "bold red"), str(error))
         Console(file=sys.stderr, soft_wrap=True).print(message)
-        sys.exit(2)
+        _leave(2)
+    except SystemExit as ended:
+        if isinstance(ended.code, int | None):
+            _leave(ended.code or 0)
+        raise
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process at once: to give back every object one by one takes 0.2 to 0.4 s."""
+    atexit._run_exitfuncs()  # whoever asked to be told is told, as at any other end
+    with suppress(BrokenPipeError):  # as when the output is piped into `head`
+        sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -218,6 +218,8 @@ class DaskBlocks(Generic[Block]):
         calls = _arguments(
             self.futures, tuple(map(self._once, broadcast)), pieces and self._kept(pieces)
         )
+        if self.n_blocks == 1:  # everything in one place: that may take long
+            return [self.client.submit(_aside, function, *calls[0], pure=False)]
         return [self.client.submit(function, *call, pure=False) for call in calls]
 
     def _once(self, value: Any) -> Any:
@@ -272,6 +274,14 @@ def _chunks(parts: Sequence[Any]) -> list[Sequence[Any]]:
 
 def _same(value: Result) -> Result:
     return value
+
+
+def _aside(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a function on a worker without holding up what else is to run there."""
+    from distributed import secede
+
+    secede()  # type: ignore[no-untyped-call]
+    return function(*arguments)
 
 
 def _arguments(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.learners.discount.worlds import answers_of, make_world
+from tests.learners.discount.worlds import answers_of, make_world, same
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
@@ -73,7 +73,8 @@ def test_answers_in_blocks_are_those_side_by_side(rng: np.random.Generator) -> N
 def test_a_sample_holds_the_rows_of_the_users_it_names(rng: np.random.Generator) -> None:
     tallies = in_blocks(make_world(rng, n_users=600).tallies)
     everybody, whole = answers_from(tallies), answers_of(tallies)
-    sample, chosen = everybody.sampled(rng, everybody.n_entries // 3)
+    sampled = everybody.sampled(rng, everybody.n_entries // 3)
+    (sample,), chosen = sampled.blocks.map_blocks(same), sampled.chosen
     assert isinstance(chosen, np.ndarray)
     assert 180 < len(chosen) < 220
     expected = whole.of_users(chosen)

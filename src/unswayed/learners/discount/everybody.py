@@ -1,28 +1,47 @@
-"""All users' answers, in blocks wherever these lie; what is searched closely comes here."""
+"""All users' answers in blocks, wherever these lie, and samples of users side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
 from unswayed.learners.discount.answers import Answers, joined
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.blocks import Blocks, cut
 
+Result = TypeVar("Result")
 
-class Sample(NamedTuple):
-    """The answers to search in, and whose they are: codes of users, or a slice for everybody."""
 
-    answers: Answers
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Users whose answers lie side by side in one block, to be searched closely where that is.
+
+    Attributes
+    ----------
+    blocks
+        The one block.
+    chosen
+        Codes of its users among everybody, or a slice if nobody was left out.
+    """
+
+    blocks: Blocks[Answers]
     chosen: IntArray | slice
 
     @property
     def is_everybody(self) -> bool:
         """Whether nobody was left out."""
         return isinstance(self.chosen, slice)
+
+    def ask(self, function: Callable[..., Result], weights: FloatArray, *broadcast: Any) -> Result:
+        """Return ``function(answers, weights, *broadcast)``, given the weights of everybody."""
+        pieces = [weights[self.chosen]]
+        answer: Result
+        (answer,) = self.blocks.map_blocks(_with_one_thread, function, *broadcast, pieces=pieces)
+        return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,20 +95,32 @@ class Everybody:
         return np.concatenate(self.blocks.map_blocks(function, *broadcast, pieces=pieces))
 
     def sampled(self, rng: np.random.Generator, n_entries: int) -> Sample:
-        """Bring random users with about so many entries here, or all if there are no more."""
+        """Put random users with about so many entries side by side, or all if there are no more."""
         if self.n_entries <= n_entries:
-            return Sample(joined(self.blocks.map_blocks(_same)), slice(None))
+            return Sample(self.blocks.regrouped(_everybody, joined, 1), slice(None))
         size = int(self.n_users * n_entries / self.n_entries)
         chosen = np.sort(rng.choice(self.n_users, size=size, replace=False))
         ends = np.cumsum(self.sizes)
         inside = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
         pieces = [codes - first for codes, first in zip(inside, ends - self.sizes, strict=True)]
-        return Sample(joined(self.blocks.map_blocks(Answers.of_users, pieces=pieces)), chosen)
+        return Sample(self.blocks.regrouped(_of_users, joined, 1, pieces=pieces), chosen)
 
 
 AnyAnswers = Answers | Everybody
 """What can be added up over users."""
 
 
-def _same(answers: Answers) -> Answers:
-    return answers
+def _with_one_thread(
+    answers: Answers, weights: FloatArray, function: Callable[..., Result], *broadcast: Any
+) -> Result:
+    """Call a function with one thread for BLAS, here or on a worker: more would give other bits."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        return function(answers, weights, *broadcast)
+
+
+def _everybody(answers: Answers) -> list[Answers]:
+    return [answers]
+
+
+def _of_users(answers: Answers, chosen: IntArray) -> list[Answers]:
+    return [answers.of_users(chosen)]

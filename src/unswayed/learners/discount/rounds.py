@@ -113,21 +113,20 @@ def discount_coalitions(
     believed, and a last one on which nothing hung.
     """
     weights = np.ones(everybody.n_users)
-    sampled = everybody.sampled(rng, SAMPLE_ENTRIES)
-    sample, chosen = sampled
+    sample = everybody.sampled(rng, SAMPLE_ENTRIES)
     explained: list[Accusation] = []
     story: list[Round] = []
     for _ in range(ROUNDS):
-        noise = measure_noise(sample, weights[chosen])
-        candidate, null_gain = _likeliest(
-            sample, noise, weights[chosen], adversarial_fraction, is_first=not story, rng=rng
+        (own,) = rng.spawn(1)
+        noise, candidate, null_gain = sample.ask(
+            _likeliest, weights, adversarial_fraction, not story, own
         )
         verdict = candidate.verdict
         story.append(_round(candidate, noise.taste_share, null_gain))
         if verdict not in (DISCOUNTED, NOTHING_AT_STAKE):
             break
         found = candidate.finding.accusation
-        if not sampled.is_everybody:
+        if not sample.is_everybody:
             found = _for_everybody(everybody, weights, found, noise, candidate.model)
         explained.append(found)
         if verdict == NOTHING_AT_STAKE:
@@ -138,14 +137,13 @@ def discount_coalitions(
 
 def _likeliest(
     sample: Answers,
-    noise: Noise,
     weights: FloatArray,
     adversarial_fraction: float,
-    *,
     is_first: bool,
     rng: np.random.Generator,
-) -> tuple[_Candidate, float]:
+) -> tuple[Noise, _Candidate, float]:
     """Search once, and return the candidate that decides with its verdict and its null's gain."""
+    noise = measure_noise(sample, weights)
     data = fit_data(sample, noise, weights, np.float32)
     starts = start_directions(data, noise.means, rng)
     standing = best_actions(pooled_means(sample, weights))
@@ -160,7 +158,7 @@ def _likeliest(
     if is_first:
         candidates += _with_more_room(data, noise, candidates, standing, adversarial_fraction)
     candidates.sort(key=lambda candidate: (candidate.verdict != "", -candidate.margin))
-    return _judged(candidates, Null(data, noise, starts, adversarial_fraction, rng))
+    return noise, *_judged(candidates, Null(data, noise, starts, adversarial_fraction, rng))
 
 
 def _judged(candidates: list[_Candidate], null: Null) -> tuple[_Candidate, float]:

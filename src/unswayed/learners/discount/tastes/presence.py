@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.learners.discount.answers import Answers
 from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.fit_rows import fit_data
 from unswayed.learners.discount.mixture import Accusation
@@ -13,6 +14,7 @@ from unswayed.learners.discount.noise import (
     top_directions,
 )
 from unswayed.learners.discount.rounds import SAMPLE_ENTRIES
+from unswayed.learners.interface import FloatArray
 
 TASTE_SHARE = 0.13
 """Ours: kept users with a larger between-user share have tastes (from earlier prototypes)."""
@@ -35,20 +37,27 @@ def has_tastes(
     """Return whether users differ beyond what was accused, or good ones along it."""
     if any(accusation.spread_of_the_good > TASTE_SPREAD for accusation in accusations):
         return True
-    sample, chosen = everybody.sampled(rng, SAMPLE_ENTRIES)
+    sample = everybody.sampled(rng, SAMPLE_ENTRIES)
     weights = np.ones(everybody.n_users)
     for accusation in accusations:
         weights = weights * (1.0 - accusation.probabilities)
-    is_kept = (weights[chosen] > 0.5).astype(float)
+    shifts = [accusation.shifts.astype(np.float64) for accusation in accusations]
+    (own,) = rng.spawn(1)
+    return sample.ask(_differ, (weights > 0.5).astype(float), shifts, own)
+
+
+def _differ(
+    sample: Answers, is_kept: FloatArray, accused: list[FloatArray], rng: np.random.Generator
+) -> bool:
+    """Return whether users who are kept differ in other directions than the accused ones."""
     noise = measure_noise(sample, is_kept)
     if noise.taste_share > TASTE_SHARE:
         return True
     data = fit_data(sample, noise, is_kept, np.float32)
     whitened = np.sqrt(data.worth) * data.residuals
-    values, vectors = top_directions(sample, whitened, is_kept, 3 + len(accusations), rng)
-    if accusations:
-        accused = np.stack([a.shifts.astype(np.float64) for a in accusations], axis=1)
-        basis = np.linalg.qr(accused)[0]
+    values, vectors = top_directions(sample, whitened, is_kept, 3 + len(accused), rng)
+    if accused:
+        basis = np.linalg.qr(np.stack(accused, axis=1))[0]
         values = values[((basis.T @ vectors) ** 2).sum(axis=0) < EXPLAINED]
     (exchanged,) = permuted_within_cells(sample, is_kept, rng, whitened)
     chance, _ = top_directions(sample, exchanged, is_kept, 1, rng)

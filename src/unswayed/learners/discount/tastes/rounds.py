@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -100,34 +101,57 @@ def discount_among_tastes(
         Samples, starts and nulls are drawn from it.
     """
     weights = np.ones(everybody.n_users)
-    sampled = everybody.sampled(rng, SAMPLE_ENTRIES)
-    sample, chosen = sampled
+    sample = everybody.sampled(rng, SAMPLE_ENTRIES)
     story: list[Round] = []
     for _ in range(ROUNDS):
-        noise = measure_noise(sample, weights[chosen])
-        data = fit_data(sample, noise, weights[chosen], np.float64)
-        profiler = profiler_for(data, noise.means, rng)
-        is_first = not story
-        candidates = _candidates(
-            data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
-        )
-        null_gains = {False: float("nan"), True: float("nan")}
-        if any(candidate.verdict == "" for candidate in candidates):
-            null_gains = _null_gains(
-                data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
-            )
-        best, opposite_gain = _judged(candidates, null_gains, float(data.weights.sum()))
+        (own,) = rng.spawn(1)
+        best = sample.ask(_likeliest, weights, adversarial_fraction, not story, own)
         if best is None:
             break
-        story.append(_round(best, noise.taste_share, null_gains[best.is_alike], opposite_gain))
-        if best.verdict != DISCOUNTED:
+        story.append(best.told)
+        if best.told.verdict != DISCOUNTED:
             break
         accused = best.found.probabilities
-        if not sampled.is_everybody:
+        if not sample.is_everybody:
             told = replace(best.found, probabilities=np.empty(0))  # those of the sample
-            accused = everybody.of_each_user(_accused, weights, noise, profiler, told)
+            accused = everybody.of_each_user(_accused, weights, best.noise, best.profiler, told)
         weights = weights * (1.0 - accused)
     return Discounted(weights, True, story)
+
+
+class _Likeliest(NamedTuple):
+    """The split that decides a round, and what reads it off any users' answers."""
+
+    told: Round
+    found: Populations
+    noise: Noise
+    profiler: Profiler
+
+
+def _likeliest(
+    sample: Answers,
+    weights: FloatArray,
+    adversarial_fraction: float,
+    is_first: bool,
+    rng: np.random.Generator,
+) -> _Likeliest | None:
+    """Search once, and return the split that decides; None if there is none at all."""
+    noise = measure_noise(sample, weights)
+    data = fit_data(sample, noise, weights, np.float64)
+    profiler = profiler_for(data, noise.means, rng)
+    candidates = _candidates(
+        data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
+    )
+    null_gains = {False: float("nan"), True: float("nan")}
+    if any(candidate.verdict == "" for candidate in candidates):
+        null_gains = _null_gains(
+            data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
+        )
+    best, opposite_gain = _judged(candidates, null_gains, float(data.weights.sum()))
+    if best is None:
+        return None
+    told = _round(best, noise.taste_share, null_gains[best.is_alike], opposite_gain)
+    return _Likeliest(told, best.found, noise, profiler)
 
 
 def _accused(
