@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -58,11 +58,18 @@ class Model:
         c: shifts of c standard errors and less are taken for zero.
     cells
         Shape (n_cells,); one for the cells where the coalition may differ.
+    rivals_only
+        Whether these are the rivals for decisions.
     """
 
     largest_mass: float
     shrinkage: float
     cells: FloatArray
+    rivals_only: bool = False
+
+    def among(self, rivals: FloatArray) -> Model:
+        """Return the same model of answers with other rivals."""
+        return replace(self, cells=rivals) if self.rivals_only else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,8 +91,10 @@ class Accusation:
         if good users differ along the accused direction.
     mass
         Share of the users' weight that is accused.
-    gain
-        Log-likelihood over that of a single population; ``VOID`` for a fit not to be used.
+    raw_gain
+        Log-likelihood over that of a single population.
+    is_void
+        Whether it accuses too many to be used.
     """
 
     means: RealArray
@@ -95,7 +104,13 @@ class Accusation:
     strengths: RealArray
     spread_of_the_good: float
     mass: float
-    gain: float
+    raw_gain: float
+    is_void: bool
+
+    @property
+    def gain(self) -> float:
+        """What counts for the accusation: the raw gain, or ``VOID``."""
+        return VOID if self.is_void else self.raw_gain
 
 
 def fit_coalitions(
@@ -203,12 +218,9 @@ def _accusation(
     weights, mass, total = rows.weights, rows.mass, rows.total
     ratios = np.clip(scores - 0.5 * strengths, -_LIMIT, _LIMIT)
     share = float(special.expit(log_odds[1]))
-    if accused_share > MASS_EXCESS * model.largest_mass:
-        gain = VOID
-    else:
-        one_mean = total**2 / np.maximum(mass, 1e-9)
-        good = 2.0 * total * means - mass * means**2
-        gain = gain_of_a_second_mean(ratios, weights, share) + 0.5 * float((good - one_mean).sum())
+    one_mean = total**2 / np.maximum(mass, 1e-9)
+    good = 2.0 * total * means - mass * means**2
+    gain = gain_of_a_second_mean(ratios, weights, share) + 0.5 * float((good - one_mean).sum())
     return Accusation(
         means=line[0],
         shifts=line[1],
@@ -217,5 +229,6 @@ def _accusation(
         strengths=line[3],
         spread_of_the_good=spread_of_the_good(scores, strengths, weights),
         mass=accused_share,
-        gain=gain,
+        raw_gain=gain,
+        is_void=accused_share > MASS_EXCESS * model.largest_mass,
     )

@@ -59,9 +59,14 @@ class Noise:
     mass: FloatArray
 
 
-def measure_noise(answers: AnyAnswers, weights: FloatArray) -> Noise:
-    """Measure means and scatter of answers; one user is one witness, however often asked."""
-    share = _taste_share(answers, weights)
+def measure_noise(
+    answers: AnyAnswers, weights: FloatArray, taste_share: float | None = None
+) -> Noise:
+    """Measure means and scatter of answers; one user is one witness, however often asked.
+
+    The share of tastes may be given.
+    """
+    share = _taste_share(answers, weights) if taste_share is None else taste_share
     users, mass, total, squares = answers.added(sums_of_cells, weights, share)
     means = total / np.maximum(mass, 1e-12)
     if answers.is_binary:

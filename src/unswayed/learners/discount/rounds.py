@@ -15,7 +15,9 @@ from unswayed.learners.discount.mixture import MASS_MARGIN, Accusation, Model, f
 from unswayed.learners.discount.noise import Noise, measure_noise
 from unswayed.learners.discount.nulls import Null
 from unswayed.learners.discount.search import (
+    RIVALS,
     Finding,
+    rival_cells,
     search_coalitions,
     search_with_more_room,
     start_directions,
@@ -46,14 +48,15 @@ SHRINKAGES = (1.0, 3.0)
 RIVAL_SHRINKAGES = (1.0, 2.5)
 """Ours: the same among the rivals for the decision only."""
 
-RIVALS = 3
-"""Ours: actions per context that compete for the decision; a coalition must move one of them."""
-
 CLEAR_GAIN = 5.0
 """Ours: nats by which an accusation must beat what chance gives."""
 
 NULL_MARGIN = 1.15
 """Ours: factor on the null's gain."""
+
+CLOSE, CLOSE_NULLS = (2.0, 50.0), 3
+"""Ours: a gain below twice what is needed and 50 nats is a close call, and held against three nulls
+more. Gains where there is no coalition scatter by up to a third, or by tens of nats."""
 
 CLEAR_ORIENTATION = 10.0
 """Ours: nats by which a story must beat the opposite one, told from the other tail. Else colluders
@@ -81,7 +84,6 @@ REFIT_STEPS = 4
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidate:
     model: Model
-    rivals_only: bool
     finding: Finding
     removed: float
     stake: float
@@ -147,18 +149,16 @@ def _likeliest(
     data = fit_data(sample, noise, weights, np.float32)
     starts = start_directions(data, noise.means, rng)
     standing = best_actions(pooled_means(sample, weights))
-    models = _models(sample, noise, adversarial_fraction)
-    findings = search_coalitions(
-        data, starts, [model for model, _ in models], adversarial_fraction=adversarial_fraction
-    )
+    models = _models(data, noise, adversarial_fraction)
+    findings = search_coalitions(data, starts, models, adversarial_fraction=adversarial_fraction)
     candidates = [
-        _candidate(data, noise, finding, standing, model, rivals, adversarial_fraction)
-        for finding, (model, rivals) in zip(findings, models, strict=True)
+        _candidate(data, noise, finding, standing, model, adversarial_fraction)
+        for finding, model in zip(findings, models, strict=True)
     ]
     if is_first:
         candidates += _with_more_room(data, noise, candidates, standing, adversarial_fraction)
     candidates.sort(key=lambda candidate: (candidate.verdict != "", -candidate.margin))
-    return noise, *_judged(candidates, Null(data, noise, starts, adversarial_fraction, rng))
+    return noise, *_judged(candidates, Null(data, noise, adversarial_fraction, rng))
 
 
 def _judged(candidates: list[_Candidate], null: Null) -> tuple[_Candidate, float]:
@@ -175,36 +175,37 @@ def _judged(candidates: list[_Candidate], null: Null) -> tuple[_Candidate, float
             if place == len(gains):
                 wanted = untested[place:] if gains else untested[:1]
                 gains += null.gains([other.model for other in wanted])
-            null_gain = gains[place]
-            beaten = NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
-            is_clear = candidate.finding.accusation.gain > beaten
+            null_gain, is_clear = _held_against_chance(candidate, gains[place], null)
             verdict = DISCOUNTED if is_clear else WITHIN_CHANCE
         if verdict != WITHIN_CHANCE:
             break
     return replace(candidate, verdict=verdict), null_gain
 
 
-def _models(
-    answers: Answers, noise: Noise, adversarial_fraction: float
-) -> list[tuple[Model, bool]]:
-    everywhere = np.ones(answers.n_cells)
-    rivals = np.zeros((answers.n_contexts, answers.n_actions))
-    ranked = np.argsort(-noise.means.reshape(rivals.shape), axis=1)
-    np.put_along_axis(rivals, ranked[:, :RIVALS], 1.0, axis=1)
-    choices = [(c, everywhere, False) for c in SHRINKAGES]
-    if answers.n_actions > RIVALS + 1:
-        choices += [(c, rivals.ravel(), True) for c in RIVAL_SHRINKAGES]
-    return [
-        (
-            Model(
-                largest_mass=MASS_MARGIN * adversarial_fraction,
-                shrinkage=c,
-                cells=cells,
-            ),
-            is_rivals,
-        )
-        for c, cells, is_rivals in choices
-    ]
+def _held_against_chance(candidate: _Candidate, null_gain: float, null: Null) -> tuple[float, bool]:
+    """Return the largest gain of the nulls, and whether the candidate clearly beats it.
+
+    A close call is held against more of them.
+    """
+    gain = candidate.finding.accusation.gain
+    for _ in range(CLOSE_NULLS):
+        needed = NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
+        if not needed < gain < CLOSE[0] * needed + CLOSE[1]:
+            break
+        null_gain = max(null_gain, *null.fresh().gains([candidate.model]))
+    return null_gain, gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
+
+
+def _models(data: Data, noise: Noise, adversarial_fraction: float) -> list[Model]:
+    everywhere, largest = np.ones(data.answers.n_cells), MASS_MARGIN * adversarial_fraction
+    models = [Model(largest_mass=largest, shrinkage=c, cells=everywhere) for c in SHRINKAGES]
+    if data.answers.n_actions > RIVALS + 1:
+        rivals = rival_cells(data, noise.means)
+        models += [
+            Model(largest_mass=largest, shrinkage=c, cells=rivals, rivals_only=True)
+            for c in RIVAL_SHRINKAGES
+        ]
+    return models
 
 
 def _with_more_room(
@@ -222,10 +223,8 @@ def _with_more_room(
     models = [replace(candidate.model, largest_mass=room) for candidate in tight]
     findings = search_with_more_room(data, [c.finding for c in tight], models)
     return [
-        _candidate(
-            data, noise, finding, standing, model, candidate.rivals_only, adversarial_fraction
-        )
-        for finding, model, candidate in zip(findings, models, tight, strict=True)
+        _candidate(data, noise, finding, standing, model, adversarial_fraction)
+        for finding, model in zip(findings, models, strict=True)
     ]
 
 
@@ -235,7 +234,6 @@ def _candidate(
     finding: Finding,
     standing: IntArray,
     model: Model,
-    rivals_only: bool,
     adversarial_fraction: float,
 ) -> _Candidate:
     """Apply the tests that need no null to what one model found."""
@@ -271,7 +269,7 @@ def _candidate(
         verdict = EITHER_SIDE
     else:
         verdict = ""
-    return _Candidate(model, rivals_only, finding, removed, at_stake, aligned, verdict, margin)
+    return _Candidate(model, finding, removed, at_stake, aligned, verdict, margin)
 
 
 def _for_everybody(
@@ -287,7 +285,7 @@ def _for_everybody(
 
 def _round(candidate: _Candidate, taste_share: float, null_gain: float) -> Round:
     found = candidate.finding.accusation
-    where = "among rivals" if candidate.rivals_only else "everywhere"
+    where = "among rivals" if candidate.model.rivals_only else "everywhere"
     return Round(
         allows_tastes=False,
         model=f"shifts {where}, shrinkage {candidate.model.shrinkage:g}",

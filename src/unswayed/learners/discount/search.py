@@ -26,6 +26,9 @@ LONG_STEPS = 25
 FINALISTS = 2
 """Ours: starts that go on."""
 
+RIVALS = 3
+"""Ours: actions per context that compete for the decision; a coalition must move one of them."""
+
 REDESCENDER = (1.5, 3.0)
 """Ours: answers count fully up to 1.5 deviations from the centre and not at all beyond 3."""
 
@@ -58,14 +61,20 @@ def start_directions(data: Data, cell_means: FloatArray, rng: np.random.Generato
     return np.hstack([vectors, rewards.reshape(answers.n_cells, 3) / data.deviations[:, None]])
 
 
+def rival_cells(data: Data, cell_means: FloatArray) -> FloatArray:
+    """Return one for the cells that compete for a decision; shape (n_cells,)."""
+    rivals = np.zeros((data.answers.n_contexts, data.answers.n_actions))
+    ranked = np.argsort(-cell_means.reshape(rivals.shape), axis=1)
+    np.put_along_axis(rivals, ranked[:, :RIVALS], 1.0, axis=1)
+    return rivals.ravel()
+
+
 def search_coalitions(
     data: Data,
     directions: FloatArray,
     models: Sequence[Model],
     *,
     adversarial_fraction: float,
-    finalists: int = FINALISTS,
-    opposite: bool = True,
 ) -> list[Finding]:
     """Fit the mixture from many starts and return the best fit of each model.
 
@@ -79,11 +88,11 @@ def search_coalitions(
         What the fits are free to do.
     adversarial_fraction
         α; starts accuse this share of the users.
-    finalists
-        How many of a model's short fits go on.
-    opposite
-        Whether to try the opposite story too: the same mass accused on the other side. It replaces
-        the best fit if it gains more.
+
+    Notes
+    -----
+    The opposite story is tried too: the same mass accused on the other side. It replaces the best
+    fit if it gains more.
     """
     leaning = _leaning(data)
     # Fits of all models go side by side: they read the same entries.
@@ -98,7 +107,7 @@ def search_coalitions(
         suspects = known[key]
         starts += suspects
         owners += [model] * len(suspects)
-    promising, finals = _promising(data, starts, owners, models, finalists)
+    promising, finals = _promising(data, starts, owners, models)
     long = _fitted(data, promising, finals, LONG_STEPS)
     best = []
     for model in models:
@@ -106,8 +115,6 @@ def search_coalitions(
         if not ours:  # nobody is suspect
             ours = _fitted(data, [np.zeros(data.answers.n_users)], [model], 1)
         best.append(max(ours, key=lambda fit: fit.gain))
-    if not opposite:
-        return [Finding(fit, VOID) for fit in best]
     others = _fitted(data, [_other_tail(data, fit) for fit in best], models, LONG_STEPS)
     return [_told_both_ways(*pair) for pair in zip(best, others, strict=True)]
 
@@ -117,7 +124,6 @@ def _promising(
     starts: Sequence[BoolArray],
     owners: Sequence[Model],
     models: Sequence[Model],
-    finalists: int,
 ) -> tuple[list[FloatArray], list[Model]]:
     """Return whom the best short fits of each model accuse, and the model of each."""
     short = _fitted(data, starts, owners, SHORT_STEPS)
@@ -126,8 +132,8 @@ def _promising(
     for model in models:
         ours = [fit for fit, owner in zip(short, owners, strict=True) if owner is model]
         ours.sort(key=lambda fit: -fit.gain)
-        promising += [fit.probabilities for fit in ours[:finalists]]
-        finals += [model] * len(ours[:finalists])
+        promising += [fit.probabilities for fit in ours[:FINALISTS]]
+        finals += [model] * len(ours[:FINALISTS])
     return promising, finals
 
 
