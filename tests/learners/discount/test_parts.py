@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import answers_of, make_world
@@ -14,6 +15,8 @@ from unswayed.learners.discount.noise import (
     permuted_within_cells,
     top_directions,
 )
+from unswayed.learners.discount.nulls import Null
+from unswayed.learners.discount.search import search_coalitions, start_directions
 from unswayed.learners.discount.weighing import pooled_means
 from unswayed.tallies import tally
 
@@ -165,3 +168,36 @@ def test_pooled_means_are_the_ratio_of_sums(rng: np.random.Generator) -> None:
     assert_allclose(
         pooled_means(answers_of(world.tallies), weights), world.pooled(weights), atol=0.02
     )
+
+
+@pytest.mark.parametrize("is_binary", [True, False])
+def test_where_there_is_no_coalition_the_null_gains_as_much_as_the_data(
+    rng: np.random.Generator, is_binary: bool
+) -> None:
+    """Fifteen answers per cell: a fit with a mean of its own for each cell follows chance.
+
+    Gains of twelve such worlds and their nulls had ratios with a standard deviation of .09, so the
+    mean of eight lies within 3·.09/sqrt(8) = .1 of one. Nulls that were searched less, or whose
+    means were the measured ones, gained a fifth less.
+    """
+    ratios = []
+    for own in rng.spawn(8):
+        world = make_world(
+            own,
+            n_users=1000,
+            n_contexts=200,
+            n_actions=10,
+            plays=30,
+            adversarial_fraction=0.0,
+            is_binary=is_binary,
+        )
+        answers, everybody = answers_of(world.tallies), np.ones(1000)
+        noise = measure_noise(answers, everybody)
+        data = fit_data(answers, noise, everybody, np.float32)
+        model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(answers.n_cells))
+        (found,) = search_coalitions(
+            data, start_directions(data, noise.means, own), [model], adversarial_fraction=0.2
+        )
+        (by_chance,) = Null(data, noise, 0.2, own).gains([model])
+        ratios.append(by_chance / found.accusation.raw_gain)
+    assert abs(np.mean(ratios) - 1.0) < 0.1
