@@ -185,15 +185,17 @@ def _judged(candidates: list[_Candidate], null: Null) -> tuple[_Candidate, float
 def _held_against_chance(candidate: _Candidate, null_gain: float, null: Null) -> tuple[float, bool]:
     """Return the largest gain of the nulls, and whether the candidate clearly beats it.
 
-    A close call is held against more of them.
+    A close call is held against more of them, and must be as far beyond them as they are from each
+    other.
     """
-    gain = candidate.finding.accusation.gain
-    for _ in range(CLOSE_NULLS):
-        needed = NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
-        if not needed < gain < CLOSE[0] * needed + CLOSE[1]:
-            break
-        null_gain = max(null_gain, *null.fresh().gains([candidate.model]))
-    return null_gain, gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
+    gain, nulls = candidate.finding.accusation.gain, [null_gain]
+    while True:
+        largest, scatter = max(nulls), max(nulls) - min(nulls)
+        needed = max(NULL_MARGIN * max(largest, 0.0) + CLEAR_GAIN, largest + scatter)
+        is_close = needed < gain < CLOSE[0] * needed + CLOSE[1]
+        if not is_close or len(nulls) > CLOSE_NULLS:
+            return largest, gain > needed
+        nulls += null.fresh().gains([candidate.model])
 
 
 def _models(data: Data, noise: Noise, adversarial_fraction: float) -> list[Model]:
