@@ -11,7 +11,7 @@ import numpy as np
 
 from unswayed.learners.discount.cell_kernels import entries_by_cell
 from unswayed.learners.discount.kernels import CellArray
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import entry_users
 
 MAD_TO_SD = 1.4826
@@ -86,6 +86,25 @@ class Answers:
             masses=plays if self.masses is self.plays else self.masses[entries],
             means=self.means[entries],
             within=self.within[entries],
+        )
+
+    def in_contexts(self, is_chosen: BoolArray) -> Answers:
+        """Return the answers in some contexts only; context probabilities are shares of these."""
+        if is_chosen.all():
+            return self
+        is_kept = is_chosen[self.cells // self.n_actions]
+        upto = np.concatenate([[0], np.cumsum(is_kept)])
+        plays = self.plays[is_kept]
+        probabilities = np.where(is_chosen, self.context_probabilities, 0.0)
+        return replace(
+            self,
+            indptr=upto[self.indptr],
+            cells=self.cells[is_kept],
+            plays=plays,
+            masses=plays if self.masses is self.plays else self.masses[is_kept],
+            means=self.means[is_kept],
+            within=self.within[is_kept],
+            context_probabilities=probabilities / max(probabilities.sum(), 1e-300),
         )
 
 

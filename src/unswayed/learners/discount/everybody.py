@@ -10,10 +10,16 @@ import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
 from unswayed.learners.discount.answers import Answers, joined
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies.blocks import Blocks, cut
 
 Result = TypeVar("Result")
+
+
+DENSE, FEWEST_CELLS = 500.0, 1_000
+"""Ours: the most frequent contexts are looked at by themselves if a search has fewer answers per
+cell than this otherwise; but never fewer cells. Where answers are few fits follow chance, and a
+coalition must be large or loud to stand out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,15 +32,18 @@ class Sample:
         The one block.
     chosen
         Codes of its users among everybody, or a slice if nobody was left out.
+    contexts
+        Shape (n_contexts,); True for those whose answers it has.
     """
 
     blocks: Blocks[Answers]
     chosen: IntArray | slice
+    contexts: BoolArray
 
     @property
-    def is_everybody(self) -> bool:
-        """Whether nobody was left out."""
-        return isinstance(self.chosen, slice)
+    def is_everything(self) -> bool:
+        """Whether no answer was left out."""
+        return isinstance(self.chosen, slice) and bool(self.contexts.all())
 
     def ask(self, function: Callable[..., Result], weights: FloatArray, *broadcast: Any) -> Result:
         """Return ``function(answers, weights, *broadcast)``, given the weights of everybody."""
@@ -54,15 +63,15 @@ class Everybody:
         The answers of the users of each block; contexts and actions are coded alike in all.
     sizes
         How many users each block has.
-    n_entries
-        Entries of all users.
+    entries
+        Shape (n_contexts,); entries of all users in each context.
     n_contexts, n_actions, is_binary, context_probabilities
         As in ``Answers``.
     """
 
     blocks: Blocks[Answers]
     sizes: tuple[int, ...]
-    n_entries: int
+    entries: IntArray
     n_contexts: int
     n_actions: int
     is_binary: bool
@@ -77,6 +86,11 @@ class Everybody:
     def n_cells(self) -> int:
         """Number of cells, S·A."""
         return self.n_contexts * self.n_actions
+
+    @property
+    def n_entries(self) -> int:
+        """Entries of all users."""
+        return int(self.entries.sum())
 
     @property
     def cells_per_user(self) -> float:
@@ -94,16 +108,40 @@ class Everybody:
         pieces = cut(weights, self.sizes)
         return np.concatenate(self.blocks.map_blocks(function, *broadcast, pieces=pieces))
 
-    def sampled(self, rng: np.random.Generator, n_entries: int) -> Sample:
-        """Put random users with about so many entries side by side, or all if there are no more."""
-        if self.n_entries <= n_entries:
-            return Sample(self.blocks.regrouped(_everybody, joined, 1), slice(None))
-        size = int(self.n_users * n_entries / self.n_entries)
+    def sampled(
+        self, rng: np.random.Generator, n_entries: int, contexts: BoolArray | None = None
+    ) -> Sample:
+        """Put random users with about so many entries side by side, or all if there are no more.
+
+        If contexts are given, only answers there count.
+        """
+        if contexts is None:
+            contexts = np.ones(self.n_contexts, dtype=np.bool_)
+        n_there = int(self.entries[contexts].sum())
+        if n_there <= n_entries:
+            kept = self.blocks.regrouped(_in_contexts, joined, 1, contexts)
+            return Sample(kept, slice(None), contexts)
+        size = int(self.n_users * n_entries / n_there)
         chosen = np.sort(rng.choice(self.n_users, size=size, replace=False))
         ends = np.cumsum(self.sizes)
         inside = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
         pieces = [codes - first for codes, first in zip(inside, ends - self.sizes, strict=True)]
-        return Sample(self.blocks.regrouped(_of_users, joined, 1, pieces=pieces), chosen)
+        kept = self.blocks.regrouped(_of_users_in_contexts, joined, 1, contexts, pieces=pieces)
+        return Sample(kept, chosen, contexts)
+
+    def dense_contexts(self, n_entries: int) -> BoolArray:
+        """Return the most frequent contexts, as many as leave a sample enough answers per cell.
+
+        How frequent a context is does not depend on floods.
+        """
+        order = np.argsort(-self.context_probabilities, kind="stable")
+        n_cells = self.n_actions * np.arange(1, self.n_contexts + 1)
+        per_cell = np.minimum(np.cumsum(self.entries[order]), n_entries) / n_cells
+        is_enough = (per_cell >= DENSE) | (n_cells < FEWEST_CELLS + self.n_actions)
+        n_chosen = int(np.flatnonzero(is_enough)[-1]) + 1
+        contexts = np.zeros(self.n_contexts, dtype=np.bool_)
+        contexts[order[:n_chosen]] = True
+        return contexts
 
 
 AnyAnswers = Answers | Everybody
@@ -118,9 +156,9 @@ def _with_one_thread(
         return function(answers, weights, *broadcast)
 
 
-def _everybody(answers: Answers) -> list[Answers]:
-    return [answers]
+def _in_contexts(answers: Answers, contexts: BoolArray) -> list[Answers]:
+    return [answers.in_contexts(contexts)]
 
 
-def _of_users(answers: Answers, chosen: IntArray) -> list[Answers]:
-    return [answers.of_users(chosen)]
+def _of_users_in_contexts(answers: Answers, chosen: IntArray, contexts: BoolArray) -> list[Answers]:
+    return [answers.of_users(chosen).in_contexts(contexts)]

@@ -122,8 +122,7 @@ class Data:
 
 def fit_data(answers: Answers, noise: Noise, weights: FloatArray, dtype: type[np.floating]) -> Data:
     """Gather what fits of a sample read; those of one line are content with single precision."""
-    scales = (noise.taste_share, noise.means, noise.variances)
-    entries = standardised(answers, weights, *scales, dtype)
+    entries = standardised(answers, weights, noise, dtype)
     return Data(answers, entries, np.sqrt(noise.variances), _rows_of_sample(entries))
 
 
@@ -137,9 +136,7 @@ def rows_of_everybody(everybody: Everybody, noise: Noise, weights: FloatArray) -
     """Gather what fits of all users read, where the answers lie."""
     blocks = everybody.blocks.transformed(
         standardised,
-        noise.taste_share,
-        noise.means,
-        noise.variances,
+        noise,
         np.float32,
         pieces=cut(weights, everybody.sizes),
     )
@@ -149,16 +146,13 @@ def rows_of_everybody(everybody: Everybody, noise: Noise, weights: FloatArray) -
 def standardised(
     answers: Answers,
     weights: FloatArray,
-    taste_share: float,
-    means: FloatArray,
-    variances: FloatArray,
+    noise: Noise,
     dtype: type[np.floating],
 ) -> Entries:
     """Return answers as fits read them, by the means and variances of the cells."""
-    residuals = whitened(
-        answers.cells, answers.means, means, np.sqrt(variances), np.empty(len(answers.cells), dtype)
-    )
-    worth = worth_of(answers, taste_share).astype(dtype, copy=False)
+    deviations, out = np.sqrt(noise.variances), np.empty(len(answers.cells), dtype)
+    residuals = whitened(answers.cells, answers.means, noise.means, deviations, out)
+    worth = worth_of(answers, noise.taste_share).astype(dtype, copy=False)
     return Entries(answers.indptr, answers.cells, worth, residuals, weights, answers.n_cells)
 
 

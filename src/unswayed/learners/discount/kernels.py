@@ -69,15 +69,14 @@ def gram_product(
 
 @compiled
 def binary_votes(indptr: IntArray, sums: FloatArray, squares: FloatArray) -> IntArray:
-    """Return how many users gave nothing but 0 and 1, how many did, and all entries."""
-    votes = np.zeros(3, dtype=np.int64)
+    """Return how many users gave nothing but 0 and 1, and how many did."""
+    votes = np.zeros(2, dtype=np.int64)
     for i in range(indptr.size - 1):
         is_binary = True
         for k in range(indptr[i], indptr[i + 1]):
             is_binary &= sums[k] == squares[k]
         if indptr[i] < indptr[i + 1]:
             votes[0 if is_binary else 1] += 1
-    votes[2] = sums.size
     return votes
 
 

@@ -50,7 +50,7 @@ class Null:
         be free to do so as well, with the same effort.
         """
         copy, means = self._copy
-        rivals, limit = rival_cells(copy, means), MASS_MARGIN * self._alpha
+        rivals, limit = rival_cells(copy.answers, means), MASS_MARGIN * self._alpha
         wanted = [model.among(rivals) for model in models]
         stated = [replace(m, largest_mass=min(m.largest_mass, limit)) for m in wanted]
         findings = search_coalitions(copy, self._starts, stated, adversarial_fraction=self._alpha)

@@ -76,7 +76,7 @@ def answers_from(tallies: Tallies | BlockedTallies) -> Everybody:
     """
     blocked = as_blocks(tallies)
     floods = _floods(blocked)
-    n_binary, n_others, n_entries = blocked.added(_votes).tolist()
+    n_binary, n_others = blocked.added(_votes).tolist()
     is_binary = n_binary > n_others
     if is_binary:
         low, high = np.zeros(blocked.n_cells), np.ones(blocked.n_cells)
@@ -94,7 +94,7 @@ def answers_from(tallies: Tallies | BlockedTallies) -> Everybody:
     return Everybody(
         blocks=answers,
         sizes=blocked.sizes,
-        n_entries=n_entries,
+        entries=blocked.cell_users().sum(axis=1),
         n_contexts=blocked.n_contexts,
         n_actions=blocked.n_actions,
         is_binary=is_binary,
@@ -151,7 +151,7 @@ def _peaks(visits: _Visits, context_probabilities: FloatArray, allowed: Allowed)
 
 
 def _votes(tallies: Tallies) -> IntArray:
-    """Return how many users gave no reward but 0 and 1, how many did, and the entries.
+    """Return how many users gave no reward but 0 and 1, and how many did.
 
     No coalition of less than half can make binary rewards look otherwise.
     """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.learners.discount.cell_kernels import redescending_means
+from unswayed.learners.discount.everybody import AnyAnswers
 from unswayed.learners.discount.fit_rows import Data
 from unswayed.learners.discount.kernels import squares_beyond
 from unswayed.learners.discount.mixture import VOID, Accusation, Model, fit_coalitions
@@ -61,9 +62,9 @@ def start_directions(data: Data, cell_means: FloatArray, rng: np.random.Generato
     return np.hstack([vectors, rewards.reshape(answers.n_cells, 3) / data.deviations[:, None]])
 
 
-def rival_cells(data: Data, cell_means: FloatArray) -> FloatArray:
+def rival_cells(answers: AnyAnswers, cell_means: FloatArray) -> FloatArray:
     """Return one for the cells that compete for a decision; shape (n_cells,)."""
-    rivals = np.zeros((data.answers.n_contexts, data.answers.n_actions))
+    rivals = np.zeros((answers.n_contexts, answers.n_actions))
     ranked = np.argsort(-cell_means.reshape(rivals.shape), axis=1)
     np.put_along_axis(rivals, ranked[:, :RIVALS], 1.0, axis=1)
     return rivals.ravel()

@@ -57,7 +57,8 @@ def _differ(
     whitened = np.sqrt(data.worth) * data.residuals
     values, vectors = top_directions(sample, whitened, is_kept, 3 + len(accused), rng)
     if accused:
-        basis = np.linalg.qr(np.stack(accused, axis=1))[0]
+        met = np.stack(accused, axis=1) * (noise.users > 0)[:, None]
+        basis = np.linalg.qr(met)[0]
         values = values[((basis.T @ vectors) ** 2).sum(axis=0) < EXPLAINED]
     (exchanged,) = permuted_within_cells(sample, is_kept, rng, whitened)
     chance, _ = top_directions(sample, exchanged, is_kept, 1, rng)

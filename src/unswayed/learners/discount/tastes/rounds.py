@@ -112,7 +112,7 @@ def discount_among_tastes(
         if best.told.verdict != DISCOUNTED:
             break
         accused = best.found.probabilities
-        if not sample.is_everybody:
+        if not sample.is_everything:
             told = replace(best.found, probabilities=np.empty(0))  # those of the sample
             accused = everybody.of_each_user(_accused, weights, best.noise, best.profiler, told)
         weights = weights * (1.0 - accused)
@@ -155,11 +155,14 @@ def _likeliest(
 
 
 def _accused(
-    answers: Answers, weights: FloatArray, noise: Noise, profiler: Profiler, found: Populations
+    answers: Answers,
+    weights: FloatArray,
+    noise: Noise,
+    profiler: Profiler,
+    found: Populations,
 ) -> FloatArray:
     """Return the probabilities of the users of a block to belong to the coalition."""
-    scales = (noise.taste_share, noise.means, noise.variances)
-    return found.accuse(profiler.of(standardised(answers, weights, *scales, np.float64)))
+    return found.accuse(profiler.of(standardised(answers, weights, noise, np.float64)))
 
 
 def _candidates(
