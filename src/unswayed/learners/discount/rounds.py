@@ -137,10 +137,13 @@ def discount_coalitions(
                 break
             found = candidate.finding.accusation
             if not sample.is_everything:
-                found = _for_everybody(everybody, weights, candidate, noise, sample.contexts)
-            explained.append(found)
+                found = _read_off(everybody, weights, found, noise, sample.contexts)
             if candidate.verdict == NOTHING_AT_STAKE:
+                explained.append(found)
                 break
+            if not sample.is_everything:
+                found = _refitted(everybody, weights, found, noise, candidate.model)
+            explained.append(found)
             weights = weights * (1.0 - found.probabilities)
     return Discounted(weights, False, story), explained
 
@@ -293,24 +296,29 @@ def _candidate(
     return _Candidate(model, finding, removed, at_stake, aligned, verdict, margin)
 
 
-def _for_everybody(
+def _read_off(
     everybody: Everybody,
     weights: FloatArray,
-    candidate: _Candidate,
+    found: Accusation,
     noise: Noise,
     contexts: BoolArray,
 ) -> Accusation:
-    """Return the accusation fitted to all answers of all users, started from that of the sample."""
-    found = candidate.finding.accusation
-    scores = everybody.of_each_user(
+    """Return the accusation of a sample with the probabilities of all users, as it tells them."""
+    ratios = everybody.of_each_user(
         _log_ratios, weights, noise, contexts, found.means[:, None], found.shifts[:, None]
     )
     prior = np.clip(found.mass, 1e-9, 0.5)
-    start = special.expit(special.logit(prior) + scores)[:, None]
+    return replace(found, probabilities=special.expit(special.logit(prior) + ratios))
+
+
+def _refitted(
+    everybody: Everybody, weights: FloatArray, found: Accusation, noise: Noise, model: Model
+) -> Accusation:
+    """Return the accusation fitted to all answers of all users."""
     measured = measure_noise(everybody, weights, noise.taste_share)
-    rivals = rival_cells(everybody, measured.means)
     rows = rows_of_everybody(everybody, measured, weights)
-    return fit_coalitions(rows, start, [candidate.model.among(rivals)], REFIT_STEPS)[0]
+    own = model.among(rival_cells(everybody, measured.means))
+    return fit_coalitions(rows, found.probabilities[:, None], [own], REFIT_STEPS)[0]
 
 
 def _log_ratios(
