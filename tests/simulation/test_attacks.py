@@ -33,6 +33,7 @@ HARMFUL: list[tuple[str, RewardLaw, dict[str, Knob]]] = [
     ("id-grinding", RewardLaw.BERNOULLI, {}),
     ("lockstep", RewardLaw.BERNOULLI, {}),
     ("focus", RewardLaw.BERNOULLI, {"share": 0.5}),
+    ("focus", RewardLaw.BERNOULLI, {"share": 0.5, "mode": "rare"}),
     ("sleeper", RewardLaw.BERNOULLI, {}),
     ("on-off", RewardLaw.BERNOULLI, {}),
     ("sub-coalitions", RewardLaw.BERNOULLI, {"parts": 2}),

@@ -91,7 +91,8 @@ class Focus(Attack):
     share
         Share of the contexts that are attacked, at least one of them.
     mode
-        "frequent": the most frequent contexts; "random": any.
+        "frequent": the most frequent contexts; "rare": the least frequent, where searches that
+        look at frequent ones first see nothing; "random": any.
     """
 
     name = "focus"
@@ -102,16 +103,17 @@ class Focus(Attack):
 
     def __post_init__(self) -> None:
         check_share(self.share, "share")
-        find(self.mode, {"frequent": None, "random": None}, kind="mode of focus")
+        find(self.mode, dict.fromkeys(("frequent", "rare", "random")), kind="mode of focus")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Choose the contexts."""
         super().begin(briefing, rng)
         order = rng.permutation(briefing.n_contexts)
-        if self.mode == "frequent":
+        if self.mode != "random":
             # Of equally frequent contexts any: the sort is stable on the shuffled order.
             frequencies = briefing.context_probabilities[order]
-            order = order[np.argsort(-frequencies, kind="stable")]
+            sign = -1.0 if self.mode == "frequent" else 1.0
+            order = order[np.argsort(sign * frequencies, kind="stable")]
         self._is_attacked = np.zeros(briefing.n_contexts, dtype=np.bool_)
         self._is_attacked[order[: max(1, round(self.share * order.size))]] = True
 

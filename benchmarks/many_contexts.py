@@ -1,0 +1,189 @@
+"""Logs with thousands of cells and few answers in each: whether peace is kept, and what is found.
+
+Run ``python benchmarks/many_contexts.py`` for a table, with ``--json`` for one JSON document.
+Contexts follow Zipf's law and actions are uniform. A share of the accounts lies in a share of its
+answers, about one action everywhere ("target"), against the two best of each context and for the
+fourth ("rivals"), or the same outside of the most frequent contexts only ("rare"). ``--peace``
+counts peaceful logs of many shapes in which somebody was discounted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.learners.design import uniform_design
+from unswayed.learners.discount import learn_discounted
+from unswayed.randomness import generator
+from unswayed.tallies import Tallies, tally
+
+FloatArray = npt.NDArray[np.float64]
+
+COLLUDING, STATED = 0.1, 0.15
+USERS, PLAYS, CONTEXTS, ACTIONS = 125_000, 40, 1_000, 20
+FREQUENT = 50
+"""Contexts in which the attack "rare" is honest: those that the learner looks at first."""
+
+ATTACKS = ("target", "rivals", "rare")
+SHAPES = (
+    (5_000, 20, 200, 10),
+    (10_000, 10, 500, 20),
+    (3_000, 40, 300, 20),
+    (50_000, 6, 200, 10),
+    (2_000, 100, 100, 20),
+    (20_000, 20, 2_000, 5),
+    (1_000, 30, 20, 5),
+    (25_000, 40, 1_000, 20),
+)
+"""Users, plays, contexts and actions of peaceful logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One log: what was attacked, losses per decision, and who was kept."""
+
+    log: str
+    strength: float
+    seed: int
+    pooled: float
+    discount: float
+    oracle: float
+    kept_of_colluders: float
+    kept_of_good: float
+
+
+def make_log(
+    shape: tuple[int, int, int, int],
+    seed: int,
+    *,
+    attack: str = "",
+    strength: float = 0.0,
+    is_binary: bool = True,
+    is_zipf: bool = True,
+) -> tuple[Tallies, FloatArray, FloatArray]:
+    """Return the tallies, the good users' means, and the context probabilities."""
+    n_users, plays, n_contexts, n_actions = shape
+    rng = generator(seed, "many contexts")
+    visits = 1.0 / np.arange(1, n_contexts + 1) ** float(is_zipf)
+    probabilities = visits / visits.sum()
+    means = 0.3 + 0.4 * rng.random((n_contexts, n_actions))
+    users = np.repeat(np.arange(n_users), plays)
+    contexts = rng.choice(n_contexts, size=len(users), p=probabilities)
+    actions = rng.integers(n_actions, size=len(users))
+    drawn = means[contexts, actions]
+    noisy = drawn + 0.3 * rng.standard_normal(len(users))
+    rewards = (rng.random(len(users)) < drawn).astype(float) if is_binary else noisy
+    lies = (users < COLLUDING * n_users) & (rng.random(len(users)) < strength)
+    if attack == "target":
+        praised, damned = actions == 0, actions != 0
+    else:
+        ranked = np.argsort(-means, axis=1)[contexts]
+        praised = actions == ranked[:, 3]
+        damned = (actions == ranked[:, 0]) | (actions == ranked[:, 1])
+    if attack == "rare":
+        lies &= contexts >= FREQUENT
+    rewards[lies & praised], rewards[lies & damned] = 1.0, 0.0
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    return tallies, means, probabilities
+
+
+def pooled_means(tallies: Tallies, weights: FloatArray) -> FloatArray:
+    """Return the mean of each cell over users with weight."""
+    rows = np.repeat(weights, np.diff(tallies.indptr))
+    sums = np.bincount(tallies.cells, rows * tallies.sums, tallies.n_cells)
+    counts = np.bincount(tallies.cells, rows * tallies.counts, tallies.n_cells)
+    return (sums / np.maximum(counts, 1e-9)).reshape(tallies.n_contexts, tallies.n_actions)
+
+
+def loss(estimated: FloatArray, means: FloatArray, probabilities: FloatArray) -> float:
+    """Return what decisions by these estimates lose on average."""
+    chosen = np.nan_to_num(estimated, nan=-np.inf).argmax(axis=1)
+    lost = means.max(axis=1) - means[np.arange(len(means)), chosen]
+    return float(probabilities @ lost)
+
+
+def measure(
+    name: str, strength: float, seed: int, log: tuple[Tallies, FloatArray, FloatArray]
+) -> Row:
+    """Learn from one log."""
+    tallies, means, probabilities = log
+    learned = learn_discounted(tallies, uniform_design(tallies), adversarial_fraction=STATED)
+    is_bad = np.arange(tallies.n_users) < COLLUDING * tallies.n_users
+    ones, good = np.ones(tallies.n_users), (~is_bad).astype(float)
+    return Row(
+        log=name,
+        strength=strength,
+        seed=seed,
+        pooled=loss(pooled_means(tallies, ones), means, probabilities),
+        discount=loss(learned.mean_rewards, means, probabilities),
+        oracle=loss(pooled_means(tallies, good), means, probabilities),
+        kept_of_colluders=float(learned.user_weights[is_bad].mean()),
+        kept_of_good=float(learned.user_weights[~is_bad].mean()),
+    )
+
+
+def peaceful(seeds: list[int]) -> list[Row]:
+    """Learn from logs without an attack."""
+    rows = []
+    for shape in SHAPES:
+        for is_binary in (True, False):
+            for is_zipf in (True, False):
+                kind = ("binary" if is_binary else "normal", "Zipf" if is_zipf else "flat")
+                name = " ".join((*map(str, shape), *kind))
+                for seed in seeds:
+                    log = make_log(shape, seed, is_binary=is_binary, is_zipf=is_zipf)
+                    rows.append(measure(name, 0.0, seed, log))
+    return rows
+
+
+def attacked(users: int, strengths: list[float], seeds: list[int]) -> list[Row]:
+    """Learn from logs under attack."""
+    shape = (users, PLAYS, CONTEXTS, ACTIONS)
+    return [
+        measure(attack, strength, seed, make_log(shape, seed, attack=attack, strength=strength))
+        for attack in ATTACKS
+        for strength in strengths
+        for seed in seeds
+    ]
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peace", action="store_true")
+    parser.add_argument("--users", type=int, default=USERS)
+    parser.add_argument("--strengths", type=float, nargs="+", default=[0.3, 0.5, 0.7, 1.0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.peace:
+        rows = peaceful(arguments.seeds)
+    else:
+        rows = attacked(arguments.users, arguments.strengths, arguments.seeds)
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows], indent=1))
+        return
+    for row in rows:
+        print(
+            f"{row.log:32s} strength {row.strength:3.1f} seed {row.seed}  pooled {row.pooled:.4f}  "
+            f"discount {row.discount:.4f}  oracle {row.oracle:.4f}  kept of colluders "
+            f"{row.kept_of_colluders:.2f}, of good users {row.kept_of_good:.3f}"
+        )
+    touched = sum(row.kept_of_good < 1.0 for row in rows)
+    print(f"{touched} of {len(rows)} logs in which good users lost weight")
+
+
+if __name__ == "__main__":
+    main()
