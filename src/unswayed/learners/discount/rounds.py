@@ -47,6 +47,10 @@ SAMPLE_ENTRIES = 500_000
 """Ours: searches look at random users with about this many entries; what they find is then refitted
 to everybody."""
 
+SPARSE = 100.0
+"""Ours: with fewer answers per cell than this in the sample, a search in all contexts found nothing in
+any log that was tried, however loud the lies outside of the frequent contexts."""
+
 ROUNDS = 5
 """Ours: coalitions that are looked for, one after another."""
 
@@ -151,11 +155,14 @@ def discount_coalitions(
 def _looks(everybody: Everybody, rng: np.random.Generator) -> Iterator[Sample]:
     """Yield what is searched: contexts where answers are dense, if not all are; then all of them.
 
-    In dense ones weaker coalitions show. Who knows that, and lies elsewhere, meets the second look.
+    In dense ones weaker coalitions show. Who knows that, and lies elsewhere, meets the second look,
+    if there is any: with too few answers per cell it would show nothing.
     """
     dense = everybody.dense_contexts(SAMPLE_ENTRIES)
     if not dense.all():
         yield everybody.sampled(rng, SAMPLE_ENTRIES, dense)
+        if min(everybody.n_entries, SAMPLE_ENTRIES) < SPARSE * everybody.n_cells:
+            return
     yield everybody.sampled(rng, SAMPLE_ENTRIES)
 
 
