@@ -48,8 +48,8 @@ SAMPLE_ENTRIES = 500_000
 to everybody."""
 
 SPARSE = 100.0
-"""Ours: with fewer answers per cell than this in the sample, a search in all contexts found nothing in
-any log that was tried, however loud the lies outside of the frequent contexts."""
+"""Ours: with fewer answers per cell than this in a sample, a search in all contexts found nothing
+in any log that was tried, however loud the lies outside of the frequent contexts."""
 
 ROUNDS = 5
 """Ours: coalitions that are looked for, one after another."""
