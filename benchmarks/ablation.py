@@ -44,11 +44,15 @@ def _nobody_is_alike(*data: Any, **options: Any) -> populations.Populations:
     return populations.fit_populations(*data, **{**options, "may_be_alike": False})
 
 
+def _no_null(candidate: Any, null_gain: float, _: Any) -> tuple[float, bool]:
+    return null_gain, candidate.finding.accusation.gain > rounds.CLEAR_GAIN
+
+
 Replacement = tuple[ModuleType, str, Any]
 INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     WHOLE: (),
     "nulls": (
-        (rounds, "NULL_MARGIN", 0.0),
+        (rounds, "_held_against_chance", _no_null),
         (taste_rounds, "_null_gains", lambda *_, **__: {False: 0.0, True: 0.0}),
     ),
     "opposite story": (
