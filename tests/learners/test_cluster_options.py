@@ -192,7 +192,7 @@ def test_a_worker_that_is_killed_does_not_harm_a_folder(
     there = learn_on_cluster(
         str(folder / "b.parquet"), with_users=True, on_step=kill_one, **options
     )
-    here = learn_log(str(folder), adversarial_fraction=0.1, method="paper")
+    here = learn_log(str(folder), adversarial_fraction=0.1)
     assert_same_bits(here, there)
     assert killed
 
