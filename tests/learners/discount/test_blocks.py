@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.learners.discount.worlds import answers_of, make_world, same
+from tests.learners.discount.worlds import answers_of, make_world, same, sparse_world
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
@@ -119,3 +119,53 @@ def test_what_is_learned_in_blocks_is_what_is_learned_at_once(rng: np.random.Gen
     )
     assert one.evidence["coalitions"] == many.evidence["coalitions"] == 1
     assert_allclose(many.mean_rewards, one.mean_rewards, rtol=1e-3)
+
+
+def test_answers_in_some_contexts_are_those_of_a_log_of_these_contexts(
+    rng: np.random.Generator,
+) -> None:
+    answers = answers_of(make_world(rng, n_users=200).tallies)
+    is_chosen = np.arange(answers.n_contexts) % 3 == 0
+    chosen = answers.in_contexts(is_chosen)
+    is_kept = is_chosen[answers.cells // answers.n_actions]
+    assert_array_equal(chosen.cells, answers.cells[is_kept])
+    assert_array_equal(chosen.means, answers.means[is_kept])
+    assert_array_equal(chosen.users, answers.users[is_kept])
+    assert_allclose(chosen.context_probabilities.sum(), 1.0)
+    assert answers.in_contexts(np.ones(answers.n_contexts, dtype=np.bool_)) is answers
+
+
+def test_dense_contexts_are_the_most_frequent_ones_and_leave_enough_answers_per_cell(
+    rng: np.random.Generator,
+) -> None:
+    everybody = answers_from(sparse_world(rng).tallies)
+    chosen = everybody.dense_contexts(60_000)
+    # Forty thousand entries of the most frequent contexts in 1,000 cells are too few: the least.
+    assert chosen.sum() * everybody.n_actions == 1_000
+    assert everybody.context_probabilities[chosen].min() >= (
+        everybody.context_probabilities[~chosen].max()
+    )
+    few = answers_from(make_world(rng, n_users=200).tallies)
+    assert few.dense_contexts(1_000).all()
+
+
+def test_a_coalition_is_found_where_answers_are_dense_and_discounted_everywhere(
+    rng: np.random.Generator,
+) -> None:
+    """Searched are 1,000 of 4,000 cells; decisions in the other 3,000 must be mended as well."""
+    world = sparse_world(rng)
+    learned = learn_discounted(
+        world.tallies, uniform_design(world.tallies), adversarial_fraction=0.2
+    )
+    (model, *_), (verdict, *_) = zip(
+        *((told["model"], told["verdict"]) for told in learned.evidence["rounds"]), strict=True
+    )
+    assert "in the 100 most frequent contexts" in model
+    assert verdict == "discounted"
+    assert learned.user_weights[world.is_bad].mean() < 0.2
+    assert learned.user_weights[~world.is_bad].mean() > 0.9
+    lost = world.suboptimality(np.nan_to_num(learned.mean_rewards, nan=-1e9))
+    oracle = world.suboptimality(world.pooled((~world.is_bad).astype(float)))
+    everybody = world.suboptimality(world.pooled(np.ones(world.tallies.n_users)))
+    assert lost < oracle + 0.01
+    assert everybody > 2.0 * lost  # the negative control

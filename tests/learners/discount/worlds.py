@@ -26,7 +26,7 @@ class World:
     is_bad: npt.NDArray[np.bool_]
 
     def pooled(self, weights: FloatArray) -> FloatArray:
-        """Return the weighted mean reward of each cell."""
+        """Return the weighted mean reward of each cell; far below all others where nobody was."""
         rows = np.repeat(weights, np.diff(self.tallies.indptr))
         sums = np.bincount(
             self.tallies.cells, rows * self.tallies.sums, minlength=self.tallies.n_cells
@@ -34,7 +34,8 @@ class World:
         mass = np.bincount(
             self.tallies.cells, rows * self.tallies.counts, minlength=self.tallies.n_cells
         )
-        return (sums / mass).reshape(self.true_means.shape)
+        means = np.where(mass > 0, sums / np.maximum(mass, 1e-300), -1e9)
+        return means.reshape(self.true_means.shape)
 
     def suboptimality(self, means: FloatArray) -> float:
         """Return the average loss of playing the best action by these means."""
@@ -96,6 +97,32 @@ def make_world(
     )
     good = true_means + likes[~is_bad].mean() * loadings
     return World(tallies, good, is_bad)
+
+
+def sparse_world(rng: np.random.Generator) -> World:
+    """Return a world of 400 Zipf contexts where a fifth of the users pushes the runner-up."""
+    n_users, n_contexts, n_actions, plays = 5000, 400, 10, 40
+    shares = 1.0 / np.arange(1, n_contexts + 1)
+    users = np.repeat(np.arange(n_users), plays)
+    contexts = rng.choice(n_contexts, size=len(users), p=shares / shares.sum())
+    actions = rng.integers(n_actions, size=len(users))
+    means = 0.3 + 0.4 * rng.random((n_contexts, n_actions))
+    ranked = np.argsort(-means, axis=1)[contexts]
+    is_bad = np.arange(n_users) < n_users // 5
+    lies = is_bad[users]
+    rewards = means[contexts, actions] + 0.3 * rng.standard_normal(len(users))
+    rewards[lies & (actions == ranked[:, 3])] = 1.3
+    rewards[lies & (actions == ranked[:, 0])] = -0.3
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    return World(tallies, means, is_bad)
 
 
 def answers_of(tallies: Tallies) -> Answers:
