@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import answers_of, make_world, same, sparse_world
 from unswayed.learners.design import uniform_design
-from unswayed.learners.discount import learn_discounted
+from unswayed.learners.discount import learn_discounted, rounds
 from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
 from unswayed.learners.discount.fit_rows import fit_data, rows_of_everybody
 from unswayed.learners.discount.leaning_cells import leaning_cells
@@ -18,6 +19,7 @@ from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.safe_answers import answers_from
 from unswayed.learners.discount.weighing import pooled_means
 from unswayed.learners.interface import FloatArray
+from unswayed.randomness import generator
 from unswayed.tallies import Tallies
 from unswayed.tallies.blocks import LocalBlocks
 
@@ -169,3 +171,23 @@ def test_a_coalition_is_found_where_answers_are_dense_and_discounted_everywhere(
     everybody = world.suboptimality(world.pooled(np.ones(world.tallies.n_users)))
     assert lost < oracle + 0.01
     assert everybody > 2.0 * lost  # the negative control
+
+
+def test_the_refit_to_all_answers_tells_users_better_apart_than_the_sample_does(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four in five answers are lies; what the other contexts hold is worth a third of the errors.
+
+    Kept were 3 to 4 % of a thousand colluders' weight with the refit and 6 to 8 % without, in five
+    worlds; the standard error of such a share is sqrt(.06 · .94 / 1000) = .8 %.
+    """
+    world = sparse_world(rng, strength=0.8)
+    everybody = answers_from(world.tallies)
+    kept = []
+    for is_refitted in (True, False):
+        if not is_refitted:
+            monkeypatch.setattr(rounds, "_refitted", lambda *arguments: arguments[2])
+        found, _ = rounds.discount_coalitions(everybody, adversarial_fraction=0.2, rng=generator(0))
+        assert found.n_coalitions == 1
+        kept.append(found.weights[world.is_bad].mean())
+    assert kept[0] < kept[1] - 0.008

@@ -99,8 +99,11 @@ def make_world(
     return World(tallies, good, is_bad)
 
 
-def sparse_world(rng: np.random.Generator) -> World:
-    """Return a world of 400 Zipf contexts where a fifth of the users pushes the runner-up."""
+def sparse_world(rng: np.random.Generator, *, strength: float = 1.0) -> World:
+    """Return a world of 400 Zipf contexts where a fifth of the users pushes the fourth action.
+
+    They lie in a share of their answers.
+    """
     n_users, n_contexts, n_actions, plays = 5000, 400, 10, 40
     shares = 1.0 / np.arange(1, n_contexts + 1)
     users = np.repeat(np.arange(n_users), plays)
@@ -109,7 +112,7 @@ def sparse_world(rng: np.random.Generator) -> World:
     means = 0.3 + 0.4 * rng.random((n_contexts, n_actions))
     ranked = np.argsort(-means, axis=1)[contexts]
     is_bad = np.arange(n_users) < n_users // 5
-    lies = is_bad[users]
+    lies = is_bad[users] & (rng.random(len(users)) < strength)
     rewards = means[contexts, actions] + 0.3 * rng.standard_normal(len(users))
     rewards[lies & (actions == ranked[:, 3])] = 1.3
     rewards[lies & (actions == ranked[:, 0])] = -0.3
