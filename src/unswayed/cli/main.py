@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import atexit
 import gc
 import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import unswayed
 from unswayed.errors import InputError
@@ -40,18 +42,34 @@ _STYLE: dict[str, Any] = {
 
 
 class _Subcommands(TyperGroup):
-    """Imports a subcommand when it is asked for, so that each pays only for what it needs."""
+    """Imports a subcommand when it is run, so that each pays only for what it needs."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
         return list(COMMANDS)
 
-    def get_command(self, ctx: typer.Context, name: str) -> object:  # type: ignore[override]  # noqa: ARG002
-        if name not in COMMANDS:
-            return None
-        function = name.replace("-", "_")
-        single = typer.Typer(**_STYLE)
-        single.command(name)(getattr(import_module(f"unswayed.cli.{function}"), function))
-        return typer.main.get_command(single)
+    def get_command(self, ctx: typer.Context, name: str) -> Any:  # type: ignore[override]  # noqa: ARG002
+        """Return what `--help` needs of a subcommand."""
+        return TyperCommand(name, help=_summary(name)) if name in COMMANDS else None
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        """Return the subcommand itself, its name, and its arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            function = str(name).replace("-", "_")
+            single = typer.Typer(**_STYLE)
+            single.command(name)(getattr(import_module(f"unswayed.cli.{function}"), function))
+            command = typer.main.get_command(single)
+        return name, command, rest
+
+
+def _summary(name: str) -> str:
+    """Return the first line of a subcommand's docstring, read and not imported."""
+    function = name.replace("-", "_")
+    source = Path(__file__).with_name(f"{function}.py").read_text("utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    raise LookupError(f"{function}.py defines no {function}")
 
 
 app = typer.Typer(name="unswayed", cls=_Subcommands, no_args_is_help=True, **_STYLE)
