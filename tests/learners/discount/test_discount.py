@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.learners.discount.worlds import GAP, World, make_world
-from unswayed.learners.design import design_of_log, uniform_design
+from tests.learners.discount.worlds import GAP, World, make_world, sparse_world
+from unswayed.learners.design import design_of_log
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.method import _guarded
 from unswayed.learners.estimates import Estimates
-from unswayed.tallies import Tallies, tally
+from unswayed.tallies import Tallies
 
 
 def learn(world: World, alpha: float) -> Estimates:
@@ -162,22 +162,15 @@ def test_a_peaceful_log_with_few_answers_per_cell_is_left_whole(
     is_binary: bool,
 ) -> None:
     """Fits with a mean for each of thousands of cells gain hundreds of nats by chance alone."""
-    shares = 1.0 / np.arange(1, n_contexts + 1)
-    users = np.repeat(np.arange(n_users), plays)
-    contexts = rng.choice(n_contexts, size=len(users), p=shares / shares.sum())
-    actions = rng.integers(n_actions, size=len(users))
-    means = 0.3 + 0.4 * rng.random((n_contexts, n_actions))[contexts, actions]
-    noisy = means + 0.3 * rng.standard_normal(len(users))
-    rewards = (rng.random(len(users)) < means).astype(float) if is_binary else noisy
-    tallies = tally(
-        users,
-        contexts,
-        actions,
-        rewards,
+    world = sparse_world(
+        rng,
         n_users=n_users,
         n_contexts=n_contexts,
         n_actions=n_actions,
+        plays=plays,
+        strength=0.0,
+        is_binary=is_binary,
     )
-    learned = learn_discounted(tallies, uniform_design(tallies), adversarial_fraction=0.15)
+    learned = learn(world, 0.15)
     assert learned.evidence["coalitions"] == 0
     assert (learned.user_weights == 1.0).all()

@@ -99,12 +99,20 @@ def make_world(
     return World(tallies, good, is_bad)
 
 
-def sparse_world(rng: np.random.Generator, *, strength: float = 1.0) -> World:
-    """Return a world of 400 Zipf contexts where a fifth of the users pushes the fourth action.
+def sparse_world(
+    rng: np.random.Generator,
+    *,
+    n_users: int = 5000,
+    n_contexts: int = 400,
+    n_actions: int = 10,
+    plays: int = 40,
+    strength: float = 1.0,
+    is_binary: bool = False,
+) -> World:
+    """Return a world of many Zipf contexts where a fifth of the users pushes the fourth action.
 
-    They lie in a share of their answers.
+    They lie in a share of their answers; without any lies everybody is good.
     """
-    n_users, n_contexts, n_actions, plays = 5000, 400, 10, 40
     shares = 1.0 / np.arange(1, n_contexts + 1)
     users = np.repeat(np.arange(n_users), plays)
     contexts = rng.choice(n_contexts, size=len(users), p=shares / shares.sum())
@@ -113,7 +121,9 @@ def sparse_world(rng: np.random.Generator, *, strength: float = 1.0) -> World:
     ranked = np.argsort(-means, axis=1)[contexts]
     is_bad = np.arange(n_users) < n_users // 5
     lies = is_bad[users] & (rng.random(len(users)) < strength)
-    rewards = means[contexts, actions] + 0.3 * rng.standard_normal(len(users))
+    drawn = means[contexts, actions]
+    noisy = drawn + 0.3 * rng.standard_normal(len(users))
+    rewards = (rng.random(len(users)) < drawn).astype(float) if is_binary else noisy
     rewards[lies & (actions == ranked[:, 3])] = 1.3
     rewards[lies & (actions == ranked[:, 0])] = -0.3
     tallies = tally(
