@@ -15,7 +15,7 @@ from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.blocks import Blocks
 
 #: Makes of a block, and what belongs to its users, the cells of entries and columns of numbers.
-Reader = Callable[[Any, Any], tuple[CellArray, tuple[FloatArray, ...]]]
+Reader = Callable[[Any, Any], tuple[CellArray, tuple[RealArray, ...]]]
 
 
 class CellGroup(NamedTuple):
@@ -30,7 +30,7 @@ class CellGroup(NamedTuple):
     """
 
     starts: IntArray
-    columns: tuple[FloatArray, ...]
+    columns: tuple[RealArray, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +89,7 @@ def _merge(parts: list[CellGroup]) -> CellGroup:
         return parts[0]
     counts = sum(np.diff(part.starts) for part in parts)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    columns = tuple(np.empty(starts[-1]) for _ in parts[0].columns)
+    columns = tuple(np.empty(starts[-1], column.dtype) for column in parts[0].columns)
     fill = starts[:-1].copy()
     for part in parts:
         for column, own in zip(columns, part.columns, strict=True):

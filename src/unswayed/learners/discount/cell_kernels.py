@@ -25,7 +25,7 @@ def entries_by_cell(cells: CellArray, n_cells: int) -> tuple[IntArray, IntArray]
 
 
 @compiled
-def placed(starts: IntArray, values: FloatArray, fill: IntArray, out: FloatArray) -> None:
+def placed(starts: IntArray, values: RealArray, fill: IntArray, out: RealArray) -> None:
     """Put the values of each cell into ``out``, from where ``fill`` says for the cell."""
     for j in range(fill.size):
         out[fill[j] : fill[j] + starts[j + 1] - starts[j]] = values[starts[j] : starts[j + 1]]
@@ -52,7 +52,7 @@ def exchanged_within_cells(
 
 
 @compiled
-def cell_medians(starts: IntArray, y: FloatArray) -> FloatArray:
+def cell_medians(starts: IntArray, y: RealArray) -> FloatArray:
     """Return the median of the users' means in each cell, and their median absolute deviation.
 
     ``y`` goes cell by cell; shape (2, n_cells).
@@ -72,7 +72,7 @@ def redescending_means(
     starts: IntArray,
     e: RealArray,
     y: RealArray,
-    w: FloatArray,
+    w: RealArray,
     deviations: FloatArray,
     flat: float,
     end: float,

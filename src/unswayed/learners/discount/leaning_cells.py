@@ -10,7 +10,7 @@ from unswayed.learners.discount.answers import MAD_TO_SD, Answers
 from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
 from unswayed.learners.discount.cell_kernels import redescending_means
 from unswayed.learners.discount.everybody import Everybody
-from unswayed.learners.discount.kernels import CellArray
+from unswayed.learners.discount.kernels import CellArray, RealArray
 from unswayed.learners.discount.noise import Noise, worth_of
 from unswayed.learners.discount.search import REDESCENDER
 from unswayed.learners.discount.weighing import best_actions
@@ -70,10 +70,12 @@ def _centres(answers: Everybody, noise: Noise, weights: FloatArray) -> FloatArra
 
 def _read(
     answers: Answers, piece: tuple[FloatArray, float]
-) -> tuple[CellArray, tuple[FloatArray, ...]]:
+) -> tuple[CellArray, tuple[RealArray, ...]]:
+    """Return entries in single precision: all of them are moved and held twice."""
     weights, taste_share = piece
-    worth = worth_of(answers, taste_share)
-    return answers.cells, (worth, answers.means, weights[answers.users])
+    of_users = weights.astype(np.float32)[answers.users]
+    columns = (worth_of(answers, taste_share), answers.means)
+    return answers.cells, (*(column.astype(np.float32) for column in columns), of_users)
 
 
 def _redescended(group: CellGroup, deviations: FloatArray) -> FloatArray:
