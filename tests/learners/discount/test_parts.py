@@ -201,3 +201,19 @@ def test_where_there_is_no_coalition_the_null_gains_as_much_as_the_data(
         (by_chance,) = Null(data, noise, 0.2, own).gains([model])
         ratios.append(by_chance / found.accusation.raw_gain)
     assert abs(np.mean(ratios) - 1.0) < 0.1
+
+
+def test_a_fit_that_accuses_more_than_it_may_is_void_whatever_it_gains(
+    rng: np.random.Generator,
+) -> None:
+    """Two fifths of the users stand apart; a model that allows a tenth cannot lower the odds."""
+    world = make_world(rng, n_users=600, adversarial_fraction=0.4)
+    answers, everybody = answers_of(world.tallies), np.ones(600)
+    data = fit_data(answers, measure_noise(answers, everybody), everybody, np.float64)
+    allowed = np.ones(answers.n_cells)
+    models = [Model(largest_mass=mass, shrinkage=1.0, cells=allowed) for mass in (0.1, 0.45)]
+    starts = np.repeat(world.is_bad[:, None].astype(float), 2, axis=1)
+    tight, wide = fit_coalitions(data.rows, starts, models, 10)
+    assert tight.raw_gain > 100.0
+    assert tight.gain == -np.inf
+    assert wide.gain == wide.raw_gain > 100.0
