@@ -86,8 +86,11 @@ class Result:
         return self.value <= self.target
 
 
-def make_log(path: Path, n_events: int) -> None:
-    """Write a log: Zipf contexts, uniform actions, binary rewards, colluders who push one."""
+def make_log(path: Path, n_events: int, noise: float) -> None:
+    """Write a log: Zipf contexts, uniform actions, colluders who push one.
+
+    Rewards are binary, with normal noise on top if there is any.
+    """
     rng = generator(0, "benchmark", "log")
     n_users = n_events // EVENTS_PER_USER
     cumulative = np.cumsum(1 / np.arange(1, N_CONTEXTS + 1))
@@ -104,6 +107,8 @@ def make_log(path: Path, n_events: int) -> None:
         action = rng.integers(N_ACTIONS, size=n)
         honest = rng.random(n) < means[context, action]
         reward = np.where(user < COLLUDING * n_users, action == 0, honest).astype(np.float64)
+        if noise > 0:
+            reward += noise * rng.standard_normal(n)
         columns = (
             users.take(pa.array(user)),
             contexts.take(pa.array(context)),
@@ -198,10 +203,12 @@ def _fastest(function: Callable[[], None], repetitions: int) -> float:
 def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Result], dict[str, Cost]]:
     """Run everything."""
     costs: dict[str, Cost] = {}
-    logs = {n: folder / f"{n}.parquet" for n in (arguments.events // 4, arguments.events)}
+    kind = f"-noise-{arguments.noise:g}" if arguments.noise else ""
+    sizes = (arguments.events // 4, arguments.events)
+    logs = {n: folder / f"{n}{kind}.parquet" for n in sizes}
     for n_events, log in logs.items():
         if not log.exists():
-            make_log(log, n_events)
+            make_log(log, n_events, arguments.noise)
         # Twice a read: the second finds its memory still there, which is best for it.
         read = (sys.executable, "-c", READ, log)
         learns = [learn_command(log, method, folder) for method in METHODS]
@@ -249,6 +256,7 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=20_000_000)
+    parser.add_argument("--noise", type=float, default=0.0, help="makes rewards real numbers")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="keep the logs here and use them again")
     parser.add_argument("--vw", help="a Python that has vowpalwabbit")

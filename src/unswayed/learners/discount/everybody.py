@@ -15,7 +15,6 @@ from unswayed.tallies.blocks import Blocks, cut
 
 Result = TypeVar("Result")
 
-
 DENSE, FEWEST_CELLS = 500.0, 1_000
 """Ours: the most frequent contexts are looked at by themselves if a search has fewer answers per
 cell than this otherwise; but never fewer cells. Where answers are few fits follow chance, and a

@@ -54,14 +54,12 @@ class Null:
         wanted = [model.among(rivals) for model in models]
         stated = [replace(m, largest_mass=min(m.largest_mass, limit)) for m in wanted]
         findings = search_coalitions(copy, self._starts, stated, adversarial_fraction=self._alpha)
-        has_room = [model.largest_mass > limit for model in wanted]
-        roomy = search_with_more_room(
-            copy,
-            [found for found, yes in zip(findings, has_room, strict=True) if yes],
-            [model for model, yes in zip(wanted, has_room, strict=True) if yes],
+        roomy = [place for place, model in enumerate(wanted) if model.largest_mass > limit]
+        refitted = search_with_more_room(
+            copy, [findings[place] for place in roomy], [wanted[place] for place in roomy]
         )
-        refitted = iter(roomy)
-        findings = [next(refitted) if yes else f for f, yes in zip(findings, has_room, strict=True)]
+        for place, finding in zip(roomy, refitted, strict=True):
+            findings[place] = finding
         # Who accuses too many in the copy gains all the same by chance.
         return [finding.accusation.raw_gain for finding in findings]
 
@@ -106,7 +104,7 @@ def _likely_means(noise: Noise, rng: np.random.Generator) -> FloatArray:
     means = np.clip(noise.means, 0.0, 1.0)
     centre = float(np.average(means[is_met], weights=mass[is_met]))
     scatter = float(np.average((means[is_met] - centre) ** 2, weights=mass[is_met]))
-    chance = centre * (1.0 - centre)
+    chance = max(centre * (1.0 - centre), 1e-12)
     # Of the scatter, (chance − between)·cells/mass is due to chance itself.
     of_chance = float(is_met.sum() / mass.sum())
     between = (scatter - chance * of_chance) / max(1.0 - of_chance, 1e-9)
