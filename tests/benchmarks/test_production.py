@@ -1,0 +1,165 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from worlds.production import (
+    PRODUCTION_PARTS,
+    ProductionPart,
+    ProductionSpec,
+    build_production,
+    production_specs,
+)
+from worlds.production_liar import LIAR_SPECS, build_liar
+from worlds.production_rewards import make_answers
+from worlds.production_specs import (
+    ACTIVITIES,
+    ATTACKS,
+    BOT_ACTIVITIES,
+    BOT_SHARES,
+    LOGGINGS,
+    REWARD_KINDS,
+    TASTES,
+    Logging,
+    RewardKind,
+)
+from worlds.production_traffic import make_platform
+
+FAILURE = 1e-9
+
+
+def _spec(**settings: object) -> ProductionSpec:
+    """Return the first development log that is so."""
+    return next(
+        spec
+        for spec in production_specs("development")
+        if all(getattr(spec, k) == v for k, v in settings.items())
+    )
+
+
+@pytest.mark.parametrize("part", PRODUCTION_PARTS)
+def test_every_part_has_every_ingredient(part: ProductionPart) -> None:
+    specs = production_specs(part)
+    peaceful = [spec for spec in specs if spec.attack == "none"]
+    attacked = [spec for spec in specs if spec.attack != "none"]
+    assert 0.35 <= len(peaceful) / len(specs) <= 0.45
+    assert len({spec.name for spec in specs}) == len(specs)
+    for some in (peaceful, attacked):
+        assert {spec.rewards for spec in some} == set(REWARD_KINDS)
+        assert {spec.activity for spec in some} == set(ACTIVITIES)
+        assert {spec.logging for spec in some} == set(LOGGINGS)
+        assert {spec.tastes for spec in some} == set(TASTES)
+        assert {(spec.n_new > 0, spec.n_withdrawn > 0) for spec in some} == {
+            (False, False),
+            (True, False),
+            (False, True),
+            (True, True),
+        }
+        assert {spec.is_roaming for spec in some} == {False, True}
+        assert {spec.level_sd > 0 for spec in some} == {False, True}
+        assert min(spec.n_contexts for spec in some) == 1
+        assert max(spec.n_contexts for spec in some) >= 80
+        assert {spec.alpha for spec in some} == {0.05, 0.1, 0.2}
+        assert any(spec.logging == "uniform" and not spec.has_propensities for spec in some)
+    assert {spec.attack for spec in attacked} == set(ATTACKS)
+    assert {spec.bot_share for spec in attacked} == set(BOT_SHARES)
+    assert {spec.bot_activity for spec in attacked} == set(BOT_ACTIVITIES)
+    assert any(spec.bot_share == 0.2 and spec.alpha == 0.1 for spec in attacked)
+
+
+def test_parts_share_no_log() -> None:
+    names = [spec.name for part in PRODUCTION_PARTS for spec in production_specs(part)]
+    assert len(set(names)) == len(names)
+
+
+def test_the_same_spec_and_seed_give_the_same_log() -> None:
+    spec = _spec(attack="farm", logging="epsilon-greedy")
+    first, second, other = (build_production(spec, seed) for seed in (3, 3, 4))
+    for column in ("users", "contexts", "actions", "rewards", "propensities", "true_means"):
+        np.testing.assert_array_equal(getattr(first, column), getattr(second, column))
+    assert not np.array_equal(first.true_means, other.true_means)
+
+
+@pytest.mark.parametrize("logging", LOGGINGS)
+def test_propensities_are_right(logging: Logging, rng: np.random.Generator) -> None:
+    """By Bernstein, with probability 1 - FAILURE no count errs by sqrt(2 v x) + 2 x / 3.
+
+    v is the variance of the count and exp(-x) = FAILURE / (2 counts).
+    """
+    spec = replace(_spec(logging=logging), n_new=2, n_withdrawn=1)
+    means = np.exp(0.3 * rng.standard_normal((spec.n_contexts, spec.n_actions)))
+    platform = make_platform(spec, rng, means)
+    table = platform.probabilities
+    np.testing.assert_allclose(table.sum(axis=2), 1.0)
+    assert (table[0] == 0).sum() == 2 * spec.n_contexts  # new items
+    assert (table[-1] == 0).sum() == spec.n_contexts  # the withdrawn one
+    times, contexts = rng.random(100_000), rng.integers(spec.n_contexts, size=100_000)
+    actions, propensities = platform.play(rng, times, contexts)
+    periods = np.searchsorted(platform.starts, times, side="right") - 1
+    np.testing.assert_array_equal(propensities, table[periods, contexts, actions])
+    assert (propensities > 0).all()
+    counts = np.zeros_like(table)
+    np.add.at(counts, (periods, contexts, actions), 1)
+    sizes = counts.sum(axis=2, keepdims=True)
+    x = np.log(2 * table.size / FAILURE)
+    bound = np.sqrt(2 * sizes * table * (1 - table) * x) + 2 * x / 3
+    assert (np.abs(counts - sizes * table) <= bound).all()
+
+
+@pytest.mark.parametrize("rewards", REWARD_KINDS)
+def test_true_means_are_those_of_the_answers(rewards: RewardKind, rng: np.random.Generator) -> None:
+    """The mean of 400,000 answers errs by six standard errors with probability 2e-9."""
+    answers = make_answers(replace(_spec(rewards=rewards), tastes="rank 2", taste_size=0.4), rng)
+    n = 400_000
+    user, context, action = (np.full(n, code) for code in (7, 0, 1))
+    visits = np.ones((1, answers.spec.n_contexts))
+    truth = answers.true_means(visits, np.array([7]))[0, 1]
+    drawn = answers.draw(rng, user, context, action)
+    assert abs(drawn.mean() - truth) <= 6 * drawn.std() / np.sqrt(n)
+
+
+@pytest.mark.parametrize("attack", ["none", *ATTACKS])
+def test_scores_are_zero_for_the_best_and_below_one_without_bots(attack: str) -> None:
+    log = build_production(_spec(attack=attack), 0)
+    assert log.score(log.optimal()) == pytest.approx(0.0, abs=1e-12)
+    assert log.pushed_share(log.optimal()) == 0.0
+    assert 0.0 <= log.score(log.without_bots()) < 1.0
+    assert log.is_available[log.per_cell_mean()].all()
+    assert log.context_probabilities.sum() == pytest.approx(1.0)
+    assert bool(log.is_bad.any()) == (attack != "none")
+    if attack == "none":
+        np.testing.assert_array_equal(log.per_cell_mean(), log.without_bots())
+    assert (log.targets >= 0).all() == (attack not in ("none", "sink"))
+
+
+def test_bots_keep_the_per_cell_mean_from_the_best_items() -> None:
+    """Negative control: 20 % bots with 20 to 80 events each click on another item everywhere.
+
+    Their share of the events is .2 * 50 / (.2 * 50 + .8 * 22) = .36 at least, and so is the click
+    rate of what they push, where honest rates are a few percent.
+    """
+    log = build_production(_spec(attack="targets", bot_share=0.2, rewards="clicks"), 0)
+    is_pushed = log.per_cell_mean() == log.targets
+    assert log.context_probabilities @ is_pushed > 0.9
+    assert log.score(log.per_cell_mean()) > log.score(log.without_bots())
+
+
+def test_tallies_weigh_events_by_propensities_relative_to_uniform_play() -> None:
+    uniform = build_production(_spec(logging="uniform", has_propensities=False), 0)
+    assert uniform.propensities is None
+    assert not uniform.tallies().is_weighted
+    log = build_production(_spec(logging="softmax", n_new=0, n_withdrawn=0), 0)
+    assert log.propensities is not None
+    tallies = log.tallies()
+    assert tallies.counts.sum() == pytest.approx((1 / (log.n_actions * log.propensities)).sum())
+    assert tallies.plays.sum() == len(log.users)
+
+
+def test_a_liar_leaves_honest_events_as_they_are() -> None:
+    spec = LIAR_SPECS[0]
+    peace, lied = build_liar(spec, 0, 1), build_liar(spec, 10_000, 1)
+    n = len(peace.users)
+    np.testing.assert_array_equal(lied.rewards[:n], peace.rewards)
+    np.testing.assert_array_equal(lied.without_bots(), peace.per_cell_mean())
+    assert lied.pushed_share(lied.per_cell_mean()) == 1.0
+    assert lied.is_bad.sum() == 1
