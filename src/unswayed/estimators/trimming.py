@@ -92,6 +92,16 @@ def _binomial_quantiles(sizes: IntArray, share: float, level: float) -> IntArray
     return covers
 
 
+def binomial_lower_quantiles(sizes: IntArray, share: float, level: float) -> IntArray:
+    """Return the largest counts that binomial numbers undercut with probability ``level`` at most.
+
+    >>> binomial_lower_quantiles(np.array([0, 4, 100]), 0.5, 0.05).tolist()
+    [0, 0, 42]
+    """
+    # B(n, p) < j if and only if n − B(n, p), which is B(n, 1 − p), exceeds n − j.
+    return np.asarray(sizes - _binomial_quantiles(sizes, 1.0 - share, level))
+
+
 def trimmed_mean(
     values: ArrayLike,
     *,

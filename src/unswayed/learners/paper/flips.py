@@ -22,6 +22,7 @@ from unswayed.learners.flip_bounds import (
 )
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
+from unswayed.learners.paper.reward_units import RewardUnits, measure_units, measured_from
 from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
 
 
@@ -40,12 +41,15 @@ class FrequentFlips:
         of it any more.
     trimmed
         What it takes to make another trimmed mean the largest.
+    units
+        Where rewards were measured from.
     """
 
     contexts: IntArray
     leaders: IntArray
     visitors: IntArray
     trimmed: TrimmedFlips
+    units: RewardUnits
 
     @property
     def by_absence(self) -> BoolArray:
@@ -80,9 +84,10 @@ def certify_paper(
     what they like, as often as they like, and report any rewards, but their action in a sticky
     context stays the one that the platform assigned. Scales σ_s and probabilities ν̂_s multiply all
     means of a context alike, so they cannot change its best action. What could: the context might
-    leave S₊, or its estimated probability might become zero. Up to a number of accounts the data
-    rule out both. Where that number is too small the certificate is "context step": the lower bound
-    ends there, and ``held`` says what would hold if Algorithm 1 did neither.
+    leave S₊, its estimated probability might become zero, or rewards might be measured from
+    elsewhere. Up to a number of accounts the data rule out all of this. Where that number is too
+    small the certificate is "context step": the lower bound ends there, and ``held`` says what
+    would hold if none of it happened.
 
     Rare contexts: the spectral filter decides anew, from all rows, which rows to weigh down. One
     row can move a round across its threshold, and then the weights of all the others. No bound
@@ -101,6 +106,8 @@ def certify_paper(
     fewest = np.minimum(flips.trimmed.fewest, flips.visitors)
     enough = np.minimum(flips.trimmed.enough, flips.visitors)
     certain = _certain_replacements(tallies, design, warmup)[flips.contexts]
+    if tallies.n_contexts > 1:  # in one context all means move with the origin alike
+        certain = np.minimum(certain, flips.units.n_certain)
     untried: dict[int, Callable[[], tuple[Tallies, IntArray]]] = {}
     for row, context in enumerate(flips.contexts.tolist()):
         held[context] = fewest[row] / bounds.n_accounts
@@ -131,7 +138,8 @@ def frequent_flips(
     row_of_context[chosen] = np.arange(len(chosen))
 
     # One number for each user of the frequent contexts: as many as their trimmed means needed.
-    entries = as_blocks(tallies).blocks.map_blocks(_frequent_values, row_of_context)
+    units = measure_units(tallies, adversarial_fraction=adversarial_fraction)
+    entries = measured_from(tallies, units).blocks.map_blocks(_frequent_values, row_of_context)
     values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
     stored = np.bincount(groups, minlength=shape[0] * shape[1]).reshape(shape)
 
@@ -154,7 +162,7 @@ def frequent_flips(
         is_known=is_known[chosen],
     )
     visitors = stored[np.arange(len(chosen)), leaders]
-    return FrequentFlips(chosen, leaders, visitors, trimmed)
+    return FrequentFlips(chosen, leaders, visitors, trimmed, units)
 
 
 def attack_frequent(
@@ -204,9 +212,8 @@ def attack_frequent(
     ):
         entries = members[action]
         n_absent = max(int(design.group_sizes[context, action]) - len(entries), 0)
-        values = np.append(
-            tallies.sums[entries] / interactions[users[entries]], np.zeros(len(absent[:n_absent]))
-        )
+        sums = tallies.sums[entries] - flips.units.origin * tallies.counts[entries]
+        values = np.append(sums / interactions[users[entries]], np.zeros(len(absent[:n_absent])))
         group = np.append(users[entries], absent[:n_absent])
         absent = absent[n_absent:]
         taken = group[np.argsort(side * values, kind="stable")[:number]]
