@@ -107,11 +107,21 @@ def _ratios(indptr: IntArray, sums: FloatArray, counts: FloatArray) -> FloatArra
 
 
 def _sampled_entries(tallies: Tallies) -> FloatArray:
-    """Return counts, sums and squares of some entries, evenly spaced; shape (n, 3)."""
-    n_entries = len(tallies.cells)
-    chosen = np.unique(np.linspace(0, max(n_entries - 1, 0), SAMPLED_ENTRIES).astype(np.int64))
-    chosen = chosen[:n_entries]
+    """Return counts, sums and squares of some entries; shape (n, 3).
+
+    Half of them evenly spaced, half of them among those whose mean is not the usual one.
+    """
+    if not len(tallies.cells):
+        return np.empty((0, 3))
+    is_other = tallies.sums != np.median(tallies.sums / tallies.counts) * tallies.counts
+    chosen = np.concatenate(
+        [_evenly_spaced(np.arange(len(is_other))), _evenly_spaced(np.flatnonzero(is_other))]
+    )
     return np.column_stack([tallies.counts[chosen], tallies.sums[chosen], tallies.squares[chosen]])
+
+
+def _evenly_spaced(positions: IntArray) -> IntArray:
+    return positions[:: max(1, -(-len(positions) // (SAMPLED_ENTRIES // 2)))]
 
 
 def _two_values(entries: FloatArray) -> tuple[float, float] | None:
@@ -144,8 +154,9 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
     _, labels, sizes = np.unique(rounded, axis=0, return_inverse=True, return_counts=True)
     chosen = labels.ravel() == sizes.argmax()
     low, span = float(np.median(lows[chosen])), float(np.median(spans[chosen]))
-    low = float(np.rint(low / span * 1e9)) * span / 1e9  # so that zero is zero
-    return pivot + low, span
+    # Rounded, so that zero is zero and one is one.
+    span = float(f"{span:.9g}")
+    return float(np.rint((pivot + low) / span * 1e9)) / 1e9 * span, span
 
 
 def _with_few_bits(value: float) -> float:

@@ -2,12 +2,12 @@
 
 A setting fixes rewards, tastes, design, sizes and the attack; its true means are drawn once, its
 logs many times. Colluders are exactly the stated share. Intervals are stated to hold with
-probability .9 for all actions of a context at once, so coverage is counted per cell and per context.
+probability .9 for all actions of a context at once; coverage is counted per cell and per context.
 Widths are medians over cells, in units of a reward and of the gap between the two best actions.
 
-Run ``python benchmarks/coverage.py`` for a table, with ``--json FILE`` to keep the rows, ``--logs 20``
-for fewer logs, ``--only WORD`` for the settings whose name has the word, ``--method`` for another
-method.
+Run ``python benchmarks/interval_coverage.py`` for a table, with ``--json FILE`` to keep the rows,
+``--logs 20`` for fewer logs, ``--only WORD`` for the settings whose name has the word, ``--method``
+for another method.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONFIDENCE = 0.999
 """A setting fails if so few logs are covered only once in a thousand times at the stated share."""
 
 TASTE = 10.0
-"""Rates of good users are Beta(10·p, 10·(1 − p)); other means are spread like it."""
+"""Rates of good users are Beta(10·p, 10·(1 - p)); other means are spread like it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,14 +183,14 @@ def _rewards(setting: Setting, rng: np.random.Generator, own: FloatArray) -> Flo
 def _deviations(setting: Setting, means: FloatArray) -> FloatArray:
     """Return the deviation of one reward of a good user."""
     if setting.rewards == "bernoulli":
-        return np.sqrt(means * (1.0 - means))
+        return np.asarray(np.sqrt(means * (1.0 - means)))
     if setting.rewards == "normal":
         return np.ones_like(means)
     if setting.rewards == "student":
         return np.full_like(means, np.sqrt(5.0))
     if setting.rewards == "counts":
-        return np.sqrt(means)
-    return means * np.sqrt(np.e / 0.2 - 1.0)
+        return np.asarray(np.sqrt(means))
+    return np.asarray(means * np.sqrt(np.e / 0.2 - 1.0))
 
 
 def _plays_of_cells(users: IntArray, cells: IntArray) -> IntArray:
@@ -209,7 +209,7 @@ def _lies(
     actions: IntArray,
     plays: IntArray,
 ) -> FloatArray:
-    """Return what colluders report: against the best action, for the runner-up or for all others."""
+    """Return what colluders report: less of the best action, more of the runner-up or others."""
     ranked = np.argsort(-means, axis=1)
     at_best = actions == ranked[contexts, 0]
     at_target = actions == ranked[contexts, 1]
@@ -241,16 +241,22 @@ def _lies(
     return _rewards(setting, rng, means_here) + shift
 
 
-def measure(setting: Setting, *, n_logs: int, method: str = "paper", first_seed: int = 0) -> Row:
-    """Learn from many logs of a setting and count the cells that are covered."""
+def measure(
+    setting: Setting, *, n_logs: int, method: str = "paper", stated: float | None = None
+) -> Row:
+    """Learn from many logs of a setting and count the cells that are covered.
+
+    The learner is told the share of colluders that there are, unless another one is stated.
+    """
+    alpha = setting.alpha if stated is None else stated
     means = means_of(setting)
     learn = METHODS[method]
     covered, widths, is_met = [], [], []
     start = time.perf_counter()
-    for seed in range(first_seed, first_seed + n_logs):
+    for seed in range(n_logs):
         tallies = draw(setting, means, seed)
         design = design_of_log(tallies, "auto")
-        estimates = learn(tallies, design, adversarial_fraction=setting.alpha)
+        estimates = learn(tallies, design, adversarial_fraction=alpha)
         half = estimates.sampling_errors + estimates.bias_bounds
         low, high = getattr(
             estimates, "interval", (estimates.mean_rewards - half, estimates.mean_rewards + half)
