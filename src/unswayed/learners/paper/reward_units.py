@@ -32,7 +32,7 @@ class RewardUnits:
     span
         Distance of the two values of binary rewards; NaN for others.
     n_certain
-        Replacing so many accounts does not change the units.
+        Replacing so many accounts does not change the units of binary rewards.
     """
 
     origin: float
@@ -70,7 +70,7 @@ def measure_units(tallies: Tallies | BlockedTallies, *, adversarial_fraction: fl
         if n_broken <= n_allowed and 2 * n_broken <= n_shown:
             n_certain = min(n_allowed - n_broken, (n_shown - 2 * n_broken) // 3)
             return RewardUnits(low, span, n_certain)
-    means = np.concatenate(blocked.blocks.map_blocks(_user_means))
+    means = np.concatenate(blocked.blocks.map_blocks(user_means))
     return RewardUnits(float(np.median(means)), math.nan, 0)
 
 
@@ -86,7 +86,7 @@ def _moved(tallies: Tallies, origin: float) -> Tallies:
     return replace(tallies, sums=tallies.sums - origin * tallies.counts)
 
 
-def _user_means(tallies: Tallies) -> FloatArray:
+def user_means(tallies: Tallies) -> FloatArray:
     """Return the mean reward of each active user."""
     return _ratios(tallies.indptr, tallies.sums, tallies.counts)
 
