@@ -85,14 +85,17 @@ def rate_intervals(
     True
     """
     delta = check_failure_probability(failure_probability)
-    order = np.lexsort((trials, groups))
-    starts = np.searchsorted(groups[order], np.arange(n_groups + 1))
-    trials, successes = trials[order].astype(np.int64), successes[order]
-    n_good = np.maximum(np.diff(starts) - n_bad, 0)
+    trials = trials.astype(np.int64)
+    keys = groups * (int(trials.max(initial=0)) + 1) + trials
+    if (np.diff(keys) < 0).any():  # callers who ask twice sort once
+        order = np.argsort(keys, kind="stable")
+        successes, trials, groups = successes[order], trials[order], groups[order]
+    starts = np.searchsorted(groups, np.arange(n_groups + 1))
+    n_good, sizes = np.unique(np.maximum(np.diff(starts) - n_bad, 0), return_inverse=True)
     # Two ends, each from the chosen level and from the median.
     needed = np.stack(
         [binomial_lower_quantiles(n_good, 1.0 - level, delta / 4.0) for level in LEVELS], axis=1
-    ).astype(np.float64)
+    )[sizes].astype(np.float64)
     levels = np.array(LEVELS)
     rate = min(max(pilot, 1e-6), 1.0 - 1e-6)
     high = _upper_ends(successes, trials, starts, needed, levels, rate)
@@ -134,20 +137,28 @@ def _upper_ends(
                 shortest, chosen = high, j
         if shortest > 1.0:
             continue
-        ends[g] = _end(successes[first:last], trials[first:last], needed[g, chosen], levels[chosen])
+        x, n_of = successes[first:last], trials[first:last]
+        sizes, weights = _histograms(x, n_of)
+        ends[g] = _end(x, n_of, sizes, weights, needed[g, chosen], levels[chosen])
         if chosen > 0 and needed[g, 0] >= 1.0:
-            median = _end(successes[first:last], trials[first:last], needed[g, 0], levels[0])
-            ends[g] = min(ends[g], median)
+            ends[g] = min(ends[g], _end(x, n_of, sizes, weights, needed[g, 0], levels[0]))
     return ends
 
 
 @compiled
-def _end(successes: FloatArray, trials: IntArray, needed: float, level: float) -> float:
+def _end(
+    successes: FloatArray,
+    trials: IntArray,
+    sizes: IntArray,
+    weights: FloatArray,
+    needed: float,
+    level: float,
+) -> float:
     """Return the largest rate at which so many points have U above the level."""
     low, high = 0.0, 1.0
     for _ in range(STEPS):
         rate = (low + high) / 2.0
-        if _number_above(successes, trials, rate, level) >= needed:
+        if _number_above(successes, trials, sizes, weights, rate, level) >= needed:
             low = rate
         else:
             high = rate
@@ -155,25 +166,58 @@ def _end(successes: FloatArray, trials: IntArray, needed: float, level: float) -
 
 
 @compiled
-def _number_above(successes: FloatArray, trials: IntArray, rate: float, level: float) -> float:
-    """Return the expected number of points with U above the level; points go by their trials."""
-    total = 0.0
-    table = np.empty(0)
-    n_table = -1
+def _histograms(successes: FloatArray, trials: IntArray) -> tuple[IntArray, FloatArray]:
+    """Return the different numbers of trials and how many points have each number of successes.
+
+    ``trials`` ascend. A number between two whole ones is shared between them. Histograms stand one
+    after another; points of more than ``MOST_TRIALS`` trials are left out.
+    """
+    n_sizes, length = 0, 0
     for i in range(trials.size):
-        n, x = trials[i], successes[i]
+        if trials[i] <= MOST_TRIALS and (i == 0 or trials[i] != trials[i - 1]):
+            n_sizes += 1
+            length += trials[i] + 1
+    sizes, weights = np.empty(n_sizes, np.int64), np.zeros(length)
+    start, place = 0, -1
+    for i in range(trials.size):
+        n = trials[i]
         if n > MOST_TRIALS:
-            total += _normal_above(x, n, rate, level)
-            continue
-        if n != n_table:
-            table = _shares_above(n, rate, level)
-            n_table = n
-        whole = min(max(int(np.floor(x)), 0), n)
-        part = x - whole
+            break
+        if i == 0 or n != trials[i - 1]:
+            if place >= 0:
+                start += sizes[place] + 1
+            place += 1
+            sizes[place] = n
+        whole = min(max(int(np.floor(successes[i])), 0), n)
+        part = successes[i] - whole
         if part > 0.0 and whole < n:
-            total += (1.0 - part) * table[whole] + part * table[whole + 1]
+            weights[start + whole] += 1.0 - part
+            weights[start + whole + 1] += part
         else:
-            total += table[whole]
+            weights[start + whole] += 1.0
+    return sizes, weights
+
+
+@compiled
+def _number_above(
+    successes: FloatArray,
+    trials: IntArray,
+    sizes: IntArray,
+    weights: FloatArray,
+    rate: float,
+    level: float,
+) -> float:
+    """Return the expected number of points with U above the level."""
+    total, start = 0.0, 0
+    for n in sizes:
+        table = _shares_above(n, rate, level)
+        for x in range(n + 1):
+            total += weights[start + x] * table[x]
+        start += n + 1
+    for i in range(trials.size - 1, -1, -1):  # the longest stand last
+        if trials[i] <= MOST_TRIALS:
+            break
+        total += _normal_above(successes[i], trials[i], rate, level)
     return total
 
 

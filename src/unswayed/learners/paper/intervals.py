@@ -12,7 +12,7 @@ from scipy import special
 from unswayed.estimators import mean_intervals, rate_intervals, trim_count
 from unswayed.estimators.contaminated_means import Intervals
 from unswayed.learners.design import Design
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.paper.reward_units import RewardUnits
 from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 
@@ -84,13 +84,20 @@ def cell_intervals(
         blocked, design, adversarial_fraction=adversarial_fraction, failure_probability=share / 4
     )
     n_bad = np.minimum(n_bad.ravel(), visitors)
-    low, high, errors = (np.full(tallies.n_cells, np.nan) for _ in range(3))
-    pilot = _pilot_rate(blocked, units) if units.is_binary else math.nan
-    for first, last in _parts(visitors):
+    moments = blocked.added(_moments, units)
+    pilot = float(moments[0].sum() / visitors.sum())
+    # Where all visitors may collude there is no bound but the range of binary rewards.
+    low, high = np.full(tallies.n_cells, -np.inf), np.full(tallies.n_cells, np.inf)
+    if units.is_binary:
+        low, high = np.zeros(tallies.n_cells), np.ones(tallies.n_cells)
+    is_open = visitors > n_bad
+    for first, last in _parts(np.where(is_open, visitors, 0)):
         chosen = slice(first, last)
         values, trials, groups = (
             np.concatenate(column)
-            for column in zip(*blocked.blocks.map_blocks(_entries, first, last, units), strict=True)
+            for column in zip(
+                *blocked.blocks.map_blocks(_entries, first, is_open[first:last], units), strict=True
+            )
         )
         if units.is_binary:
             found = _rates(
@@ -110,13 +117,12 @@ def cell_intervals(
                 n_bad=n_bad[chosen],
                 failure_probability=0.75 * share,
             )
-        low[chosen], high[chosen] = found
-        errors[chosen] = _standard_errors(values, groups, last - first)
+        low[chosen] = np.where(is_open[chosen], found.low, low[chosen])
+        high[chosen] = np.where(is_open[chosen], found.high, high[chosen])
     is_met = visitors > 0
     scale = units.span if units.is_binary else 1.0
-    quantile = -special.ndtri(share / 2.0)
-    half = (high - low) / 2.0
-    errors = np.fmin(quantile * errors, half)
+    errors = -special.ndtri(share / 2.0) * _standard_errors(visitors, *moments)
+    errors = np.minimum(errors, (high - low) / 2.0)
     return CellIntervals(
         low=np.where(is_met, units.origin + scale * low, np.nan).reshape(shape),
         high=np.where(is_met, units.origin + scale * high, np.nan).reshape(shape),
@@ -157,6 +163,8 @@ def _rates(
 ) -> Intervals:
     """Return intervals of success rates, in [0, 1]."""
     half = failure_probability / 2.0
+    order = np.argsort(groups * (int(trials.max(initial=0)) + 1) + trials, kind="stable")
+    values, trials, groups = values[order], trials[order], groups[order]
     narrow = rate_intervals(
         np.rint(values * trials) if (trials > 1).any() else values,
         trials,
@@ -200,10 +208,14 @@ def _parts(visitors: IntArray) -> list[tuple[int, int]]:
 
 
 def _entries(
-    tallies: Tallies, first: int, last: int, units: RewardUnits
+    tallies: Tallies, first: int, is_open: BoolArray, units: RewardUnits
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return users' means in the units of rewards, their trials, and cells counted from first."""
-    chosen = (tallies.cells >= first) & (tallies.cells < last)
+    """Return users' means in the units of rewards, their trials, and cells counted from first.
+
+    ``is_open`` says for the cells from ``first`` on which are wanted.
+    """
+    chosen = np.flatnonzero((tallies.cells >= first) & (tallies.cells < first + len(is_open)))
+    chosen = chosen[is_open[tallies.cells[chosen] - first]]
     counts = tallies.counts[chosen]
     values = (tallies.sums[chosen] - units.origin * counts) / counts
     trials = np.ones(len(counts), np.int64)
@@ -214,21 +226,20 @@ def _entries(
     return values, trials, tallies.cells[chosen].astype(np.int64) - first
 
 
-def _pilot_rate(blocked: BlockedTallies, units: RewardUnits) -> float:
-    """Return the mean over the entries of all cells."""
-    total, number = blocked.added(_mean_parts, units)
-    return float(total / number)
+def _moments(tallies: Tallies, units: RewardUnits) -> FloatArray:
+    """Return the sums of the users' means and of their squares, for each cell; shape (2, cells)."""
+    is_open = np.ones(tallies.n_cells, np.bool_)
+    values, _, groups = _entries(tallies, 0, is_open, units)
+    return np.stack(
+        [
+            np.bincount(groups, values, minlength=tallies.n_cells),
+            np.bincount(groups, values**2, minlength=tallies.n_cells),
+        ]
+    )
 
 
-def _mean_parts(tallies: Tallies, units: RewardUnits) -> FloatArray:
-    values, _, _ = _entries(tallies, 0, tallies.n_cells, units)
-    return np.array([values.sum(), len(values)])
-
-
-def _standard_errors(values: FloatArray, groups: IntArray, n_groups: int) -> FloatArray:
-    """Return the standard error of the plain mean of each group."""
-    sizes = np.bincount(groups, minlength=n_groups)
-    means = np.bincount(groups, values, minlength=n_groups) / np.maximum(sizes, 1)
-    squares = np.bincount(groups, (values - means[groups]) ** 2, minlength=n_groups)
-    errors: FloatArray = np.sqrt(squares / np.maximum(sizes - 1, 1) / np.maximum(sizes, 1))
+def _standard_errors(sizes: IntArray, sums: FloatArray, squares: FloatArray) -> FloatArray:
+    """Return the standard error of the plain mean over the users of each cell."""
+    n = np.maximum(sizes, 1)
+    errors: FloatArray = np.sqrt(np.maximum(squares - sums**2 / n, 0.0) / np.maximum(n - 1, 1) / n)
     return errors
