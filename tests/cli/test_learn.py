@@ -68,7 +68,10 @@ def test_a_log_becomes_a_policy_with_all_that_was_promised(log: Path, tmp_path: 
         "context_probabilities",
     } <= set(written)
     assert written["policy"] == BEST
-    assert set(written["mean_rewards"]["home"]["tea"]) == {"mean", "low", "high", "n"}
+    assert set(written["mean_rewards"]["home"]["tea"]) == {
+        *("mean", "low", "high", "n"),
+        *("sampling_error", "bias_bound"),
+    }
     assert written["source"]["read"]["rows"] == 6_000
     weights = pq.read_table(users)
     assert weights.column_names == ["user", "weight", "interactions"]

@@ -78,6 +78,7 @@ class Estimates:
             mean_rewards=self.mean_rewards,
             low=low,
             high=high,
+            sampling_errors=self.sampling_errors,
             counts=counts.astype(np.int64),
             context_probabilities=self.context_probabilities,
             adversarial_fraction=adversarial_fraction,
