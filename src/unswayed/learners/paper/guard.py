@@ -7,9 +7,6 @@ import numpy as np
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 
-LARGEST_FACTOR = 2.0
-"""Ours: how much worse the certified loss may be than that of the paper's own choice."""
-
 
 def certified_losses(guard: Estimates) -> FloatArray:
     """Return what each action can lose at most against the best one, if the intervals hold.
@@ -29,49 +26,58 @@ def certified_losses(guard: Estimates) -> FloatArray:
     Notes
     -----
     Guarantee: if the intervals of a context hold, action a loses at most R(s, a) there, against the
-    best action of which anything was learned. Proof in docs/guarantee.md.
+    best action of which anything was learned, and no smaller number has this property. Proof in
+    docs/guarantee.md.
 
     Deviation from the paper: it has no such rule.
     """
     low, high = guard.interval
     is_known = ~np.isnan(low) & ~np.isnan(high)
-    low, high = np.where(is_known, low, np.nan), np.where(is_known, high, -np.inf)
-    n_actions = high.shape[1]
+    high = np.where(is_known, high, -np.inf)
     losses = np.zeros(high.shape)
-    for action in range(n_actions):
+    for action in range(high.shape[1]):
         rivals = np.delete(high, action, axis=1).max(axis=1, initial=-np.inf)
-        with np.errstate(invalid="ignore"):  # a low end of +inf does not occur
-            losses[:, action] = np.maximum(rivals - low[:, action], 0.0)
+        losses[:, action] = np.maximum(rivals - low[:, action], 0.0)
     return np.where(is_known, losses, np.nan)
 
 
-def allowed_actions(guard: Estimates, *, factor: float = LARGEST_FACTOR) -> BoolArray:
-    """Return the actions whose certified loss is at most ``factor`` times that of the guard's own.
+def allowed_actions(guard: Estimates, *, factor: float | None = None) -> BoolArray:
+    """Return the actions that the guard's intervals do not rule out.
+
+    An action is ruled out if the interval of another one lies above its own.
 
     Parameters
     ----------
     guard
-        Estimates of the paper's method; its own choice is the largest mean.
+        Estimates of the paper's method.
     factor
-        At least 1.
+        If given, actions are ruled out, too, whose certified loss is more than so many times that
+        of the guard's own choice, the largest mean. That bounds the loss by less, but lets a
+        coalition that misleads the guard rule out the best action.
 
     Returns
     -------
-    Shape (n_contexts, n_actions). The guard's own choice is always allowed. Where nothing is known
-    nothing is ruled out: an action without an estimate is allowed, and so are all actions of a
-    context in which the guard's own choice has no certified loss.
+    Shape (n_contexts, n_actions). At least one action of a context is allowed. Where nothing is
+    known nothing is ruled out: neither an action without an estimate, nor any action by one
+    without a bound.
 
     Notes
     -----
-    Guarantee: in a context whose intervals hold, whoever chooses an allowed action with an
-    estimate, by whatever means, loses at most ``factor`` times what is certified for the guard's
-    choice.
+    Guarantee, for a context whose intervals hold, whoever chooses and however:
+
+    - the best action is allowed (without ``factor``), so ruling out others costs nothing;
+    - an allowed action with an estimate loses at most R(s, a) ≤ 2·W(s), where W(s) is the widest
+      interval of the context; the guard's own choice loses at most 2·h(s), where h(s) ≥ W(s)/2 is
+      the largest distance of an estimate from an end of its interval, so the bound is at most
+      twice the guard's own if estimates lie in the middle;
+    - with ``factor`` it loses at most as many times R(s, â), what is certified for the guard's own
+      choice â.
 
     Examples
     --------
     >>> zeros, whole = np.zeros((1, 3)), np.ones(1)
     >>> guard = Estimates(
-    ...     mean_rewards=np.array([[0.5, 0.45, 0.1]]),
+    ...     mean_rewards=np.array([[0.5, 0.35, 0.1]]),
     ...     sampling_errors=zeros,
     ...     bias_bounds=np.full((1, 3), 0.1),
     ...     context_probabilities=whole,
@@ -79,13 +85,20 @@ def allowed_actions(guard: Estimates, *, factor: float = LARGEST_FACTOR) -> Bool
     ...     user_weights=whole,
     ...     decided_by=np.array(["trimmed mean"]),
     ... )
-    >>> certified_losses(guard).round(2).tolist()
-    [[0.15, 0.25, 0.6]]
     >>> allowed_actions(guard).tolist()
     [[True, True, False]]
+    >>> certified_losses(guard).round(2).tolist()
+    [[0.05, 0.35, 0.6]]
+    >>> allowed_actions(guard, factor=2.0).tolist()
+    [[True, False, False]]
     """
-    losses = certified_losses(guard)
-    means = np.where(np.isnan(losses), -np.inf, guard.mean_rewards)
-    own = np.take_along_axis(losses, means.argmax(axis=1)[:, None], axis=1)
-    is_worse: BoolArray = losses > factor * own  # NaN compares False
-    return ~is_worse
+    low, high = guard.interval
+    floor = np.where(np.isnan(low), -np.inf, low).max(axis=1, keepdims=True)
+    is_out = high < floor  # NaN compares False
+    if factor is not None:
+        losses = certified_losses(guard)
+        means = np.where(np.isnan(losses), -np.inf, guard.mean_rewards)
+        own = np.take_along_axis(losses, means.argmax(axis=1)[:, None], axis=1)
+        is_out |= losses > factor * own
+    allowed: BoolArray = ~is_out
+    return allowed
