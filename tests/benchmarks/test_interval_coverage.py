@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interval_coverage import Setting, measure
+from unswayed.learners.paper import intervals
 
 N_LOGS = 60
 SMALL = {"n_users": 400, "n_contexts": 2, "n_actions": 3, "plays": 12}
@@ -64,6 +65,19 @@ def test_intervals_hold_with_more_contexts_than_actions(design: str) -> None:
     )
     row = measure(setting, n_logs=N_LOGS)
     assert row.holds, row
+
+
+@pytest.mark.parametrize("rewards", ["bernoulli", "normal"])
+def test_intervals_hold_where_a_sample_of_the_users_is_looked_at(
+    rewards: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third of the users of each cell, which may have more than its share of colluders."""
+    monkeypatch.setattr(intervals, "MOST_VISITORS", 100)
+    setting = Setting(rewards=rewards, n_contexts=1, n_actions=3, n_users=900, attack="push")
+    row = measure(setting, n_logs=N_LOGS)
+    assert row.holds, row
+    monkeypatch.undo()
+    assert measure(setting, n_logs=5).width < row.width
 
 
 def test_a_share_that_is_stated_too_small_is_not_covered() -> None:
