@@ -110,3 +110,27 @@ def test_attacks_are_listed_with_what_they_know() -> None:
     assert by_name["sleeper"]["knobs"] == {"inner": "push", "wake": 0.2}
     table = called("attacks").stdout
     assert all(name.split("-")[0] in table for name in ATTACKS)
+
+
+def test_click_rates_and_heavy_tailed_activity_can_be_simulated() -> None:
+    printed = simulated(
+        *("--base", "0.02", "--gap", "0.01", "--rewards", "bernoulli"),
+        *("--arrivals", "heavy-tailed", "--algorithm", "oracle"),
+    )
+    assert printed["settings"]["base"] == 0.02
+    # The worst action is 1.2 gaps below the best one.
+    assert 0 <= printed["results"][0]["suboptimality"]["mean"] <= 0.012
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--base", "0.9", "base is 0.9"),
+        ("--contexts", "1000000000", "contexts times actions is 3,000,000,000"),
+        ("--users", "1000000000", "users times actions is 3,000,000,000"),
+    ],
+)
+def test_worlds_that_cannot_be_are_refused(option: str, value: str, words: str) -> None:
+    result = called(*SMALL, option, value)
+    assert isinstance(result.exception, InputError)
+    assert words in str(result.exception)

@@ -11,12 +11,17 @@ from scipy.stats import binom
 from tests.limits import exact
 from unswayed.errors import InputError
 from unswayed.limits import (
+    binomial_counts,
+    one_sided_adversary,
     one_sided_distance,
+    one_sided_hellinger,
     smallest_one_sided_coalition,
     smallest_two_sided_coalition,
     success_bound,
     total_variation,
+    two_sided_adversaries,
     two_sided_distance,
+    two_sided_hellinger,
 )
 
 # Source: notes on the paper, section 4, computed there: gap, plays, TV, alpha_exact, alpha_two,
@@ -155,6 +160,52 @@ def test_the_bound_on_success_lies_between_a_coin_and_certainty() -> None:
     assert success_bound(1000, 0.0) == 0.5
     assert success_bound(10, 0.004) == pytest.approx(0.52)
     assert success_bound(1000, 0.01) == 1.0
+    assert success_bound(1000, 1.0, 1.0) == 1.0
+
+
+def test_the_bound_on_success_agrees_with_its_golden() -> None:
+    """Issue 12: ten users with five plays each, a gap of .1, a fifth colludes in one world."""
+    distance, squared = one_sided_distance(0.1, 5, 0.2), one_sided_hellinger(0.1, 5, 0.2)
+    assert success_bound(10, distance) == pytest.approx(0.910, abs=5e-4)
+    assert success_bound(10, distance, squared) == pytest.approx(0.668, abs=5e-4)
+
+
+@pytest.mark.parametrize("n_users", [1, 2, 3])
+@pytest.mark.parametrize("side", ["one", "two"])
+def test_the_bound_on_success_is_above_the_best_test(side: str, n_users: int) -> None:
+    """The best test succeeds with ½ + ½·TV of the joint observation; summed over all outcomes."""
+    gap, n, alpha = (0.1, 5, 0.2) if side == "one" else (0.3, 3, 0.2)
+    good = binomial_counts(n, 0.5).dense(), binomial_counts(n, 0.5 + gap).dense()
+    if side == "one":
+        bad = np.zeros(n + 1), one_sided_adversary(gap, n, alpha).counts.dense()
+        worlds = good[0], (1 - alpha) * good[1] + alpha * bad[1]
+        bound = success_bound(
+            n_users, one_sided_distance(gap, n, alpha), one_sided_hellinger(gap, n, alpha)
+        )
+    else:
+        pair = two_sided_adversaries(gap, n, alpha)
+        bad = pair.ordinary.counts.dense(), pair.better.counts.dense()
+        worlds = (1 - alpha) * good[0] + alpha * bad[0], (1 - alpha) * good[1] + alpha * bad[1]
+        bound = success_bound(
+            n_users, two_sided_distance(gap, n, alpha), two_sided_hellinger(gap, n, alpha)
+        )
+    first, second = np.ones(1), np.ones(1)
+    for _ in range(n_users):
+        first, second = np.outer(first, worlds[0]).ravel(), np.outer(second, worlds[1]).ravel()
+    best = 0.5 + 0.25 * np.abs(first - second).sum()
+    assert 0.5 < best <= bound + 1e-12
+
+
+def test_the_hellinger_distance_is_between_the_bounds_that_total_variation_sets() -> None:
+    """H ≤ TV ≤ sqrt(h·(2 − h)) for the squared distance h."""
+    for gap, n, alpha in [(0.1, 5, 0.1), (0.2, 50, 0.2), (0.05, 10**6, 0.3)]:
+        for distance, squared in (
+            (one_sided_distance, one_sided_hellinger),
+            (two_sided_distance, two_sided_hellinger),
+        ):
+            total, h = float(distance(gap, n, alpha)), float(squared(gap, n, alpha))
+            assert h <= total + 1e-12
+            assert total <= np.sqrt(h * (2 - h)) + 1e-12
 
 
 @pytest.mark.parametrize(
@@ -185,3 +236,5 @@ def test_a_bound_on_success_needs_users_and_a_distance() -> None:
         success_bound(0, 0.1)
     with pytest.raises(InputError, match="distance"):
         success_bound(10, 1.5)
+    with pytest.raises(InputError, match="hellinger"):
+        success_bound(10, 0.1, -0.1)

@@ -115,3 +115,34 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_tables_of_the_wrong_shape_are_refused() -> None:
     with pytest.raises(InputError, match="must have shape"):
         make_policy(["home"], ["tea", "milk"], np.array([[1.0]]))
+
+
+def test_intervals_without_a_bound_say_so_and_survive_json() -> None:
+    means = np.array([[0.2, 0.6], [np.nan, 0.4]])
+    policy = Policy(
+        context_labels=SHOP.context_labels,
+        action_labels=SHOP.action_labels,
+        mean_rewards=means,
+        low=np.array([[-np.inf, 0.5], [np.nan, 0.1]]),
+        high=np.array([[np.inf, 0.9], [np.nan, np.inf]]),
+        counts=np.ones((2, 2), np.int64),
+        context_probabilities=np.full(2, 0.5),
+        adversarial_fraction=0.1,
+        method="paper",
+        sampling_errors=np.array([[0.1, 0.1], [np.nan, 0.1]]),
+    )
+    cells = policy.to_json()["mean_rewards"]
+    assert cells["home"]["tea"]["bound"] == "no bound"
+    assert cells["home"]["tea"]["low"] is None
+    assert "bound" not in cells["home"]["milk"]
+    assert cells["home"]["milk"]["sampling_error"] == 0.1
+    assert cells["home"]["milk"]["bias_bound"] == pytest.approx(0.2)
+    assert cells["search"]["tea"]["mean"] is None
+    again = Policy.from_json(json.loads(json.dumps(policy.to_json())))
+    for name in ("low", "high", "sampling_errors", "bias_bounds"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(policy, name))
+
+
+def test_a_policy_without_parts_of_its_intervals_is_still_read() -> None:
+    """Such as every policy of an earlier version."""
+    assert Policy.from_json(SHOP.to_json()).sampling_errors is None

@@ -14,7 +14,7 @@ def ratios(rounds: np.ndarray, n_users: int) -> np.ndarray:
     return np.asarray(counts.max(axis=1) / counts.min(axis=1))
 
 
-@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("order", [Order.ROUND_ROBIN, Order.RANDOM, Order.BURSTY])
 @pytest.mark.parametrize("limit", [2.0, 2.5, 4.0])
 @pytest.mark.parametrize("has_eager", [False, True])
 def test_no_user_comes_more_than_c_l_times_as_often_as_another(
@@ -53,6 +53,20 @@ def test_random_arrivals_are_spread_evenly(rng: np.random.Generator) -> None:
     # Without the bound counts are binomial with variance n_rounds; the bound only evens them out.
     assert np.abs(counts - n_rounds).max() < 6 * np.sqrt(n_rounds)
     assert not np.array_equal(rounds[1], rounds[2])
+
+
+def test_a_tenth_of_the_users_makes_most_of_the_visits_when_activities_are_heavy_tailed(
+    rng: np.random.Generator,
+) -> None:
+    """The share of the busiest tenth is Φ(1.5 − 1.28) = .59 of log-normal activities."""
+    n_users, n_rounds = 2000, 200
+    arrivals = Arrivals(order=Order.HEAVY_TAILED)
+    rounds = np.stack(list(arrivals.rounds(n_users=n_users, n_rounds=n_rounds, rng=rng)))
+    counts = np.sort(np.bincount(rounds.ravel(), minlength=n_users))
+    assert counts[0] >= 1
+    # Activities have mean exp(1.125) and variance exp(2.25)·(exp(2.25) − 1): the mean of 2,000 of
+    # them is off by 7 %, and the share of 200 by no more than three times that.
+    assert abs(counts[-200:].sum() / counts.sum() - 0.59) < 0.2
 
 
 def test_eager_users_come_as_often_as_the_bound_lets_them(rng: np.random.Generator) -> None:

@@ -8,7 +8,7 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.limits.planner import Plan, plan_traffic
 from unswayed.simulation import planned
-from unswayed.simulation.planned import n_runs, verify_plan
+from unswayed.simulation.planned import PlanTrial, Verification, n_runs, verify_plan
 
 FOUR = np.full(4, 0.25)
 
@@ -30,12 +30,20 @@ def test_a_small_plan_holds_when_it_is_simulated() -> None:
     found = verify_plan(plan, FOUR, repetitions=3)
     assert not found.is_scaled
     assert found.holds
-    assert found.trials[0].mean == max(trial.mean for trial in found.trials)
+    assert found.trials[0].share_within == min(trial.share_within for trial in found.trials)
     assert len(found.trials) * found.repetitions == n_runs(plan, 3)
 
     method = plan.methods[0]
     fewer = replace(method, interactions_per_user=max(1, method.interactions_per_user // 16))
     assert not verify_plan(replace(plan, methods=(fewer,)), FOUR, repetitions=3).holds
+
+
+@pytest.mark.parametrize(("n_within", "holds"), [(10, True), (9, True), (8, False)])
+def test_a_plan_holds_if_the_promised_share_of_repetitions_does(n_within: int, holds: bool) -> None:
+    """Delta is .1. A mean below the target is not enough: what fails may fail by little."""
+    trial = PlanTrial("push", 0.1, mean=0.01, largest=0.2, share_within=n_within / 10)
+    found = Verification(False, small_plan(), "paper", 10, 0, (trial,))
+    assert found.holds == holds
 
 
 def test_the_same_seed_gives_the_same_trials() -> None:

@@ -19,6 +19,10 @@ AssumedAlpha = Annotated[
     float | None, typer.Option(help="Share of colluders that learners are told [the truth].")
 ]
 Gap = Annotated[float, typer.Option(help="Lead of the best action in each context.")]
+Base = Annotated[
+    float | None,
+    typer.Option(help="Mean reward of each runner-up, such as a click rate [random levels]."),
+]
 ContextProbabilities = Annotated[
     str, typer.Option(help="uniform, zipf:EXPONENT, or a file with one number for each context.")
 ]
@@ -27,7 +31,10 @@ Deviation = Annotated[
     float, typer.Option(help="Standard deviation of rewards that are not Bernoulli.")
 ]
 ArrivalOrder = Annotated[
-    str, typer.Option(help="round-robin, random[:LIMIT] or bursty[:LIMIT]; the limit is c_L.")
+    str,
+    typer.Option(
+        help="round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L."
+    ),
 ]
 Perturbation = Annotated[float, typer.Option(help="Size eps_0 of good users' own tastes.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]

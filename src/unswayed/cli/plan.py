@@ -12,7 +12,7 @@ from unswayed.cli.options import probabilities_in
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.limits.checks import check_context_probabilities, check_count
+from unswayed.limits.checks import MAX_CONTEXTS, check_context_probabilities, check_count
 from unswayed.limits.plan_words import plan_words
 from unswayed.limits.planner import (
     DEFAULT_ARRIVAL_RATIO,
@@ -49,9 +49,9 @@ def plan(
         float, typer.Option(help="Best action minus average action, to price exploring.")
     ] = DEFAULT_LEAD,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Simulate the plan under attack; takes a minute.")
+        bool, typer.Option("--verify", help="Simulate the plan under attack; takes minutes.")
     ] = False,
-    repetitions: Annotated[int, typer.Option(help="Worlds per attack when verifying.")] = 4,
+    repetitions: Annotated[int, typer.Option(help="Worlds per attack when verifying.")] = 10,
     seed: Annotated[int, typer.Option(help="Same seed, same numbers when verifying.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
@@ -139,8 +139,10 @@ def _print_verification(found: Verification) -> None:
         )
     verdict = "The plan holds" if found.holds else "The plan does not hold"
     print_line(
-        f"{verdict}: the worst attack, {worst.attack}, cost {worst.mean:.4f} on average; the "
-        f"target is {tried.target_suboptimality:g}."
+        f"{verdict}: under the worst attack, {worst.attack}, {100 * worst.share_within:.0f} % of "
+        f"{found.repetitions} repetitions stayed within {tried.target_suboptimality:g}, and "
+        f"{100 * (1 - tried.failure_probability):g} % are promised. It cost {worst.mean:.4f} on "
+        "average."
     )
     print_table(
         f"Loss of {found.method} in simulation",
@@ -155,7 +157,7 @@ def _print_verification(found: Verification) -> None:
 
 def _probabilities(text: str, n_contexts: int) -> FloatArray:
     """Return the probabilities that a name or a file gives to the contexts."""
-    check_count(n_contexts, "contexts")
+    check_count(n_contexts, "contexts", at_most=MAX_CONTEXTS)
     numbers = probabilities_in(text)
     if isinstance(numbers, tuple):
         if len(numbers) != n_contexts:

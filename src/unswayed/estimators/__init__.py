@@ -1,7 +1,8 @@
 """Robust means of arrays: points in one dimension, rows in many; nothing of users or bandits."""
 
+from unswayed.estimators.contaminated_means import Intervals, mean_intervals, median_intervals
+from unswayed.estimators.contaminated_rates import rate_intervals
 from unswayed.estimators.quantum_entropy import quantum_entropy_mean
-from unswayed.estimators.ranges import MeanRanges, mean_ranges
 from unswayed.estimators.results import (
     GroupedEstimates,
     MeanEstimate,
@@ -14,14 +15,16 @@ from unswayed.estimators.trimming import trim_count, trimmed_mean, trimmed_means
 
 __all__ = [
     "GroupedEstimates",
+    "Intervals",
     "MeanEstimate",
-    "MeanRanges",
     "SpectrumStep",
     "UnivariateEstimate",
     "lugosi_mendelson_mean",
-    "mean_ranges",
+    "mean_intervals",
+    "median_intervals",
     "median_of_means",
     "quantum_entropy_mean",
+    "rate_intervals",
     "spectral_filter",
     "trim_count",
     "trimmed_mean",

@@ -51,6 +51,7 @@ def trimmed_flips(
     n_cut: IntArray,
     leaders: IntArray,
     is_known: BoolArray,
+    margins: FloatArray | None = None,
 ) -> TrimmedFlips:
     """Count the points that must be replaced before a leader's trimmed mean is overtaken.
 
@@ -66,6 +67,9 @@ def trimmed_flips(
     is_known
         Shape ``(n_rows, n_columns)``: whether the column takes part. A column with points that does
         not take part does so once one of its points was replaced.
+    margins
+        Shape ``(n_rows,)``: by how much the difference of two trimmed means of a row may be off
+        besides; ``fewest`` holds for all such differences. Zero by default.
 
     Notes
     -----
@@ -100,6 +104,7 @@ def trimmed_flips(
         n_cut.astype(np.int64),
         leaders.astype(np.int64),
         is_known,
+        np.zeros(len(leaders)) if margins is None else margins,
         counts,
     )
     return TrimmedFlips(*(np.ascontiguousarray(column) for column in counts.T))
@@ -113,6 +118,7 @@ def _count_flips(
     n_cut: IntArray,
     leaders: IntArray,
     is_known: BoolArray,
+    margins: FloatArray,
     counts: IntArray,
 ) -> None:
     """Fill the columns of ``counts`` with the fields of ``TrimmedFlips``, row by row."""
@@ -142,7 +148,8 @@ def _count_flips(
             first = 0 if is_known[row, column] else 1
             tolerance = slack + more
             # A tie may go either way; without any rounding error it still is one.
-            lowest, _ = _cheapest_split(falls, rises, first, -tolerance - np.finfo(np.float64).tiny)
+            at_most = -tolerance - margins[row] - np.finfo(np.float64).tiny
+            lowest, _ = _cheapest_split(falls, rises, first, at_most)
             counts[row, 0] = min(counts[row, 0], max(lowest, 1))
             total, fallen = _cheapest_split(falls, rises, first, tolerance)
             if counts[row, 2] == NO_RIVAL or total < counts[row, 1]:

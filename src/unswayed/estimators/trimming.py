@@ -73,11 +73,11 @@ def trim_count(
     sizes, positions = np.unique(np.asarray(n_points, dtype=np.int64), return_inverse=True)
     if sizes.size and sizes[0] < 0:
         raise InputError(f"n_points is {sizes[0]}: the size of a group cannot be negative.")
-    counts = _binomial_quantiles(sizes, alpha, delta)[positions]
+    counts = binomial_upper_quantiles(sizes, alpha, delta)[positions]
     return int(counts[()]) if np.ndim(n_points) == 0 else counts.reshape(np.shape(n_points))
 
 
-def _binomial_quantiles(sizes: IntArray, share: float, level: float) -> IntArray:
+def binomial_upper_quantiles(sizes: IntArray, share: float | FloatArray, level: float) -> IntArray:
     """Return the smallest counts that binomial numbers exceed with probability ``level`` at most.
 
     By bisection: the same as ``scipy.stats.binom.isf``, whose import takes half a second.
@@ -90,6 +90,16 @@ def _binomial_quantiles(sizes: IntArray, share: float, level: float) -> IntArray
         covers = np.where(is_open & is_covering, middle, covers)
         is_over = np.where(is_open & ~is_covering, middle, is_over)
     return covers
+
+
+def binomial_lower_quantiles(sizes: IntArray, share: float, level: float) -> IntArray:
+    """Return the largest counts that binomial numbers undercut with probability ``level`` at most.
+
+    >>> binomial_lower_quantiles(np.array([0, 4, 100]), 0.5, 0.05).tolist()
+    [0, 0, 42]
+    """
+    # B(n, p) < j if and only if n − B(n, p), which is B(n, 1 − p), exceeds n − j.
+    return np.asarray(sizes - binomial_upper_quantiles(sizes, 1.0 - share, level))
 
 
 def trimmed_mean(

@@ -168,7 +168,8 @@ def resampled(
 
 def contains(claim: Claim, target: float, *, widest: float) -> Claim:
     """Judge instead whether the interval contains a number and is short enough to mean it."""
-    if claim.low is None or claim.high is None or claim.low == claim.high:
+    # Repetitions that are all alike say nothing, but for rounding.
+    if claim.low is None or claim.high is None or claim.high - claim.low < 1e-12:
         verdict = Verdict.OPEN
     elif not claim.low <= target <= claim.high:
         verdict = Verdict.FAILS

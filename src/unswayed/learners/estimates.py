@@ -24,7 +24,7 @@ class Estimates:
         Shape (n_contexts, n_actions); NaN where nothing was learned.
     sampling_errors, bias_bounds
         Shape (n_contexts, n_actions); half-widths of the two parts of the interval: chance, and
-        the worst that the stated share of colluders can do.
+        the worst that the stated share of colluders can do. Infinite where there is no bound.
     context_probabilities
         Shape (n_contexts,).
     frequent_contexts
@@ -35,6 +35,9 @@ class Estimates:
         Shape (n_contexts,); which estimator decided each context.
     evidence
         What the method has to say of itself; anything JSON can hold.
+    low, high
+        Shape (n_contexts, n_actions); ends of intervals that do not lie symmetrically around the
+        means. None for means ∓ the sum of the half-widths.
     """
 
     mean_rewards: FloatArray
@@ -45,6 +48,16 @@ class Estimates:
     user_weights: FloatArray
     decided_by: npt.NDArray[np.str_]
     evidence: dict[str, Any] = field(default_factory=dict)
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+
+    @property
+    def interval(self) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and the upper ends; shape (n_contexts, n_actions) each."""
+        half_width = self.sampling_errors + self.bias_bounds
+        low = self.mean_rewards - half_width if self.low is None else self.low
+        high = self.mean_rewards + half_width if self.high is None else self.high
+        return low, high
 
     def policy(
         self,
@@ -57,14 +70,15 @@ class Estimates:
         source: dict[str, Any] | None = None,
     ) -> Policy:
         """Return the decision table that plays the best action of each context."""
-        half_width = self.sampling_errors + self.bias_bounds
+        low, high = self.interval
         counts = as_blocks(tallies).cell_sums("plays")
         return Policy(
             context_labels=context_labels,
             action_labels=action_labels,
             mean_rewards=self.mean_rewards,
-            low=self.mean_rewards - half_width,
-            high=self.mean_rewards + half_width,
+            low=low,
+            high=high,
+            sampling_errors=self.sampling_errors,
             counts=counts.astype(np.int64),
             context_probabilities=self.context_probabilities,
             adversarial_fraction=adversarial_fraction,

@@ -62,6 +62,11 @@ class FlipBounds:
     held: FloatArray
     untried: dict[int, Callable[[], tuple[Tallies, IntArray]]] = field(default_factory=dict)
 
+    @property
+    def is_certified(self) -> bool:
+        """Whether any lower bound says more than that no account means no change."""
+        return bool((self.certificates != Certificate.ONE_ACCOUNT).any())
+
 
 class Certifier(Protocol):
     """Bounds the flips of one method's decisions without running it again."""

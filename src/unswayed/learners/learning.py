@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from unswayed.errors import InputError
 from unswayed.events import Labels
 from unswayed.learners.design import Design
@@ -85,7 +87,12 @@ def learn_policy(
         certify=certify,
     )
     if flips is not None:
-        policy = replace(policy, flip_fraction=flips.lower, flip_fraction_upper=flips.upper)
+        policy = replace(
+            policy,
+            # A single account is what holds for every method, and says nothing.
+            flip_fraction=flips.lower if flips.is_certified else None,
+            flip_fraction_upper=None if np.isnan(flips.upper).all() else flips.upper,
+        )
     return Learned(policy, estimates, flips, unknown_fraction)
 
 

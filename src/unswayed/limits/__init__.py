@@ -8,6 +8,7 @@ from unswayed.limits.adversaries import (
     one_sided_adversary,
     two_sided_adversaries,
 )
+from unswayed.limits.affinity import one_sided_hellinger, two_sided_hellinger
 from unswayed.limits.answers import LimitsAnswer, LimitsRow, answer
 from unswayed.limits.complexity import instance_complexity
 from unswayed.limits.hiding import (
@@ -66,6 +67,7 @@ __all__ = [
     "normal_total_variation",
     "one_sided_adversary",
     "one_sided_distance",
+    "one_sided_hellinger",
     "parallel_gain",
     "plan_traffic",
     "plan_words",
@@ -77,6 +79,7 @@ __all__ = [
     "total_variation",
     "two_sided_adversaries",
     "two_sided_distance",
+    "two_sided_hellinger",
     "upper_bound_interactions",
     "upper_bound_suboptimality",
     "users_needed",

@@ -141,9 +141,9 @@ def one_sided_adversary(
     >>> one_sided_adversary(0.1, 1, 0.2).counts.dense().round(3)
     array([0.9, 0.1])
     """
-    p0, _, ratio, first = _both_worlds(gap, interactions, base)
+    p0, _, ratio, first = both_worlds(gap, interactions, base)
     fraction = float(check_coalition(adversarial_fraction))
-    shortfall = p0 * _one_minus_exp(np.log1p(-fraction) + ratio)
+    shortfall = p0 * one_minus_exp(np.log1p(-fraction) + ratio)
     total = float(shortfall.sum())
     counts = _trimmed(interactions, first, shortfall / total)
     return HidingAdversary(counts, float(base), max(0.0, total - fraction))
@@ -176,9 +176,9 @@ def two_sided_adversaries(
     >>> pair.ordinary.counts.dense(), pair.better.counts.dense(), pair.observed.dense()
     (array([0., 1.]), array([1., 0.]), array([0.4, 0.6]))
     """
-    p0, p1, ratio, first = _both_worlds(gap, interactions, base)
+    p0, p1, ratio, first = both_worlds(gap, interactions, base)
     fraction = float(check_coalition(adversarial_fraction))
-    surplus, shortfall = p1 * _one_minus_exp(-ratio), p0 * _one_minus_exp(ratio)
+    surplus, shortfall = p1 * one_minus_exp(-ratio), p0 * one_minus_exp(ratio)
     distance = float(surplus.sum())
     busy = min(1.0, (1 - fraction) * distance / fraction)
     idle = (1 - busy) * np.maximum(p0, p1) / (1 + distance)
@@ -192,7 +192,7 @@ def two_sided_adversaries(
     )
 
 
-def _both_worlds(
+def both_worlds(
     gap: ArrayLike, interactions: int, base: ArrayLike
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Return P0, P1 and log P1/P0 on one range of counts, and the first of these counts."""
@@ -216,7 +216,7 @@ def _both_worlds(
     return both[0], both[1], np.nan_to_num(ratio, nan=0.0, posinf=np.inf, neginf=-np.inf), first
 
 
-def _one_minus_exp(exponent: FloatArray) -> FloatArray:
+def one_minus_exp(exponent: FloatArray) -> FloatArray:
     """Return [1 − e^x]_+ without cancellation."""
     return -np.expm1(np.minimum(exponent, 0.0))
 

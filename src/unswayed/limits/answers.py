@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unswayed.limits.affinity import two_sided_hellinger
 from unswayed.limits.checks import (
     MAX_INTERACTIONS,
     check_count,
@@ -144,13 +145,17 @@ def answer(
         is_hidden = n <= hidden_until
         # A coalition that is exactly large enough leaves a rounding error, not a trace.
         distance = 0.0 if is_hidden else float(two_sided_distance(gap, n, fraction, base=base))
+        bound = None
+        if users is not None:
+            squared = 0.0 if is_hidden else float(two_sided_hellinger(gap, n, fraction, base=base))
+            bound = float(success_bound(users, distance, squared))
         return LimitsRow(
             interactions=n,
             smallest_coalition=smallest,
             smallest_one_sided=float(smallest_one_sided_coalition(gap, n, base=base)),
             distance=distance,
             is_hidden=is_hidden,
-            success_bound=None if users is None else float(success_bound(users, distance)),
+            success_bound=bound,
         )
 
     asked = row(plays)

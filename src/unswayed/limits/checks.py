@@ -17,6 +17,9 @@ Integers: TypeAlias = np.int64 | IntArray
 MAX_INTERACTIONS = 10**9
 """Ours: sums take time and memory like the root of the plays; a billion takes 30 ms."""
 
+MAX_CONTEXTS, MAX_ACTIONS = 10**7, 10**6
+"""Ours: a plan holds one number for each context; ten million take a second and 0.3 GB."""
+
 SUM_TOLERANCE = 1e-6
 """Ours: probabilities written with six digits still count as summing to one."""
 
@@ -93,10 +96,15 @@ def check_interactions(interactions: ArrayLike, *, at_least: int = 0) -> IntArra
     return plays.astype(np.int64)
 
 
-def check_count(value: int, name: str, *, at_least: int = 1) -> int:
+def check_count(value: int, name: str, *, at_least: int = 1, at_most: int | None = None) -> int:
     """Return a count, or say why it is none."""
     if value < at_least or value != int(value):
         raise InputError(f"{name} is {value}: it must be a whole number of at least {at_least}.")
+    if at_most is not None and value > at_most:
+        raise InputError(
+            f"{name} is {value:,}: more than {at_most:,} are out of reach here. Join what is rare, "
+            "and ask again."
+        )
     return int(value)
 
 

@@ -174,7 +174,7 @@ def coalition_for(distance: Floats) -> Floats:
     return distance / (1 + distance)
 
 
-def success_bound(n_users: ArrayLike, distance: ArrayLike) -> Floats:
+def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike = 1.0) -> Floats:
     """Return the most that any test between two equally likely worlds can succeed with.
 
     Parameters
@@ -184,16 +184,23 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike) -> Floats:
     distance
         What the best coalition leaves visible in one user: `one_sided_distance` or
         `two_sided_distance`.
+    hellinger
+        The same in squared Hellinger distance: `one_sided_hellinger` or `two_sided_hellinger`.
+        Without it the first bound alone is used.
 
     Returns
     -------
-    ½ + ½·min(1, n_users · distance): Le Cam's bound, with the distance of the joint observation at
-    most the sum over users.
+    ½ + ½·min(1, n_users·distance, sqrt(1 − BC^(2·n_users))) with BC = 1 − hellinger: Le Cam's
+    bound. The distance of the joint observation is at most the sum over users; and as the
+    Bhattacharyya coefficient BC of independent users is a product, it is at most the root above.
+    The first is the better one for few users, the second for many.
 
     Examples
     --------
     >>> float(success_bound(10, 0.01))
     0.55
+    >>> round(float(success_bound(10, 0.082068, 1 - 0.994048)), 3)
+    0.668
     """
     users = np.asarray(n_users, dtype=np.float64)
     distances = np.asarray(distance, dtype=np.float64)
@@ -201,7 +208,12 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike) -> Floats:
         raise InputError("n_users must be at least 1: with nobody observed there is no test.")
     if np.any(~((distances >= 0) & (distances <= 1))):
         raise InputError("distance must lie between 0 and 1: it is a total variation distance.")
-    return 0.5 + 0.5 * np.minimum(1.0, users * distances)
+    squared = np.asarray(hellinger, dtype=np.float64)
+    if np.any(~((squared >= 0) & (squared <= 1))):
+        raise InputError("hellinger must lie between 0 and 1: it is a squared distance.")
+    with np.errstate(divide="ignore"):  # worlds without common outcomes
+        joint = np.sqrt(-np.expm1(2.0 * users * np.log1p(-squared)))
+    return 0.5 + 0.5 * np.minimum(np.minimum(1.0, users * distances), joint)
 
 
 def _excess(gap: FloatArray, plays: np.ndarray, base: FloatArray, fraction: FloatArray) -> Floats:

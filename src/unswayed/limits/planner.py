@@ -19,6 +19,7 @@ from unswayed.limits.calibration import (
     method_constants,
 )
 from unswayed.limits.checks import (
+    MAX_ACTIONS,
     MAX_INTERACTIONS,
     check_context_probabilities,
     check_count,
@@ -182,7 +183,10 @@ def plan_traffic(
     True
     """
     probabilities = np.sort(check_context_probabilities(context_probabilities))[::-1]
-    n_contexts, n_actions = probabilities.size, check_count(n_actions, "n_actions", at_least=2)
+    n_contexts, n_actions = (
+        probabilities.size,
+        check_count(n_actions, "n_actions", at_least=2, at_most=MAX_ACTIONS),
+    )
     target, fraction = check_target(target_suboptimality, adversarial_fraction)
     delta = check_plan_failure(failure_probability)
     cells = n_contexts * n_actions

@@ -23,6 +23,9 @@ FloatArray = npt.NDArray[np.float64]
 FORMAT = "unswayed-policy"
 VERSION = 1
 
+NO_BOUND = "no bound"
+"""What is written for intervals with an infinite end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -48,7 +51,7 @@ class Policy:
         Names of the S contexts and A actions.
     mean_rewards, low, high
         Shape (S, A); estimated mean reward of the good users and its interval. NaN where nothing
-        was learned.
+        was learned; infinite ends where there is no bound.
     counts
         Shape (S, A); how many interactions were seen.
     context_probabilities
@@ -61,6 +64,9 @@ class Policy:
     flip_fraction_upper
         Shape (S,), or None; the share with which an attack does change it. NaN where none was
         found.
+    sampling_errors
+        Shape (S, A), or None; half-width of the interval that chance alone explains. The rest is
+        what the stated share of colluders could do at worst.
     created
         UTC time, ISO 8601.
     source
@@ -100,6 +106,7 @@ class Policy:
     method: str
     flip_fraction: FloatArray | None = None
     flip_fraction_upper: FloatArray | None = None
+    sampling_errors: FloatArray | None = None
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -112,6 +119,19 @@ class Policy:
             shares = getattr(self, name)
             if shares is not None and shares.shape != shape[:1]:
                 raise InputError(f"{name} must have shape {shape[:1]}.")
+        if self.sampling_errors is not None and self.sampling_errors.shape != shape:
+            raise InputError(f"sampling_errors must have shape {shape}.")
+        # JSON has no infinity: a mean without an end has no bound there.
+        is_learned = ~np.isnan(self.mean_rewards)
+        for name, end in (("low", -np.inf), ("high", np.inf)):
+            ends = getattr(self, name)
+            object.__setattr__(self, name, np.where(is_learned & np.isnan(ends), end, ends))
+
+    @cached_property
+    def bias_bounds(self) -> FloatArray:
+        """What is left of the farther half of each interval beside chance; shape (S, A)."""
+        half = np.maximum(self.high - self.mean_rewards, self.mean_rewards - self.low)
+        return half if self.sampling_errors is None else half - self.sampling_errors
 
     @cached_property
     def is_learned(self) -> npt.NDArray[np.bool_]:
@@ -157,14 +177,13 @@ class Policy:
     def to_json(self) -> dict[str, Any]:
         """Return the policy as versioned, plain JSON values."""
         actions = self.actions
-        columns = (self.mean_rewards, self.low, self.high, self.counts)
+        columns = [self.mean_rewards, self.low, self.high, self.counts]
+        if self.sampling_errors is not None:
+            columns += [self.sampling_errors, self.bias_bounds]
         rows = zip(*(column.tolist() for column in columns), strict=True)
         names = self.action_labels.texts
         table = {
-            context: {
-                action: {"mean": _number(mean), "low": _number(low), "high": _number(high), "n": n}
-                for action, mean, low, high, n in zip(names, *row, strict=True)
-            }
+            context: {action: _cell(*cell) for action, *cell in zip(names, *row, strict=True)}
             for context, row in zip(self.context_labels.texts, rows, strict=True)
         }
         result: dict[str, Any] = {
@@ -209,6 +228,7 @@ class Policy:
             return cls(
                 context_labels=contexts,
                 action_labels=actions,
+                sampling_errors=_optional_column(cells, "sampling_error"),
                 mean_rewards=_column(cells, "mean"),
                 low=_column(cells, "low"),
                 high=_column(cells, "high"),
@@ -262,6 +282,26 @@ def _written(value: Mapping[str, Any], *, n_levels: int) -> str:
         for key, item in value.items()
     )
     return "{\n" + ",\n".join(items) + "\n}"
+
+
+def _cell(mean: float, low: float, high: float, n: int, *parts: float) -> dict[str, Any]:
+    """Return what JSON says of a cell; "no bound" in words where an end is infinite."""
+    cell: dict[str, Any] = {
+        "mean": _number(mean),
+        "low": _number(low),
+        "high": _number(high),
+        "n": n,
+    }
+    cell |= dict(zip(("sampling_error", "bias_bound"), map(_number, parts), strict=False))
+    if math.isinf(low) or math.isinf(high):
+        cell["bound"] = NO_BOUND
+    return cell
+
+
+def _optional_column(cells: list[list[dict[str, Any]]], name: str) -> FloatArray | None:
+    if not all(name in cell for row in cells for cell in row):
+        return None
+    return _column(cells, name)
 
 
 def _number(value: float) -> float | None:

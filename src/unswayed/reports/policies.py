@@ -13,7 +13,7 @@ import pyarrow.parquet
 
 from unswayed.errors import InputError
 from unswayed.events import Label
-from unswayed.policy import Policy
+from unswayed.policy import NO_BOUND, Policy
 
 TABLE_FORMATS = ("parquet", "csv")
 
@@ -82,9 +82,16 @@ def compare_policies(first: Policy, second: Policy) -> Comparison:
 
 
 def cells_table(policy: Policy) -> pa.Table:
-    """Return one row a (context, action): mean, interval, count, and whether it is chosen."""
+    """Return one row a (context, action): mean, interval, its parts, count, and whether chosen."""
     n_contexts, n_actions = policy.mean_rewards.shape
     contexts, actions = np.divmod(np.arange(n_contexts * n_actions), n_actions)
+    is_bounded = np.isfinite(policy.high - policy.low) | np.isnan(policy.mean_rewards)
+    parts = {}
+    if policy.sampling_errors is not None:
+        parts = {
+            "sampling_error": policy.sampling_errors.ravel(),
+            "bias_bound": policy.bias_bounds.ravel(),
+        }
     return pa.table(
         {
             "context": pa.array(policy.context_labels.values).take(pa.array(contexts)),
@@ -92,6 +99,8 @@ def cells_table(policy: Policy) -> pa.Table:
             "mean": policy.mean_rewards.ravel(),
             "low": policy.low.ravel(),
             "high": policy.high.ravel(),
+            "bound": np.where(is_bounded, "", NO_BOUND).ravel(),
+            **parts,
             "n": policy.counts.ravel(),
             "is_chosen": policy.actions[contexts] == actions,
             "context_probability": policy.context_probabilities[contexts],

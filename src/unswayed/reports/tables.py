@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -74,6 +75,6 @@ def _shown(cell: Cell) -> str:
         case None:
             return "-"
         case float():
-            return f"{cell:.4g}"
+            return "no bound" if math.isinf(cell) else f"{cell:.4g}"
         case _:
             return str(cell)

@@ -20,6 +20,9 @@ from unswayed.learners.interface import BoolArray, IntArray
 SMALLEST_LIMIT = 2.0
 """The smallest c_L that any order of arrivals can keep, see above."""
 
+ACTIVITY_SPREAD = 1.5
+"""Ours: deviation of log activities; the busiest tenth of the users has 60 % of the visits."""
+
 
 class Order(StrEnum):
     """In which order users arrive."""
@@ -27,6 +30,7 @@ class Order(StrEnum):
     ROUND_ROBIN = "round-robin"
     RANDOM = "random"
     BURSTY = "bursty"
+    HEAVY_TAILED = "heavy-tailed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,9 @@ class Arrivals:
     """An order of arrivals and the bound c_L that it keeps.
 
     Round robin serves users in turn. Random draws each arrival uniformly among the users that
-    c_L still allows. Bursty lets a random user come again and again until c_L forbids it.
+    c_L still allows. Bursty lets a random user come again and again until c_L forbids it. In the
+    heavy-tailed order everybody comes once, and then by log-normal activities: it keeps no bound,
+    as real logs do not, and nobody can come before others.
     """
 
     order: Order = Order.ROUND_ROBIN
@@ -68,6 +74,9 @@ class Arrivals:
                 yield everyone
             return
         eager = np.zeros(0, np.int64) if is_eager is None else np.flatnonzero(is_eager)
+        if self.order is Order.HEAVY_TAILED:
+            yield from _by_activity(n_users, n_rounds, rng)
+            return
         counts = np.zeros(n_users, np.int64)
         # The cursor outlives rounds: the next user in turn, or the user of the running burst.
         cursor = 0
@@ -82,6 +91,16 @@ class Arrivals:
                     counts, eager, self.limit, _ORDER_CODES[self.order], cursor, rng
                 )
             yield users
+
+
+def _by_activity(n_users: int, n_rounds: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    activities = np.cumsum(rng.lognormal(0.0, ACTIVITY_SPREAD, n_users))
+    for index in range(n_rounds):
+        if index == 0:
+            yield rng.permutation(n_users)
+        else:
+            places = rng.random(n_users) * activities[-1]
+            yield np.minimum(np.searchsorted(activities, places), n_users - 1)
 
 
 _IN_TURN, _AT_RANDOM, _IN_BURSTS = 0, 1, 2

@@ -100,6 +100,7 @@ def random_instance(
     context_probabilities: FloatArray | None = None,
     law: RewardLaw = RewardLaw.BERNOULLI,
     deviation: float = DEFAULT_DEVIATION,
+    base: float | None = None,
 ) -> Instance:
     """Draw an instance whose best action leads by about ``gap`` in every context.
 
@@ -110,6 +111,8 @@ def random_instance(
     ----------
     context_probabilities
         Shape (n_contexts,); uniform if not given.
+    base
+        Mean reward of every runner-up, such as a click rate, instead of a random level.
     """
     if n_contexts < 1 or n_actions < 2:
         raise InputError(
@@ -120,6 +123,13 @@ def random_instance(
     if not 0.0 < gap <= widest:
         raise InputError(f"gap is {gap}: it must be positive and at most {widest:.2f}.")
     best_level = rng.uniform(LOWEST_MEAN + (1.0 + GAP_SPREAD) * gap, HIGHEST_MEAN, n_contexts)
+    if base is not None:
+        if not (GAP_SPREAD * gap <= base <= 1.0 - gap):
+            raise InputError(
+                f"base is {base} and gap {gap}: rates from base - {GAP_SPREAD:g} gap to base + gap "
+                "must lie between 0 and 1. Give a smaller gap."
+            )
+        best_level[:] = base + gap
     gaps = gap * rng.uniform(1.0, 1.0 + GAP_SPREAD, (n_contexts, n_actions))
     order = rng.permuted(np.tile(np.arange(n_actions), (n_contexts, 1)), axis=1)
     contexts = np.arange(n_contexts)

@@ -23,6 +23,10 @@ from unswayed.simulation.instances import (
 from unswayed.simulation.names import find
 from unswayed.simulation.rewards import RewardLaw
 
+MOST_CELLS, MOST_ANSWERS = 10**7, 10**9
+"""Ours: a world holds a mean for each cell; a round holds an answer of each user to each action,
+and a billion of them are 8 GB."""
+
 PAPER_GAP = 0.3
 """The paper's: "we set the sub-optimality gap in all contexts approximately 0.3"."""
 
@@ -42,11 +46,14 @@ class Settings:
     deviation
         Standard deviation of rewards that are not Bernoulli.
     arrivals
-        "round-robin", "random" or "bursty", the last two with ":LIMIT" if c_L is not 2.
+        "round-robin", "random" or "bursty", the last two with ":LIMIT" if c_L is not 2; or
+        "heavy-tailed".
     perturbation
         eps_0, the size of good users' own tastes.
     knobs
         The attack's own options.
+    base
+        Mean reward of every runner-up, such as a click rate; None draws levels at random.
     """
 
     contexts: int
@@ -66,8 +73,17 @@ class Settings:
     arrivals: str = Order.ROUND_ROBIN.value
     perturbation: float = 0.0
     knobs: dict[str, Knob] = field(default_factory=dict)
+    base: float | None = None
 
     def __post_init__(self) -> None:
+        for name, size, most in (
+            ("contexts times actions", self.contexts * self.actions, MOST_CELLS),
+            ("users times actions", self.users * self.actions, MOST_ANSWERS),
+        ):
+            if size > most:
+                raise InputError(
+                    f"{name} is {size:,}: worlds of up to {most:,} are simulated; give fewer."
+                )
         check_adversarial_fraction(self.alpha, option="alpha")
         if self.assumed_alpha is not None:
             check_adversarial_fraction(self.assumed_alpha, option="assumed-alpha")
@@ -105,6 +121,7 @@ class Settings:
             context_probabilities=self._context_probabilities(),
             law=find(self.rewards, {law.value: law for law in RewardLaw}, kind="rewards"),
             deviation=self.deviation,
+            base=self.base,
         )
 
     def _context_probabilities(self) -> FloatArray | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,7 +53,16 @@ def algorithm_2(
     n_actions: int,
     adversarial_fraction: float,
 ) -> tuple[np.ndarray, list[int]]:
-    """Return mean rewards in the units of erratum 8, and the policy of line 12."""
+    """Return mean rewards in the units of erratum 8, and the policy of line 12.
+
+    Rewards are measured from the median user's mean, as is done for rewards that are not binary.
+    """
+    own_means = [
+        np.mean([event.reward for event in events if event.user == user])
+        for user in sorted({event.user for event in events})
+    ]
+    origin = float(np.median(own_means))
+    events = [replace(event, reward=event.reward - origin) for event in events]
     nu, sigma = algorithm_1(warmup or events, n_contexts, adversarial_fraction)
     ranked = sorted(range(n_contexts), key=lambda s: -nu[s])  # line 1
     frequent = set(ranked[: min(n_actions, n_contexts)])
@@ -94,4 +103,4 @@ def algorithm_2(
                 if (s, a) in played:
                     mu[s, a] = b_rare[position * n_actions + a] * sigma[s] / nu[s]
     policy = [max(range(n_actions), key=lambda a: mu[s, a]) for s in range(n_contexts)]
-    return mu, policy
+    return mu + origin, policy

@@ -9,7 +9,13 @@ from unswayed.experiments.drawing import Panel, name_curves, set_axes
 from unswayed.experiments.results import Results
 from unswayed.experiments.theorem_lower.sweep import FEW, MANY, PAPERS
 from unswayed.learners.interface import FloatArray
-from unswayed.limits import one_sided_distance, success_bound, two_sided_distance
+from unswayed.limits import (
+    one_sided_distance,
+    one_sided_hellinger,
+    success_bound,
+    two_sided_distance,
+    two_sided_hellinger,
+)
 from unswayed.reports.style import GREY, STYLE, look_of, new_figure
 
 TITLE = "Theorem 4.1: what is hidden stays hidden from every learner"
@@ -32,10 +38,17 @@ deviations is about 2.6 errors, so an excess of less than 6.2 errors cannot be t
 
 
 def bound(series: str, interactions: FloatArray) -> FloatArray:
-    """Return ½ + ½·min(1, L·H) at each number of interactions."""
+    """Return the most that any test can succeed with at each number of interactions."""
     gap, n_users = WORLDS[series]
-    distance = one_sided_distance if series == PAPERS else two_sided_distance
-    return np.asarray(success_bound(n_users, distance(gap, interactions.astype(np.int64), ALPHA)))
+    plays = interactions.astype(np.int64)
+    distance, hellinger = (
+        (one_sided_distance, one_sided_hellinger)
+        if series == PAPERS
+        else (two_sided_distance, two_sided_hellinger)
+    )
+    return np.asarray(
+        success_bound(n_users, distance(gap, plays, ALPHA), hellinger(gap, plays, ALPHA))
+    )
 
 
 def draw(results: Results) -> Figure:

@@ -4,10 +4,13 @@ from unswayed.learners.paper.context_probabilities import (
     ContextEstimate,
     estimate_context_probabilities,
 )
+from unswayed.learners.paper.guard import allowed_actions, certified_losses
 from unswayed.learners.paper.method import frequent_contexts, learn_paper
 
 __all__ = [
     "ContextEstimate",
+    "allowed_actions",
+    "certified_losses",
     "estimate_context_probabilities",
     "frequent_contexts",
     "learn_paper",

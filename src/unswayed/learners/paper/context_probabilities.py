@@ -16,6 +16,9 @@ from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 #: The paper's constant in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1).
 SCALE_FLOOR = 20.0
 
+LARGEST_ACTIVITY = 20.0
+"""Ours: the paper takes the ratio of activities to be bounded; beyond, `learn` suggests a cap."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContextEstimate:
@@ -58,14 +61,18 @@ def estimate_context_probabilities(
     - Line 5 counts the colluders' visits, so a flood inflates σ_s and hides itself in the scaled
       coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor).
     - Users without interactions are left out.
+    - A user with more than ``LARGEST_ACTIVITY`` times as many interactions as the median one counts
+      with as many in line 5 and in T₀ (erratum 14). The rows b_i are shares and need no cap.
     """
     blocked = as_blocks(tallies)
-    total = float(blocked.interactions.sum())  # T₀
-    if total == 0:
+    interactions = blocked.interactions
+    if not interactions.any():
         raise InputError("there are no interactions to learn from; give at least one event.")
+    most = LARGEST_ACTIVITY * float(np.median(interactions[interactions > 0]))
+    total = float(np.minimum(interactions, most).sum())  # T₀
     floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
     # Line 5: σ_s² from the visits of everybody.
-    shares = blocked.cell_sums("counts").sum(axis=1) / total
+    shares = blocked.added(_capped_visits, most) / total
     for _ in ("line 5 as printed", "erratum 5"):
         scales = np.sqrt(np.maximum(shares, floor))
         # Lines 6 and 7: the robust mean of the b_i = (1/n_i) Σ_t σ^-1 e_{s_t}. The rows are large,
@@ -80,3 +87,11 @@ def estimate_context_probabilities(
         scales=np.sqrt(np.maximum(shares, floor)),
         filtered=filtered,
     )
+
+
+def _capped_visits(tallies: Tallies, most: float) -> FloatArray:
+    """Return the visits to each context, with the visits of very active users scaled down."""
+    factors = np.minimum(1.0, most / np.maximum(tallies.interactions, most))
+    weights = tallies.counts * np.repeat(factors, np.diff(tallies.indptr))
+    contexts = tallies.cells // tallies.n_actions
+    return np.bincount(contexts, weights, minlength=tallies.n_contexts).astype(np.float64)

@@ -22,6 +22,12 @@ from unswayed.learners.flip_bounds import (
 )
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
+from unswayed.learners.paper.reward_units import (
+    RewardUnits,
+    measure_units,
+    measured_from,
+    user_means,
+)
 from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
 
 
@@ -40,12 +46,22 @@ class FrequentFlips:
         of it any more.
     trimmed
         What it takes to make another trimmed mean the largest.
+    units
+        Where rewards were measured from.
+    withstood
+        No fewer replaced accounts change the decision, wherever such accounts would have rewards
+        measured from.
+    is_loud
+        Whether an extreme reward of the attack is kept by the trimmed means.
     """
 
     contexts: IntArray
     leaders: IntArray
     visitors: IntArray
     trimmed: TrimmedFlips
+    units: RewardUnits
+    withstood: IntArray
+    is_loud: BoolArray
 
     @property
     def by_absence(self) -> BoolArray:
@@ -80,9 +96,10 @@ def certify_paper(
     what they like, as often as they like, and report any rewards, but their action in a sticky
     context stays the one that the platform assigned. Scales σ_s and probabilities ν̂_s multiply all
     means of a context alike, so they cannot change its best action. What could: the context might
-    leave S₊, or its estimated probability might become zero. Up to a number of accounts the data
-    rule out both. Where that number is too small the certificate is "context step": the lower bound
-    ends there, and ``held`` says what would hold if Algorithm 1 did neither.
+    leave S₊, its estimated probability might become zero, or rewards might be measured from
+    elsewhere. Up to a number of accounts the data rule out all of this. Where that number is too
+    small the certificate is "context step": the lower bound ends there, and ``held`` says what
+    would hold if none of it happened.
 
     Rare contexts: the spectral filter decides anew, from all rows, which rows to weigh down. One
     row can move a round across its threshold, and then the weights of all the others. No bound
@@ -100,16 +117,19 @@ def certify_paper(
     certificates = bounds.certificates.copy()
     fewest = np.minimum(flips.trimmed.fewest, flips.visitors)
     enough = np.minimum(flips.trimmed.enough, flips.visitors)
-    certain = _certain_replacements(tallies, design, warmup)[flips.contexts]
+    in_place = _certain_replacements(tallies, design, warmup)[flips.contexts]
+    unmoved = np.minimum(flips.withstood - 1, in_place)
     untried: dict[int, Callable[[], tuple[Tallies, IntArray]]] = {}
     for row, context in enumerate(flips.contexts.tolist()):
         held[context] = fewest[row] / bounds.n_accounts
-        is_exact = certain[row] >= fewest[row] - 1
+        is_exact = unmoved[row] >= fewest[row] - 1
         certificates[context] = Certificate.EXACT if is_exact else Certificate.CONTEXT_STEP
-        lower[context] = max(1, min(fewest[row], certain[row] + 1)) / bounds.n_accounts
+        lower[context] = max(1, min(fewest[row], unmoved[row] + 1)) / bounds.n_accounts
         if flips.trimmed.rivals[row] == NO_RIVAL:
             continue
-        if certain[row] >= enough[row]:
+        # One loud reward that is kept decides, wherever rewards are measured from.
+        is_sure = flips.is_loud[row] or tallies.n_contexts == 1
+        if min(in_place[row], np.inf if is_sure else flips.units.n_certain) >= enough[row]:
             upper[context] = enough[row] / bounds.n_accounts
         elif isinstance(tallies, Tallies):
             untried[context] = partial(attack_frequent, tallies, design, flips, row)
@@ -131,7 +151,8 @@ def frequent_flips(
     row_of_context[chosen] = np.arange(len(chosen))
 
     # One number for each user of the frequent contexts: as many as their trimmed means needed.
-    entries = as_blocks(tallies).blocks.map_blocks(_frequent_values, row_of_context)
+    units = measure_units(tallies, adversarial_fraction=adversarial_fraction)
+    entries = measured_from(tallies, units).blocks.map_blocks(_frequent_values, row_of_context)
     values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
     stored = np.bincount(groups, minlength=shape[0] * shape[1]).reshape(shape)
 
@@ -145,7 +166,8 @@ def frequent_flips(
     )
     n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
     leaders = decisions(estimates.mean_rewards)[chosen]
-    trimmed = trimmed_flips(
+    flips_with = partial(
+        trimmed_flips,
         values,
         groups,
         n_zeros=n_zeros,
@@ -153,8 +175,64 @@ def frequent_flips(
         leaders=leaders,
         is_known=is_known[chosen],
     )
-    visitors = stored[np.arange(len(chosen)), leaders]
-    return FrequentFlips(chosen, leaders, visitors, trimmed)
+    trimmed = flips_with()
+    rows = np.arange(len(chosen))
+    is_loud = (trimmed.from_leader > n_cut[rows, leaders]) | (
+        trimmed.from_rival > n_cut[rows, trimmed.rivals]
+    )
+    withstood = _withstood(tallies, units, row_of_context, trimmed.fewest, flips_with)
+    visitors = stored[rows, leaders]
+    return FrequentFlips(chosen, leaders, visitors, trimmed, units, withstood, is_loud)
+
+
+def _withstood(
+    tallies: Tallies | BlockedTallies,
+    units: RewardUnits,
+    row_of_context: IntArray,
+    fewest: IntArray,
+    flips_with: Callable[..., TrimmedFlips],
+) -> IntArray:
+    """Return how many replaced accounts the decisions withstand wherever these move the origin.
+
+    Replacing j accounts moves the median user's mean by at most j ranks. A trimmed mean is monotone
+    and moves with a common shift, and a user's value moves with the origin by their share of visits
+    to the context. So two trimmed means of a context come at most as much closer to each other as
+    the origin moves, times the largest such share.
+    """
+    if tallies.n_contexts == 1:  # all shares are one: means move alike
+        return fewest
+    if units.is_binary:
+        return np.minimum(fewest, units.n_certain + 1)
+    blocked = as_blocks(tallies)
+    means = np.sort(np.concatenate(blocked.blocks.map_blocks(user_means)))
+    largest = np.zeros(len(fewest))
+    for shares in blocked.blocks.map_blocks(_largest_shares, row_of_context, len(fewest)):
+        np.maximum(largest, shares, out=largest)
+
+    def margins(replaced: IntArray) -> FloatArray:
+        low = means[np.maximum((len(means) - 1) // 2 - replaced, 0)]
+        high = means[np.minimum(len(means) // 2 + replaced, len(means) - 1)]
+        reach: FloatArray = np.maximum(units.origin - low, high - units.origin) * largest
+        return reach
+
+    # The more accounts, the farther the origin may move: bisection for the most that are withstood.
+    holds, fails = np.zeros_like(fewest), fewest.copy()
+    while (is_open := fails - holds > 1).any():
+        middle = (holds + fails) // 2
+        is_held = flips_with(margins=margins(middle)).fewest > middle
+        holds = np.where(is_open & is_held, middle, holds)
+        fails = np.where(is_open & ~is_held, middle, fails)
+    return np.asarray(holds + 1)
+
+
+def _largest_shares(tallies: Tallies, row_of_context: IntArray, n_rows: int) -> FloatArray:
+    """Return the largest share of a user's visits that each context with a row has."""
+    rows = row_of_context[tallies.cells // tallies.n_actions]
+    is_inside = rows != NO_RIVAL
+    users = entry_users(tallies.indptr)[is_inside]
+    shares = np.zeros(n_rows)
+    np.maximum.at(shares, rows[is_inside], tallies.counts[is_inside] / tallies.interactions[users])
+    return shares
 
 
 def attack_frequent(
@@ -204,9 +282,8 @@ def attack_frequent(
     ):
         entries = members[action]
         n_absent = max(int(design.group_sizes[context, action]) - len(entries), 0)
-        values = np.append(
-            tallies.sums[entries] / interactions[users[entries]], np.zeros(len(absent[:n_absent]))
-        )
+        sums = tallies.sums[entries] - flips.units.origin * tallies.counts[entries]
+        values = np.append(sums / interactions[users[entries]], np.zeros(len(absent[:n_absent])))
         group = np.append(users[entries], absent[:n_absent])
         absent = absent[n_absent:]
         taken = group[np.argsort(side * values, kind="stable")[:number]]

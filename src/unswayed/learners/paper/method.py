@@ -11,7 +11,9 @@ from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.learners.paper.context_probabilities import estimate_context_probabilities
+from unswayed.learners.paper.intervals import cell_intervals
 from unswayed.learners.paper.recovery import recover_frequent, recover_rare
+from unswayed.learners.paper.reward_units import measure_units, measured_from
 from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 
 #: The paper's: its estimates hold with probability 9/10.
@@ -54,12 +56,16 @@ def learn_paper(
     Notes
     -----
     Guarantee: suboptimality O(K(B)·sqrt(α L/T)) with probability 2/3, for L = Ω(SA log(SA)/α)
-    (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)).
+    (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)). The intervals are not the theorem's:
+    ``cell_intervals`` says what they assume; those of a context hold together with probability
+    9/10.
 
     Deviations from the paper:
 
     - Trimmed means need the groups I_{s,a}, so only contexts that were played sticky are in S₊;
       a log of uniform plays is base case 2 whatever its contexts.
+    - Rewards are measured from an origin of their own (``measure_units``), since a user who never
+      came counts as zero there: adding a constant to all rewards changes nothing.
     - Mean rewards are reported as b̂·σ_s/ν̂_s, which estimates μ; b̂/σ_s estimates
       ν·μ/σ_s², with the same best action (erratum 8).
     """
@@ -72,34 +78,26 @@ def learn_paper(
         is_frequent = design.is_sticky
 
     # Line 11: the recovery procedure, frequent and rare contexts apart.
-    recovered = recover_frequent(
-        tallies,
+    units = measure_units(tallies, adversarial_fraction=adversarial_fraction)
+    measured = measured_from(tallies, units)
+    scaled_means = recover_frequent(
+        measured,
         design,
         contexts.scales,
         is_frequent,
         adversarial_fraction=adversarial_fraction,
         failure_probability=FAILURE_PROBABILITY,
-    )
-    scaled_means = recovered.scaled_means
-    sampling_errors, bias_bounds = recovered.sampling_errors, recovered.bias_bounds
-    is_active = tallies.interactions > 0
+    ).scaled_means
     user_weights = np.ones(tallies.n_users)
-    evidence = {"context_filter": _told(contexts.filtered)}
+    evidence: dict[str, Any] = {"context_filter": _told(contexts.filtered)}
     if not is_frequent.all():
         rare = recover_rare(
-            tallies,
-            contexts.scales,
-            ~is_frequent,
-            adversarial_fraction=adversarial_fraction,
-            failure_probability=FAILURE_PROBABILITY,
+            measured, contexts.scales, ~is_frequent, adversarial_fraction=adversarial_fraction
         )
         assert rare.filtered is not None
-        user_weights[is_active] = rare.filtered.weights
+        user_weights[tallies.interactions > 0] = rare.filtered.weights
         evidence["reward_filter"] = _told(rare.filtered)
-        chosen = is_frequent[:, None]
-        scaled_means = np.where(chosen, scaled_means, rare.scaled_means)
-        sampling_errors = np.where(chosen, sampling_errors, rare.sampling_errors)
-        bias_bounds = np.where(chosen, bias_bounds, rare.bias_bounds)
+        scaled_means = np.where(is_frequent[:, None], scaled_means, rare.scaled_means)
 
     # Line 12 takes the largest mean of each context; the policy does that.
     probabilities = contexts.context_probabilities
@@ -109,10 +107,26 @@ def learn_paper(
         (contexts.scales / np.maximum(probabilities, np.finfo(float).tiny))[:, None],
         np.nan,
     )
+    means = units.origin + scaled_means * to_rewards
+    intervals = cell_intervals(
+        tallies,
+        design,
+        units,
+        adversarial_fraction=adversarial_fraction,
+        failure_probability=FAILURE_PROBABILITY,
+    )
+    is_known = ~np.isnan(means)
+    low = np.where(is_known, intervals.low, np.nan)
+    high = np.where(is_known, intervals.high, np.nan)
+    # Half-widths reach to the farther end, wherever the estimate lies.
+    half = np.maximum(high - means, means - low)
+    sampling_errors = np.minimum(intervals.sampling_errors, half)
     return Estimates(
-        mean_rewards=scaled_means * to_rewards,
-        sampling_errors=sampling_errors * to_rewards,
-        bias_bounds=bias_bounds * to_rewards,
+        mean_rewards=means,
+        sampling_errors=sampling_errors,
+        bias_bounds=half - sampling_errors,
+        low=low,
+        high=high,
         context_probabilities=contexts.context_probabilities,
         frequent_contexts=is_frequent,
         user_weights=user_weights,

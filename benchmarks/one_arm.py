@@ -1,0 +1,145 @@
+"""How far a share of colluders can move an estimate of one arm in one context, at the worst place.
+
+Good users' means are the quantiles of a normal distribution with deviation one, so there is no
+chance in it; colluders all report the same number, and the number that does most harm counts. What
+is left is the bias of each estimator as a function of alpha, and its slope in logs: 1 is
+proportional to alpha, one half the root that the paper proves.
+
+Two arms are decided by twice the bias: the best one is moved down and the runner-up up. The last
+rows find the largest gap that such a coalition turns round, by bisection; groups have 20,000 users.
+
+Run ``python benchmarks/one_arm.py``, with ``--json FILE`` to keep the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from unswayed.estimators import trim_count, trimmed_mean
+
+FloatArray = npt.NDArray[np.float64]
+Estimator = Callable[[FloatArray, float], float]
+
+ALPHAS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
+N_POINTS = 100_000
+PLACES = np.concatenate([np.linspace(0.02, 6.0, 300), [1e6]])
+GROUP = 20_000
+FAILURE = 0.01
+"""Allowed probability that a group has more colluders than are trimmed: .1 over ten cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Worst bias of one estimator at one share, in deviations of a good user's mean."""
+
+    estimator: str
+    alpha: float
+    bias: float
+    place: float
+
+
+def median(points: FloatArray, alpha: float) -> float:  # noqa: ARG001 - one signature for all
+    """Return the median."""
+    return float(np.median(points))
+
+
+def trimming(points: FloatArray, alpha: float) -> float:
+    """Return the mean without one and a half times the share at each end."""
+    return trimmed_mean(
+        points, adversarial_fraction=alpha, n_trimmed=int(1.5 * alpha * points.size)
+    ).estimate
+
+
+def paper(points: FloatArray, alpha: float) -> float:
+    """Return the mean without as many as may collude at each end, as ``method="paper"`` does."""
+    return trimmed_mean(points, adversarial_fraction=alpha, failure_probability=FAILURE).estimate
+
+
+def root(points: FloatArray, alpha: float) -> float:
+    """Return the mean of points clipped at 1/sqrt(alpha): what bounded variance alone allows."""
+    middle = float(np.median(points))
+    reach = 1.0 / np.sqrt(alpha)
+    return float(np.clip(points, middle - reach, middle + reach).mean())
+
+
+ESTIMATORS: dict[str, Estimator] = {
+    "median": median,
+    "trimming at 1.5 alpha": trimming,
+    "trimming as the learner does": paper,
+    "clipping at 1/sqrt(alpha)": root,
+}
+
+
+def contaminated(n_points: int, alpha: float, place: float) -> FloatArray:
+    """Return points of which a share sits at one place and the others are normal quantiles."""
+    n_bad = round(alpha * n_points)
+    n_good = n_points - n_bad
+    good = special.ndtri((np.arange(n_good) + 0.5) / n_good)
+    return np.concatenate([good, np.full(n_bad, place)])
+
+
+def worst(estimator: Estimator, alpha: float, n_points: int = N_POINTS) -> tuple[float, float]:
+    """Return the largest bias over the places, and the place."""
+    biases = [estimator(contaminated(n_points, alpha, x), alpha) for x in PLACES]
+    at = int(np.argmax(biases))
+    return float(biases[at]), float(PLACES[at])
+
+
+def slope(alphas: FloatArray, biases: FloatArray) -> float:
+    """Return the slope of log bias over log alpha."""
+    return float(np.polyfit(np.log(alphas), np.log(biases), 1)[0])
+
+
+def largest_turned_gap(estimator: Estimator, alpha: float) -> float:
+    """Return the largest gap of two arms whose order the coalition turns round."""
+    _, place = worst(estimator, alpha, GROUP)
+    moved = contaminated(GROUP, alpha, place)
+    low, high = 0.0, 4.0
+    for _ in range(30):
+        gap = (low + high) / 2.0
+        is_turned = estimator(moved, alpha) > estimator(gap - moved, alpha)
+        low, high = (gap, high) if is_turned else (low, gap)
+    return low
+
+
+def measure() -> list[Row]:
+    """Return the worst bias of every estimator at every share."""
+    return [
+        Row(name, alpha, *worst(estimator, alpha))
+        for name, estimator in ESTIMATORS.items()
+        for alpha in ALPHAS
+    ]
+
+
+def main() -> None:
+    """Parse the command line, measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="file for the rows")
+    arguments = parser.parse_args()
+    rows = measure()
+    print("worst bias in deviations    " + "".join(f"{a:>9g}" for a in ALPHAS) + "    slope")
+    for name in ESTIMATORS:
+        biases = np.array([row.bias for row in rows if row.estimator == name])
+        told = "".join(f"{bias:9.4f}" for bias in biases)
+        print(f"{name:<28}{told}{slope(np.array(ALPHAS), biases):9.2f}")
+    for name, estimator in (("median", median), ("as the learner does", paper)):
+        gaps = np.array([largest_turned_gap(estimator, alpha) for alpha in ALPHAS])
+        told = "".join(f"{gap:9.4f}" for gap in gaps)
+        print(f"{'gap turned, ' + name:<31}{told[3:]}{slope(np.array(ALPHAS), gaps):9.2f}")
+    n_cut = trim_count(GROUP, adversarial_fraction=0.16, failure_probability=FAILURE)
+    print(f"Groups of {GROUP:,}; at alpha .16 the learner trims {n_cut / GROUP:.3f} at each end.")
+    if arguments.json:
+        document = {"rows": [asdict(row) for row in rows]}
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Intervals for the good users' mean reward of each cell, whatever the colluders do."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from unswayed.estimators import mean_intervals, rate_intervals, trim_count
+from unswayed.estimators.contaminated_means import Intervals
+from unswayed.estimators.trimming import binomial_upper_quantiles
+from unswayed.learners.design import Design
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.paper.reward_units import RewardUnits
+from unswayed.randomness import generator
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+
+ENTRIES_AT_ONCE = 1 << 22
+"""Ours: cells are looked at in turn, about so many entries at a time, to bound memory."""
+
+
+MOST_VISITORS = 20_000
+"""Ours: cells with more users are judged by a random sample of about so many. Chance then makes
+.007 of the spread of users' means, half of what one colluder in a hundred does at worst (.013)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellIntervals:
+    """Intervals of mean rewards; all of shape (n_contexts, n_actions), NaN without visitors.
+
+    Attributes
+    ----------
+    low, high
+        Ends; infinite where there is no bound.
+    sampling_errors
+        Half-width of what chance alone explains, if nobody colluded.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    sampling_errors: FloatArray
+
+
+def cell_intervals(
+    tallies: Tallies | BlockedTallies,
+    design: Design,
+    units: RewardUnits,
+    *,
+    adversarial_fraction: float,
+    failure_probability: float,
+) -> CellIntervals:
+    """Return intervals that hold for all actions of a context but for the failure probability.
+
+    Parameters
+    ----------
+    units
+        Where rewards are measured from, and whether they are binary.
+    failure_probability
+        Over the cells of one context; each of the A cells gets its even share.
+
+    Notes
+    -----
+    The unit is a user, and a user's value in a cell is the mean reward there, however often they
+    came. So nobody counts more by coming more often.
+
+    Assumptions: good users are independent; what a good user gets in a cell has the cell's mean,
+    however often they visit it (tastes are allowed, visits that depend on them are not); at most a
+    share α of the users with interactions collude. Colluders choose their contexts, so all of those
+    who can get an action may be in its cell:
+
+    - in a sticky context a keyed assignment decides who can: of the group I_{s,a} at most an upper
+      quantile of a binomial number collude;
+    - elsewhere a colluder who comes often enough gets every action: at most α·L.
+
+    Binary rewards: ``rate_intervals`` on the users' successes, at two levels. They assume that good
+    users do not differ in a one-sided way. If the plain mean of the users lies outside, either
+    colluders or such differences put it there, and the interval that assumes nothing of the kind is
+    taken. Other rewards: ``mean_intervals``.
+
+    With more colluders than half of a cell's visitors nothing is known but the range of binary
+    rewards.
+    """
+    blocked = as_blocks(tallies)
+    shape = (tallies.n_contexts, tallies.n_actions)
+    visitors = blocked.cell_users().ravel()
+    share = failure_probability / tallies.n_actions
+    n_bad = _most_bad(
+        blocked, design, adversarial_fraction=adversarial_fraction, failure_probability=share / 8
+    )
+    n_bad = np.minimum(n_bad.ravel(), visitors)
+    bad_shares = n_bad / np.maximum(visitors, 1)
+    moments = blocked.added(_moments, units)
+    pilot = float(moments[0].sum() / visitors.sum())
+    # Where all visitors may collude there is no bound but the range of binary rewards.
+    low, high = np.full(tallies.n_cells, -np.inf), np.full(tallies.n_cells, np.inf)
+    if units.is_binary:
+        low, high = np.zeros(tallies.n_cells), np.ones(tallies.n_cells)
+    is_open = visitors > n_bad
+    kept_shares = np.where(is_open, MOST_VISITORS / np.maximum(visitors, MOST_VISITORS), 0.0)
+    for first, last in _parts(kept_shares * visitors):
+        chosen = slice(first, last)
+        values, trials, groups = (
+            np.concatenate(column)
+            for column in zip(
+                *blocked.blocks.map_blocks(_entries, first, kept_shares[chosen], units), strict=True
+            )
+        )
+        n_groups = last - first
+        most = n_bad[chosen]
+        if (kept_shares[chosen] < 1.0).any():
+            kept = np.bincount(groups, minlength=n_groups)
+            in_sample = binomial_upper_quantiles(kept, bad_shares[chosen], share / 8)
+            most = np.where(kept < visitors[chosen], np.minimum(in_sample, kept), most)
+        left = 0.75 * share
+        if units.is_binary:
+            found = _rates(
+                values,
+                trials,
+                groups,
+                n_groups,
+                n_bad=most,
+                failure_probability=left,
+                pilot=pilot,
+            )
+        else:
+            found = mean_intervals(values, groups, n_groups, n_bad=most, failure_probability=left)
+        low[chosen] = np.where(is_open[chosen], found.low, low[chosen])
+        high[chosen] = np.where(is_open[chosen], found.high, high[chosen])
+    is_met = visitors > 0
+    scale = units.span if units.is_binary else 1.0
+    errors = -special.ndtri(share / 2.0) * _standard_errors(visitors, *moments)
+    errors = np.minimum(errors, (high - low) / 2.0)
+    return CellIntervals(
+        low=np.where(is_met, units.origin + scale * low, np.nan).reshape(shape),
+        high=np.where(is_met, units.origin + scale * high, np.nan).reshape(shape),
+        sampling_errors=np.where(is_met, scale * errors, np.nan).reshape(shape),
+    )
+
+
+def _most_bad(
+    blocked: BlockedTallies,
+    design: Design,
+    *,
+    adversarial_fraction: float,
+    failure_probability: float,
+) -> IntArray:
+    """Return how many visitors of each cell may collude; shape (n_contexts, n_actions)."""
+    n_active = int((blocked.interactions > 0).sum())
+    everywhere = math.ceil(adversarial_fraction * n_active)
+    in_groups = trim_count(
+        design.group_sizes.astype(np.int64),
+        adversarial_fraction=adversarial_fraction,
+        failure_probability=failure_probability,
+    )
+    most: IntArray = np.where(
+        design.is_sticky[:, None], np.minimum(in_groups, everywhere), everywhere
+    )
+    return most
+
+
+def _rates(
+    values: FloatArray,
+    trials: IntArray,
+    groups: IntArray,
+    n_groups: int,
+    *,
+    n_bad: IntArray,
+    failure_probability: float,
+    pilot: float,
+) -> Intervals:
+    """Return intervals of success rates, in [0, 1]."""
+    half = failure_probability / 2.0
+    order = np.argsort(groups * (int(trials.max(initial=0)) + 1) + trials, kind="stable")
+    values, trials, groups = values[order], trials[order], groups[order]
+    narrow = rate_intervals(
+        np.rint(values * trials) if (trials > 1).any() else values,
+        trials,
+        groups,
+        n_groups,
+        n_bad=n_bad,
+        failure_probability=half,
+        pilot=pilot,
+    )
+    single = rate_intervals(
+        values,
+        np.ones_like(trials),
+        groups,
+        n_groups,
+        n_bad=n_bad,
+        failure_probability=half / 2.0,
+        pilot=pilot,
+    )
+    free = mean_intervals(
+        values,
+        groups,
+        n_groups,
+        n_bad=n_bad,
+        failure_probability=half / 2.0,
+        has_light_tails=False,
+    )
+    wide = Intervals(np.maximum(single.low, free.low), np.minimum(single.high, free.high))
+    sizes = np.maximum(np.bincount(groups, minlength=n_groups), 1)
+    plain = np.bincount(groups, values, minlength=n_groups) / sizes
+    is_inside = (narrow.low <= plain) & (plain <= narrow.high)
+    return Intervals(
+        np.where(is_inside, narrow.low, wide.low), np.where(is_inside, narrow.high, wide.high)
+    )
+
+
+def _parts(visitors: FloatArray) -> list[tuple[int, int]]:
+    """Return ranges of cells with about ``ENTRIES_AT_ONCE`` visitors each."""
+    marks = np.cumsum(visitors) // ENTRIES_AT_ONCE
+    bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(visitors)]
+    return [(a, b) for a, b in itertools.pairwise(bounds) if a < b]
+
+
+def _entries(
+    tallies: Tallies, first: int, kept_shares: FloatArray, units: RewardUnits
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return users' means in the units of rewards, their trials, and cells counted from first.
+
+    ``kept_shares`` says for the cells from ``first`` on how many of their users are wanted.
+    """
+    chosen = np.flatnonzero((tallies.cells >= first) & (tallies.cells < first + len(kept_shares)))
+    if (kept_shares < 1.0).any():
+        shares = kept_shares[tallies.cells[chosen] - first]
+        chosen = chosen[generator(first, "intervals").random(len(chosen)) < shares]
+    counts = tallies.counts[chosen]
+    values = (tallies.sums[chosen] - units.origin * counts) / counts
+    trials = np.ones(len(counts), np.int64)
+    if units.is_binary:
+        values = np.clip(values / units.span, 0.0, 1.0)
+        if not tallies.is_weighted:  # means of plays with different weights are not binomial
+            trials = np.rint(counts).astype(np.int64)
+    return values, trials, tallies.cells[chosen].astype(np.int64) - first
+
+
+def _moments(tallies: Tallies, units: RewardUnits) -> FloatArray:
+    """Return the sums of the users' means and of their squares, for each cell; shape (2, cells)."""
+    values, _, groups = _entries(tallies, 0, np.ones(tallies.n_cells), units)
+    return np.stack(
+        [
+            np.bincount(groups, values, minlength=tallies.n_cells),
+            np.bincount(groups, values**2, minlength=tallies.n_cells),
+        ]
+    )
+
+
+def _standard_errors(sizes: IntArray, sums: FloatArray, squares: FloatArray) -> FloatArray:
+    """Return the standard error of the plain mean over the users of each cell."""
+    n = np.maximum(sizes, 1)
+    errors: FloatArray = np.sqrt(np.maximum(squares - sums**2 / n, 0.0) / np.maximum(n - 1, 1) / n)
+    return errors

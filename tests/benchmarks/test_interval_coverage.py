@@ -1,0 +1,97 @@
+"""Intervals of the paper's method hold as stated; the benchmark of the same name runs more."""
+
+from __future__ import annotations
+
+import pytest
+
+from interval_coverage import Setting, measure
+from unswayed.learners.paper import intervals
+
+N_LOGS = 60
+SMALL = {"n_users": 400, "n_contexts": 2, "n_actions": 3, "plays": 12}
+
+
+@pytest.mark.parametrize("attack", ["none", "push", "trim-edge", "flood", "hide-in-covariance"])
+@pytest.mark.parametrize(
+    ("rewards", "base"),
+    [
+        ("bernoulli", 0.005),
+        ("bernoulli", 0.05),
+        ("bernoulli", 0.5),
+        ("normal", 0.5),
+        ("student", 0.5),
+        ("counts", 1.0),
+        ("revenue", 1.0),
+    ],
+)
+def test_intervals_hold_for_rewards_of_every_kind_under_every_attack(
+    rewards: str, base: float, attack: str
+) -> None:
+    setting = Setting(rewards=rewards, base=base, attack=attack, **SMALL)  # type: ignore[arg-type]
+    row = measure(setting, n_logs=N_LOGS)
+    assert row.holds, row
+
+
+@pytest.mark.parametrize("design", ["uniform", "propensities"])
+@pytest.mark.parametrize(
+    ("rewards", "base"), [("bernoulli", 0.02), ("bernoulli", 0.5), ("normal", 0.5), ("counts", 1.0)]
+)
+def test_intervals_hold_whatever_chose_the_actions(rewards: str, base: float, design: str) -> None:
+    setting = Setting(
+        rewards=rewards,
+        base=base,
+        design=design,
+        attack="push",
+        alpha=0.05,
+        has_tastes=True,
+        **SMALL,  # type: ignore[arg-type]
+    )
+    row = measure(setting, n_logs=N_LOGS)
+    assert row.holds, row
+
+
+@pytest.mark.parametrize("base", [0.02, 0.2, 0.5])
+@pytest.mark.parametrize("attack", ["none", "push", "trim-edge"])
+def test_intervals_hold_among_users_with_tastes_of_their_own(base: float, attack: str) -> None:
+    setting = Setting(base=base, attack=attack, has_tastes=True, alpha=0.1, **SMALL)  # type: ignore[arg-type]
+    row = measure(setting, n_logs=N_LOGS)
+    assert row.holds, row
+
+
+@pytest.mark.parametrize("design", ["sticky", "uniform"])
+def test_intervals_hold_with_more_contexts_than_actions(design: str) -> None:
+    setting = Setting(
+        n_contexts=12, n_actions=3, plays=30, n_users=400, zipf=1.0, design=design, attack="flood"
+    )
+    row = measure(setting, n_logs=N_LOGS)
+    assert row.holds, row
+
+
+@pytest.mark.parametrize("rewards", ["bernoulli", "normal"])
+def test_intervals_hold_where_a_sample_of_the_users_is_looked_at(
+    rewards: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third of the users of each cell, which may have more than its share of colluders."""
+    monkeypatch.setattr(intervals, "MOST_VISITORS", 100)
+    setting = Setting(rewards=rewards, n_contexts=1, n_actions=3, n_users=900, attack="push")
+    row = measure(setting, n_logs=N_LOGS)
+    assert row.holds, row
+    monkeypatch.undo()
+    assert measure(setting, n_logs=5).width < row.width
+
+
+def test_a_share_that_is_stated_too_small_is_not_covered() -> None:
+    """The negative control: the same push by three times as many colluders as stated."""
+    setting = Setting(n_contexts=1, n_actions=3, n_users=2000, attack="push", alpha=0.3)
+    told = Setting(n_contexts=1, n_actions=3, n_users=2000, attack="push", alpha=0.1)
+    assert measure(setting, n_logs=20).holds
+    assert not measure(setting, n_logs=20, stated=told.alpha).holds
+
+
+def test_intervals_are_short_where_nobody_lies() -> None:
+    """Users are 1,000 for each of two actions, all of them with 20 plays: p = .5 has deviation .11.
+
+    A tenth of them is stated to lie, which at the worst place is worth .11 · Φ⁻¹(.5 + .125/1.8).
+    """
+    setting = Setting(n_contexts=1, n_actions=2, n_users=2000, alpha=0.1)
+    assert measure(setting, n_logs=10).width < 2 * 0.11 * (0.174 + 3 * 1.25 / 1000**0.5)

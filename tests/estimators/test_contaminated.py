@@ -1,0 +1,207 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from unswayed.estimators import mean_intervals, median_intervals, rate_intervals
+
+N_GROUPS, N_POINTS = 300, 200
+GROUPS = np.repeat(np.arange(N_GROUPS), N_POINTS)
+DELTA = 0.1
+
+
+def fewest_covered(stated: float = 1.0 - DELTA) -> float:
+    """Return how many groups are covered with probability .999 if each is with the stated one."""
+    return float(stats.binom.ppf(0.001, N_GROUPS, stated))
+
+
+def n_covered(intervals: tuple[np.ndarray, np.ndarray], truth: float) -> int:
+    low, high = intervals
+    return int(((low <= truth) & (truth <= high)).sum())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("place", [-1e9, -0.5, 0.3, 1.0, 1e9])
+def test_medians_cover_the_centre_of_symmetric_points(
+    rng: np.random.Generator, share: float, place: float
+) -> None:
+    n_bad = int(share * N_POINTS)
+    points = rng.standard_t(2.5, (N_GROUPS, N_POINTS))
+    points[:, :n_bad] = place
+    intervals = median_intervals(
+        points.ravel(),
+        GROUPS,
+        N_GROUPS,
+        n_bad=np.full(N_GROUPS, n_bad),
+        failure_probability=DELTA,
+    )
+    assert n_covered(intervals, 0.0) >= fewest_covered()
+
+
+def test_without_bad_points_an_interval_of_medians_is_as_short_as_stated(
+    rng: np.random.Generator,
+) -> None:
+    """Not much more than the stated share is covered: order statistics are a grid of 1/200."""
+    points = rng.standard_normal(N_GROUPS * N_POINTS)
+    nobody = np.zeros(N_GROUPS, np.int64)
+    intervals = median_intervals(points, GROUPS, N_GROUPS, n_bad=nobody, failure_probability=DELTA)
+    exact = 1 - 2 * stats.binom.cdf(87, N_POINTS, 0.5)  # P(B < 88) is the largest below .05
+    assert abs(n_covered(intervals, 0.0) / N_GROUPS - exact) < 4 * np.sqrt(0.09 / N_GROUPS)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("attack", ["none", "up", "down", "edge"])
+@pytest.mark.parametrize(("rate", "trials"), [(0.01, 10), (0.1, 1), (0.3, 8), (0.5, 40)])
+def test_rates_cover_the_good_rate(
+    rng: np.random.Generator, rate: float, trials: int, attack: str, share: float
+) -> None:
+    n_bad = int(share * N_POINTS)
+    ones = rng.binomial(trials, rate, (N_GROUPS, N_POINTS)).astype(float)
+    edge = np.ceil(trials * rate + np.sqrt(trials * rate * (1 - rate)))
+    if attack != "none":
+        ones[:, :n_bad] = {"up": trials, "down": 0, "edge": edge}[attack]
+    low, high = rate_intervals(
+        ones.ravel(),
+        np.full(ones.size, trials),
+        GROUPS,
+        N_GROUPS,
+        n_bad=np.full(N_GROUPS, n_bad),
+        failure_probability=DELTA,
+        pilot=rate,
+    )
+    assert n_covered((low, high), rate) >= fewest_covered()
+    assert (low < high).all()
+    assert low.min() >= 0
+    assert high.max() <= 1
+
+
+def test_points_of_one_trial_may_be_any_numbers_with_the_right_mean(
+    rng: np.random.Generator,
+) -> None:
+    """A tenth of the good points has most of the mean, and a tenth of all points is bad."""
+    points = np.where(rng.random((N_GROUPS, N_POINTS)) < 0.1, 0.5, 0.01)
+    points[:, :20] = 0.0
+    intervals = rate_intervals(
+        points.ravel(),
+        np.ones(points.size, np.int64),
+        GROUPS,
+        N_GROUPS,
+        n_bad=np.full(N_GROUPS, 20),
+        failure_probability=DELTA,
+        pilot=0.06,
+    )
+    assert n_covered(intervals, 0.1 * 0.5 + 0.9 * 0.01) >= fewest_covered()
+
+
+@pytest.mark.parametrize("place", [-1e9, -3.0, 0.0, 3.0, 1e9])
+@pytest.mark.parametrize("law", ["normal", "exponential", "student"])
+def test_means_are_covered_wherever_bad_points_sit(
+    rng: np.random.Generator, law: str, place: float
+) -> None:
+    shape = (N_GROUPS, N_POINTS)
+    points = {
+        "normal": rng.standard_normal(shape),
+        "exponential": rng.exponential(1.0, shape) - 1.0,
+        "student": rng.standard_t(2.5, shape),
+    }[law]
+    points[:, :20] = place
+    intervals = mean_intervals(
+        points.ravel(),
+        GROUPS,
+        N_GROUPS,
+        n_bad=np.full(N_GROUPS, 20),
+        failure_probability=DELTA,
+    )
+    assert n_covered(intervals, 0.0) >= fewest_covered()
+
+
+def test_wild_points_do_not_widen_the_intervals_of_symmetric_ones(
+    rng: np.random.Generator,
+) -> None:
+    """Clipping bounds them by 4·.6745·(sqrt(ε)/2 + sqrt(ε)/2·1/(1 − ε)) deviations and chance."""
+    points = rng.standard_normal((N_GROUPS, N_POINTS))
+    points[:, :20] = 1e9
+    low, high = mean_intervals(
+        points.ravel(),
+        GROUPS,
+        N_GROUPS,
+        n_bad=np.full(N_GROUPS, 20),
+        failure_probability=DELTA,
+    )
+    assert np.median(high - low) < 6.0
+
+
+def test_too_few_good_points_leave_no_bound() -> None:
+    points, groups = np.arange(8.0), np.zeros(8, np.int64)
+    for n_bad in (4, 8):
+        intervals = mean_intervals(
+            points, groups, 1, n_bad=np.array([n_bad]), failure_probability=DELTA
+        )
+        assert (intervals.low[0], intervals.high[0]) == (-np.inf, np.inf)
+    intervals = rate_intervals(
+        points,
+        np.full(8, 8),
+        groups,
+        1,
+        n_bad=np.array([8]),
+        failure_probability=DELTA,
+        pilot=0.5,
+    )
+    assert (intervals.low[0], intervals.high[0]) == (0.0, 1.0)
+
+
+@given(
+    n_bad=st.integers(0, 60),
+    shift=st.integers(-1000, 1000),
+    power=st.integers(-20, 20),
+    seed=st.integers(0, 2**16),
+)
+def test_intervals_of_means_move_with_the_points(
+    n_bad: int, shift: int, power: int, seed: int
+) -> None:
+    points = np.random.default_rng(seed).exponential(size=200)
+    groups, bad, scale = np.zeros(200, np.int64), np.array([n_bad]), 2.0**power
+    plain = mean_intervals(points, groups, 1, n_bad=bad, failure_probability=DELTA)
+    moved = mean_intervals(
+        scale * (points + shift), groups, 1, n_bad=bad, failure_probability=DELTA
+    )
+    for end, moved_end in zip(plain, moved, strict=True):
+        np.testing.assert_allclose(moved_end / scale - shift, end, atol=1e-8)
+
+
+@given(n_bad=st.integers(0, 80), seed=st.integers(0, 2**16))
+def test_more_bad_points_never_shorten_an_interval_of_medians_or_rates(
+    n_bad: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    points, groups = rng.binomial(12, 0.4, 200).astype(float), np.zeros(200, np.int64)
+    fewer, more = np.array([n_bad]), np.array([n_bad + 10])
+    medians = [
+        median_intervals(points, groups, 1, n_bad=k, failure_probability=DELTA)
+        for k in (fewer, more)
+    ]
+    assert medians[1].low[0] <= medians[0].low[0]
+    assert medians[1].high[0] >= medians[0].high[0]
+
+
+def test_users_with_very_many_trials_are_treated_like_those_with_many() -> None:
+    """Beyond a thousand trials normal probabilities take over; ends move by little there."""
+    groups, k = np.zeros(400, np.int64), np.array([40])
+    ends = []
+    for trials in (1000, 1001):
+        uniforms = np.linspace(0.5 / 400, 1 - 0.5 / 400, 400)
+        ones = stats.binom.ppf(uniforms, trials, 0.3)
+        ends.append(
+            rate_intervals(
+                ones,
+                np.full(400, trials),
+                groups,
+                1,
+                n_bad=k,
+                failure_probability=DELTA,
+                pilot=0.3,
+            )
+        )
+    # A tenth of the deviation sqrt(.21/1000) of one user.
+    np.testing.assert_allclose(np.concatenate(ends[0]), np.concatenate(ends[1]), atol=1.5e-3)

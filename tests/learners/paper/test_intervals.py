@@ -1,0 +1,173 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from unswayed.learners.design import design_of_log
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.paper import learn_paper
+from unswayed.learners.paper.reward_units import measure_units
+from unswayed.tallies import Tallies, tally
+
+Streams = Callable[..., np.random.Generator]
+KINDS = ["binary", "clicks", "normal", "counts", "revenue"]
+N_USERS, N_CONTEXTS, N_ACTIONS, N_PLAYS = 400, 3, 4, 12
+
+
+def log(
+    rng: np.random.Generator,
+    kind: str,
+    *,
+    is_sticky: bool = True,
+    shift: float = 0.0,
+    scale: float = 1.0,
+    n_copies: int = 0,
+) -> Tallies:
+    """Return a log in which a tenth push action 0; one of them with further copies of a lie."""
+    n_events = N_USERS * N_PLAYS
+    users = np.repeat(np.arange(N_USERS), N_PLAYS)
+    contexts = rng.integers(N_CONTEXTS, size=n_events)
+    assigned = rng.integers(N_ACTIONS, size=(N_USERS, N_CONTEXTS))
+    actions = assigned[users, contexts] if is_sticky else rng.integers(N_ACTIONS, size=n_events)
+    means = rng.uniform(0.2, 0.8, (N_CONTEXTS, N_ACTIONS))[contexts, actions]
+    rewards = {
+        "binary": (rng.random(n_events) < means).astype(float),
+        "clicks": (rng.random(n_events) < 0.05 * means).astype(float),
+        "normal": means + rng.standard_normal(n_events),
+        "counts": rng.poisson(means).astype(float),
+        "revenue": (rng.random(n_events) < 0.3) * rng.lognormal(means, 1.0),
+    }[kind]
+    is_bad = users < 0.1 * N_USERS
+    rewards[is_bad] = np.where(actions[is_bad] == 0, 1.0, 0.0)
+    if n_copies:
+        users = np.append(users, np.zeros(n_copies, np.int64))
+        contexts = np.append(contexts, np.full(n_copies, contexts[0]))
+        actions = np.append(actions, np.full(n_copies, actions[0]))
+        rewards = np.append(rewards, np.ones(n_copies))
+    return tally(
+        users,
+        contexts,
+        actions,
+        scale * rewards + shift,
+        n_users=N_USERS,
+        n_contexts=N_CONTEXTS,
+        n_actions=N_ACTIONS,
+    )
+
+
+def learned(tallies: Tallies, alpha: float = 0.1) -> Estimates:
+    """Learn with the design that the log shows."""
+    return learn_paper(tallies, design_of_log(tallies, "auto"), adversarial_fraction=alpha)
+
+
+@pytest.mark.parametrize(
+    ("shift", "scale"), [(100.0, 1.0), (1e7, 1.0), (-1e7, 1e3), (0.0, 1e7), (0.0, 1e-7)]
+)
+@pytest.mark.parametrize("is_sticky", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_decisions_and_intervals_move_with_the_units_of_rewards_only(
+    streams: Streams, kind: str, is_sticky: bool, shift: float, scale: float
+) -> None:
+    plain = learned(log(streams("log"), kind, is_sticky=is_sticky))
+    moved = learned(log(streams("log"), kind, is_sticky=is_sticky, shift=shift, scale=scale))
+    assert (plain.mean_rewards.argmax(axis=1) == moved.mean_rewards.argmax(axis=1)).all()
+    # Rewards near 1e7 are known to 1e-9 of their spread, and differ by that after rounding.
+    tolerance = 1e-7 * max(1.0, abs(shift) / scale / 1e7)
+    np.testing.assert_allclose(
+        (moved.mean_rewards - shift) / scale, plain.mean_rewards, atol=tolerance
+    )
+    for end, moved_end in zip(plain.interval, moved.interval, strict=True):
+        np.testing.assert_allclose((moved_end - shift) / scale, end, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_sticky", [True, False])
+def test_no_interval_is_a_point_and_every_one_is_in_order(
+    rng: np.random.Generator, kind: str, is_sticky: bool
+) -> None:
+    estimates = learned(log(rng, kind, is_sticky=is_sticky))
+    low, high = estimates.interval
+    assert (low < high).all()
+    assert (estimates.sampling_errors >= 0).all()
+    assert (estimates.bias_bounds >= 0).all()
+    half = estimates.sampling_errors + estimates.bias_bounds
+    assert (estimates.mean_rewards - half <= low + 1e-12).all()
+    assert (estimates.mean_rewards + half >= high - 1e-12).all()
+
+
+@pytest.mark.parametrize("kind", ["binary", "clicks"])
+def test_intervals_of_binary_rewards_stay_in_their_range(
+    rng: np.random.Generator, kind: str
+) -> None:
+    tallies = log(rng, kind, shift=5.0, scale=2.0)
+    units = measure_units(tallies, adversarial_fraction=0.1)
+    assert (units.origin, units.span) == (5.0, 2.0)
+    low, high = learned(tallies).interval
+    assert low.min() >= 5.0
+    assert high.max() <= 7.0
+
+
+def test_colluders_cannot_hide_that_rewards_are_binary(rng: np.random.Generator) -> None:
+    tallies = log(rng, "binary")
+    users = np.repeat(np.arange(N_USERS), np.diff(tallies.indptr))
+    is_bad = users < 0.1 * N_USERS
+    tallies.sums[is_bad] = 1e9 * rng.standard_normal(int(is_bad.sum()))
+    tallies.squares[is_bad] = tallies.sums[is_bad] ** 2
+    units = measure_units(tallies, adversarial_fraction=0.1)
+    assert (units.origin, units.span) == (0.0, 1.0)
+    low, high = learned(tallies).interval
+    assert low.min() >= 0.0
+    assert high.max() <= 1.0
+
+
+def test_rewards_with_many_values_are_not_taken_for_binary(rng: np.random.Generator) -> None:
+    for kind in ("normal", "counts", "revenue"):
+        assert not measure_units(log(rng, kind), adversarial_fraction=0.1).is_binary
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_sticky", [True, False])
+def test_an_account_has_no_more_say_for_coming_more_often(
+    streams: Streams, kind: str, is_sticky: bool
+) -> None:
+    """From a thousand times the usual activity on, a million more visits change nothing."""
+    busy = learned(log(streams("log"), kind, is_sticky=is_sticky, n_copies=10_000))
+    busier = learned(log(streams("log"), kind, is_sticky=is_sticky, n_copies=1_000_000))
+    plain = learned(log(streams("log"), kind, is_sticky=is_sticky))
+    assert (busy.mean_rewards.argmax(axis=1) == busier.mean_rewards.argmax(axis=1)).all()
+    np.testing.assert_allclose(busy.mean_rewards, busier.mean_rewards, atol=2e-3)
+    # One of 400 accounts moves a share of visits by at most 1/400 and its cell's users by one.
+    assert np.abs(busy.context_probabilities - plain.context_probabilities).max() < 0.01
+
+
+def test_where_colluders_may_be_in_the_majority_there_is_no_bound(
+    rng: np.random.Generator,
+) -> None:
+    """A context that one in ten visits, while a third may collude."""
+    users = np.repeat(np.arange(600), 10)
+    contexts = (rng.random(len(users)) < 0.01).astype(np.int64)
+    actions = rng.integers(2, size=len(users))
+    for rewards, range_ in (
+        (rng.standard_normal(len(users)), np.inf),
+        ((rng.random(len(users)) < 0.5).astype(float), 1.0),
+    ):
+        tallies = tally(users, contexts, actions, rewards, n_users=600, n_contexts=2, n_actions=2)
+        low, high = learned(tallies, alpha=0.3).interval
+        assert ((high - low)[1] == range_).all()
+        assert np.isfinite((high - low)[0]).all()
+
+
+def test_all_rewards_alike_leave_no_bound_but_no_point_either(rng: np.random.Generator) -> None:
+    users = np.repeat(np.arange(100), 5)
+    tallies = tally(
+        users,
+        np.zeros_like(users),
+        rng.integers(2, size=len(users)),
+        np.full(len(users), 3.0),
+        n_users=100,
+        n_contexts=1,
+        n_actions=2,
+    )
+    estimates = learned(tallies)
+    np.testing.assert_allclose(estimates.mean_rewards, 3.0)
+    assert np.isinf(estimates.bias_bounds).all()
