@@ -30,10 +30,10 @@ class Answers:
         Sparse rows of users.
     plays
         Shape (n_entries,); how often the user met the cell, floods capped.
-    masses
-        Shape (n_entries,); weight in plain means: importance weights if there are any, else plays.
+    rewards
+        Shape (n_entries,); mean reward as it was given.
     means
-        Shape (n_entries,); mean reward, clipped to the believable range.
+        Shape (n_entries,); the same, clipped to the believable range; for detection only.
     within
         Shape (n_entries,); sum of squares around the entry's mean; NaN where clipped.
     is_binary
@@ -48,7 +48,7 @@ class Answers:
     indptr: IntArray
     cells: CellArray
     plays: FloatArray
-    masses: FloatArray
+    rewards: FloatArray
     means: FloatArray
     within: FloatArray
     is_binary: bool
@@ -76,14 +76,13 @@ class Answers:
     def of_users(self, chosen: IntArray) -> Answers:
         """Return the answers of some users only."""
         indptr, entries = entries_of(self.indptr, chosen)
-        plays = self.plays[entries]
         return replace(
             self,
             n_users=len(chosen),
             indptr=indptr,
             cells=self.cells[entries],
-            plays=plays,
-            masses=plays if self.masses is self.plays else self.masses[entries],
+            plays=self.plays[entries],
+            rewards=self.rewards[entries],
             means=self.means[entries],
             within=self.within[entries],
         )
@@ -94,14 +93,13 @@ class Answers:
             return self
         is_kept = is_chosen[self.cells // self.n_actions]
         upto = np.concatenate([[0], np.cumsum(is_kept)])
-        plays = self.plays[is_kept]
         probabilities = np.where(is_chosen, self.context_probabilities, 0.0)
         return replace(
             self,
             indptr=upto[self.indptr],
             cells=self.cells[is_kept],
-            plays=plays,
-            masses=plays if self.masses is self.plays else self.masses[is_kept],
+            plays=self.plays[is_kept],
+            rewards=self.rewards[is_kept],
             means=self.means[is_kept],
             within=self.within[is_kept],
             context_probabilities=probabilities / max(probabilities.sum(), 1e-300),
@@ -113,15 +111,13 @@ def joined(parts: Sequence[Answers]) -> Answers:
     if len(parts) == 1:
         return parts[0]
     lengths = np.concatenate([np.diff(part.indptr) for part in parts])
-    plays = np.concatenate([part.plays for part in parts])
-    has_weights = any(part.masses is not part.plays for part in parts)
     return replace(
         parts[0],
         n_users=len(lengths),
         indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         cells=np.concatenate([part.cells for part in parts]),
-        plays=plays,
-        masses=np.concatenate([part.masses for part in parts]) if has_weights else plays,
+        plays=np.concatenate([part.plays for part in parts]),
+        rewards=np.concatenate([part.rewards for part in parts]),
         means=np.concatenate([part.means for part in parts]),
         within=np.concatenate([part.within for part in parts]),
     )

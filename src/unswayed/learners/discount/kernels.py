@@ -18,6 +18,9 @@ CellArray = npt.NDArray[np.int32]
 RealArray = npt.NDArray[np.floating[Any]]
 """Numbers in single or double precision."""
 
+LEAST_VISITS = 10.0
+"""Ours: users with fewer visits show no habit."""
+
 
 @compiled
 def cell_sums(
@@ -115,14 +118,15 @@ def capped_visits(
 ) -> tuple[FloatArray, FloatArray]:
     """Shrink entries whose user visits their context too often; sum shares of visits by context.
 
-    ``contexts`` are those of the cells; ``allowed`` are deviations, spare visits, and a factor on
-    the cap. ``factors`` is filled with the factor of each entry, unless it is empty. Returns the
-    sums over users of shares of all their plays, each with its factor, and each user's largest
-    ratio of visits to the cap.
+    ``contexts`` are those of the cells; ``allowed`` are deviations, spare visits, and a share of
+    visits that is always allowed. ``factors`` is filled with the factor of each entry, unless it is
+    empty. Returns the sums over users of shares of all their plays, each with its factor; and for
+    each user the largest share of one context, NaN for users with few visits, and the
+    largest ratio of visits to the cap, shape (2, n_users).
     """
-    deviations, spare, habit = allowed
+    deviations, spare, usual = allowed
     shares = np.zeros(context_probabilities.size)
-    peaks = np.zeros(indptr.size - 1)
+    peaks = np.zeros((2, indptr.size - 1))
     for i in range(indptr.size - 1):
         total = 0.0
         for k in range(indptr[i], indptr[i + 1]):
@@ -135,8 +139,10 @@ def capped_visits(
                 visits += plays[last]
                 last += 1
             expected = total * context_probabilities[context]
-            cap = habit * (expected + deviations * np.sqrt(expected) + spare)
-            peaks[i] = max(peaks[i], visits / cap)
+            cap = expected + deviations * np.sqrt(expected) + spare
+            cap = max(cap, usual * total)
+            peaks[0, i] = max(peaks[0, i], visits / total)
+            peaks[1, i] = max(peaks[1, i], visits / cap)
             factor = 1.0
             if visits > cap:
                 factor = (cap / visits) ** power
@@ -144,6 +150,8 @@ def capped_visits(
                 factors[first:last] = factor
             shares[context] += factor * visits / total
             first = last
+        if total < LEAST_VISITS:
+            peaks[0, i] = np.nan
     return shares, peaks
 
 

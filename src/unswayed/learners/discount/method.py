@@ -13,19 +13,25 @@ from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.leaning_cells import leaning_cells, upright_means
+from unswayed.learners.discount.loud import About, LookedAt, discount_loud_lies
+from unswayed.learners.discount.loud.categories import find_categories
+from unswayed.learners.discount.loud.sampling import sampled, single_rewards
 from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.rounds import discount_coalitions
 from unswayed.learners.discount.safe_answers import answers_from
 from unswayed.learners.discount.story import ABSTAINED, Discounted
 from unswayed.learners.discount.tastes import discount_among_tastes, has_tastes
-from unswayed.learners.discount.weighing import best_actions, pooled_means
+from unswayed.learners.discount.units import unit_of
+from unswayed.learners.discount.values import cell_values
+from unswayed.learners.discount.weighing import best_actions
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import FloatArray
+from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.learners.paper import learn_paper
+from unswayed.learners.paper.guard import allowed_actions
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
 from unswayed.randomness import generator
-from unswayed.tallies import BlockedTallies, Tallies
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 
 FEW_CELLS = 2.5
 """Ours: with fewer cells per user, what goes together across cells shows nothing; unless answers
@@ -42,11 +48,12 @@ def learn_discounted(
 ) -> Estimates:
     """Estimate the good users' mean rewards after discounting coalitions.
 
-    A coalition is a second population of users with its own mean rewards, found by EM from many
-    starts. It is believed only if it beats what the same search finds where there is none, if the
-    opposite story is clearly worse, and if decisions hang on it. First good users are taken to
-    share one mean; if those who are kept do not look like it, all is done again with tastes
-    allowed, where only one-sidedness is evidence.
+    First loud lies are looked for: accounts that say of one item, or of the winners of contexts,
+    what no honest taste says. Where a play tells more than whether something rare happened, quiet
+    coalitions are looked for, too: a second population of users with its own mean rewards, believed
+    only if the same search finds less where there is none, and if it knows which actions win.
+    Decisions are taken by means in which no account has much of a say, shrunk towards what contexts
+    and actions have in common.
 
     Parameters
     ----------
@@ -70,91 +77,108 @@ def learn_discounted(
     Deviations from the paper: all of it but the guard.
     """
     alpha = check_adversarial_fraction(adversarial_fraction)
-    answers = answers_from(tallies)
+    rng = generator(seed, "discount")
+    original = as_blocks(tallies)
     # Idle BLAS threads would spin on a core that the kernels could use.
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(1) as beside:
         guarding = beside.submit(
             learn_paper, tallies, design, adversarial_fraction=alpha, warmup=warmup
         )
-        found, stories = _discounted(answers, alpha, seed)
+        sample, chosen = sampled(original, rng)
+        rewards = single_rewards(sample)
+        categories = find_categories(rewards)
+        unit = unit_of(categories, rewards)
+        answers = answers_from(unit.of(original))
+        looked_at = LookedAt(original, sample, chosen, categories)
+        found, about = _discounted(looked_at, answers, alpha, rng)
         guard = guarding.result()
     weights = found.weights
-    noise = measure_noise(answers, weights)
-    means = pooled_means(answers, weights)
-    was_discounted = found.n_coalitions > 0
+    values = cell_values(answers, weights)
+    means = values.shrunken
     decided_by = np.full(
-        answers.n_contexts, "discounted mean" if was_discounted else "pooled mean", dtype="<U24"
+        answers.n_contexts, "discounted mean" if found.n_coalitions else "pooled mean", "<U24"
     )
-    if alpha > 0:
-        leaning = leaning_cells(answers, noise, weights)
+    if alpha > 0 and not categories.is_rare:
+        leaning = leaning_cells(answers, measure_noise(answers, weights), weights)
         upright = upright_means(means, leaning)
         decided_by[(np.abs(upright - means) > 0).any(axis=1)] = "redescending mean"
         means = upright
-    z = float(special.ndtri(1.0 - FAILURE_PROBABILITY / 2.0))
-    sampling_errors = (z * np.sqrt(noise.variances / np.maximum(noise.mass, 1e-9))).reshape(
-        means.shape
-    )
-    guarded = _guarded(means, guard)
+    means = unit.back(means)
+    guarded = _guarded(means, allowed_actions(guard))
     decided_by[best_actions(guarded) != best_actions(means)] = "guard"
-    reach = guard.sampling_errors + guard.bias_bounds + np.abs(guarded - guard.mean_rewards)
-    bias_bounds = np.maximum(reach - sampling_errors, 0.0)
+    z = float(special.ndtri(1.0 - FAILURE_PROBABILITY / 2.0))
+    low, high = guard.interval
     return Estimates(
         mean_rewards=guarded,
-        sampling_errors=np.where(np.isnan(guarded), np.nan, sampling_errors),
-        bias_bounds=bias_bounds,
+        sampling_errors=np.where(
+            np.isnan(guarded), np.nan, z * unit.width * np.sqrt(values.variances)
+        ),
+        bias_bounds=guard.bias_bounds,
         context_probabilities=answers.context_probabilities / answers.context_probabilities.sum(),
         frequent_contexts=guard.frequent_contexts,
         user_weights=weights,
         decided_by=decided_by,
-        evidence=_evidence(found, stories),
+        evidence=_evidence(found, about, values.bounded),
+        low=np.fmin(low, guarded),
+        high=np.fmax(high, guarded),
     )
 
 
 def _discounted(
-    answers: Everybody, alpha: float, seed: int
-) -> tuple[Discounted, list[dict[str, Any]]]:
-    """Return what was discounted, without tastes if that fits, else with them; and all rounds."""
-    rng = generator(seed, "discount")
-    found = Discounted(np.ones(answers.n_users), False, [])
-    explained: list[Accusation] = []
+    looked_at: LookedAt, answers: Everybody, alpha: float, rng: np.random.Generator
+) -> tuple[Discounted, list[About]]:
+    """Return what was discounted: loud lies first, then quiet coalitions where they can show."""
     if alpha == 0.0 or answers.n_entries == 0:
-        return found, []
+        return Discounted(np.ones(answers.n_users), False, []), []
+    loud = discount_loud_lies(looked_at, adversarial_fraction=alpha, rng=rng)
+    if looked_at.categories.is_rare:
+        return Discounted(loud.weights, False, loud.rounds), loud.about
+    quiet = _quiet(answers, loud.weights, alpha, rng)
+    return (
+        Discounted(quiet.weights, quiet.allows_tastes, [*loud.rounds, *quiet.rounds]),
+        loud.about,
+    )
+
+
+def _quiet(
+    answers: Everybody, weights: FloatArray, alpha: float, rng: np.random.Generator
+) -> Discounted:
+    """Return what was discounted of the weights, without tastes if that fits, else with them."""
+    found = Discounted(weights, False, [])
+    explained: list[Accusation] = []
     has_pairs = answers.is_binary or answers.cells_per_user >= FEW_CELLS
     if has_pairs:
-        found, explained = discount_coalitions(answers, adversarial_fraction=alpha, rng=rng)
-    story = [r.told() for r in found.rounds]
+        found, explained = discount_coalitions(
+            answers, weights, adversarial_fraction=alpha, rng=rng
+        )
+    rounds = found.rounds
     if not has_pairs or has_tastes(answers, explained, rng):
-        tasted = discount_among_tastes(answers, adversarial_fraction=alpha, rng=rng)
-        story += [r.told() for r in tasted.rounds]
+        tasted = discount_among_tastes(answers, weights, adversarial_fraction=alpha, rng=rng)
+        rounds = [*rounds, *tasted.rounds]
         # Colluders with wild answers look like tastes; what clearly aims at decisions is none.
         if tasted.n_coalitions > 0 or not found.is_aimed:
             found = tasted
-    return found, story
+    return Discounted(found.weights, found.allows_tastes, rounds)
 
 
-def _guarded(means: FloatArray, guard: Estimates) -> FloatArray:
-    """Return the means, cut off where needed so that no action wins that the guard rules out.
-
-    An action is ruled out if another one's interval lies above its own.
-    """
-    half = guard.sampling_errors + guard.bias_bounds
-    low, high = guard.mean_rewards - half, guard.mean_rewards + half
-    is_known = ~np.isnan(means)
-    floor = np.where(np.isnan(low), -np.inf, low).max(axis=1, keepdims=True)
-    is_out = high < floor  # NaN compares False: nothing is known against it
-    allowed = np.where(is_known & ~is_out, means, -np.inf).max(axis=1, keepdims=True)
-    cut = is_out & (means >= allowed) & np.isfinite(allowed)
-    just_below = np.nextafter(np.broadcast_to(allowed, means.shape), -np.inf)
+def _guarded(means: FloatArray, is_allowed: BoolArray) -> FloatArray:
+    """Return the means, cut off where needed so that no action wins that the guard rules out."""
+    known = np.where(np.isnan(means) | ~is_allowed, -np.inf, means)
+    best = known.max(axis=1, keepdims=True)
+    cut = ~is_allowed & (means >= best) & np.isfinite(best)
+    just_below = np.nextafter(np.broadcast_to(best, means.shape), -np.inf)
     result: FloatArray = np.where(cut, just_below, means)
     return result
 
 
-def _evidence(found: Discounted, story: list[dict[str, Any]]) -> dict[str, Any]:
+def _evidence(found: Discounted, about: list[About], bounded: float) -> dict[str, Any]:
     last = found.rounds[-1] if found.rounds else None
     return {
         "removed": float(1.0 - found.weights.mean()),
         "coalitions": found.n_coalitions,
         "abstained": last is not None and last.verdict in ABSTAINED,
         "tastes": found.allows_tastes,
-        "rounds": story,
+        "bounded": bounded,
+        "lies": [lie.told() for lie in about],
+        "rounds": [r.told() for r in found.rounds],
     }

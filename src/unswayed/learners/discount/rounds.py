@@ -34,13 +34,20 @@ from unswayed.learners.discount.story import (
     CLEAR_ALIGNMENT,
     DISCOUNTED,
     EITHER_SIDE,
+    LIKE_A_TASTE,
     NOTHING_AT_STAKE,
     TOO_MANY,
     WITHIN_CHANCE,
     Discounted,
     Round,
 )
-from unswayed.learners.discount.weighing import best_actions, pooled_means, stake
+from unswayed.learners.discount.weighing import (
+    AIM_LEVEL,
+    aims_by_chance,
+    best_actions,
+    pooled_means,
+    stake,
+)
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 
 SAMPLE_ENTRIES = 500_000
@@ -105,7 +112,11 @@ class _Candidate:
 
 
 def discount_coalitions(
-    everybody: Everybody, *, adversarial_fraction: float, rng: np.random.Generator
+    everybody: Everybody,
+    weights: FloatArray,
+    *,
+    adversarial_fraction: float,
+    rng: np.random.Generator,
 ) -> tuple[Discounted, list[Accusation]]:
     """Find coalitions one after another and discount their users, if good users share one mean.
 
@@ -116,6 +127,8 @@ def discount_coalitions(
     ----------
     everybody
         All users' answers.
+    weights
+        Shape (n_users,); what was left of them before.
     adversarial_fraction
         α.
     rng
@@ -126,7 +139,6 @@ def discount_coalitions(
     What was discounted, and the accusations that explain how users differ: those that were
     believed, and a last one on which nothing hung.
     """
-    weights = np.ones(everybody.n_users)
     explained: list[Accusation] = []
     story: list[Round] = []
     for sample in _looks(everybody, rng):
@@ -136,6 +148,10 @@ def discount_coalitions(
             noise, candidate, null_gain = sample.ask(
                 _likeliest, weights, adversarial_fraction, is_first, own
             )
+            if candidate.verdict == DISCOUNTED:
+                accused = candidate.finding.accusation.probabilities
+                if sample.ask(aims_by_chance, weights, accused, own) > AIM_LEVEL:
+                    candidate = replace(candidate, verdict=LIKE_A_TASTE)
             story.append(_round(candidate, noise.taste_share, null_gain, sample))
             if candidate.verdict not in (DISCOUNTED, NOTHING_AT_STAKE):
                 break

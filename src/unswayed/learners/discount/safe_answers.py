@@ -43,8 +43,12 @@ FAR_DEVIATIONS = 3.0
 FAR_RESIDUALS = 1.25
 """Ours: and within this many times the median user's largest residual."""
 
+HABIT_DEVIATIONS = 3.0
+"""Ours: a user may give one context the share of visits that is usual among users, and this many
+median deviations more: where people are at home in one country, so may they be."""
+
 Allowed = tuple[float, float, float]
-"""Deviations, spare visits, and a factor on the cap."""
+"""Deviations, spare visits, and the share of visits that one context may have."""
 
 
 class _Floods(NamedTuple):
@@ -105,25 +109,24 @@ def answers_from(tallies: Tallies | BlockedTallies) -> Everybody:
 def _floods(tallies: BlockedTallies) -> _Floods:
     """Find context probabilities, and who floods contexts.
 
-    Where most users keep to contexts of their own, the cap is raised to what is usual among them,
-    by medians: fewer than half of the users cannot raise it far beyond what honest ones do.
+    Where most users keep to contexts of their own, the cap is raised to the share of visits that
+    is usual among them, by medians: fewer than half of the users cannot raise it far beyond what
+    honest ones do.
     """
     # With probabilities of one nobody is above a cap. Shares are of all that a user did, so that
     # who floods a context wins nothing elsewhere.
-    ones, plain = np.ones(tallies.n_contexts), (*FLOOD_CAP, 1.0)
+    ones, plain = np.ones(tallies.n_contexts), (*FLOOD_CAP, 0.0)
     visits = tallies.blocks.transformed(_visits)
     shares = visits.add_blocks(_shares, ones, plain)
     probabilities = shares / max(shares.sum(), 1e-300)
-    peaks = np.concatenate(visits.map_blocks(_peaks, probabilities, plain))
-    habit = 1.0
-    usual = float(np.median(peaks)) if len(peaks) else 0.0
-    if usual > 1.0:
-        habit = usual + FLOOD_CAP[0] * MAD_TO_SD * float(np.median(np.abs(peaks - usual)))
-    allowed = (*FLOOD_CAP, habit)
-    if not (peaks > habit).any():  # nothing would change any more
+    shares_of_users, peaks = np.concatenate(visits.map_blocks(_peaks, probabilities, plain), axis=1)
+    usual_share = _usual_share(shares_of_users)
+    allowed = (*FLOOD_CAP, usual_share)
+    _, peaks = np.concatenate(visits.map_blocks(_peaks, probabilities, allowed), axis=1)
+    if not (peaks > 1.0).any():  # nothing would change any more
         return _Floods(probabilities, allowed, np.zeros(len(peaks), np.bool_))
     # Users far below the cap stay there; their shares are summed up once.
-    is_near = peaks > NEAR_CAP * habit
+    is_near = peaks > NEAR_CAP
     near = visits.transformed(_of_users, pieces=cut(is_near, tallies.sizes))
     others = shares - near.add_blocks(_shares, ones, plain)
     for _ in range(FLOOD_ROUNDS - 1):
@@ -147,7 +150,17 @@ def _shares(visits: _Visits, context_probabilities: FloatArray, allowed: Allowed
 
 
 def _peaks(visits: _Visits, context_probabilities: FloatArray, allowed: Allowed) -> FloatArray:
+    """Return each user's largest share of visits, NaN if there are few, and ratio to the cap."""
     return capped_visits(*visits, context_probabilities, allowed, FLOOD_POWER, np.empty(0))[1]
+
+
+def _usual_share(shares: FloatArray) -> float:
+    """Return the largest share of visits to one context that is usual among users; 0 if unknown."""
+    known = shares[np.isfinite(shares)]
+    if len(known) == 0:
+        return 1.0
+    usual = float(np.median(known))
+    return usual + HABIT_DEVIATIONS * MAD_TO_SD * float(np.median(np.abs(known - usual)))
 
 
 def _votes(tallies: Tallies) -> IntArray:
@@ -202,7 +215,7 @@ def _answers(
     )
     if tallies.is_weighted:
         within *= tallies.plays / tallies.counts
-    plays, masses = tallies.plays, tallies.counts
+    plays = tallies.plays
     if is_near.any():
         visits = _visits(tallies)
         _, entries = entries_of(visits.indptr, np.flatnonzero(is_near))
@@ -211,7 +224,6 @@ def _answers(
         capped_visits(*near, context_probabilities, allowed, FLOOD_POWER, theirs)
         factors[entries] = theirs
         plays = plays * factors
-        masses = masses * factors if tallies.is_weighted else plays
     return Answers(
         n_users=tallies.n_users,
         n_contexts=tallies.n_contexts,
@@ -219,7 +231,7 @@ def _answers(
         indptr=tallies.indptr,
         cells=tallies.cells,
         plays=plays,
-        masses=masses,
+        rewards=tallies.sums / tallies.counts,
         means=means,
         within=within,
         is_binary=is_binary,

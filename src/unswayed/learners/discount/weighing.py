@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.learners.discount.answers import Answers
+from unswayed.learners.discount.dealing import chance_of_aim
 from unswayed.learners.discount.everybody import AnyAnswers
 from unswayed.learners.discount.kernels import cell_sums
 from unswayed.learners.interface import FloatArray, IntArray
+
+AIM_LEVEL = 0.02
+"""Error rate of the last test of an accusation: that its pull meets the decisions by chance."""
 
 
 def pooled_means(answers: AnyAnswers, weights: FloatArray) -> FloatArray:
@@ -24,7 +28,7 @@ def pooled_means(answers: AnyAnswers, weights: FloatArray) -> FloatArray:
 
 def _plain_sums(answers: Answers, weights: FloatArray) -> FloatArray:
     return cell_sums(
-        answers.indptr, answers.cells, answers.masses, answers.means, weights, answers.n_cells
+        answers.indptr, answers.cells, answers.plays, answers.means, weights, answers.n_cells
     )
 
 
@@ -40,3 +44,21 @@ def stake(answers: Answers, standing: IntArray, after: FloatArray) -> float:
     rows = np.arange(answers.n_contexts)
     gains = np.nan_to_num(means[rows, best_actions(means)] - means[rows, standing])
     return float(answers.context_probabilities @ gains)
+
+
+def aims_by_chance(
+    answers: Answers, weights: FloatArray, accused: FloatArray, rng: np.random.Generator
+) -> float:
+    """Return the p-value that the accused pull decisions as far as they do by chance."""
+    _, mass, _, _ = _plain_sums(answers, weights)
+    _, theirs, _, _ = _plain_sums(answers, weights * accused)
+    rest = np.maximum(mass - theirs, 1e-9)
+    # The pull is the share of the accused in a cell times how far they are from the others.
+    errors = np.sqrt(np.maximum(theirs, 1e-9) / (rest * np.maximum(mass, 1e-9)))
+    return chance_of_aim(
+        pooled_means(answers, weights),
+        pooled_means(answers, weights * (1.0 - accused)),
+        errors.reshape(answers.n_contexts, answers.n_actions),
+        answers.context_probabilities,
+        rng,
+    )

@@ -30,7 +30,13 @@ from unswayed.learners.discount.tastes.nulls import without_coalition
 from unswayed.learners.discount.tastes.populations import Populations, fit_populations
 from unswayed.learners.discount.tastes.profiles import Profiler, profiler_for
 from unswayed.learners.discount.tastes.search import LONG_STEPS, agreement, search_populations
-from unswayed.learners.discount.weighing import best_actions, pooled_means, stake
+from unswayed.learners.discount.weighing import (
+    AIM_LEVEL,
+    aims_by_chance,
+    best_actions,
+    pooled_means,
+    stake,
+)
 from unswayed.learners.interface import FloatArray
 
 ROUNDS = 4
@@ -81,7 +87,11 @@ class _Candidate:
 
 
 def discount_among_tastes(
-    everybody: Everybody, *, adversarial_fraction: float, rng: np.random.Generator
+    everybody: Everybody,
+    weights: FloatArray,
+    *,
+    adversarial_fraction: float,
+    rng: np.random.Generator,
 ) -> Discounted:
     """Find coalitions among users who differ, one after another, and discount them.
 
@@ -95,12 +105,13 @@ def discount_among_tastes(
     ----------
     everybody
         All users' answers.
+    weights
+        Shape (n_users,); what was left of them before.
     adversarial_fraction
         α.
     rng
         Samples, starts and nulls are drawn from it.
     """
-    weights = np.ones(everybody.n_users)
     sample = everybody.sampled(rng, SAMPLE_ENTRIES)
     story: list[Round] = []
     for _ in range(ROUNDS):
@@ -108,6 +119,10 @@ def discount_among_tastes(
         best = sample.ask(_likeliest, weights, adversarial_fraction, not story, own)
         if best is None:
             break
+        if best.told.verdict == DISCOUNTED and (
+            sample.ask(aims_by_chance, weights, best.found.probabilities, own) > AIM_LEVEL
+        ):
+            best = best._replace(told=replace(best.told, verdict=LIKE_A_TASTE))
         story.append(best.told)
         if best.told.verdict != DISCOUNTED:
             break

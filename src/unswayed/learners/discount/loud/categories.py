@@ -1,0 +1,145 @@
+"""Rewards as categories, so that clicks, stars, baskets and dwell times have one likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from unswayed.learners.interface import FloatArray
+
+MOST_ATOMS = 10
+"""At most so many values are each a category of their own."""
+
+LEAST_ATOM = 0.01
+"""Rarer values are no atoms: stars have five, not the few rows that were entered by hand."""
+
+COVERED = 0.99
+"""Atoms make up all categories if they cover this share of the rewards."""
+
+DOMINANT = 0.5
+"""A value with this share dominates, such as no purchase: one category, the rest are three."""
+
+ABOVE_DOMINANT = (0.5, 0.85)
+"""Quantiles that split what lies above a dominant value."""
+
+BINS = 8
+"""Quantile bins where no value dominates."""
+
+RARE = 0.85
+"""If one value has this share, a play carries little: one user's answers say next to nothing."""
+
+SAME = 1e-9
+"""Rewards that differ by less than this share of their range are the same value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Categories:
+    """How rewards are sorted into categories.
+
+    Attributes
+    ----------
+    edges
+        Shape (n - 1,), ascending; a reward above k of them is of category k.
+    scores
+        Shape (n,); along which a user's level and tastes tilt the categories: 0 and 1 for what
+        happens rarely, else normal scores.
+    values
+        Shape (n,); a typical reward of each category.
+    dominant
+        Whether one value dominates.
+    share
+        Share of the most frequent value.
+    """
+
+    edges: FloatArray
+    scores: FloatArray
+    values: FloatArray
+    dominant: bool
+    share: float
+
+    @property
+    def n(self) -> int:
+        """Number of categories."""
+        return len(self.scores)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether there are just two values."""
+        return self.n == 2
+
+    @property
+    def is_event(self) -> bool:
+        """Whether rewards tell if something happened: two values, or one that dominates."""
+        return self.is_binary or self.dominant
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether nearly all rewards are the same."""
+        return self.is_event and self.share >= RARE
+
+
+def find_categories(rewards: FloatArray) -> Categories:
+    """Return categories for rewards of single plays.
+
+    Parameters
+    ----------
+    rewards
+        Shape (n,); one for each user and cell, so that nobody decides by volume. At least one.
+
+    Notes
+    -----
+    Equivariant: shifted and scaled rewards get the same categories, up to rounding.
+
+    Examples
+    --------
+    >>> found = find_categories(np.array([0.0, 0.0, 0.0, 5.0]))
+    >>> found.edges.tolist(), found.scores.tolist()
+    ([2.5], [0.0, 1.0])
+    """
+    low, high = float(rewards.min()), float(rewards.max())
+    width = (high - low) or 1.0
+    steps, counts = np.unique(np.rint((rewards - low) / (width * SAME)), return_counts=True)
+    values, shares = low + steps * (width * SAME), counts / counts.sum()
+    is_atom = shares >= LEAST_ATOM
+    if len(values) <= 2 or (shares[is_atom].sum() >= COVERED and 2 <= is_atom.sum() <= MOST_ATOMS):
+        atoms = values if len(values) <= 2 else values[is_atom]
+        edges = (atoms[1:] + atoms[:-1]) / 2
+    elif shares.max() >= DOMINANT:
+        common = float(values[shares.argmax()])
+        edges = _around(common, rewards, width)
+    else:
+        edges = np.unique(np.quantile(rewards, np.arange(1, BINS) / BINS, method="median_unbiased"))
+    sorted_in = np.searchsorted(edges, rewards)
+    n_each = np.bincount(sorted_in, minlength=len(edges) + 1).astype(np.float64)
+    typical = np.bincount(sorted_in, rewards, len(edges) + 1) / np.maximum(n_each, 1)
+    dominant = bool(shares.max() >= DOMINANT)
+    scores = _event_scores(n_each) if dominant or len(edges) < 2 else _normal_scores(n_each)
+    return Categories(edges, scores, typical, dominant, float(shares.max()))
+
+
+def _around(common: float, rewards: FloatArray, width: float) -> FloatArray:
+    """Return edges that set a dominant value apart, and split what lies above it."""
+    margin = 10 * SAME * width
+    above, below = rewards[rewards > common + margin], rewards[rewards < common - margin]
+    edges = [common - margin] if len(below) else []
+    if len(above):
+        edges += [common + margin, *np.quantile(above, ABOVE_DOMINANT)]
+    return np.unique(edges)
+
+
+def _event_scores(n_each: FloatArray) -> FloatArray:
+    """Return 0 for the most frequent category and 1 for all others, −1 for those below it."""
+    place = np.arange(len(n_each)) - int(np.argmax(n_each))
+    scores: FloatArray = np.sign(place).astype(np.float64)
+    return scores
+
+
+def _normal_scores(n_each: FloatArray) -> FloatArray:
+    """Return normal quantiles of the middle ranks, with mean 0 and variance 1."""
+    shares = (n_each + 0.5) / (n_each + 0.5).sum()
+    scores = special.ndtri(np.cumsum(shares) - shares / 2)
+    scores = scores - shares @ scores
+    result: FloatArray = scores / np.sqrt(shares @ scores**2)
+    return result

@@ -1,0 +1,232 @@
+"""Honest users: each cell has a law over categories, each user a level and a taste for each class.
+
+A level or taste tilts a law exponentially along the scores of the categories. Both lie on a grid
+and are summed out, so that nobody is suspect for being keen, or for being fond of one item.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from unswayed.learners.discount.loud.categories import Categories
+from unswayed.learners.discount.loud.kernels import honest_pass
+from unswayed.learners.discount.loud.testimony import Testimony
+from unswayed.learners.interface import FloatArray, IntArray
+
+
+class Grid(NamedTuple):
+    """Tilts that users may have: ``step`` times a level and a taste."""
+
+    step: float
+    levels: tuple[int, ...]
+    tastes: tuple[int, ...]
+
+    @property
+    def offsets(self) -> IntArray:
+        """Places from a level to the tilt with each taste."""
+        return np.array(self.tastes, dtype=np.int64) - self.tastes[0]
+
+    @property
+    def tilts(self) -> FloatArray:
+        """All sums of a level and a taste, in units of scores."""
+        first, last = self.levels[0] + self.tastes[0], self.levels[-1] + self.tastes[-1]
+        return np.arange(first, last + 1, dtype=np.float64) * self.step
+
+    @property
+    def strongest_taste(self) -> float:
+        """The largest tilt that a taste can make."""
+        return self.step * max(self.tastes)
+
+
+EVENTS = Grid(1.0, tuple(range(-2, 4)), (-2, -1, 0, 1, 2))
+"""Log-odds. One user's few clicks tell no more."""
+
+AMOUNTS = Grid(0.3, tuple(range(-6, 7)), (-7, -4, -2, 0, 2, 4, 7))
+"""Standard deviations. Levels must be fine: with a step of .8 peaceful logs of dwell times seemed
+to have a second population worth thousands of nats."""
+
+STRENGTHS = (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)
+"""Candidates for how many plays the law of an action is worth in each of its contexts."""
+
+ACTION_PLAYS = 20.0
+"""The law of an action shrinks to that of the whole log as if so many plays more had shown it."""
+
+FIT_STEPS = 10
+"""Steps of EM for levels and tastes; peaceful logs gained less than a nat by more."""
+
+MARGINAL_STEPS = 3
+"""Steps that make the laws, averaged over tilts, equal what was seen."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Honest:
+    """The honest model.
+
+    Attributes
+    ----------
+    grid
+        Tilts.
+    scores
+        Shape (n_categories,).
+    laws, plays
+        Shape (n_cells, n_categories) and (n_cells,); law of each cell, and plays behind it.
+    strength
+        Plays that the law of the action was worth.
+    levels, levels_of_plays, tastes
+        Probabilities on the grid: of users, of plays (active users count more), and of runs.
+    """
+
+    grid: Grid
+    scores: FloatArray
+    laws: FloatArray
+    plays: FloatArray
+    strength: float
+    levels: FloatArray
+    levels_of_plays: FloatArray
+    tastes: FloatArray
+
+    def tilted_laws(self, laws: FloatArray | None = None) -> FloatArray:
+        """Return the laws at each tilt; shape (n_cells, n_categories, n_tilts).
+
+        Averaged over the tilts of plays they are the laws.
+        """
+        wanted = self.laws if laws is None else laws
+        tilts = self.grid.tilts
+        odds = np.exp(np.outer(self.scores, tilts))
+        share = np.zeros(len(tilts))
+        for g in range(len(self.levels)):
+            share[g + self.grid.offsets] += self.levels_of_plays[g] * self.tastes
+        base = wanted.copy()
+        for _ in range(MARGINAL_STEPS):
+            average = base * ((share / (base @ odds)) @ odds.T)
+            base *= wanted / np.maximum(average, 1e-300)
+        tilted: FloatArray = base[:, :, None] * odds / (base @ odds)[:, None, :]
+        return tilted
+
+    def log_laws(self) -> FloatArray:
+        """Return logarithms of the tilted laws; shape (n_keys, n_tilts)."""
+        tilted = self.tilted_laws()
+        return np.log(np.maximum(tilted, 1e-300)).reshape(-1, tilted.shape[2])
+
+
+class Fit(NamedTuple):
+    """The honest model and what it says of users and runs.
+
+    Attributes
+    ----------
+    model
+        The model.
+    log_likelihood
+        Σ over users, with their weights.
+    of_runs
+        Shape (n_runs,); log-likelihood of each run given the user's other runs.
+    levels
+        Shape (n_users, n_levels); posteriors.
+    """
+
+    model: Honest
+    log_likelihood: float
+    of_runs: FloatArray
+    levels: FloatArray
+
+
+def grid_for(categories: Categories) -> Grid:
+    """Return the tilts that fit the rewards."""
+    return EVENTS if categories.is_event else AMOUNTS
+
+
+def fit_honest(
+    said: Testimony,
+    categories: Categories,
+    weights: FloatArray,
+    *,
+    start: Honest | None = None,
+    n_steps: int = FIT_STEPS,
+) -> Fit:
+    """Fit the honest model by EM; from where another one stands if that is given."""
+    counts = said.counts
+    plays = counts.cell_counts(np.ones(counts.n_users)).sum(axis=1)
+    seen = counts.cell_counts(weights)
+    shape = (counts.n_contexts, counts.n_actions)
+    laws, strength = shrunken_laws(seen, plays, shape, start.strength if start else None)
+    if start is None:
+        grid = grid_for(categories)
+        levels = special.softmax(-0.5 * (grid.step * np.array(grid.levels)) ** 2)
+        tastes = special.softmax(-2.0 * (grid.step * np.array(grid.tastes)) ** 2)
+        model = Honest(
+            grid, categories.scores, laws, plays, strength, levels, levels.copy(), tastes
+        )
+    else:
+        model = replace(start, laws=laws, plays=plays)
+    volume = weights * np.add.reduceat(np.append(counts.counts, 0.0), counts.indptr[:-1])
+    volume[np.diff(counts.indptr) == 0] = 0.0
+    for step in range(n_steps):
+        of_users, of_runs, posterior, with_taste = honest_pass(
+            said.first_run,
+            said.first_key,
+            counts.keys,
+            counts.counts,
+            model.log_laws(),
+            model.levels,
+            model.tastes,
+            model.grid.offsets,
+            weights,
+        )
+        if step < n_steps - 1:
+            model = replace(
+                model,
+                levels=_shares(weights @ posterior),
+                levels_of_plays=_shares(volume @ posterior),
+                tastes=_shares(with_taste),
+            )
+    return Fit(model, float(weights @ of_users), of_runs, posterior)
+
+
+def shrunken_laws(
+    seen: FloatArray, plays: FloatArray, shape: tuple[int, int], strength: float | None
+) -> tuple[FloatArray, float]:
+    """Return the law of each cell, shrunk to that of its action, and how strongly.
+
+    Parameters
+    ----------
+    seen
+        Shape (n_cells, n_categories); weighted counts.
+    plays
+        Shape (n_cells,); cells count as so many plays whatever weight was taken off, so that a
+        lighter cell is not shrunk more and likelihoods stay comparable.
+    shape
+        Contexts and actions.
+    strength
+        If not given, the median over actions of the likeliest one: a coalition makes the contexts
+        of its item differ, not those of the others.
+    """
+    here = seen.reshape(*shape, -1)
+    mass = here.sum(axis=2, keepdims=True)
+    here = here * np.where(mass > 1e-9, plays.reshape(*shape, 1) / np.maximum(mass, 1e-9), 0.0)
+    whole = _shares(here.sum(axis=(0, 1)) + 0.5)
+    of_action = here.sum(axis=0)
+    law = (of_action + ACTION_PLAYS * whole) / (of_action.sum(axis=1, keepdims=True) + ACTION_PLAYS)
+    if strength is None:
+        fits = [_evidence(here, law, s) for s in STRENGTHS]
+        strength = float(np.median(np.array(STRENGTHS)[np.argmax(fits, axis=0)]))
+    laws = (here + strength * law) / (here.sum(axis=2, keepdims=True) + strength)
+    return laws.reshape(-1, seen.shape[1]), strength
+
+
+def _evidence(here: FloatArray, law: FloatArray, strength: float) -> FloatArray:
+    """Return the log marginal likelihood of each action's contexts (Dirichlet-multinomial)."""
+    pseudo = strength * law
+    plays = here.sum(axis=2)
+    gained = (special.gammaln(pseudo + here) - special.gammaln(pseudo)).sum(axis=(0, 2))
+    lost = (special.gammaln(strength + plays) - special.gammaln(strength)).sum(axis=0)
+    evidence: FloatArray = gained - lost
+    return evidence
+
+
+def _shares(counts: FloatArray) -> FloatArray:
+    shares: FloatArray = (counts + 1e-3) / (counts + 1e-3).sum()
+    return shares

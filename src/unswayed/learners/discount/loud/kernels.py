@@ -1,0 +1,276 @@
+"""Compiled passes over users' counts by category.
+
+Letters: ``keys`` are cell·K + category; ``n`` counts; ``H`` the places on the grid of tilts, level
+plus taste; ``G`` the levels; ``B`` the tastes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unswayed.compiled import compiled
+from unswayed.learners.discount.kernels import CellArray
+from unswayed.learners.interface import FloatArray, IntArray
+
+
+@compiled
+def category_counts(
+    indptr: IntArray,
+    cells: CellArray,
+    plays: FloatArray,
+    means: FloatArray,
+    variances: FloatArray,
+    worth: FloatArray,
+    edges: FloatArray,
+    values: FloatArray,
+    common: int,
+) -> tuple[IntArray, CellArray, FloatArray]:
+    """Return rows of keys and counts; an entry becomes one key or two.
+
+    ``worth`` is what a play of each user counts; ``common`` the dominant category, or −1.
+    """
+    K = edges.size + 1
+    keys, counts = np.empty(2 * cells.size, np.int32), np.empty(2 * cells.size)
+    starts = np.zeros(indptr.size, np.int64)
+    o = 0
+    for i in range(indptr.size - 1):
+        for q in range(indptr[i], indptr[i + 1]):
+            n, m, v = plays[q], means[q], variances[q]
+            few = 0.0  # how many plays are of the second value
+            first, second = m, m
+            if n > 1.5:
+                if K == 2:
+                    few = n * (m - values[0]) / (values[1] - values[0])
+                    few = min(max(np.rint(few), 0.0), n)
+                    first, second = values[0], values[1]
+                elif common >= 0:
+                    beyond = m - values[common]
+                    square = v + beyond * beyond
+                    if square > 0.0:
+                        few = min(max(np.rint(n * beyond * beyond / square), 1.0), n)
+                        second = values[common] + n * beyond / few
+                    first = values[common]
+                else:
+                    few = n / 2
+                    first, second = m - np.sqrt(v), m + np.sqrt(v)
+            low, high = np.searchsorted(edges, first), np.searchsorted(edges, second)
+            base = cells[q] * K
+            if low == high or few == 0.0 or few == n:
+                keys[o] = base + (high if few == n else low)
+                counts[o] = n * worth[i]
+                o += 1
+            else:
+                keys[o], counts[o] = base + low, (n - few) * worth[i]
+                keys[o + 1], counts[o + 1] = base + high, few * worth[i]
+                o += 2
+        starts[i + 1] = o
+    return starts, keys[:o].copy(), counts[:o].copy()
+
+
+@compiled
+def sums_of_keys(
+    indptr: IntArray, keys: CellArray, n: FloatArray, w: FloatArray, n_keys: int
+) -> FloatArray:
+    """Return Σ w·n of each key."""
+    sums = np.zeros(n_keys)
+    for i in range(indptr.size - 1):
+        if w[i] > 0.0:
+            for q in range(indptr[i], indptr[i + 1]):
+                sums[np.uint32(keys[q])] += w[i] * n[q]
+    return sums
+
+
+@compiled
+def sorted_runs(
+    indptr: IntArray,
+    keys: CellArray,
+    n: FloatArray,
+    classes: CellArray,
+    n_classes: int,
+    K: int,
+    most: float,
+) -> tuple[CellArray, FloatArray, IntArray, IntArray, CellArray]:
+    """Sort each user's keys by class; a run of n plays counts as n/(1 + (n − 1)/most)."""
+    new_keys, new_n = np.empty_like(keys), np.empty_like(n)
+    first_run = np.zeros(indptr.size, np.int64)
+    first_key = np.empty(keys.size + 1, np.int64)
+    run_class = np.empty(keys.size, np.int32)
+    fill = np.empty(n_classes + 1, np.int64)
+    r = 0
+    for i in range(indptr.size - 1):
+        low, high = indptr[i], indptr[i + 1]
+        fill[:] = 0
+        for q in range(low, high):
+            fill[classes[keys[q] // K] + 1] += 1
+        for c in range(n_classes):
+            if fill[c + 1] > 0:
+                run_class[r], first_key[r] = c, low + fill[c]
+                r += 1
+            fill[c + 1] += fill[c]
+        for q in range(low, high):
+            c = classes[keys[q] // K]
+            new_keys[low + fill[c]], new_n[low + fill[c]] = keys[q], n[q]
+            fill[c] += 1
+        first_run[i + 1] = r
+    first_key[r] = keys.size
+    for run in range(r):
+        total = 0.0
+        for q in range(first_key[run], first_key[run + 1]):
+            total += new_n[q]
+        if total > 1.0:
+            for q in range(first_key[run], first_key[run + 1]):
+                new_n[q] /= 1.0 + (total - 1.0) / most
+    return new_keys, new_n, first_run, first_key[: r + 1].copy(), run_class[:r].copy()
+
+
+@compiled
+def run_counts(first_key: IntArray, keys: CellArray, n: FloatArray, K: int) -> FloatArray:
+    """Return what each run says, by category; shape (n_runs, K)."""
+    said = np.zeros((first_key.size - 1, K))
+    for r in range(first_key.size - 1):
+        for q in range(first_key[r], first_key[r + 1]):
+            said[r, keys[q] % K] += n[q]
+    return said
+
+
+@compiled
+def honest_pass(
+    first_run: IntArray,
+    first_key: IntArray,
+    keys: CellArray,
+    n: FloatArray,
+    log_laws: FloatArray,
+    levels: FloatArray,
+    tastes: FloatArray,
+    offsets: IntArray,
+    w: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Sum out every user's level and tastes.
+
+    Parameters
+    ----------
+    log_laws
+        Shape (n_keys, H); logarithms of the laws of cells at each tilt.
+    levels, tastes
+        Shapes (G,) and (B,); probabilities.
+    offsets
+        Shape (B,); tilt ``g + offsets[b]`` belongs to level g and taste b.
+    w
+        Weights of users, for the sums over tastes.
+
+    Returns
+    -------
+    Log-likelihoods of users; of runs, given the user's other runs; posteriors of users' levels,
+    shape (n_users, G); and expected numbers of runs with each taste, shape (B,).
+    """
+    n_users, G, B, H = first_run.size - 1, levels.size, tastes.size, log_laws.shape[1]
+    log_levels = np.log(levels)
+    of_users, of_runs = np.zeros(n_users), np.zeros(first_key.size - 1)
+    posterior, with_taste = np.empty((n_users, G)), np.zeros(B)
+    longest = 0
+    for i in range(n_users):
+        longest = max(longest, first_run[i + 1] - first_run[i])
+    run_level, run_tilt = np.empty((longest, G)), np.empty((longest, H))
+    tilt, level = np.empty(H), np.empty(G)
+    for i in range(n_users):
+        level[:] = log_levels
+        for r in range(first_run[i], first_run[i + 1]):
+            x = r - first_run[i]
+            tilt[:] = 0.0
+            for q in range(first_key[r], first_key[r + 1]):
+                k, c = np.uint32(keys[q]), n[q]
+                for h in range(H):
+                    tilt[h] += c * log_laws[k, h]
+            top = tilt.max()
+            for h in range(H):
+                run_tilt[x, h] = np.exp(tilt[h] - top)
+            for g in range(G):
+                s = 1e-300
+                for b in range(B):
+                    s += tastes[b] * run_tilt[x, g + offsets[b]]
+                run_level[x, g] = top + np.log(s)
+                level[g] += run_level[x, g]
+        top = level.max()
+        s = 0.0
+        for g in range(G):
+            s += np.exp(level[g] - top)
+        of_users[i] = top + np.log(s)
+        for g in range(G):
+            posterior[i, g] = np.exp(level[g] - of_users[i])
+        for r in range(first_run[i], first_run[i + 1]):
+            x = r - first_run[i]
+            top = -np.inf
+            for g in range(G):
+                top = max(top, level[g] - run_level[x, g])
+            s = 0.0
+            for g in range(G):
+                s += np.exp(level[g] - run_level[x, g] - top)
+            of_runs[r] = of_users[i] - top - np.log(s)
+            for g in range(G):
+                s = 1e-300
+                for b in range(B):
+                    s += tastes[b] * run_tilt[x, g + offsets[b]]
+                for b in range(B):
+                    part = tastes[b] * run_tilt[x, g + offsets[b]] / s
+                    with_taste[b] += w[i] * posterior[i, g] * part
+    return of_users, of_runs, posterior, with_taste
+
+
+@compiled
+def n_draws(indptr: IntArray, keys: CellArray, n: FloatArray, K: int) -> int:
+    """Return how many draws ``drawn_anew`` takes."""
+    total = 0
+    for i in range(indptr.size - 1):
+        q = indptr[i]
+        while q < indptr[i + 1]:
+            cell, plays = keys[q] // K, 0.0
+            while q < indptr[i + 1] and keys[q] // K == cell:
+                plays += n[q]
+                q += 1
+            total += max(1, int(np.rint(plays)))
+    return total
+
+
+@compiled
+def drawn_anew(
+    indptr: IntArray,
+    keys: CellArray,
+    n: FloatArray,
+    K: int,
+    classes: CellArray,
+    upto: FloatArray,
+    levels: IntArray,
+    tastes: IntArray,
+    draws: FloatArray,
+) -> tuple[IntArray, CellArray, FloatArray]:
+    """Return rows with the same plays and answers of honest users.
+
+    ``upto`` are cumulative laws, shape (n_cells, H, K); ``levels`` places of users on the grid,
+    ``tastes`` offsets from there, shape (n_users, n_classes).
+    """
+    starts = np.zeros(indptr.size, np.int64)
+    new_keys, new_n = np.empty(draws.size, np.int32), np.empty(draws.size)
+    met = np.empty(K, np.int64)
+    o, z = 0, 0
+    for i in range(indptr.size - 1):
+        q = indptr[i]
+        while q < indptr[i + 1]:
+            cell, plays = keys[q] // K, 0.0
+            while q < indptr[i + 1] and keys[q] // K == cell:
+                plays += n[q]
+                q += 1
+            tilt = levels[i] + tastes[i, classes[cell]]
+            units = max(1, int(np.rint(plays)))
+            met[:] = 0
+            for _ in range(units):
+                k = 0
+                while k < K - 1 and draws[z] > upto[cell, tilt, k]:
+                    k += 1
+                met[k] += 1
+                z += 1
+            for k in range(K):
+                if met[k] > 0:
+                    new_keys[o], new_n[o] = cell * K + k, plays * met[k] / units
+                    o += 1
+        starts[i + 1] = o
+    return starts, new_keys[:o].copy(), new_n[:o].copy()

@@ -1,0 +1,299 @@
+"""Find loud coalitions one after another, hold each against chance and taste, and discount it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unswayed.learners.discount.loud.categories import Categories
+from unswayed.learners.discount.loud.coalition import (
+    Coalition,
+    activity_bins,
+    loudness,
+    membership,
+    refined,
+    search_coalitions,
+    usual_law,
+)
+from unswayed.learners.discount.loud.honest import Fit, Honest, fit_honest
+from unswayed.learners.discount.loud.kernels import honest_pass
+from unswayed.learners.discount.loud.nulls import without_coalition
+from unswayed.learners.discount.loud.testimony import (
+    ClassArray,
+    Counts,
+    Testimony,
+    classes_by_action,
+    classes_by_role,
+    counts_of,
+    testimony_of,
+)
+from unswayed.learners.discount.story import DISCOUNTED, LIKE_A_TASTE, WITHIN_CHANCE, Round
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.tallies import BlockedTallies, Tallies
+from unswayed.tallies.blocks import cut
+
+ROUNDS = 5
+"""Coalitions that are looked for, one after another."""
+
+TRIES = 2
+"""Candidates of each kind that are fitted together with the honest model."""
+
+LEAST_GAIN = 10.0
+"""Nats that a candidate must gain to be looked at."""
+
+NEARLY, LOUDER = 0.6, 1.2
+"""How loud members must be, in multiples of the strongest taste: before and after the fit."""
+
+NULLS = 2
+NULL_MARGIN, CLEAR_GAIN = 2.0, 20.0
+"""A gain must exceed twice the largest of the nulls, and 20 nats. Peaceful logs of
+``benchmarks/production.py --part development`` gained at most 24 nats by events, nulls up to 62."""
+
+NULL_STEPS = 5
+"""Steps of EM for a null, from the model that it was drawn from."""
+
+
+class LookedAt(NamedTuple):
+    """Everybody's plays; those of a sample side by side, and who it is; categories of rewards."""
+
+    tallies: BlockedTallies
+    sample: Tallies
+    chosen: IntArray | slice
+    categories: Categories
+
+
+class LoudLies(NamedTuple):
+    """Weights of all users after the loud coalitions were discounted, and what was found.
+
+    ``about`` has what each coalition did that was discounted.
+    """
+
+    weights: FloatArray
+    rounds: list[Round]
+    about: list[About]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class About:
+    """What a coalition did: the cells it lied about, whether it raised them, and its size."""
+
+    cells: IntArray
+    raises: bool
+    n_accounts: float
+
+    def told(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return {
+            "cells": self.cells.tolist(),
+            "raises": self.raises,
+            "accounts": self.n_accounts,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidate:
+    said: Testimony
+    honest: Fit
+    is_by_action: bool
+    first: Coalition
+    fitted: Coalition
+    without: Fit
+    loudness: float
+
+
+class _Verdict(NamedTuple):
+    """What a round found in a sample, and what reads it off other users."""
+
+    told: Round
+    classes: ClassArray
+    model: Honest
+    coalition: Coalition
+
+
+def discount_loud_lies(
+    looked_at: LookedAt, *, adversarial_fraction: float, rng: np.random.Generator
+) -> LoudLies:
+    """Find coalitions that say of one item what no honest taste says, and discount their users.
+
+    A member lies about the cells of one class, an action or a rank within each context, and is
+    honest elsewhere. Honest users differ: each has a level and a taste for each class, which are
+    summed out. An accusation is believed if what members say lies beyond the strongest taste, and
+    if it gains clearly more than in the same log with answers of honest users.
+
+    Parameters
+    ----------
+    looked_at
+        Everybody's plays, and those that are searched. Importance weights are not read: rewards of
+        a cell have one law, however its plays came about.
+    adversarial_fraction
+        α.
+    rng
+        Nulls are drawn from it.
+    """
+    tallies, sample, chosen, categories = looked_at
+    weights = np.ones(tallies.n_users)
+    if categories.n < 2 or tallies.n_actions < 2:
+        return LoudLies(weights, [], [])
+    counts = counts_of(sample, categories)
+    rounds: list[Round] = []
+    about: list[About] = []
+    for _ in range(ROUNDS):
+        (own,) = rng.spawn(1)
+        found = _round(counts, categories, weights[chosen], adversarial_fraction, own)
+        if found is None:
+            break
+        rounds.append(found.told)
+        if found.told.verdict != DISCOUNTED:
+            break
+        accused = (
+            found.coalition.accused(tallies.n_users)
+            if isinstance(chosen, slice)
+            else np.concatenate(
+                tallies.blocks.map_blocks(
+                    _accused,
+                    categories,
+                    found.classes,
+                    found.model,
+                    found.coalition.about,
+                    found.coalition.law,
+                    found.coalition.prior,
+                    pieces=cut(weights, tallies.sizes),
+                )
+            )
+        )
+        about.append(
+            About(
+                np.flatnonzero(found.classes == found.coalition.about),
+                bool(found.told.alignment > 0),
+                float(weights @ accused),
+            )
+        )
+        weights = weights * (1.0 - accused)
+    return LoudLies(weights, rounds, about)
+
+
+def _round(
+    counts: Counts,
+    categories: Categories,
+    weights: FloatArray,
+    alpha: float,
+    rng: np.random.Generator,
+) -> _Verdict | None:
+    """Return the candidate that decides; None if there is none."""
+    candidates = [
+        candidate
+        for is_by_action in (True, False)
+        for candidate in _candidates(counts, categories, weights, alpha, is_by_action)
+    ]
+    if not candidates:
+        return None
+    strongest = LOUDER * candidates[0].honest.model.grid.strongest_taste
+    candidates.sort(key=lambda c: (abs(c.loudness) < strongest, -c.fitted.gain))
+    best = candidates[0]
+    null_gain, verdict = float("nan"), LIKE_A_TASTE
+    if abs(best.loudness) >= strongest:
+        null_gain = max(
+            _null_gain(counts, categories, weights, alpha, best, rng) for _ in range(NULLS)
+        )
+        is_clear = best.first.gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
+        verdict = DISCOUNTED if is_clear else WITHIN_CHANCE
+    accused = best.fitted.accused(counts.n_users)
+    told = Round(
+        allows_tastes=True,
+        model="lies about " + ("one action" if best.is_by_action else "one rank in each context"),
+        taste_share=float("nan"),
+        gain=best.first.gain,
+        null_gain=null_gain,
+        opposite_gain=float("-inf"),
+        alignment=best.loudness,
+        accused=float((weights * (accused > 0.5)).sum() / weights.sum()),
+        removed=float(1.0 - (weights * (1.0 - accused)).mean()),
+        stake=float("nan"),
+        verdict=verdict,
+    )
+    return _Verdict(told, best.said.classes, best.without.model, best.fitted)
+
+
+def _candidates(
+    counts: Counts,
+    categories: Categories,
+    weights: FloatArray,
+    alpha: float,
+    is_by_action: bool,
+) -> list[_Candidate]:
+    said = _said(counts, categories, weights, is_by_action)
+    honest = fit_honest(said, categories, weights)
+    nearly = NEARLY * honest.model.grid.strongest_taste
+    kept: list[_Candidate] = []
+    tried: set[tuple[int, bool]] = set()
+    for first in search_coalitions(said, categories, honest, weights, alpha):
+        if first.gain < LEAST_GAIN or len(kept) == TRIES:
+            break
+        usual = usual_law(said, first, weights)
+        tilt = loudness(first.law, usual, categories.scores)
+        if abs(tilt) < nearly or (first.about, tilt > 0) in tried:
+            continue
+        tried.add((first.about, tilt > 0))
+        fitted, without = refined(said, categories, honest, weights, first, alpha)
+        usual = usual_law(said, fitted, weights)
+        tilt = loudness(fitted.law, usual, categories.scores)
+        kept.append(_Candidate(said, honest, is_by_action, first, fitted, without, tilt))
+    return kept
+
+
+def _said(
+    counts: Counts, categories: Categories, weights: FloatArray, is_by_action: bool
+) -> Testimony:
+    if is_by_action:
+        return testimony_of(counts, classes_by_action(counts))
+    return testimony_of(counts, classes_by_role(counts, categories.values, weights))
+
+
+def _null_gain(
+    counts: Counts,
+    categories: Categories,
+    weights: FloatArray,
+    alpha: float,
+    candidate: _Candidate,
+    rng: np.random.Generator,
+) -> float:
+    """Return what the same search gains where all users are honest; ranks are found anew."""
+    drawn = without_coalition(counts, candidate.said.classes, candidate.honest, rng)
+    said = _said(drawn, categories, weights, candidate.is_by_action)
+    honest = fit_honest(said, categories, weights, start=candidate.honest.model, n_steps=NULL_STEPS)
+    return search_coalitions(said, categories, honest, weights, alpha)[0].gain
+
+
+def _accused(
+    tallies: Tallies,
+    weights: FloatArray,
+    categories: Categories,
+    classes: ClassArray,
+    model: Honest,
+    about: int,
+    law: FloatArray,
+    prior: FloatArray,
+) -> FloatArray:
+    """Return the probabilities of the users of a block to belong to a coalition."""
+    said = testimony_of(counts_of(tallies, categories), classes)
+    counts = said.counts
+    _, of_runs, _, _ = honest_pass(
+        said.first_run,
+        said.first_key,
+        counts.keys,
+        counts.counts,
+        model.log_laws(),
+        model.levels,
+        model.tastes,
+        model.grid.offsets,
+        weights,
+    )
+    runs = np.flatnonzero(said.run_class == about)
+    users = said.run_users[runs]
+    bins = np.minimum(activity_bins(counts.activity)[users], len(prior) - 1)
+    ratios, _, probabilities = membership(said.said[runs], of_runs[runs], law, prior[bins])
+    accused = np.zeros(tallies.n_users)
+    accused[users] = np.where(ratios > 0.0, probabilities, 0.0)
+    return accused

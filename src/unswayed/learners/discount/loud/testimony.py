@@ -1,0 +1,178 @@
+"""What users said in each class of cells, by category: the rows that loud lies are sought in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.learners.discount.kernels import CellArray
+from unswayed.learners.discount.loud.categories import Categories
+from unswayed.learners.discount.loud.kernels import (
+    category_counts,
+    run_counts,
+    sorted_runs,
+    sums_of_keys,
+)
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.tallies import Tallies, row_sums
+
+MOST_PLAYS = 100.0
+"""No account testifies with more plays than this; the rest is down-weighted evenly."""
+
+PLAYS_PER_RUN = 8.0
+"""Plays of one user in one class are worth at most so many: one witness, however often asked."""
+
+ClassArray = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """How often each user met each (cell, category), as sparse rows.
+
+    ``keys`` are ``cell * n_categories + category``; ``activity`` is the number of plays of a user.
+    """
+
+    n_contexts: int
+    n_actions: int
+    n_categories: int
+    indptr: IntArray
+    keys: CellArray
+    counts: FloatArray
+    activity: FloatArray
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return self.n_contexts * self.n_actions
+
+    def cell_counts(self, weights: FloatArray) -> FloatArray:
+        """Return the weighted counts of each cell; shape (n_cells, n_categories)."""
+        total = sums_of_keys(
+            self.indptr, self.keys, self.counts, weights, self.n_cells * self.n_categories
+        )
+        return total.reshape(self.n_cells, self.n_categories)
+
+
+def counts_of(tallies: Tallies, categories: Categories) -> Counts:
+    """Return users' counts by category.
+
+    Tallies have the plays of an entry, their mean and their variance. Entries of one play, of two
+    values, and of two plays are exact; else one value dominates and the others are taken as equal,
+    or two values stand for all with the same mean and variance.
+    """
+    plays, means = tallies.plays, tallies.sums / tallies.counts
+    variances = np.maximum(tallies.squares / tallies.counts - means * means, 0.0)
+    activity = row_sums(tallies.indptr, plays)
+    worth = np.minimum(1.0, MOST_PLAYS / np.maximum(activity, 1.0))
+    common = int(np.argmin(np.abs(categories.scores))) if categories.dominant else -1
+    indptr, keys, counts = category_counts(
+        tallies.indptr,
+        tallies.cells,
+        plays,
+        means,
+        variances,
+        worth,
+        categories.edges,
+        categories.values,
+        common,
+    )
+    return Counts(
+        tallies.n_contexts, tallies.n_actions, categories.n, indptr, keys, counts, activity
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Testimony:
+    """Counts grouped into runs: what one user said in one class of cells.
+
+    Attributes
+    ----------
+    counts
+        The rows, sorted by class within a user, and down-weighted where runs are long.
+    classes, n_classes
+        Class of each cell; shape (n_cells,).
+    first_run
+        Shape (n_users + 1,); where the runs of each user begin.
+    first_key
+        Shape (n_runs + 1,); where the keys of each run begin.
+    run_class
+        Shape (n_runs,).
+    said
+        Shape (n_runs, n_categories); counts of each run.
+    """
+
+    counts: Counts
+    classes: ClassArray
+    n_classes: int
+    first_run: IntArray
+    first_key: IntArray
+    run_class: ClassArray
+    said: FloatArray
+
+    @property
+    def run_users(self) -> IntArray:
+        """User of each run; shape (n_runs,)."""
+        return np.repeat(np.arange(self.counts.n_users), np.diff(self.first_run))
+
+
+def testimony_of(counts: Counts, classes: ClassArray) -> Testimony:
+    """Group counts into runs of the given classes of cells."""
+    n_classes = int(classes.max()) + 1
+    keys, values, first_run, first_key, run_class = sorted_runs(
+        counts.indptr,
+        counts.keys,
+        counts.counts,
+        classes,
+        n_classes,
+        counts.n_categories,
+        PLAYS_PER_RUN,
+    )
+    ordered = Counts(
+        counts.n_contexts,
+        counts.n_actions,
+        counts.n_categories,
+        counts.indptr,
+        keys,
+        values,
+        counts.activity,
+    )
+    said = run_counts(first_key, keys, values, counts.n_categories)
+    return Testimony(ordered, classes, n_classes, first_run, first_key, run_class, said)
+
+
+def classes_by_action(counts: Counts) -> ClassArray:
+    """Return the action of each cell: lies about one item, wherever it is shown."""
+    return np.tile(np.arange(counts.n_actions, dtype=np.int32), counts.n_contexts)
+
+
+ROLES = 4
+"""Winner, runner-up, third, and all others."""
+
+PRIOR_PLAYS = 10.0
+"""Cells are ranked as if so many plays more had shown the mean of the whole log."""
+
+
+def classes_by_role(counts: Counts, values: FloatArray, weights: FloatArray) -> ClassArray:
+    """Return the rank of each cell's mean in its context: lies about another item in each.
+
+    Parameters
+    ----------
+    counts, weights
+        Users' counts and weights.
+    values
+        Shape (n_categories,); a typical reward of each.
+    """
+    seen = counts.cell_counts(weights)
+    usual = seen.sum(axis=0) @ values / max(seen.sum(), 1e-300)
+    means = (seen @ values + PRIOR_PLAYS * usual) / (seen.sum(axis=1) + PRIOR_PLAYS)
+    order = np.argsort(-means.reshape(counts.n_contexts, -1), axis=1, kind="stable")
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(counts.n_actions)[None, :], axis=1)
+    return np.minimum(ranks, ROLES - 1).ravel().astype(np.int32)

@@ -1,0 +1,149 @@
+"""Mean rewards of cells in which no single account has much of a say."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unswayed.learners.discount.answers import Answers
+from unswayed.learners.discount.everybody import Everybody
+from unswayed.learners.discount.shrinkage import shrunken_means
+from unswayed.learners.discount.value_kernels import (
+    bounded_sums,
+    largest_masses,
+    largest_pulls,
+)
+from unswayed.learners.interface import FloatArray
+from unswayed.tallies.blocks import cut
+
+LARGEST = 3
+"""An account counts as the third largest at most: one account cannot raise what the third does, nor
+can two. More than two are a coalition, and looked for as such."""
+
+STEPS = 3
+"""Steps from the mean with bounded plays to the mean with bounded pulls."""
+
+CONTEXT_PLAYS = 100.0
+"""The variance of rewards in a context is averaged with the log's as if from so many plays."""
+
+UNBOUNDED = 1e300
+"""No bound: in the first pass pulls are from zero, and nothing is known yet of their size."""
+
+
+class Values(NamedTuple):
+    """What the cells are worth.
+
+    Attributes
+    ----------
+    means
+        Shape (n_contexts, n_actions); means in which every account's say is bounded.
+    variances
+        Same shape; their sampling variances, infinite where nobody counts.
+    shrunken
+        Same shape; posterior means, by which decisions are taken.
+    bounded
+        Share of all plays that do not count because one account had too many of them.
+    """
+
+    means: FloatArray
+    variances: FloatArray
+    shrunken: FloatArray
+    bounded: float
+
+
+def cell_values(answers: Everybody, weights: FloatArray) -> Values:
+    """Estimate mean rewards with bounded influence, then shrink them.
+
+    Notes
+    -----
+    In a cell, an account's plays count up to the third largest number there, and its pull, plays
+    times the distance of its mean from the cell's, up to the third largest pull; but a pull of one
+    play as far out as the third farthest user of the whole log is always allowed, so that the few
+    clicks of a rare cell are not cut. Who doubles their events beyond that changes nothing.
+    """
+    pieces = cut(weights, answers.sizes)
+    most = np.maximum(_third(answers.blocks.map_blocks(_masses, pieces=pieces)), 1.0)
+    centre, most_pull = np.zeros(answers.n_cells), np.full(answers.n_cells, UNBOUNDED)
+    one_play = UNBOUNDED
+    for step in range(STEPS + 1):
+        if step > 0:
+            found = answers.blocks.map_blocks(_pulls, most, centre, pieces=pieces)
+            one_play = float(_third([farthest[None, :] for _, farthest in found])[0])
+            most_pull = np.maximum(_third([pulls for pulls, _ in found]), one_play)
+        mass, plays, pull, squares, spread = answers.blocks.add_blocks(
+            _sums, most, centre, most_pull, one_play, pieces=pieces
+        )
+        centre = centre + np.where(mass > 1e-9, pull / np.maximum(mass, 1e-300), 0.0)
+    shape = (answers.n_contexts, answers.n_actions)
+    variances = _variances(mass.reshape(shape), squares.reshape(shape), spread.reshape(shape))
+    means = np.where(mass > 1e-9, centre, np.nan).reshape(shape)
+    bounded = 1.0 - float(mass.sum()) / max(float(plays.sum()), 1e-300)
+    return Values(means, variances, shrunken_means(means, variances).means, bounded)
+
+
+def _variances(mass: FloatArray, squares: FloatArray, spread: FloatArray) -> FloatArray:
+    """Return sampling variances of cell means; infinite where nobody counts.
+
+    Rewards have a variance by context. Users who differ make the plays of few active ones worth
+    less: the squared pulls of users, over all cells, say by how much.
+    """
+    whole = float(spread.sum() / max(mass.sum(), 1e-300))
+    of_context = (spread.sum(axis=1, keepdims=True) + CONTEXT_PLAYS * whole) / (
+        mass.sum(axis=1, keepdims=True) + CONTEXT_PLAYS
+    )
+    expected = float((mass * of_context).sum())
+    inflation = max(float(squares.sum()) / expected, 1.0) if expected > 0.0 else 1.0
+    is_seen = mass > 1e-9
+    one = np.maximum(inflation * of_context, np.finfo(float).tiny ** 0.5)
+    result: FloatArray = np.where(is_seen, one / np.where(is_seen, mass, 1.0), np.inf)
+    return result
+
+
+def _third(largest: list[FloatArray]) -> FloatArray:
+    """Return the third largest of what the blocks found, for each row."""
+    third: FloatArray = np.sort(np.concatenate(largest, axis=1), axis=1)[:, -LARGEST]
+    return third
+
+
+def _masses(answers: Answers, weights: FloatArray) -> FloatArray:
+    return largest_masses(
+        answers.indptr, answers.cells, answers.plays, weights, answers.n_cells, LARGEST
+    )
+
+
+def _pulls(
+    answers: Answers, weights: FloatArray, most: FloatArray, centre: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    return largest_pulls(
+        answers.indptr,
+        answers.cells,
+        answers.plays,
+        answers.rewards,
+        weights,
+        most,
+        centre,
+        LARGEST,
+    )
+
+
+def _sums(
+    answers: Answers,
+    weights: FloatArray,
+    most: FloatArray,
+    centre: FloatArray,
+    most_pull: FloatArray,
+    one_play: float,
+) -> FloatArray:
+    return bounded_sums(
+        answers.indptr,
+        answers.cells,
+        answers.plays,
+        answers.rewards,
+        answers.within,
+        weights,
+        most,
+        centre,
+        most_pull,
+        one_play,
+    )
