@@ -27,8 +27,12 @@ users more."""
 PRIOR_COUNTS = 0.02
 """Added to each category of what members say."""
 
-SEARCH_STEPS, REFINE_ROUNDS, REFINE_STEPS = 25, 10, 3
-"""Steps of EM: at the start, and in turn with the honest model."""
+SHORT_STEPS, LONG_STEPS, FINALISTS = 5, 20, 8
+"""Steps of EM from every start, and from the best so many."""
+
+REFINE_STEPS, REFINE_PASSES = 3, (2, 2, 1, 1, 1, 1)
+"""Steps of EM in turn with passes of the honest model: two passes measure levels and tastes anew,
+one measures the laws of cells only."""
 
 STARTS = {True: (6.0, 3.5), False: (3.0,)}
 """Tilts of the first guess of what members say, up and down; for events and for amounts."""
@@ -87,26 +91,30 @@ def search_coalitions(
     """Return a candidate for each class and start, the largest gain first."""
     n_bins = int(activity_bins(said.counts.activity).max()) + 1
     prior = np.full(n_bins, alpha / 4.0)
+    largest = MASS_MARGIN * alpha
+
+    def fitted(about: int, law: FloatArray, prior: FloatArray, n_steps: int) -> Coalition:
+        return fit_coalition(
+            said,
+            honest,
+            weights,
+            about=about,
+            law=law,
+            prior=prior,
+            largest_mass=largest,
+            n_steps=n_steps,
+        )
+
     found = []
     for about in range(said.n_classes):
-        runs = np.flatnonzero(said.run_class == about)
-        usual = said.said[runs].sum(axis=0) + 0.5
+        usual = said.said[said.runs_about(about)].sum(axis=0) + 0.5
         for sign in (1.0, -1.0):
             for tilt in STARTS[categories.is_event]:
                 law = usual * np.exp(sign * tilt * categories.scores)
-                found.append(
-                    fit_coalition(
-                        said,
-                        honest,
-                        weights,
-                        about=about,
-                        law=law / law.sum(),
-                        prior=prior,
-                        largest_mass=MASS_MARGIN * alpha,
-                        n_steps=SEARCH_STEPS,
-                    )
-                )
-    return sorted(found, key=lambda coalition: -coalition.gain)
+                found.append(fitted(about, law / law.sum(), prior, SHORT_STEPS))
+    found.sort(key=lambda coalition: -coalition.gain)
+    finalists = [fitted(c.about, c.law, c.prior, LONG_STEPS) for c in found[:FINALISTS]]
+    return sorted(finalists, key=lambda coalition: -coalition.gain)
 
 
 def fit_coalition(
@@ -125,7 +133,7 @@ def fit_coalition(
     Given a user's other runs, a run of n plays has log-likelihood ``honest.of_runs`` if honest and
     Σ n_k·log law_k if not: members lie about the class, and are honest elsewhere.
     """
-    runs = np.flatnonzero(said.run_class == about)
+    runs = said.runs_about(about)
     users = said.run_users[runs]
     words, of_honest, w = said.said[runs], honest.of_runs[runs], weights[users]
     bins = activity_bins(said.counts.activity)[users]
@@ -190,8 +198,10 @@ def _in_turn(
     n_users = said.counts.n_users
     accused = (coalition.accused(n_users) > 0.0).astype(np.float64)
     fit = honest
-    for _ in range(REFINE_ROUNDS):
-        fit = fit_honest(said, categories, weights * (1.0 - accused), start=fit.model, n_steps=2)
+    for n_passes in REFINE_PASSES:
+        fit = fit_honest(
+            said, categories, weights * (1.0 - accused), start=fit.model, n_steps=n_passes
+        )
         coalition = fit_coalition(
             said,
             fit,
@@ -228,7 +238,7 @@ def loudness(law: FloatArray, usual: FloatArray, scores: FloatArray) -> float:
 
 def usual_law(said: Testimony, coalition: Coalition, weights: FloatArray) -> FloatArray:
     """Return what all others say about the class of a coalition."""
-    runs = np.flatnonzero(said.run_class == coalition.about)
+    runs = said.runs_about(coalition.about)
     kept = weights * (1.0 - coalition.accused(said.counts.n_users))
     law = kept[coalition.users] @ said.said[runs] + 0.5
     usual: FloatArray = law / law.sum()

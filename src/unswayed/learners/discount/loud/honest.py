@@ -55,8 +55,8 @@ STRENGTHS = (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)
 ACTION_PLAYS = 20.0
 """The law of an action shrinks to that of the whole log as if so many plays more had shown it."""
 
-FIT_STEPS = 10
-"""Steps of EM for levels and tastes; peaceful logs gained less than a nat by more."""
+FIT_STEPS = 8
+"""Steps of EM for levels and tastes."""
 
 MARGINAL_STEPS = 3
 """Steps that make the laws, averaged over tilts, equal what was seen."""
@@ -174,7 +174,7 @@ def fit_honest(
             model.levels,
             model.tastes,
             model.grid.offsets,
-            weights,
+            weights if step < n_steps - 1 else np.empty(0),
         )
         if step < n_steps - 1:
             model = replace(

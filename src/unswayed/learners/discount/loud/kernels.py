@@ -156,7 +156,7 @@ def honest_pass(
     offsets
         Shape (B,); tilt ``g + offsets[b]`` belongs to level g and taste b.
     w
-        Weights of users, for the sums over tastes.
+        Weights of users, for the sums over tastes; empty if these are not wanted.
 
     Returns
     -------
@@ -206,6 +206,8 @@ def honest_pass(
             for g in range(G):
                 s += np.exp(level[g] - run_level[x, g] - top)
             of_runs[r] = of_users[i] - top - np.log(s)
+            if w.size == 0:
+                continue
             for g in range(G):
                 s = 1e-300
                 for b in range(B):

@@ -32,7 +32,6 @@ from unswayed.learners.discount.loud.testimony import (
 from unswayed.learners.discount.story import DISCOUNTED, LIKE_A_TASTE, WITHIN_CHANCE, Round
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import BlockedTallies, Tallies
-from unswayed.tallies.blocks import cut
 
 ROUNDS = 5
 """Coalitions that are looked for, one after another."""
@@ -159,7 +158,6 @@ def discount_loud_lies(
                     found.coalition.about,
                     found.coalition.law,
                     found.coalition.prior,
-                    pieces=cut(weights, tallies.sizes),
                 )
             )
         )
@@ -240,6 +238,8 @@ def _candidates(
         usual = usual_law(said, fitted, weights)
         tilt = loudness(fitted.law, usual, categories.scores)
         kept.append(_Candidate(said, honest, is_by_action, first, fitted, without, tilt))
+        if abs(tilt) >= LOUDER * honest.model.grid.strongest_taste:
+            break
     return kept
 
 
@@ -268,7 +268,6 @@ def _null_gain(
 
 def _accused(
     tallies: Tallies,
-    weights: FloatArray,
     categories: Categories,
     classes: ClassArray,
     model: Honest,
@@ -288,9 +287,9 @@ def _accused(
         model.levels,
         model.tastes,
         model.grid.offsets,
-        weights,
+        np.empty(0),
     )
-    runs = np.flatnonzero(said.run_class == about)
+    runs = said.runs_about(about)
     users = said.run_users[runs]
     bins = np.minimum(activity_bins(counts.activity)[users], len(prior) - 1)
     ratios, _, probabilities = membership(said.said[runs], of_runs[runs], law, prior[bins])

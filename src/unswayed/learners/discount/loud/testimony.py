@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +89,7 @@ def counts_of(tallies: Tallies, categories: Categories) -> Counts:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Testimony:
     """Counts grouped into runs: what one user said in one class of cells.
 
@@ -116,10 +117,20 @@ class Testimony:
     run_class: ClassArray
     said: FloatArray
 
-    @property
+    @cached_property
     def run_users(self) -> IntArray:
         """User of each run; shape (n_runs,)."""
         return np.repeat(np.arange(self.counts.n_users), np.diff(self.first_run))
+
+    def runs_about(self, a_class: int) -> IntArray:
+        """Return the runs of a class."""
+        return self._by_class[a_class]
+
+    @cached_property
+    def _by_class(self) -> list[IntArray]:
+        order = np.argsort(self.run_class, kind="stable")
+        ends = np.cumsum(np.bincount(self.run_class, minlength=self.n_classes))
+        return np.split(order, ends[:-1])
 
 
 def testimony_of(counts: Counts, classes: ClassArray) -> Testimony:
