@@ -105,11 +105,11 @@ class Events:
             user_codes,
             context_codes,
             action_codes,
-            np.asarray(rewards, dtype=np.float64),
+            _numbers("reward", rewards),
             user_labels,
             context_labels_,
             action_labels_,
-            None if propensities is None else np.asarray(propensities, dtype=np.float64),
+            None if propensities is None else _numbers("propensity", propensities),
         )
 
     def __len__(self) -> int:
@@ -135,8 +135,14 @@ def _encode(
     name: str, column: Iterable[Label], known: Iterable[Label] | None
 ) -> tuple[npt.NDArray[np.int64], Labels]:
     listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
-    labels = Labels.of(dict.fromkeys(listed) if known is None else known)
-    codes = labels.codes(listed)
+    try:
+        labels = Labels.of(dict.fromkeys(listed) if known is None else known)
+        codes = labels.codes(listed)
+    except TypeError as error:  # a list or a dictionary cannot be hashed
+        raise InputError(
+            f"column {name!r} holds values that cannot be labels ({error}); labels are strings, "
+            "numbers, booleans or dates."
+        ) from error
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
         row = int(unknown[0])
@@ -144,6 +150,17 @@ def _encode(
             f"row {row}: {name} {listed[row]!r} is not among the {len(labels)} {name}s given."
         )
     return codes, labels
+
+
+def _numbers(name: str, column: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return a column as numbers, or say that it holds something else."""
+    try:
+        numbers = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"column {name!r} must hold one number a row: {error}.") from error
+    if numbers.ndim != 1:
+        raise InputError(f"column {name!r} must hold one number a row, not {numbers.ndim} axes.")
+    return numbers
 
 
 def _check_finite(name: str, column: npt.NDArray[np.float64]) -> None:

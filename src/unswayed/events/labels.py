@@ -145,7 +145,12 @@ class Labels:
 def as_label_array(labels: Sequence[Any]) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
     """Return labels as an array of integers or of objects of one type; others are refused."""
     if all(type(label) is int for label in labels):
-        return np.array(labels, dtype=np.int64)
+        try:
+            return np.array(labels, dtype=np.int64)
+        except OverflowError:
+            raise InputError(
+                "an integer label does not fit into 64 bits; write the labels as strings."
+            ) from None
     for label in labels:
         if type(label) not in _TYPE_NAMES or (type(label) is float and not math.isfinite(label)):
             raise InputError(
