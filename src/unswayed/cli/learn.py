@@ -16,8 +16,9 @@ from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.on_cluster import learn_on_cluster
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
-from unswayed.reports.policies import TABLE_FORMATS, cells_table, write_table
+from unswayed.reports.policies import TABLE_FORMATS, cells_table, check_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
+from unswayed.storage import check_writable, check_writable_folder
 from unswayed.tallies import MIN_PROPENSITY
 from unswayed.tallies.cluster import refuse_query
 
@@ -29,13 +30,14 @@ _SHOWN = 10
 
 def learn(
     log: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="LOG",
+            metavar="[LOG]",
             help="Parquet, CSV, TSV or JSON lines: a file, a folder or a pattern; or a database "
-            "address such as sqlite:///shop.db with --query.",
+            "address such as sqlite:///shop.db with --query. Without a log: what --tallies holds.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     alpha: Annotated[
         str,
         typer.Option(
@@ -111,6 +113,17 @@ def learn(
     if engine not in ENGINES:
         raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
     fraction = check_fraction_or_auto(alpha, option="alpha")
+    if log is None and tallies is None:
+        raise InputError("say what to learn from: a log, or --tallies with a folder of tallies.")
+    bad_rows = OnBadRows.parsed(on_bad_rows)
+    for output in (out, bad_rows.quarantine):
+        if output is not None:
+            check_writable(output)
+    for table in (users, cells):
+        if table is not None:
+            check_table(table, table_format)
+    if tallies is not None and log is not None:
+        check_writable_folder(tallies)
     columns = Columns(
         user=user_column,
         context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
@@ -129,7 +142,7 @@ def learn(
         common: dict[str, Any] = {
             "adversarial_fraction": fraction,
             "columns": columns,
-            "on_bad_rows": OnBadRows.parsed(on_bad_rows),
+            "on_bad_rows": bad_rows,
             "max_interactions_per_user": max_interactions_per_user,
             "min_propensity": min_propensity,
             "design": _design(design),
@@ -140,6 +153,10 @@ def learn(
         if engine == "dask":
             if query is not None:
                 refuse_query()
+            if log is None:
+                raise InputError(
+                    "--engine dask needs a log; leave it out to learn from --tallies alone."
+                )
             learned = learn_on_cluster(
                 log,
                 method=method,

@@ -10,7 +10,7 @@ import typer
 from unswayed.errors import InputError
 from unswayed.events import parsed_label
 from unswayed.policy import Policy
-from unswayed.reports.policies import write_table
+from unswayed.reports.policies import check_table, write_table
 from unswayed.reports.predictions import predicted_table
 from unswayed.reports.tables import print_json, print_line, print_table
 
@@ -40,6 +40,7 @@ def predict(
     if file is not None:
         if out is None:
             raise InputError("say where to write the actions with --out, such as actions.parquet.")
+        check_table(out, table_format)
         columns = None if column is None else [name.strip() for name in column.split(",")]
         table, n_unknown = predicted_table(loaded, file, columns=columns)
         write_table(table, out, table_format)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,23 @@ class Provenance:
             "first_time": self.first_time,
             "last_time": self.last_time,
         }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Provenance:
+        """Return what ``to_json`` wrote."""
+        try:
+            names = dict(value["columns"])
+            return cls(
+                str(value["source"]),
+                int(value["rows"]),
+                Columns(**{**names, "context": tuple(names["context"])}),
+                dict(value["bad_rows"]),
+                {column: tuple(edges) for column, edges in value["bins"].items()},
+                value["first_time"],
+                value["last_time"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"what is written of a log is damaged: {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,16 @@ from unswayed.errors import InputError
 from unswayed.events.columns import Columns, check_repeats
 from unswayed.events.connection import quiet_connection
 from unswayed.events.databases import is_database, query_rows
-from unswayed.events.files import Files, find_files, named, named_columns, register, relation_sql
+from unswayed.events.files import (
+    Files,
+    find_files,
+    named,
+    named_columns,
+    quoted,
+    register,
+    relation_sql,
+)
+from unswayed.storage import temporary_folder
 
 #: Beyond this DuckDB spills to disk. Ours: with the arrays of 20M events it keeps us below 3 GB.
 MEMORY_LIMIT = "1GB"
@@ -60,8 +68,8 @@ def opened(
 
     With ``contexts_only`` the rows need no more than the context columns, and all columns stay.
     """
-    with tempfile.TemporaryDirectory(prefix="unswayed-") as spill, quiet_connection() as connection:
-        connection.sql(f"SET temp_directory = '{spill}'")
+    with temporary_folder() as spill, quiet_connection() as connection:
+        connection.sql(f"SET temp_directory = {quoted(str(spill))}")
         connection.sql(f"SET memory_limit = '{MEMORY_LIMIT}'")
         name = name or _name_of(source, query)
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Label, Labels
+from unswayed.storage import whole_file
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -226,10 +227,9 @@ class Policy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as JSON; a half-written file never takes the place of a whole one."""
-        target = Path(path)
-        draft = target.with_name(target.name + ".part")
-        draft.write_text(_written(self.to_json(), n_levels=2) + "\n", encoding="utf-8")
-        draft.replace(target)
+        text = _written(self.to_json(), n_levels=2) + "\n"
+        with whole_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:

@@ -14,6 +14,7 @@ import pyarrow.parquet
 from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.policy import Policy
+from unswayed.storage import check_writable, whole_file
 
 TABLE_FORMATS = ("parquet", "csv")
 
@@ -101,17 +102,26 @@ def cells_table(policy: Policy) -> pa.Table:
 
 def write_table(columns: Mapping[str, object] | pa.Table, path: Path, kind: str | None) -> None:
     """Write a table as Parquet or CSV; without a kind the name of the file decides."""
+    chosen = _table_format(path, kind)
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    with whole_file(path) as draft:
+        if chosen == "csv":
+            pyarrow.csv.write_csv(table, draft)
+        else:
+            pyarrow.parquet.write_table(table, draft)
+
+
+def check_table(path: Path, kind: str | None) -> None:
+    """Refuse a table that could not be written, before any work is done for it."""
+    _table_format(path, kind)
+    check_writable(path)
+
+
+def _table_format(path: Path, kind: str | None) -> str:
     chosen = kind or path.suffix.lstrip(".")
     if chosen not in TABLE_FORMATS:
         raise InputError(
             f"tables are written as {' or '.join(TABLE_FORMATS)}, not {chosen!r}; name {path.name} "
             "accordingly or choose with --format."
         )
-    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
-    try:
-        if chosen == "csv":
-            pyarrow.csv.write_csv(table, path)
-        else:
-            pyarrow.parquet.write_table(table, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error}.") from error
+    return chosen
