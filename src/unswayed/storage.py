@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, Note
 
 #: Ours: how long to wait for another run that holds a folder, and when to say so.
 LOCK_SECONDS = 600.0
@@ -164,7 +164,7 @@ def discard_unfinished() -> None:
     """Remove this process's drafts and temporary folders; for a process that ends at once."""
     for path in tuple(_unfinished):
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+            _remove_folder(path)
         else:
             with suppress(OSError):
                 path.unlink()
@@ -216,6 +216,20 @@ def _sweep_temporary_folders() -> None:
         for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
             if folder.lstat().st_uid == os.getuid() and _is_unlocked(folder / _LOCK):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a temporary folder into which others may still write.
+
+    Its lock goes last, so that the next run sweeps away what could not be removed.
+    """
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.name != _LOCK:
+            path.unlink(missing_ok=True)
+    if [path.name for path in folder.iterdir()] == [_LOCK]:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_if_stale(draft: Path) -> None:
@@ -270,7 +284,7 @@ def _wait_for(handle: int, folder: Target, kind: int) -> None:
             if waited > _NOTE_SECONDS and not is_noted:
                 is_noted = True
                 warnings.warn(
-                    f"waiting for another run that uses {os.fspath(folder)}.", stacklevel=4
+                    f"waiting for another run that uses {os.fspath(folder)}.", Note, stacklevel=4
                 )
             time.sleep(_POLL_SECONDS)
         except OSError as error:
