@@ -102,6 +102,7 @@ def _use_temporary_folder() -> bool:
     if not is_own or stat.S_IMODE(found.st_mode) & 0o077 or not os.access(folder, os.W_OK):
         return False
     _config.CACHE_DIR = str(folder)
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)  # for processes that this one starts
     warnings.warn(
         f"compiled loops are kept in {folder}, as neither the program's folder nor a home folder "
         "can be written; set NUMBA_CACHE_DIR to keep them elsewhere.",

@@ -21,6 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 import unswayed
 from unswayed.cli import COMMANDS
 from unswayed.errors import InputError, Note
+from unswayed.visible import SENTENCE_LENGTH, visible
 
 _STYLE: dict[str, Any] = {
     "add_completion": False,
@@ -105,7 +106,7 @@ def main() -> None:
 
 
 def _tell(kind: str, style: str, sentence: str) -> None:
-    message = Text.assemble((f"{kind}: ", style), sentence)
+    message = Text.assemble((f"{kind}: ", style), visible(sentence, most=SENTENCE_LENGTH))
     Console(file=sys.stderr, soft_wrap=True).print(message)
 
 

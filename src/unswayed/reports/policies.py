@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
@@ -17,6 +18,10 @@ from unswayed.policy import Policy
 from unswayed.storage import check_writable, whole_file
 
 TABLE_FORMATS = ("parquet", "csv")
+
+#: What makes spreadsheets run text: https://owasp.org/www-community/attacks/CSV_Injection
+_FORMULA = r"\A[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}']"
+_NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +111,35 @@ def write_table(columns: Mapping[str, object] | pa.Table, path: Path, kind: str 
     table = columns if isinstance(columns, pa.Table) else pa.table(columns)
     with whole_file(path) as draft:
         if chosen == "csv":
-            pyarrow.csv.write_csv(table, draft)
+            pyarrow.csv.write_csv(without_formulas(table), draft)
         else:
             pyarrow.parquet.write_table(table, draft)
+
+
+def without_formulas(table: pa.Table) -> pa.Table:
+    """Return a table whose text no spreadsheet takes for a formula.
+
+    Text that begins with one of ``= + - @``, a tab, a line end or an apostrophe gets an apostrophe
+    in front, unless it is a number. Taking one leading apostrophe away gives the text back.
+
+    >>> without_formulas(pa.table({"user": ["=1+1", "'ann", "-1.5", "bob"]}))["user"].to_pylist()
+    ["'=1+1", "''ann", '-1.5', 'bob']
+    """
+    columns = [
+        _quoted_column(column)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        else column
+        for column in table.columns
+    ]
+    names = _quoted_column(pa.chunked_array([pa.array(table.column_names, pa.string())]))
+    return pa.table(columns, names=names.to_pylist())
+
+
+def _quoted_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    begins = pc.match_substring_regex(column, _FORMULA)
+    is_number = pc.match_substring_regex(column, _NUMBER)
+    quoted = pc.replace_substring_regex(column, r"\A", "'", max_replacements=1)
+    return pc.if_else(pc.and_not(begins, is_number), quoted, column)
 
 
 def check_table(path: Path, kind: str | None) -> None:
