@@ -157,6 +157,10 @@ def as_label_array(labels: Sequence[Any]) -> npt.NDArray[np.int64] | npt.NDArray
                 f"{label!r} cannot be a label: labels are strings, integers, finite numbers, "
                 "booleans or dates; drop the rows without one, or write them as strings."
             )
+        if type(label) is str and not label.isascii() and not _is_unicode(label):
+            raise InputError(
+                f"label {label!r} is not valid Unicode text; decode it properly first."
+            )
         if type(label) is not type(labels[0]):
             raise InputError(
                 f"labels must be all of one type, and {labels[0]!r} and {label!r} are not; "
@@ -165,6 +169,15 @@ def as_label_array(labels: Sequence[Any]) -> npt.NDArray[np.int64] | npt.NDArray
     result = np.empty(len(labels), dtype=np.object_)
     result[:] = labels
     return result
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written: half a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def parsed_label(text: str, type_name: str) -> Label:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,6 +84,8 @@ def opened(
             yield _open(connection, source, settle, name, query=query, keep_broken=keep_broken)
         except duckdb.Error as error:
             raise InputError(_explained(name, error)) from error
+        except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:
+            raise InputError(_damaged(name, str(error) or type(error).__name__)) from error
 
 
 def _open(
@@ -177,4 +180,9 @@ def _explained(name: str, error: duckdb.Error) -> str:
         return f"{name}: {text} Mend it, or leave such lines out with --on-bad-rows drop."
     if isinstance(error, duckdb.OutOfMemoryException):
         return f"{name} does not fit in memory or claims to be larger than it can be: {text}"
-    return f"cannot read {name}: it is damaged or cut short, or not what its name says ({text})."
+    return _damaged(name, text)
+
+
+def _damaged(name: str, reason: str) -> str:
+    first = reason.strip().partition("\n")[0].rstrip(".")
+    return f"cannot read {name}: it is damaged or cut short, or not what its name says ({first})."

@@ -25,7 +25,7 @@ from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.storage import locked_folder
 from unswayed.tallies import MIN_PROPENSITY, LabelledTallies
-from unswayed.tallies.cluster import connected, tally_on_cluster
+from unswayed.tallies.cluster import connected, explained_losses, tally_on_cluster
 from unswayed.tallies.store import load_index
 
 
@@ -76,6 +76,7 @@ def learn_on_cluster(
     if max_interactions_per_user is not None:
         check_cap(max_interactions_per_user)
     with ExitStack() as held:
+        held.enter_context(explained_losses(scheduler))
         if tallies is not None:  # to the end: workers read the pieces while they learn
             held.enter_context(locked_folder(tallies))
         return _learn(
