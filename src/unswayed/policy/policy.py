@@ -211,9 +211,7 @@ class Policy:
                 f"{VERSION}; learn it again or use the program that wrote it."
             )
         try:
-            for name, kind in (("mean_rewards", Mapping), ("actions", list), ("source", Mapping)):
-                if not isinstance(value[name], kind):
-                    raise TypeError(repr(name))
+            _check_kinds(value)
             contexts = Labels.parsed(value["mean_rewards"], str(value["context_type"]))
             actions = Labels.of(value["actions"])
             cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
@@ -279,6 +277,12 @@ def _written(value: Mapping[str, Any], *, n_levels: int) -> str:
         for key, item in value.items()
     )
     return "{\n" + ",\n".join(items) + "\n}"
+
+
+def _check_kinds(value: Mapping[str, Any]) -> None:
+    for name, kind in (("mean_rewards", Mapping), ("actions", list), ("source", Mapping)):
+        if not isinstance(value[name], kind):
+            raise TypeError(repr(name))
 
 
 def _no_constant(name: str) -> float:
