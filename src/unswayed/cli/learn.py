@@ -16,6 +16,7 @@ from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.on_cluster import learn_on_cluster
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
+from unswayed.memory import parsed_bytes
 from unswayed.reports.policies import TABLE_FORMATS, cells_table, check_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
 from unswayed.storage import check_writable, check_writable_folder
@@ -105,6 +106,13 @@ def learn(
         str | None,
         typer.Option(help="Dask scheduler, tcp://HOST:PORT [workers on this machine]."),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory that may be used, such as 2GB [three quarters of what is free].",
+            show_default=False,
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Learn a policy from a log, whatever at most a share alpha of its users do."""
@@ -153,6 +161,10 @@ def learn(
         if engine == "dask":
             if query is not None:
                 refuse_query()
+            if memory is not None:
+                raise InputError(
+                    "--memory is for --engine local; a Dask worker has a limit of its own."
+                )
             if log is None:
                 raise InputError(
                     "--engine dask needs a log; leave it out to learn from --tallies alone."
@@ -169,6 +181,7 @@ def learn(
                 log,
                 method=method,
                 query=query,
+                memory=None if memory is None else parsed_bytes(memory),
                 **common,
             )
     learned.policy.save(out)

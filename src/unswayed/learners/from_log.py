@@ -76,6 +76,7 @@ def learn_log(
     design: DesignName = "auto",
     tallies: str | Path | None = None,
     allow_unplayed: bool = False,
+    memory: int | None = None,
     on_step: Listener = lambda _: None,
 ) -> LearnedLog:
     """Learn a policy from a log.
@@ -96,6 +97,8 @@ def learn_log(
         One run at a time changes a folder; others wait for it.
     allow_unplayed
         Whether to go on when actions have no support in some contexts: they stay undecided there.
+    memory
+        As ``read_events`` takes it.
     on_step
         Called with each of ``STEPS`` as it begins.
 
@@ -121,6 +124,7 @@ def learn_log(
             max_interactions_per_user=max_interactions_per_user,
             min_propensity=min_propensity,
             tallies=tallies,
+            memory=memory,
             on_step=on_step,
         )
     summed = tallied(collected, min_propensity, max_interactions_per_user)
@@ -218,6 +222,7 @@ def _read(
     max_interactions_per_user: int | None,
     min_propensity: float,
     tallies: str | Path | None,
+    memory: int | None,
     on_step: Listener,
 ) -> _Gathered:
     """Read and tally a log, and add it to the folder of tallies if there is one."""
@@ -231,6 +236,7 @@ def _read(
             query=query,
             on_bad_rows=on_bad_rows,
             bins=None if index is None else dict(index.bins),
+            memory=memory,
         )
         events, provenance = reading.events, reading.provenance
         notes = notes_on_bad_rows(provenance)

@@ -30,7 +30,11 @@ def _how_it_was_read(policy: Policy) -> tuple[list[str], dict[str, tuple[float, 
 
 
 def predicted_table(
-    policy: Policy, source: Source, *, columns: Sequence[str] | None = None
+    policy: Policy,
+    source: Source,
+    *,
+    columns: Sequence[str] | None = None,
+    memory: int | None = None,
 ) -> tuple[pa.Table, int]:
     """Return the rows with columns ``action`` and ``is_known``, and how many are not known.
 
@@ -38,7 +42,7 @@ def predicted_table(
     """
     learned_from, bins = _how_it_was_read(policy)
     names = columns or learned_from or ["context"]
-    found = read_contexts(source, columns=names, bins=bins)
+    found = read_contexts(source, columns=names, bins=bins, memory=memory)
     for name in ("action", "is_known"):
         if name in found.rows.column_names:
             raise InputError(f"the rows have a column {name!r} already; rename or drop it first.")
