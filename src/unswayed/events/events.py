@@ -12,6 +12,10 @@ import numpy.typing as npt
 from unswayed.errors import InputError
 from unswayed.events.labels import Label, Labels
 
+#: Ours: larger rewards are refused. Up to this, sums of squares stay finite over any log, and so do
+#: the copies in single precision that some estimators make.
+LARGEST_REWARD = 1e30
+
 #: Codes of labels, of whatever width holds them.
 Codes = npt.NDArray[np.integer[Any]]
 
@@ -73,6 +77,12 @@ class Events:
                     f"row {row}: the {name} is not among the {len(labels)} known ones."
                 )
         _check_finite("reward", self.rewards)
+        if len(self.rewards) and max(self.rewards.max(), -self.rewards.min()) > LARGEST_REWARD:
+            row = int(np.flatnonzero(np.abs(self.rewards) > LARGEST_REWARD)[0])
+            raise InputError(
+                f"row {row}: reward {self.rewards[row]:g} is beyond ±{LARGEST_REWARD:g}, and sums "
+                "of squares would overflow; rescale the rewards or drop the row."
+            )
         if self.propensities is not None:
             _check_finite("propensity", self.propensities)
             bad = np.flatnonzero((self.propensities <= 0) | (self.propensities > 1))

@@ -15,7 +15,7 @@ from unswayed.events.bad_rows import OnBadRows
 from unswayed.events.column_sql import context_sql, label_sql, number_sql
 from unswayed.events.columns import Columns
 from unswayed.events.encoding import Encoder
-from unswayed.events.events import Events
+from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.files import named, quoted
 from unswayed.events.labels import Labels
 from unswayed.events.quarantine import LeftOut, first_bad_row, left_out, write_quarantine
@@ -201,6 +201,7 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]], *, may_be_wo
         "action is missing": '"action" IS NULL',
         "reward is missing or not a number": "reward IS NULL",
         "reward is not finite": "NOT isfinite(reward)",
+        f"reward is beyond ±{LARGEST_REWARD:g}": f"abs(reward) > {LARGEST_REWARD!r}",
     }
     propensity = "1.0"
     if columns.propensity is not None:
