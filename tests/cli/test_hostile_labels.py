@@ -2,6 +2,7 @@
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,11 +56,13 @@ def test_hostile_labels_are_shown_and_not_obeyed(log: Path, tmp_path: Path) -> N
     assert refused.returncode == 2
 
 
-def test_tables_hold_no_formulas_and_the_labels_can_be_had_back(log: Path, tmp_path: Path) -> None:
+def test_tables_hold_no_formulas_and_the_labels_can_be_had_back(
+    log: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     users, cells = tmp_path / "users.csv", tmp_path / "cells.csv"
+    request.addfinalizer(partial(csv.field_size_limit, csv.field_size_limit(2_000_000)))
     out = ["--out", str(tmp_path / "policy.json"), "--users", str(users), "--cells", str(cells)]
     assert run("learn", str(log), "--method", "paper", *out).returncode == 0
-    csv.field_size_limit(2_000_000)
     for path, column, expected in (
         (users, "user", {f"=u{code}" for code in range(200)}),
         (cells, "action", {"+tea\x1b[1m", "@milk"}),

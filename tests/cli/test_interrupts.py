@@ -18,11 +18,16 @@ SECONDS = 2.0
 
 
 def interrupted(
-    arguments: list[str], after: float, folder: Path, *, whole_group: bool = True
+    arguments: list[str],
+    after: float,
+    folder: Path,
+    *,
+    whole_group: bool = True,
+    until: Path | None = None,
 ) -> tuple[int, str, float]:
     """Run a command, interrupt it, and return its exit code, what it said, and how long it took.
 
-    A terminal signals the whole group of processes, `kill` only one.
+    A terminal signals the whole group of processes, `kill` only one. ``until`` is there before.
     """
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
@@ -35,6 +40,8 @@ def interrupted(
         text=True,
         start_new_session=True,
     )
+    while until is not None and not until.exists() and process.poll() is None:
+        time.sleep(0.05)
     time.sleep(after)
     start = time.monotonic()
     (os.killpg if whole_group else os.kill)(process.pid, signal.SIGINT)
@@ -95,6 +102,7 @@ def test_worker_processes_end_with_the_command(whole_group: bool, tmp_path: Path
 
 
 def test_an_experiment_says_how_to_go_on(tmp_path: Path) -> None:
-    result = interrupted(["reproduce", "figure-2a", "--processes", "1"], 3.0, tmp_path)
+    arguments = ["reproduce", "figure-2a", "--processes", "1"]
+    result = interrupted(arguments, 0.5, tmp_path, until=tmp_path / "results")
     assert_stopped(result, tmp_path)
     assert "the same command goes on from there" in result[1]
