@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
 
-.PHONY: demo test test-all check lock clean
+.PHONY: demo test test-all fuzz check lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/unswayed demo
@@ -14,6 +14,9 @@ test: check
 
 test-all: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.faults.fuzz
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    __version__: str
     from unswayed.errors import InputError
     from unswayed.events import Events, Labels
     from unswayed.learners import RobustMCB
     from unswayed.policy import Decision, Policy
-
-__version__ = metadata.version("unswayed")
 
 __all__ = ["Decision", "Events", "InputError", "Labels", "Policy", "RobustMCB", "__version__"]
 
@@ -27,6 +26,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("unswayed")
     if name not in _HOMES:
         raise AttributeError(f"module 'unswayed' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

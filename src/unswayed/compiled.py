@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import tempfile
+import warnings
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+
+from unswayed.errors import Note
+
+_config: Any = numba.config  # types of half of numba are worse than none
+_FunctionCache: Any = import_module("numba.core.caching").FunctionCache
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,4 +29,84 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     ``fastmath`` stays off: it measured slower on the fused sparse products, and sums must be
     the same on every run.
     """
-    return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(function))
+    dispatcher: Any = numba.njit(nogil=True)(function)
+    cache = _cache_of(function)
+    if cache is not None:
+        dispatcher._cache = cache  # what njit(cache=True) sets, which fails where nothing is kept
+    return cast("Callable[P, R]", dispatcher)
+
+
+class _Cache(_FunctionCache):  # type: ignore[misc]
+    """Compiled loops on disk. A full disk or a damaged file costs time, and never a run."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever unpickling a damaged file comes to
+            with suppress(OSError):
+                self.flush()  # so that it is written anew
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+
+def _cache_of(function: Callable[..., Any]) -> _Cache | None:
+    """Return where a loop is kept; nothing if there is no place for it."""
+    global _is_told
+    if not _config.CACHE_DIR and not _has_home() and not os.access(_PACKAGE, os.W_OK):
+        _use_temporary_folder()
+    try:
+        return _Cache(function)
+    except RuntimeError:  # numba found no folder that can be written
+        pass
+    if not _config.CACHE_DIR and _use_temporary_folder():
+        with suppress(RuntimeError):
+            return _Cache(function)
+    if not _is_told:
+        _is_told = True
+        warnings.warn(
+            "compiled loops cannot be kept anywhere, so every run compiles them anew, which takes "
+            "a minute; set NUMBA_CACHE_DIR to a folder that can be written.",
+            Note,
+            stacklevel=3,
+        )
+    return None
+
+
+_PACKAGE = Path(__file__).parent
+_is_told = False
+
+
+def _has_home() -> bool:
+    """Whether there is a home folder; without one numba would make a folder named "~"."""
+    try:
+        return Path.home().is_absolute()
+    except RuntimeError:  # nobody of that number is known
+        return False
+
+
+def _use_temporary_folder() -> bool:
+    """Keep compiled loops in a folder of this user's own among the temporary ones, if it is safe.
+
+    What is loaded from there is run, so a folder that others can write to is not used.
+    """
+    folder = Path(tempfile.gettempdir()) / f"unswayed-compiled-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return False
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if not is_own or stat.S_IMODE(found.st_mode) & 0o077 or not os.access(folder, os.W_OK):
+        return False
+    _config.CACHE_DIR = str(folder)
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)  # for processes that this one starts
+    warnings.warn(
+        f"compiled loops are kept in {folder}, as neither the program's folder nor a home folder "
+        "can be written; set NUMBA_CACHE_DIR to keep them elsewhere.",
+        Note,
+        stacklevel=4,
+    )
+    return True

@@ -1,4 +1,4 @@
-"""What goes wrong because of what we were given, told in one sentence."""
+"""Errors caused by invalid input, and notes for whoever runs the program: one sentence each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ class InputError(ValueError):
 
     The command line prints the message alone and exits with code 2.
     """
+
+
+class Note(UserWarning):
+    """Something that whoever runs the program should know; the command line prints it alone."""
 
 
 def check_adversarial_fraction(value: float, *, option: str = "adversarial_fraction") -> float:

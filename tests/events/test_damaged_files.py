@@ -149,3 +149,41 @@ def test_a_parquet_file_that_is_a_csv(tmp_path: Path) -> None:
 def test_something_that_is_no_log_at_all() -> None:
     with pytest.raises(InputError, match="a log is a path"):
         read_events(42)
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.gz"])
+def test_every_damage_to_a_compressed_file_ends_in_a_sentence(
+    name: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    lines = [HEADER.encode()] if name.startswith("a.csv") else []
+    for number in range(200):
+        row = (f"u{number % 9}", f"s{number % 3}", f"a{number % 2}", number % 7)
+        keys = HEADER.strip().split(",")
+        text = ",".join(map(str, row)) if lines else str(dict(zip(keys, row, strict=True)))
+        lines.append(text.replace("'", '"').encode() + b"\n")
+    sound = gzip.compress(b"".join(lines))
+    n_refused = 0
+    for _ in range(60):
+        damaged = bytearray(sound)
+        for place in rng.integers(len(sound), size=rng.integers(1, 5)):
+            damaged[place] = rng.integers(256)
+        try:
+            read_events(written(tmp_path / name, bytes(damaged)))
+        except InputError as error:
+            n_refused += "\n" not in str(error)
+    assert n_refused > 30
+
+
+@pytest.mark.parametrize("length", [1 << 18, 1 << 21])
+def test_a_header_with_a_field_of_any_length(length: int, tmp_path: Path) -> None:
+    header = "user,context,action,reward," + "x" * length + "\n"
+    refused(written(tmp_path / "a.csv", header + "u,s,a,1,2\n"), "first line")
+
+
+def test_a_quote_in_the_temporary_folder(
+    rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "it's"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    assert len(read_events(random_log(rng)).events) == 400

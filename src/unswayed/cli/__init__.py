@@ -1,5 +1,27 @@
 """The `unswayed` command: parse, call one function, print."""
 
-from unswayed.cli.main import COMMANDS, main
+from __future__ import annotations
 
-__all__ = ["COMMANDS", "main"]
+from unswayed.cli.interrupts import stop_on_interrupt
+
+#: Every subcommand `a-b` is the function `a_b` of the module `unswayed.cli.a_b`.
+COMMANDS = (
+    "demo",
+    "learn",
+    "predict",
+    "compare",
+    "simulate",
+    "attacks",
+    "attack-search",
+    "limits",
+    "plan",
+    "reproduce",
+)
+
+
+def start() -> None:
+    """Run the command line; Ctrl-C ends it even while its modules are imported."""
+    stop_on_interrupt()
+    from unswayed.cli.main import main
+
+    main()

@@ -18,7 +18,9 @@ from unswayed.demo.shop import (
     Story,
     play,
 )
+from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line, print_table
+from unswayed.storage import check_writable_folder, whole_file
 
 
 def demo(
@@ -27,7 +29,9 @@ def demo(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Show what a coalition of fake customers does to a naive bandit, and what it does to us."""
-    out.mkdir(parents=True, exist_ok=True)
+    if seed < 0:
+        raise InputError(f"--seed is {seed}: it must be 0 or larger.")
+    check_writable_folder(out)
     story = play(seed)
     pictures = draw(story, out)
     log = _write_log(story, out / "log.csv")
@@ -71,7 +75,7 @@ def _marked(item: int, best: int) -> str:
 
 def _write_log(story: Story, path: Path) -> Path:
     log = story.log
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["user", "context", "action", "reward"])
         writer.writerows(

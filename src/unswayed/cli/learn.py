@@ -16,8 +16,10 @@ from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.on_cluster import learn_on_cluster
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
-from unswayed.reports.policies import TABLE_FORMATS, cells_table, write_table
+from unswayed.memory import parsed_bytes
+from unswayed.reports.policies import TABLE_FORMATS, cells_table, check_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
+from unswayed.storage import check_writable, check_writable_folder
 from unswayed.tallies import MIN_PROPENSITY
 from unswayed.tallies.cluster import refuse_query
 
@@ -29,13 +31,14 @@ _SHOWN = 10
 
 def learn(
     log: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="LOG",
+            metavar="[LOG]",
             help="Parquet, CSV, TSV or JSON lines: a file, a folder or a pattern; or a database "
-            "address such as sqlite:///shop.db with --query.",
+            "address such as sqlite:///shop.db with --query. Without a log: what --tallies holds.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     alpha: Annotated[
         str,
         typer.Option(
@@ -103,6 +106,13 @@ def learn(
         str | None,
         typer.Option(help="Dask scheduler, tcp://HOST:PORT [workers on this machine]."),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory that may be used, such as 2GB [three quarters of what is free].",
+            show_default=False,
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Learn a policy from a log, whatever at most a share alpha of its users do."""
@@ -111,6 +121,17 @@ def learn(
     if engine not in ENGINES:
         raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
     fraction = check_fraction_or_auto(alpha, option="alpha")
+    if log is None and tallies is None:
+        raise InputError("say what to learn from: a log, or --tallies with a folder of tallies.")
+    bad_rows = OnBadRows.parsed(on_bad_rows)
+    for output in (out, bad_rows.quarantine):
+        if output is not None:
+            check_writable(output)
+    for table in (users, cells):
+        if table is not None:
+            check_table(table, table_format)
+    if tallies is not None and log is not None:
+        check_writable_folder(tallies)
     columns = Columns(
         user=user_column,
         context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
@@ -129,7 +150,7 @@ def learn(
         common: dict[str, Any] = {
             "adversarial_fraction": fraction,
             "columns": columns,
-            "on_bad_rows": OnBadRows.parsed(on_bad_rows),
+            "on_bad_rows": bad_rows,
             "max_interactions_per_user": max_interactions_per_user,
             "min_propensity": min_propensity,
             "design": _design(design),
@@ -140,6 +161,14 @@ def learn(
         if engine == "dask":
             if query is not None:
                 refuse_query()
+            if memory is not None:
+                raise InputError(
+                    "--memory is for --engine local; a Dask worker has a limit of its own."
+                )
+            if log is None:
+                raise InputError(
+                    "--engine dask needs a log; leave it out to learn from --tallies alone."
+                )
             learned = learn_on_cluster(
                 log,
                 method=method,
@@ -152,6 +181,7 @@ def learn(
                 log,
                 method=method,
                 query=query,
+                memory=None if memory is None else parsed_bytes(memory),
                 **common,
             )
     learned.policy.save(out)

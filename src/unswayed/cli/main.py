@@ -7,6 +7,7 @@ import atexit
 import gc
 import os
 import sys
+import warnings
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -18,21 +19,9 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 import unswayed
-from unswayed.errors import InputError
-
-#: Every subcommand `a-b` is the function `a_b` of the module `unswayed.cli.a_b`.
-COMMANDS = (
-    "demo",
-    "learn",
-    "predict",
-    "compare",
-    "simulate",
-    "attacks",
-    "attack-search",
-    "limits",
-    "plan",
-    "reproduce",
-)
+from unswayed.cli import COMMANDS
+from unswayed.errors import InputError, Note
+from unswayed.visible import SENTENCE_LENGTH, visible
 
 _STYLE: dict[str, Any] = {
     "add_completion": False,
@@ -104,16 +93,32 @@ def main() -> None:
     # machine these cost more to get than they save: 0.4 to 1 s of 11 s for 20 million events.
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    warnings.showwarning = _show_note  # type: ignore[assignment]  # passes the rest on
     try:
         app()
     except InputError as error:
-        message = Text.assemble(("error: ", "bold red"), str(error))
-        Console(file=sys.stderr, soft_wrap=True).print(message)
+        _tell("error", "bold red", str(error))
         _leave(2)
     except SystemExit as ended:
         if isinstance(ended.code, int | None):
             _leave(ended.code or 0)
         raise
+
+
+def _tell(kind: str, style: str, sentence: str) -> None:
+    message = Text.assemble((f"{kind}: ", style), visible(sentence, most=SENTENCE_LENGTH))
+    Console(file=sys.stderr, soft_wrap=True).print(message)
+
+
+_show_warning = warnings.showwarning
+
+
+def _show_note(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+    """Print notes as a sentence; other warnings as Python does."""
+    if issubclass(category, Note):
+        _tell("note", "bold", str(message))
+    else:
+        _show_warning(message, category, *rest)
 
 
 def _leave(code: int) -> NoReturn:

@@ -9,8 +9,9 @@ import typer
 
 from unswayed.errors import InputError
 from unswayed.events import parsed_label
+from unswayed.memory import parsed_bytes
 from unswayed.policy import Policy
-from unswayed.reports.policies import write_table
+from unswayed.reports.policies import check_table, write_table
 from unswayed.reports.predictions import predicted_table
 from unswayed.reports.tables import print_json, print_line, print_table
 
@@ -31,6 +32,13 @@ def predict(
     table_format: Annotated[
         str | None, typer.Option("--format", help="Format of that table: parquet or csv.")
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory that may be used, such as 2GB [three quarters of what is free].",
+            show_default=False,
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Print the action of each context, or add them to the rows of a file."""
@@ -40,8 +48,14 @@ def predict(
     if file is not None:
         if out is None:
             raise InputError("say where to write the actions with --out, such as actions.parquet.")
+        check_table(out, table_format)
         columns = None if column is None else [name.strip() for name in column.split(",")]
-        table, n_unknown = predicted_table(loaded, file, columns=columns)
+        table, n_unknown = predicted_table(
+            loaded,
+            file,
+            columns=columns,
+            memory=None if memory is None else parsed_bytes(memory),
+        )
         write_table(table, out, table_format)
         print_line(
             f"Wrote {len(table):,} rows to {out}; {n_unknown:,} have a context that the policy "

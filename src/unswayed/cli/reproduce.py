@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
+from unswayed.cli.interrupts import INTERRUPTED, say_when_stopped
 from unswayed.experiments.registry import IDS, find_experiment, split_id
 from unswayed.experiments.reproducing import (
     CellOutcome,
@@ -22,8 +23,7 @@ from unswayed.experiments.reproducing import (
 from unswayed.experiments.running import Workers
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 
-INTERRUPTED = 130
-"""What shells expect of a command that Ctrl-C ended."""
+_STOPPED = "Stopped. What was finished is kept: the same command goes on from there."
 
 
 def reproduce(
@@ -61,6 +61,7 @@ def reproduce(
         whole = [experiment for experiment, number in named if number is None]
         _print([redraw(experiment, out / experiment.id) for experiment in whole], out, as_json=json)
         return
+    say_when_stopped(_STOPPED)
     try:
         with progress_bar() as progress, Workers(processes or os.cpu_count() or 1) as workers:
             outcomes = [
@@ -84,8 +85,8 @@ def reproduce(
                 )
                 for experiment, number in named
             ]
-    except KeyboardInterrupt:
-        print_line("Stopped. What was finished is kept: the same command goes on from there.")
+    except KeyboardInterrupt:  # of whoever calls this in a process of their own
+        print_line(_STOPPED)
         raise typer.Exit(INTERRUPTED) from None
     _print(outcomes, out, as_json=json)
 

@@ -12,6 +12,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from unswayed.demo.shop import ADVERSARIAL_FRACTION, CONTEXTS, ITEMS, PURCHASE_RATES, Story
 from unswayed.learners.interface import IntArray
+from unswayed.storage import whole_file
 
 # Okabe and Ito's colours; right and wrong also differ in their signs.
 RIGHT, WRONG, TRUTH = "#009E73", "#D55E00", "#56B4E9"
@@ -31,8 +32,10 @@ def draw(story: Story, folder: Path) -> list[Path]:
             fontweight="bold",
         )
         paths = [folder / "shop.png", folder / "shop.svg"]
-        figure.savefig(paths[0], dpi=150)
-        figure.savefig(paths[1], metadata={"Date": None})
+        with whole_file(paths[0]) as draft:
+            figure.savefig(draft, format="png", dpi=150)
+        with whole_file(paths[1]) as draft:
+            figure.savefig(draft, format="svg", metadata={"Date": None})
     return paths
 
 

@@ -11,6 +11,10 @@ from unswayed.events.column_sql import context_sql
 from unswayed.events.columns import Columns
 from unswayed.events.labels import Label
 from unswayed.events.sources import Source, opened
+from unswayed.memory import ROW_BYTES, MemoryBudget
+
+#: Ours: of one value of a row that is written back.
+_VALUE_BYTES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +26,22 @@ class ContextRows:
 
 
 def read_contexts(
-    source: Source, *, columns: Sequence[str], bins: Mapping[str, tuple[float, ...]]
+    source: Source,
+    *,
+    columns: Sequence[str],
+    bins: Mapping[str, tuple[float, ...]],
+    memory: int | None = None,
 ) -> ContextRows:
-    """Return the rows of a file or table with their contexts, in the order of the file."""
+    """Return the rows of a file or table with their contexts, in the order of the file.
+
+    ``memory`` is how many bytes they may take; by default three quarters of what is free.
+    """
     wanted = Columns(context=tuple(columns))
-    with opened(source, wanted, contexts_only=True) as log:
+    budget = MemoryBudget.of(memory)
+    with opened(source, wanted, contexts_only=True, memory=budget) as log:
+        ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
+        n_bytes = n_rows * (ROW_BYTES + _VALUE_BYTES * len(log.types))
+        budget.check(n_bytes, f"{log.name} with {n_rows:,} rows")
         edges = {column: edges for column, edges in bins.items() if column in columns}
         context = context_sql(log.types, columns, edges)
         found = log.connection.sql(f"SELECT {context} AS context FROM raw").to_arrow_table()

@@ -5,16 +5,20 @@ from __future__ import annotations
 import decimal
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
 
 import duckdb
 import pyarrow as pa
 
 from unswayed.errors import InputError
 from unswayed.events.connection import quiet_connection
+from unswayed.memory import ROW_BYTES, MemoryBudget
+
+#: A table or a batch of rows.
+Piece = TypeVar("Piece", bound=Any)
 
 #: Rows fetched at a time.
 _BATCH = 50_000
@@ -27,8 +31,8 @@ def is_database(address: str) -> bool:
     return urlsplit(address).scheme in SCHEMES
 
 
-def query_rows(address: str, query: str) -> pa.Table:
-    """Return the rows of a query.
+def query_rows(address: str, query: str, memory: MemoryBudget) -> pa.Table:
+    """Return the rows of a query, or refuse them when they do not fit into the budget.
 
     Parameters
     ----------
@@ -37,16 +41,18 @@ def query_rows(address: str, query: str) -> pa.Table:
         ``postgresql://user@host/database``. Files are opened for reading only.
     query
         One SELECT.
+    memory
+        What the rows may take.
     """
     scheme = urlsplit(address).scheme
     try:
         match scheme:
             case "duckdb":
-                return _duckdb_rows(_path_of(address), query)
+                return _duckdb_rows(_path_of(address), query, memory)
             case "sqlite":
-                return _sqlite_rows(_path_of(address), query)
+                return _sqlite_rows(_path_of(address), query, memory)
             case _:
-                return _postgresql_rows(address, query)
+                return _postgresql_rows(address, query, memory)
     except (duckdb.Error, sqlite3.Error) as error:
         raise InputError(f"the query on {scheme} failed: {str(error).splitlines()[0]}") from error
 
@@ -61,21 +67,23 @@ def _path_of(address: str) -> str:
     return path
 
 
-def _duckdb_rows(path: str, query: str) -> pa.Table:
+def _duckdb_rows(path: str, query: str, memory: MemoryBudget) -> pa.Table:
     with quiet_connection(path or ":memory:", read_only=bool(path)) as connection:
-        return connection.sql(query).to_arrow_table()
+        reader = connection.sql(query).to_arrow_reader(_BATCH)
+        return pa.Table.from_batches(_within(memory, reader), reader.schema)
 
 
-def _sqlite_rows(path: str, query: str) -> pa.Table:
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+def _sqlite_rows(path: str, query: str, memory: MemoryBudget) -> pa.Table:
+    connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
     try:
         cursor = connection.execute(query)
-        return _as_table([column[0] for column in cursor.description or ()], _batches(cursor))
+        names = [column[0] for column in cursor.description or ()]
+        return _as_table(names, _batches(cursor), memory)
     finally:
         connection.close()
 
 
-def _postgresql_rows(address: str, query: str) -> pa.Table:
+def _postgresql_rows(address: str, query: str, memory: MemoryBudget) -> pa.Table:
     try:
         import psycopg
     except ImportError as error:
@@ -90,7 +98,7 @@ def _postgresql_rows(address: str, query: str) -> pa.Table:
             with connection.cursor(name="unswayed") as cursor:
                 cursor.execute(query.encode())
                 names = [column.name for column in cursor.description or ()]
-                return _as_table(names, _batches(cursor))
+                return _as_table(names, _batches(cursor), memory)
     except psycopg.Error as error:
         first = (str(error).splitlines() or ["no reason given"])[0]
         raise InputError(f"the query on postgresql failed: {first}") from error
@@ -101,20 +109,35 @@ def _batches(cursor: Any) -> Iterator[Sequence[Sequence[object]]]:
         yield rows
 
 
-def _as_table(names: list[str], batches: Iterator[Sequence[Sequence[object]]]) -> pa.Table:
+def _within(memory: MemoryBudget, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield Arrow data as long as all of it together, with what is made of it, fits."""
+    n_bytes = n_rows = 0
+    for piece in pieces:
+        n_bytes, n_rows = n_bytes + piece.nbytes, n_rows + len(piece)
+        memory.check(n_bytes + n_rows * ROW_BYTES, "the query's result")
+        yield piece
+
+
+def _as_table(
+    names: list[str], batches: Iterator[Sequence[Sequence[object]]], memory: MemoryBudget
+) -> pa.Table:
     if not names:
         raise InputError("the query returns no rows to read; it must be a SELECT.")
     columns: list[list[pa.Array]] = [[] for _ in names]
-    for rows in batches:
-        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
-            column.append(_as_array(values))
+    tables = (
+        pa.table([_as_array(values) for values in zip(*rows, strict=True)], names=names)
+        for rows in batches
+    )
+    for table in _within(memory, tables):
+        for column, found in zip(columns, table.columns, strict=True):
+            column.extend(found.chunks)
     return pa.Table.from_arrays([_joined(column) for column in columns], names=names)
 
 
 def _as_array(values: Sequence[object]) -> pa.Array:
     try:
         return pa.array([_plain(value) for value in values])
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column of mixed types is text
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # a column of mixed types is text
         return pa.array([None if value is None else str(value) for value in values])
 
 

@@ -56,6 +56,11 @@ class Encoder:
         self._n_known = 0
         self._seed = 0
 
+    @property
+    def n_values(self) -> int:
+        """How many distinct values were seen."""
+        return self._n_values
+
     def codes(self, column: pa.Array) -> Codes:
         """Return the code of each value; shape (n,). All columns have one type, and no nulls."""
         starts, words = _as_words(column)

@@ -12,6 +12,10 @@ import numpy.typing as npt
 from unswayed.errors import InputError
 from unswayed.events.labels import Label, Labels
 
+#: Ours: larger rewards are refused. Up to this, sums of squares stay finite over any log, and so do
+#: the copies in single precision that some estimators make.
+LARGEST_REWARD = 1e30
+
 #: Codes of labels, of whatever width holds them.
 Codes = npt.NDArray[np.integer[Any]]
 
@@ -73,6 +77,12 @@ class Events:
                     f"row {row}: the {name} is not among the {len(labels)} known ones."
                 )
         _check_finite("reward", self.rewards)
+        if len(self.rewards) and max(self.rewards.max(), -self.rewards.min()) > LARGEST_REWARD:
+            row = int(np.flatnonzero(np.abs(self.rewards) > LARGEST_REWARD)[0])
+            raise InputError(
+                f"row {row}: reward {self.rewards[row]:g} is beyond ±{LARGEST_REWARD:g}, and sums "
+                "of squares would overflow; rescale the rewards or drop the row."
+            )
         if self.propensities is not None:
             _check_finite("propensity", self.propensities)
             bad = np.flatnonzero((self.propensities <= 0) | (self.propensities > 1))
@@ -105,11 +115,11 @@ class Events:
             user_codes,
             context_codes,
             action_codes,
-            np.asarray(rewards, dtype=np.float64),
+            _numbers("reward", rewards),
             user_labels,
             context_labels_,
             action_labels_,
-            None if propensities is None else np.asarray(propensities, dtype=np.float64),
+            None if propensities is None else _numbers("propensity", propensities),
         )
 
     def __len__(self) -> int:
@@ -135,8 +145,14 @@ def _encode(
     name: str, column: Iterable[Label], known: Iterable[Label] | None
 ) -> tuple[npt.NDArray[np.int64], Labels]:
     listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
-    labels = Labels.of(dict.fromkeys(listed) if known is None else known)
-    codes = labels.codes(listed)
+    try:
+        labels = Labels.of(dict.fromkeys(listed) if known is None else known)
+        codes = labels.codes(listed)
+    except TypeError as error:  # a list or a dictionary cannot be hashed
+        raise InputError(
+            f"column {name!r} holds values that cannot be labels ({error}); labels are strings, "
+            "numbers, booleans or dates."
+        ) from error
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
         row = int(unknown[0])
@@ -144,6 +160,17 @@ def _encode(
             f"row {row}: {name} {listed[row]!r} is not among the {len(labels)} {name}s given."
         )
     return codes, labels
+
+
+def _numbers(name: str, column: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return a column as numbers, or say that it holds something else."""
+    try:
+        numbers = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"column {name!r} must hold one number a row: {error}.") from error
+    if numbers.ndim != 1:
+        raise InputError(f"column {name!r} must hold one number a row, not {numbers.ndim} axes.")
+    return numbers
 
 
 def _check_finite(name: str, column: npt.NDArray[np.float64]) -> None:

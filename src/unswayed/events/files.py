@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, cast
@@ -25,6 +26,9 @@ FORMATS = {
     ".json": "json",
 }
 _DELIMITERS = ",\t;|"
+
+#: Ours: bytes of a line of column names at most.
+_HEADER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,8 @@ def named_columns(files: Files) -> Sequence[str]:
                 return [name for name, _ in first]
             case _:
                 return csv_header(files)[0]
-    except (OSError, ValueError, TypeError):  # DuckDB says better what is wrong
+    except (OSError, ValueError, TypeError, EOFError, RecursionError, zlib.error):
+        # DuckDB says better what is wrong.
         return []
 
 
@@ -151,13 +156,23 @@ def csv_header(files: Files, position: int = 0) -> tuple[list[str], str]:
     path = files.paths[position]
     try:
         with files.opened(position) as file:
-            line = file.readline(1 << 20).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+            line = file.readline(_HEADER_BYTES).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise InputError(f"cannot read {path}: {error}.") from error
     if not line.strip():
         raise InputError(f"{path} is empty: it has not even a line of column names.")
     delimiter = max(_DELIMITERS, key=line.count)
-    names = next(csv.reader([line], delimiter=delimiter))
+    try:
+        names = next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise InputError(
+            f"the first line of {path} cannot be read as column names: {error}; mend it."
+        ) from error
+    if len(line) >= _HEADER_BYTES:
+        raise InputError(
+            f"the first line of {path} is longer than {_HEADER_BYTES:,} bytes; it must hold the "
+            "names of the columns."
+        )
     return [name.strip() for name in names], delimiter
 
 

@@ -145,12 +145,21 @@ class Labels:
 def as_label_array(labels: Sequence[Any]) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
     """Return labels as an array of integers or of objects of one type; others are refused."""
     if all(type(label) is int for label in labels):
-        return np.array(labels, dtype=np.int64)
+        try:
+            return np.array(labels, dtype=np.int64)
+        except OverflowError:
+            raise InputError(
+                "an integer label does not fit into 64 bits; write the labels as strings."
+            ) from None
     for label in labels:
         if type(label) not in _TYPE_NAMES or (type(label) is float and not math.isfinite(label)):
             raise InputError(
                 f"{label!r} cannot be a label: labels are strings, integers, finite numbers, "
                 "booleans or dates; drop the rows without one, or write them as strings."
+            )
+        if type(label) is str and not label.isascii() and not _is_unicode(label):
+            raise InputError(
+                f"label {label!r} is not valid Unicode text; decode it properly first."
             )
         if type(label) is not type(labels[0]):
             raise InputError(
@@ -160,6 +169,15 @@ def as_label_array(labels: Sequence[Any]) -> npt.NDArray[np.int64] | npt.NDArray
     result = np.empty(len(labels), dtype=np.object_)
     result[:] = labels
     return result
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written: half a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def parsed_label(text: str, type_name: str) -> Label:

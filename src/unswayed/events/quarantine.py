@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -14,6 +13,7 @@ from unswayed.events.bad_rows import OnBadRows
 from unswayed.events.connection import quiet_connection
 from unswayed.events.files import named, quoted
 from unswayed.events.sources import OpenLog
+from unswayed.storage import temporary_folder, whole_file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,21 +44,18 @@ def left_out(log: OpenLog, choice: OnBadRows) -> LeftOut:
 def write_quarantine(log: OpenLog, choice: OnBadRows) -> None:
     """Write the bad rows of a log in their order, then the lines that no parser reads."""
     lines = f"UNION ALL BY NAME ({_LINES_SQL})" if log.n_broken else ""
-    log.connection.sql(_copy_sql(f"{_rows_sql(log)} {lines}", choice))
+    _copy(log.connection, f"{_rows_sql(log)} {lines}", choice)
 
 
 def write_parts(tables: Iterable[pa.Table], choice: OnBadRows) -> None:
     """Write the rows and lines of parts, in the order given; one table at a time is in memory."""
-    with (
-        tempfile.TemporaryDirectory(prefix="unswayed-") as folder,
-        quiet_connection() as connection,
-    ):
+    with temporary_folder() as folder, quiet_connection() as connection:
         paths = []
         for number, table in enumerate(tables):
-            paths.append(str(Path(folder) / f"{number}.parquet"))
+            paths.append(str(folder / f"{number}.parquet"))
             pq.write_table(table, paths[-1])
         listed = ", ".join(map(quoted, paths))
-        connection.sql(_copy_sql(f"FROM read_parquet([{listed}], union_by_name = true)", choice))
+        _copy(connection, f"FROM read_parquet([{listed}], union_by_name = true)", choice)
 
 
 def first_bad_row(log: OpenLog) -> int | None:
@@ -83,5 +80,11 @@ def _rows_sql(log: OpenLog) -> str:
     return f"SELECT reason, {', '.join(map(named, columns))} FROM log WHERE reason IS NOT NULL"
 
 
-def _copy_sql(query: str, choice: OnBadRows) -> str:
-    return f"COPY ({query}) TO {quoted(str(choice.quarantine))} (FORMAT {choice.format})"
+def _copy(connection: duckdb.DuckDBPyConnection, query: str, choice: OnBadRows) -> None:
+    assert choice.quarantine is not None
+    with whole_file(choice.quarantine) as draft:
+        options = f"FORMAT {choice.format}, USE_TMP_FILE false"
+        try:
+            connection.sql(f"COPY ({query}) TO {quoted(str(draft))} ({options})")
+        except duckdb.IOException as error:
+            raise OSError(str(error).splitlines()[0]) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +15,14 @@ from unswayed.events.bad_rows import OnBadRows
 from unswayed.events.column_sql import context_sql, label_sql, number_sql
 from unswayed.events.columns import Columns
 from unswayed.events.encoding import Encoder
-from unswayed.events.events import Events
+from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.files import named, quoted
 from unswayed.events.labels import Labels
 from unswayed.events.quarantine import LeftOut, first_bad_row, left_out, write_quarantine
 from unswayed.events.sources import OpenLog, Source, opened
 from unswayed.events.user_order import labels_of_column, ordered_users
 from unswayed.events.votes import robust_edges
+from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, MemoryBudget
 
 #: Rows that come from DuckDB at a time: few enough to stay in the cache while they are encoded.
 _BATCH = 1 << 16
@@ -54,6 +56,23 @@ class Provenance:
             "last_time": self.last_time,
         }
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Provenance:
+        """Return what ``to_json`` wrote."""
+        try:
+            names = dict(value["columns"])
+            return cls(
+                str(value["source"]),
+                int(value["rows"]),
+                Columns(**{**names, "context": tuple(names["context"])}),
+                dict(value["bad_rows"]),
+                {column: tuple(edges) for column, edges in value["bins"].items()},
+                value["first_time"],
+                value["last_time"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"what is written of a log is damaged: {error}.") from error
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -73,6 +92,7 @@ def read_events(
     bins: dict[str, tuple[float, ...]] | None = None,
     name: str | None = None,
     is_part: bool = False,
+    memory: int | None = None,
 ) -> Reading:
     """Read a log.
 
@@ -95,6 +115,9 @@ def read_events(
     is_part
         Whether this is one part of a larger log. Then bad rows are told and not refused or written,
         and there may be no others.
+    memory
+        Bytes that learning from the log may take; by default three quarters of what is free. A log
+        that needs more is refused before its arrays are made.
 
     Notes
     -----
@@ -113,12 +136,18 @@ def read_events(
     ([7], [False, True], 2)
     """
     choice = on_bad_rows or OnBadRows()
+    budget = MemoryBudget.of(memory)
     with opened(
-        source, columns or Columns(), query=query, keep_broken=choice.keeps_going, name=name
+        source,
+        columns or Columns(),
+        query=query,
+        keep_broken=choice.keeps_going,
+        name=name,
+        memory=budget,
     ) as log:
         edges = _settled_edges(log, bins or {})
         _create_view(log, edges, may_be_words=is_part)
-        scanned = _scan(log)
+        scanned = _scan(log, budget)
         reasons, n_good = scanned.bad_rows, len(scanned.events)
         n_rows = n_good + sum(reasons.values())
         first, last = _time_range(log)
@@ -172,6 +201,7 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]], *, may_be_wo
         "action is missing": '"action" IS NULL',
         "reward is missing or not a number": "reward IS NULL",
         "reward is not finite": "NOT isfinite(reward)",
+        f"reward is beyond ±{LARGEST_REWARD:g}": f"abs(reward) > {LARGEST_REWARD!r}",
     }
     propensity = "1.0"
     if columns.propensity is not None:
@@ -214,16 +244,18 @@ class _Scanned:
     bad_rows: dict[str, int]
 
 
-def _scan(log: OpenLog) -> _Scanned:
+def _scan(log: OpenLog, budget: MemoryBudget) -> _Scanned:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
     log.connection.sql(
         "CREATE TEMP TABLE grouped AS SELECT context, count(*) AS n FROM log GROUP BY context"
     )
     ((n_rows,),) = log.connection.sql("SELECT coalesce(sum(n), 0)::BIGINT FROM grouped").fetchall()
-    labels = {
-        "context": _code_table(log, "context", "grouped"),
-        "action": _code_table(log, "action", "log"),
-    }
+    n_contexts = _create_code_table(log, "context", "grouped")
+    n_actions = _create_code_table(log, "action", "log")
+    needed = n_rows * ROW_BYTES + n_contexts * (CONTEXT_BYTES + n_actions * CELL_BYTES)
+    size = f"{log.name} with {n_rows:,} rows, {n_contexts:,} contexts and {n_actions:,} actions"
+    budget.check(needed, size)
+    labels = {name: _coded_labels(log, name) for name in ("context", "action")}
     # The rows were counted by reading them, so a header that lies about them allocates nothing.
     columns: dict[str, npt.NDArray[Any]] = {
         name: np.empty(n_rows, _narrowest(len(known))) for name, known in labels.items()
@@ -249,6 +281,7 @@ def _scan(log: OpenLog) -> _Scanned:
         for name, array in columns.items():
             array[rows] = np.from_dlpack(batch.column(name))  # to_numpy would import pandas
         n_good += len(batch)
+        budget.check(needed + encoder.n_values * USER_BYTES, f"{size}, and so many users,")
     labels["user"], places = ordered_users(encoder.values())
     columns["user"] = users[:n_good]
     _recode(columns["user"], places)
@@ -281,8 +314,8 @@ def _bad_rows(log: OpenLog) -> dict[str, int]:
     )
 
 
-def _code_table(log: OpenLog, column: str, table: str) -> Labels:
-    """Create the table of a column's labels and codes, and return the labels in their order."""
+def _create_code_table(log: OpenLog, column: str, table: str) -> int:
+    """Create the table of a column's labels and codes, and return how many there are."""
     log.connection.sql(
         f"""
         CREATE TEMP TABLE {column}_codes AS
@@ -290,6 +323,12 @@ def _code_table(log: OpenLog, column: str, table: str) -> Labels:
         FROM (SELECT DISTINCT "{column}" FROM {table} WHERE "{column}" IS NOT NULL)
         """
     )
+    ((n_labels,),) = log.connection.sql(f"SELECT count(*) FROM {column}_codes").fetchall()
+    return int(n_labels)
+
+
+def _coded_labels(log: OpenLog, column: str) -> Labels:
+    """Return the labels of a column in the order of their codes."""
     relation = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')
     return labels_of_column(relation.to_arrow_table()[0])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +16,24 @@ from unswayed.errors import InputError
 from unswayed.events.columns import Columns, check_repeats
 from unswayed.events.connection import quiet_connection
 from unswayed.events.databases import is_database, query_rows
-from unswayed.events.files import Files, find_files, named, named_columns, register, relation_sql
+from unswayed.events.files import (
+    Files,
+    find_files,
+    named,
+    named_columns,
+    quoted,
+    register,
+    relation_sql,
+)
+from unswayed.memory import MemoryBudget
+from unswayed.storage import temporary_folder
 
 #: Beyond this DuckDB spills to disk. Ours: with the arrays of 20M events it keeps us below 3 GB.
-MEMORY_LIMIT = "1GB"
+MEMORY_LIMIT = 10**9
+
+#: Ours: of a small budget DuckDB gets a third, and never less than it needs to work at all.
+_DUCKDB_SHARE = 3
+_DUCKDB_BYTES = 10**8
 
 #: What DuckDB takes JSON text for that looks like it.
 _LOOKS_LIKE = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
@@ -55,14 +69,17 @@ def opened(
     keep_broken: bool = False,
     contexts_only: bool = False,
     name: str | None = None,
+    memory: MemoryBudget | None = None,
 ) -> Iterator[OpenLog]:
     """Open a log, and close it afterwards; whatever DuckDB complains of becomes one sentence.
 
     With ``contexts_only`` the rows need no more than the context columns, and all columns stay.
     """
-    with tempfile.TemporaryDirectory(prefix="unswayed-") as spill, quiet_connection() as connection:
-        connection.sql(f"SET temp_directory = '{spill}'")
-        connection.sql(f"SET memory_limit = '{MEMORY_LIMIT}'")
+    with temporary_folder() as spill, quiet_connection() as connection:
+        connection.sql(f"SET temp_directory = {quoted(str(spill))}")
+        budget = memory or MemoryBudget.of(None)
+        share = max(min(MEMORY_LIMIT, budget.n_bytes // _DUCKDB_SHARE), _DUCKDB_BYTES)
+        connection.sql(f"SET memory_limit = '{share}B'")
         name = name or _name_of(source, query)
 
         def settle(names: Sequence[str], where: str) -> tuple[Columns, Sequence[str]]:
@@ -72,9 +89,19 @@ def opened(
             return settled, settled.needed
 
         try:
-            yield _open(connection, source, settle, name, query=query, keep_broken=keep_broken)
+            yield _open(
+                connection,
+                source,
+                settle,
+                name,
+                query=query,
+                keep_broken=keep_broken,
+                memory=budget,
+            )
         except duckdb.Error as error:
             raise InputError(_explained(name, error)) from error
+        except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:
+            raise InputError(_damaged(name, str(error) or type(error).__name__)) from error
 
 
 def _open(
@@ -85,13 +112,14 @@ def _open(
     *,
     query: str | None,
     keep_broken: bool,
+    memory: MemoryBudget,
 ) -> OpenLog:
     if isinstance(source, str | os.PathLike):
         address = os.fspath(source)
         if is_database(address):
             if query is None:
                 raise InputError(f"{name} is a database; say what to read with --query 'SELECT …'.")
-            return _open_arrow(connection, query_rows(address, query), settle, name)
+            return _open_arrow(connection, query_rows(address, query, memory), settle, name)
         if query is not None:
             raise InputError(f"--query needs a database address such as sqlite:///{address}.")
         return _open_files(connection, find_files(address), settle, keep_broken=keep_broken)
@@ -169,4 +197,9 @@ def _explained(name: str, error: duckdb.Error) -> str:
         return f"{name}: {text} Mend it, or leave such lines out with --on-bad-rows drop."
     if isinstance(error, duckdb.OutOfMemoryException):
         return f"{name} does not fit in memory or claims to be larger than it can be: {text}"
-    return f"cannot read {name}: it is damaged or cut short, or not what its name says ({text})."
+    return _damaged(name, text)
+
+
+def _damaged(name: str, reason: str) -> str:
+    first = reason.strip().partition("\n")[0].rstrip(".")
+    return f"cannot read {name}: it is damaged or cut short, or not what its name says ({first})."

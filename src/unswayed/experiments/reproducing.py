@@ -17,6 +17,7 @@ from unswayed.experiments.running import Watcher, Workers, run_sweep
 from unswayed.experiments.store import Row, Store
 from unswayed.experiments.sweeps import find_cell
 from unswayed.reports.style import save
+from unswayed.storage import whole_file
 
 FULL_REPETITIONS = 50
 """The paper's: "averaged over 50 independent experiments"."""
@@ -153,5 +154,6 @@ def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcom
         },
     }
     text = json.dumps(written, indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / "claims.json").write_text(text + "\n")
+    with whole_file(folder / "claims.json") as draft:
+        draft.write_text(text + "\n", encoding="utf-8")
     return outcome

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import platform
-import signal
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol
@@ -31,6 +27,7 @@ from unswayed.experiments.sweeps import (
     described,
     fingerprint,
 )
+from unswayed.processes import WorkerPool
 
 CHUNK = 5
 """Ours: repetitions that are written together, times the sweep's repetition factor; this is what a
@@ -177,16 +174,7 @@ class Workers:
     def __init__(self, processes: int) -> None:
         if processes < 1:
             raise InputError(f"processes is {processes}: at least 1 is needed.")
-        # Spawned, not forked: compiled kernels and thread pools do not survive a fork.
-        self._pool = (
-            ProcessPoolExecutor(
-                processes,
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=_prepare_worker,
-            )
-            if processes > 1
-            else None
-        )
+        self._pool = WorkerPool(processes) if processes > 1 else None
 
     def __enter__(self) -> Workers:
         return self
@@ -208,16 +196,3 @@ class Workers:
         pending = [self._pool.submit(perform, task) for task in tasks]
         for future in as_completed(pending):
             yield future.result()
-
-
-def _prepare_worker() -> None:
-    """Leave Ctrl-C to the parent, and end with it even when it was killed outright."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()

@@ -8,7 +8,6 @@ name only when it is complete, so whatever kills a run loses at most the chunks 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unswayed.errors import InputError
+from unswayed.storage import make_folder, whole_file
 
 Row = dict[str, Any]
 Key = tuple[int, str, str, int]
@@ -53,7 +53,7 @@ class Store:
                 f"{self.folder} holds results without settings.json, so nobody can tell what they "
                 "are. Give another folder with --out, or move it away."
             )
-        self._parts.mkdir(parents=True, exist_ok=True)
+        make_folder(self._parts)
         _write_whole(self._settings, json.dumps(settings, indent=1).encode())
 
     def settings(self) -> dict[str, Any]:
@@ -116,7 +116,5 @@ def _schema(rows: Sequence[Row]) -> pa.Schema:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that nobody ever sees half of it."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_bytes(content)
-    scratch.replace(path)
+    with whole_file(path) as draft:
+        draft.write_bytes(content)

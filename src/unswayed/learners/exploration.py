@@ -79,6 +79,7 @@ class Exploration:
 
     def decide(self, users: IntArray, contexts: IntArray) -> IntArray:
         """Return the actions to play, in the order of arrival; shape (n_arrivals,)."""
+        self._check_codes(users, contexts)
         plays = _next_plays(self._plays.values, users)
         uniform = self._drawn(users, contexts, plays)
         if self.warmup_left:
@@ -91,6 +92,7 @@ class Exploration:
         self, users: IntArray, contexts: IntArray, actions: IntArray, rewards: FloatArray
     ) -> None:
         """Take in the rewards of played actions; shape (n_events,) each."""
+        self._check_codes(users, contexts)
         in_warmup = np.arange(len(users)) < self.warmup_left
         if not in_warmup.all():
             # A play of another action than the assigned one was decided before the frequent
@@ -107,6 +109,11 @@ class Exploration:
         for phase, chosen in ((self._warmup, in_warmup), (self._main, ~in_warmup)):
             if chosen.any():
                 phase.add(users[chosen], contexts[chosen], actions[chosen], rewards[chosen])
+
+    def _check_codes(self, users: IntArray, contexts: IntArray) -> None:
+        """Refuse codes of nobody: kernels write where they point."""
+        check_bounds(users, self.n_users, "user")
+        check_bounds(contexts, self.n_contexts, "context")
 
     def collected(self) -> tuple[Tallies, Design, Tallies | None]:
         """Return tallies and design of the main phase, and the tallies of the warm-up if any.
@@ -157,9 +164,19 @@ class Exploration:
         )
 
 
+def check_bounds(codes: IntArray, n_codes: int, role: str) -> None:
+    """Raise IndexError where a code is not one of 0, …, n_codes − 1."""
+    if len(codes) and (codes.min() < 0 or codes.max() >= n_codes):
+        bad = int(codes[(codes < 0) | (codes >= n_codes)][0])
+        raise IndexError(f"{role} code {bad} is not among the {n_codes} known ones")
+
+
 @compiled
 def _next_plays(plays: IntArray, users: IntArray) -> IntArray:
-    """Return the number of each user's play, counting on from ``plays``, which is updated."""
+    """Return the number of each user's play, counting on from ``plays``, which is updated.
+
+    The users' codes are within bounds: ``Exploration.decide`` checks them.
+    """
     numbers = np.empty(len(users), np.int64)
     for arrival in range(len(users)):
         numbers[arrival] = plays[users[arrival]]

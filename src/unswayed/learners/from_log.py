@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy
+from unswayed.storage import locked_folder
 from unswayed.tallies import (
     MIN_PROPENSITY,
     BlockedTallies,
@@ -41,6 +43,10 @@ STEPS = ("reading", "tallying", "validating", "learning")
 LARGE_RATIO = 20.0
 
 
+#: What to learn from, the folder it is in if any, what was read, and notes on that.
+_Gathered = tuple[Collected, StoredTallies | None, Provenance, tuple[str, ...]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedLog:
     """What was learned from a log, what was read, and what the reader should know.
@@ -58,7 +64,7 @@ class LearnedLog:
 
 
 def learn_log(
-    source: Source,
+    source: Source | None,
     *,
     adversarial_fraction: float | Auto,
     method: str = DEFAULT_METHOD,
@@ -70,6 +76,7 @@ def learn_log(
     design: DesignName = "auto",
     tallies: str | Path | None = None,
     allow_unplayed: bool = False,
+    memory: int | None = None,
     on_step: Listener = lambda _: None,
 ) -> LearnedLog:
     """Learn a policy from a log.
@@ -77,7 +84,8 @@ def learn_log(
     Parameters
     ----------
     source, columns, query, on_bad_rows
-        As ``read_events`` takes them.
+        As ``read_events`` takes them. Without a source the policy is learned from ``tallies`` as
+        they are.
     adversarial_fraction, method, design
         As ``RobustMCB`` takes them.
     max_interactions_per_user
@@ -86,8 +94,11 @@ def learn_log(
         Smaller propensities count as this one.
     tallies
         A folder of tallies: this log is added to those in it, and the policy is learned from all.
+        One run at a time changes a folder; others wait for it.
     allow_unplayed
         Whether to go on when actions have no support in some contexts: they stay undecided there.
+    memory
+        As ``read_events`` takes it.
     on_step
         Called with each of ``STEPS`` as it begins.
 
@@ -102,29 +113,20 @@ def learn_log(
     if max_interactions_per_user is not None:
         check_cap(max_interactions_per_user)
     on_step("reading")
-    stored = None if tallies is None else load_tallies(tallies)
-    keeps_events = keep_events(None if stored is None else stored.index, max_interactions_per_user)
-    reading = read_events(
-        source,
-        columns=columns,
-        query=query,
-        on_bad_rows=on_bad_rows,
-        bins=None if stored is None else dict(stored.index.bins),
-    )
-    events, provenance = reading.events, reading.provenance
-    notes = notes_on_bad_rows(provenance)
-    if events.propensities is not None:
-        share = float((events.propensities < min_propensity).mean())
-        notes += (note_on_propensities(share, min_propensity),)
-    on_step("tallying")
-    collected: Collected = events
-    if not keeps_events:
-        collected = tally_events(events, min_propensity=min_propensity)
-    del reading, events  # no longer needed, and large
-    if tallies is not None:
-        stored = _added(stored, collected, provenance)
-        save_tallies(tallies, stored)
-        collected = stored.collected
+    if source is None:
+        collected, stored, provenance, notes = _stored(tallies, max_interactions_per_user)
+    else:
+        collected, stored, provenance, notes = _read(
+            source,
+            columns=columns,
+            query=query,
+            on_bad_rows=on_bad_rows,
+            max_interactions_per_user=max_interactions_per_user,
+            min_propensity=min_propensity,
+            tallies=tallies,
+            memory=memory,
+            on_step=on_step,
+        )
     summed = tallied(collected, min_propensity, max_interactions_per_user)
     if max_interactions_per_user is not None:
         notes += (
@@ -209,6 +211,60 @@ def learn_tallied(
     plays = np.concatenate(as_blocks(tallies).blocks.map_blocks(_plays)).astype(np.int64)
     weights = learned.estimates.user_weights
     return LearnedLog(policy, findings, provenance, notes, user_labels, weights, plays)
+
+
+def _read(
+    source: Source,
+    *,
+    columns: Columns | None,
+    query: str | None,
+    on_bad_rows: OnBadRows | None,
+    max_interactions_per_user: int | None,
+    min_propensity: float,
+    tallies: str | Path | None,
+    memory: int | None,
+    on_step: Listener,
+) -> _Gathered:
+    """Read and tally a log, and add it to the folder of tallies if there is one."""
+    with nullcontext() if tallies is None else locked_folder(tallies):
+        stored = None if tallies is None else load_tallies(tallies)
+        index = None if stored is None else stored.index
+        keeps_events = keep_events(index, max_interactions_per_user)
+        reading = read_events(
+            source,
+            columns=columns,
+            query=query,
+            on_bad_rows=on_bad_rows,
+            bins=None if index is None else dict(index.bins),
+            memory=memory,
+        )
+        events, provenance = reading.events, reading.provenance
+        notes = notes_on_bad_rows(provenance)
+        if events.propensities is not None:
+            share = float((events.propensities < min_propensity).mean())
+            notes += (note_on_propensities(share, min_propensity),)
+        on_step("tallying")
+        collected: Collected = events
+        if not keeps_events:
+            collected = tally_events(events, min_propensity=min_propensity)
+        del reading, events  # no longer needed, and large
+        if tallies is not None:
+            stored = _added(stored, collected, provenance)
+            save_tallies(tallies, stored)
+            collected = stored.collected
+    return collected, stored, provenance, notes
+
+
+def _stored(tallies: str | Path | None, max_interactions_per_user: int | None) -> _Gathered:
+    """Return the tallies of a folder, and what the last log was that was added to it."""
+    if tallies is None:
+        raise InputError("say what to learn from: a log, or --tallies with a folder of tallies.")
+    with locked_folder(tallies, is_reader=True):
+        stored = load_tallies(tallies)
+    if stored is None or not stored.index.logs:
+        raise InputError(f"{tallies} holds no tallies yet; give a log to add to them.")
+    keep_events(stored.index, max_interactions_per_user)
+    return stored.collected, stored, Provenance.from_json(stored.index.logs[-1]), ()
 
 
 def _plays(tallies: Tallies) -> Any:

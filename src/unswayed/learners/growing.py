@@ -12,6 +12,8 @@ import numpy.typing as npt
 from unswayed.errors import InputError
 from unswayed.events import Label, Labels
 
+_SMALLEST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
 
 class GrowingLabels:
     """Labels in the order of their first appearance.
@@ -31,16 +33,29 @@ class GrowingLabels:
     def __len__(self) -> int:
         return len(self._codes)
 
+    def checked(self, labels: Iterable[object]) -> list[Label]:
+        """Return labels as a list if all of them fit, or name the first that does not.
+
+        Nothing changes, so a batch can be refused as a whole.
+        """
+        listed: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        kind = self._type
+        for row, label in enumerate(listed):
+            if kind is None and type(label) in (str, int):
+                kind = type(label)
+            if type(label) is not kind:
+                raise InputError(
+                    f"row {row}: label {label!r} does not fit: labels must be all strings or all "
+                    "integers."
+                )
+            check_storable(label, row)
+        return listed
+
     def codes(self, labels: Iterable[Label]) -> npt.NDArray[np.int64]:
         """Return the codes of labels, giving new ones the next codes."""
-        listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        for label in listed:
-            if self._type is None and type(label) in (str, int):
-                self._type = type(label)
-            if type(label) is not self._type:
-                raise InputError(
-                    f"label {label!r} does not fit: labels must be all strings or all integers."
-                )
+        listed = self.checked(labels)
+        if listed and self._type is None:
+            self._type = type(listed[0])
         codes = self._codes
         return np.array([codes.setdefault(label, len(codes)) for label in listed], dtype=np.int64)
 
@@ -52,6 +67,24 @@ class GrowingLabels:
     def labels(self) -> Labels:
         """Return the labels as they are now."""
         return Labels.of(self._codes)
+
+
+def check_storable(label: Label, row: int) -> None:
+    """Refuse a label that could be neither hashed nor written: it would fail later, for all."""
+    if isinstance(label, int):
+        if not _SMALLEST <= label <= _LARGEST:
+            raise InputError(
+                f"row {row}: label {str(label)[:40]} does not fit into 64 bits; write it as a "
+                "string."
+            )
+        return
+    if isinstance(label, str) and not label.isascii():
+        try:
+            label.encode()
+        except UnicodeEncodeError:
+            raise InputError(
+                f"row {row}: label {label!r} is not valid Unicode text; decode it properly first."
+            ) from None
 
 
 class GrowingArray:

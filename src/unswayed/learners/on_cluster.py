@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from unswayed.learners.from_log import (
 )
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
+from unswayed.storage import locked_folder
 from unswayed.tallies import MIN_PROPENSITY, LabelledTallies
-from unswayed.tallies.cluster import connected, tally_on_cluster
+from unswayed.tallies.cluster import connected, explained_losses, tally_on_cluster
 from unswayed.tallies.store import load_index
 
 
@@ -71,26 +73,47 @@ def learn_on_cluster(
     """
     stated = check_fraction_or_auto(adversarial_fraction, option="alpha")
     method_named(method)  # a wrong name is told before the log is read
-    if client is None:
-        with connected(scheduler) as own:
-            return learn_on_cluster(
-                source,
-                adversarial_fraction=stated,
-                method=method,
-                columns=columns,
-                on_bad_rows=on_bad_rows,
-                max_interactions_per_user=max_interactions_per_user,
-                min_propensity=min_propensity,
-                design=design,
-                tallies=tallies,
-                allow_unplayed=allow_unplayed,
-                client=own,
-                with_users=with_users,
-                on_step=on_step,
-            )
-    on_step("reading")
     if max_interactions_per_user is not None:
         check_cap(max_interactions_per_user)
+    with ExitStack() as held:
+        held.enter_context(explained_losses(scheduler))
+        if tallies is not None:  # to the end: workers read the pieces while they learn
+            held.enter_context(locked_folder(tallies))
+        return _learn(
+            held.enter_context(connected(scheduler)) if client is None else client,
+            source,
+            stated=stated,
+            method=method,
+            columns=columns,
+            on_bad_rows=on_bad_rows,
+            max_interactions_per_user=max_interactions_per_user,
+            min_propensity=min_propensity,
+            design=design,
+            tallies=tallies,
+            allow_unplayed=allow_unplayed,
+            with_users=with_users,
+            on_step=on_step,
+        )
+
+
+def _learn(
+    client: Any,
+    source: str,
+    *,
+    stated: float | Auto,
+    method: str,
+    columns: Columns | None,
+    on_bad_rows: OnBadRows | None,
+    max_interactions_per_user: int | None,
+    min_propensity: float,
+    design: DesignName,
+    tallies: str | Path | None,
+    allow_unplayed: bool,
+    with_users: bool,
+    on_step: Listener,
+) -> LearnedLog:
+    """Learn on a client's cluster, holding the folder of tallies if there is one."""
+    on_step("reading")
     index = None if tallies is None else load_index(tallies)
     keep_events(index, max_interactions_per_user)  # a cap on a folder of sums is told first
     log = tally_on_cluster(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.events import Events, Label, Labels
+from unswayed.learners.decisions import MAX_OPEN_DECISIONS, OpenDecision, OpenDecisions
 from unswayed.learners.design import Design, DesignName, design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration
@@ -56,6 +59,16 @@ class RobustMCB:
         How much to find out about each decision's flip fraction: "none", "bounds" without learning
         again, or "attack", which learns many times; see ``unswayed.learners.flip_fraction``.
 
+    max_open_decisions
+        Online only: how many decisions of ``decide_once`` may wait for their reward; beyond that
+        the oldest are forgotten.
+
+    Notes
+    -----
+    Every method may be called from several threads. One lock guards what ``decide`` and ``observe``
+    change; ``policy`` holds it only while it collects what was observed, and learns without it.
+    `docs/reliability.md` says what the lock costs. A request that is refused changes nothing.
+
     Attributes
     ----------
     policy_
@@ -98,6 +111,7 @@ class RobustMCB:
         warmup_interactions: int = 0,
         secret: bytes | None = None,
         certify: Certify = "bounds",
+        max_open_decisions: int = MAX_OPEN_DECISIONS,
     ) -> None:
         self.adversarial_fraction = check_fraction_or_auto(adversarial_fraction)
         self.method = method
@@ -114,6 +128,16 @@ class RobustMCB:
         self._exploration: Exploration | None = None
         self._users = GrowingLabels()
         self._contexts = GrowingLabels(self._declared_contexts)
+        self._open = OpenDecisions(limit=max_open_decisions)
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
 
     # Online
 
@@ -123,13 +147,42 @@ class RobustMCB:
 
     def decide_many(self, users: Sequence[Label], contexts: Sequence[Label]) -> list[Label]:
         """Return the actions to play for arrivals, in order."""
-        exploration, user_codes, context_codes = self._explore(users, contexts)
-        chosen = exploration.decide(user_codes, context_codes)
+        with self._lock:
+            exploration, user_codes, context_codes = self._explore(users, contexts)
+            chosen = exploration.decide(user_codes, context_codes)
         actions: list[Label] = self._action_labels().values[chosen].tolist()
         return actions
 
+    def decide_once(self, user: Label, context: Label) -> OpenDecision:
+        """Return the action to play and the id under which ``observe_once`` takes its reward."""
+        with self._lock:
+            exploration, users, contexts = self._explore([user], [context])
+            action = int(exploration.decide(users, contexts)[0])
+            decision_id = self._open.add((int(users[0]), int(contexts[0]), action))
+        return OpenDecision(decision_id, self._action_labels()[action])
+
+    def observe_once(self, decision_id: str, reward: float) -> None:
+        """Take in the reward of a decision of ``decide_once``.
+
+        Every decision counts at most once, and nothing counts that was not decided: an id that was
+        never given out, or whose reward is in already, is refused.
+        """
+        (number,) = Events.of([0], [0], [0], [reward]).rewards  # refuses what is not finite
+        with self._lock:
+            codes = self._open.find(decision_id)
+            assert self._exploration is not None
+            user, context, action = (np.array([code]) for code in codes)
+            self._exploration.observe(user, context, action, np.array([number]))
+            self._open.close(decision_id)
+
     def observe(self, user: Label, context: Label, action: Label, reward: float) -> None:
-        """Take in the reward of one play."""
+        """Take in the reward of one play.
+
+        Every call counts: a reward reported twice counts twice. In a frequent context an action
+        that the user is never asked to play is refused, or counts as a play of the warm-up; in
+        other contexts any action may have been decided, so all are taken. Where callers cannot be
+        trusted to report each decision once, use ``decide_once`` and ``observe_once``.
+        """
         self.observe_many([user], [context], [action], [reward])
 
     def observe_many(
@@ -143,20 +196,20 @@ class RobustMCB:
         events = Events.of(
             users, contexts, actions, rewards, action_labels=list(self._action_labels())
         )
-        exploration, user_codes, context_codes = self._explore(users, contexts)
-        exploration.observe(
-            user_codes, context_codes, events.actions.astype(np.int64), events.rewards
-        )
+        with self._lock:
+            exploration, user_codes, context_codes = self._explore(users, contexts)
+            exploration.observe(
+                user_codes, context_codes, events.actions.astype(np.int64), events.rewards
+            )
 
     def policy(self) -> Policy:
         """Learn from everything observed so far."""
-        if self._exploration is None:
-            raise InputError("nothing was observed yet; call decide and observe first.")
-        tallies, design, warmup = self._exploration.collected()
-        self._user_labels = self._users.labels()
-        return self._learn(
-            tallies, design, self._contexts.labels(), self._action_labels(), warmup=warmup
-        )
+        with self._lock:
+            if self._exploration is None:
+                raise InputError("nothing was observed yet; call decide and observe first.")
+            tallies, design, warmup = self._exploration.collected()
+            users, contexts = self._users.labels(), self._contexts.labels()
+        return self._learn(tallies, design, users, contexts, self._action_labels(), warmup=warmup)
 
     # On a log
 
@@ -176,10 +229,10 @@ class RobustMCB:
         if self._actions is not None:
             labelled = labelled.with_actions(self._actions)
         tallies = labelled.in_blocks().uniform()
-        self._user_labels = labelled.user_labels
         self._learn(
             tallies,
             design_of_log(tallies, design),
+            labelled.user_labels,
             labelled.context_labels,
             labelled.action_labels,
         )
@@ -239,6 +292,7 @@ class RobustMCB:
         self,
         tallies: Tallies,
         design: Design,
+        user_labels: Labels,
         context_labels: Labels,
         action_labels: Labels,
         *,
@@ -254,8 +308,10 @@ class RobustMCB:
             certify=self.certify,
             warmup=warmup,
         )
-        self.policy_, self.estimates_ = learned.policy, learned.estimates
-        self.flip_bounds_, self.unknown_fraction_ = learned.flips, learned.unknown_fraction
+        with self._lock:  # all of one learning, or all of another
+            self.policy_, self.estimates_ = learned.policy, learned.estimates
+            self.flip_bounds_, self.unknown_fraction_ = learned.flips, learned.unknown_fraction
+            self._user_labels = user_labels
         return learned.policy
 
     def _fitted(self) -> Policy:
@@ -274,6 +330,8 @@ class RobustMCB:
         """Return the exploration and the codes of users and contexts, all known to it."""
         if len(users) != len(contexts):
             raise InputError(f"{len(users)} users but {len(contexts)} contexts; give one for each.")
+        # All labels are checked before any of them becomes known.
+        users, contexts = self._users.checked(users), self._contexts.checked(contexts)
         if self._exploration is None:
             self._exploration = Exploration(
                 n_actions=len(self._action_labels()),
@@ -287,8 +345,9 @@ class RobustMCB:
                     else self.adversarial_fraction
                 ),
             )
-        n_users, n_contexts = len(self._users), len(self._contexts)
         user_codes, context_codes = self._users.codes(users), self._contexts.codes(contexts)
-        self._exploration.add_users(self._users.since(n_users))
-        self._exploration.add_contexts(self._contexts.since(n_contexts))
+        # Counted by what the exploration knows: codes and digests stay aligned even when an earlier
+        # call was stopped between the two.
+        self._exploration.add_users(self._users.since(self._exploration.n_users))
+        self._exploration.add_contexts(self._contexts.since(self._exploration.n_contexts))
         return self._exploration, user_codes, context_codes

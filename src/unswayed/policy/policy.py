@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import UNKNOWN, Label, Labels
+from unswayed.storage import whole_file
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -25,6 +26,12 @@ VERSION = 1
 
 NO_BOUND = "no bound"
 """What is written for intervals with an infinite end."""
+
+#: Ours: larger means are no means of rewards that can be read, and their sums may overflow.
+_LARGEST_NUMBER = 1e200
+
+#: Beyond this a float does not count one by one.
+_MOST_PLAYS = 2.0**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +119,8 @@ class Policy:
 
     def __post_init__(self) -> None:
         shape = (len(self.context_labels), len(self.action_labels))
+        if not len(self.action_labels):
+            raise InputError("a policy needs at least one action.")
         for name in ("mean_rewards", "low", "high", "counts"):
             if getattr(self, name).shape != shape:
                 raise InputError(f"{name} must have shape {shape}.")
@@ -221,7 +230,8 @@ class Policy:
                 f"{VERSION}; learn it again or use the program that wrote it."
             )
         try:
-            contexts = Labels.parsed(value["mean_rewards"], value["context_type"])
+            _check_kinds(value)
+            contexts = Labels.parsed(value["mean_rewards"], str(value["context_type"]))
             actions = Labels.of(value["actions"])
             cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
             flips, uppers = value.get("flip_fraction"), value.get("flip_fraction_upper")
@@ -232,24 +242,27 @@ class Policy:
                 mean_rewards=_column(cells, "mean"),
                 low=_column(cells, "low"),
                 high=_column(cells, "high"),
-                counts=_column(cells, "n").astype(np.int64),
+                counts=_whole_numbers(_column(cells, "n")),
                 context_probabilities=_in_order(contexts, value["context_probabilities"]),
-                adversarial_fraction=float(value["adversarial_fraction"]),
-                method=str(value["method"]),
+                adversarial_fraction=check_adversarial_fraction(
+                    _plain_number(value["adversarial_fraction"])
+                ),
+                method=_checked_text(value["method"]),
                 flip_fraction=None if flips is None else _in_order(contexts, flips),
                 flip_fraction_upper=None if uppers is None else _in_order(contexts, uppers),
-                created=str(value["created"]),
-                source=value["source"],
+                created=_checked_text(value["created"]),
+                source=_checked_source(value["source"]),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except InputError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise InputError(f"the policy is damaged: {error} is missing or malformed.") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as JSON; a half-written file never takes the place of a whole one."""
-        target = Path(path)
-        draft = target.with_name(target.name + ".part")
-        draft.write_text(_written(self.to_json(), n_levels=2) + "\n", encoding="utf-8")
-        draft.replace(target)
+        text = _written(self.to_json(), n_levels=2) + "\n"
+        with whole_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
@@ -259,8 +272,10 @@ class Policy:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read the policy {os.fspath(path)}: {error}.") from error
         try:
-            value = json.loads(text)
-        except json.JSONDecodeError as error:
+            value = json.loads(text, parse_constant=_no_constant)
+        except RecursionError as error:
+            raise InputError(f"{os.fspath(path)} is no policy: it is nested too deep.") from error
+        except ValueError as error:  # also for integers of thousands of digits
             raise InputError(f"{os.fspath(path)} is not JSON: {error}.") from error
         if not isinstance(value, dict):
             raise InputError(f"{os.fspath(path)} is not a policy: it holds no JSON object.")
@@ -304,6 +319,39 @@ def _optional_column(cells: list[list[dict[str, Any]]], name: str) -> FloatArray
     return _column(cells, name)
 
 
+def _check_kinds(value: Mapping[str, Any]) -> None:
+    for name, kind in (("mean_rewards", Mapping), ("actions", list), ("source", Mapping)):
+        if not isinstance(value[name], kind):
+            raise TypeError(repr(name))
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number that JSON knows")
+
+
+def _whole_numbers(values: FloatArray) -> npt.NDArray[np.int64]:
+    """Return counts as integers; refuse what does not count anything."""
+    if not (np.isfinite(values) & (values >= 0) & (values <= _MOST_PLAYS)).all():
+        raise ValueError("a count 'n'")
+    return values.astype(np.int64)
+
+
+def _checked_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"the text {value!r}"[:80])
+    value.encode()  # half a surrogate pair could not be written back
+    return value
+
+
+def _checked_source(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a policy says of its source, if all of it can be written back."""
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise ValueError("'source'") from error
+    return dict(value)
+
+
 def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
@@ -313,10 +361,21 @@ def _by_context(labels: Labels, values: FloatArray) -> dict[str, float | None]:
 
 
 def _column(cells: list[list[dict[str, Any]]], name: str) -> FloatArray:
-    values = [[math.nan if cell[name] is None else cell[name] for cell in row] for row in cells]
+    values = [[_plain_number(cell[name]) for cell in row] for row in cells]
     return np.array(values, dtype=np.float64).reshape(len(cells), -1)
 
 
+def _plain_number(value: object) -> float:
+    """Return a number of a policy file, NaN for null; refuse text, lists and truth values."""
+    if value is None:
+        return math.nan
+    if type(value) not in (int, float):
+        raise TypeError(f"the number {value!r}"[:80])
+    number = float(value)  # type: ignore[arg-type]
+    if not abs(number) <= _LARGEST_NUMBER:
+        raise ValueError(f"the number {value!r}"[:80])
+    return number
+
+
 def _in_order(labels: Labels, values: Mapping[str, float | None]) -> FloatArray:
-    listed = (values[str(label)] for label in labels)
-    return np.array([math.nan if value is None else value for value in listed], dtype=np.float64)
+    return np.array([_plain_number(values[str(label)]) for label in labels], dtype=np.float64)

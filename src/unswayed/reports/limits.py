@@ -23,6 +23,7 @@ from unswayed.limits import (
     two_sided_adversaries,
 )
 from unswayed.reports.style import BLUE, GREEN, GREY, ORANGE, STYLE, new_figure, save
+from unswayed.storage import make_folder
 
 
 def draw_smallest_coalitions(
@@ -129,7 +130,7 @@ def draw_hidden_worlds(
 
 def write_pictures(folder: Path) -> list[Path]:
     """Write both pictures as SVG and PNG, and return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     pictures = {
         "limits-smallest-coalition": draw_smallest_coalitions(),
         "limits-hidden-worlds": draw_hidden_worlds(),

@@ -8,14 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.policy import NO_BOUND, Policy
+from unswayed.storage import check_writable, whole_file
 
 TABLE_FORMATS = ("parquet", "csv")
+
+#: What makes spreadsheets run text: https://owasp.org/www-community/attacks/CSV_Injection
+_FORMULA = r"\A[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}']"
+_NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +116,52 @@ def cells_table(policy: Policy) -> pa.Table:
 
 def write_table(columns: Mapping[str, object] | pa.Table, path: Path, kind: str | None) -> None:
     """Write a table as Parquet or CSV; without a kind the name of the file decides."""
+    chosen = _table_format(path, kind)
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    with whole_file(path) as draft:
+        if chosen == "csv":
+            pyarrow.csv.write_csv(without_formulas(table), draft)
+        else:
+            pyarrow.parquet.write_table(table, draft)
+
+
+def without_formulas(table: pa.Table) -> pa.Table:
+    """Return a table whose text no spreadsheet takes for a formula.
+
+    Text that begins with one of ``= + - @``, a tab, a line end or an apostrophe gets an apostrophe
+    in front, unless it is a number. Taking one leading apostrophe away gives the text back.
+
+    >>> without_formulas(pa.table({"user": ["=1+1", "'ann", "-1.5", "bob"]}))["user"].to_pylist()
+    ["'=1+1", "''ann", '-1.5', 'bob']
+    """
+    columns = [
+        _quoted_column(column)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        else column
+        for column in table.columns
+    ]
+    names = _quoted_column(pa.chunked_array([pa.array(table.column_names, pa.string())]))
+    return pa.table(columns, names=names.to_pylist())
+
+
+def _quoted_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    begins = pc.match_substring_regex(column, _FORMULA)
+    is_number = pc.match_substring_regex(column, _NUMBER)
+    quoted = pc.replace_substring_regex(column, r"\A", "'", max_replacements=1)
+    return pc.if_else(pc.and_not(begins, is_number), quoted, column)
+
+
+def check_table(path: Path, kind: str | None) -> None:
+    """Refuse a table that could not be written, before any work is done for it."""
+    _table_format(path, kind)
+    check_writable(path)
+
+
+def _table_format(path: Path, kind: str | None) -> str:
     chosen = kind or path.suffix.lstrip(".")
     if chosen not in TABLE_FORMATS:
         raise InputError(
             f"tables are written as {' or '.join(TABLE_FORMATS)}, not {chosen!r}; name {path.name} "
             "accordingly or choose with --format."
         )
-    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
-    try:
-        if chosen == "csv":
-            pyarrow.csv.write_csv(table, path)
-        else:
-            pyarrow.parquet.write_table(table, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error}.") from error
+    return chosen

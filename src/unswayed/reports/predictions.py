@@ -12,17 +12,37 @@ from unswayed.events.sources import Source
 from unswayed.policy import Policy
 
 
+def _how_it_was_read(policy: Policy) -> tuple[list[str], dict[str, tuple[float, ...]]]:
+    """Return the context columns of the log that a policy was learned from, and their bins."""
+    try:
+        read = policy.source.get("read", {})
+        names = [str(name) for name in read.get("columns", {}).get("context", ())]
+        bins = {
+            str(column): tuple(float(edge) for edge in edges)
+            for column, edges in read.get("bins", {}).items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"the policy is damaged: what it says of its log cannot be read ({error}); name the "
+            "context columns with --column."
+        ) from error
+    return names, bins
+
+
 def predicted_table(
-    policy: Policy, source: Source, *, columns: Sequence[str] | None = None
+    policy: Policy,
+    source: Source,
+    *,
+    columns: Sequence[str] | None = None,
+    memory: int | None = None,
 ) -> tuple[pa.Table, int]:
     """Return the rows with columns ``action`` and ``is_known``, and how many are not known.
 
     Without columns, those are read that the policy was learned from, cut into the same bins.
     """
-    read = policy.source.get("read", {})
-    names = columns or read.get("columns", {}).get("context") or ["context"]
-    bins = {column: tuple(edges) for column, edges in read.get("bins", {}).items()}
-    found = read_contexts(source, columns=names, bins=bins)
+    learned_from, bins = _how_it_was_read(policy)
+    names = columns or learned_from or ["context"]
+    found = read_contexts(source, columns=names, bins=bins, memory=memory)
     for name in ("action", "is_known"):
         if name in found.rows.column_names:
             raise InputError(f"the rows have a column {name!r} already; rename or drop it first.")

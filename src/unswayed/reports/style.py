@@ -12,6 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from unswayed.storage import whole_file
+
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
@@ -73,8 +75,8 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     written = []
     for ending, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
         path = folder / f"{name}{ending}"
-        with mpl.rc_context(STYLE):
-            figure.savefig(path, dpi=130, metadata=metadata)
+        with mpl.rc_context(STYLE), whole_file(path) as draft:
+            figure.savefig(draft, format=ending[1:], dpi=130, metadata=metadata)
         written.append(path)
     return written
 

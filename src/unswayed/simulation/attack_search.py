@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from unswayed.errors import InputError
+from unswayed.processes import WorkerPool
 from unswayed.randomness import generator
 from unswayed.simulation.attacks.registry import Knob
 from unswayed.simulation.climbing import climb
@@ -267,9 +266,7 @@ def _evaluator(
     if processes == 1:
         yield lambda tasks: counted(_harm(settings, task) for task in tasks)
         return
-    # Spawned, not forked: compiled kernels and thread pools do not survive a fork.
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=spawn) as pool:
+    with WorkerPool(processes) as pool:
         try:
             yield lambda tasks: counted(pool.map(_harm, [settings] * len(tasks), tasks))
         finally:

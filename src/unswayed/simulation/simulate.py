@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
 from unswayed.errors import InputError
+from unswayed.processes import WorkerPool
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import run
 from unswayed.simulation.attacks.registry import make_attack
@@ -102,9 +102,7 @@ def _rows(settings: Settings, tasks: list[tuple[str, int]], processes: int) -> I
         for algorithm, repetition in tasks:
             yield run_repetition(settings, algorithm, repetition)
         return
-    # Spawned, not forked: compiled kernels and thread pools do not survive a fork.
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=spawn) as pool:
+    with WorkerPool(processes) as pool:
         pending = [pool.submit(run_repetition, settings, *task) for task in tasks]
         try:
             for future in as_completed(pending):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -87,6 +89,32 @@ def connected(scheduler: str | None) -> Iterator[Any]:
         raise InputError(f"there is no Dask scheduler at {scheduler}: {error}.") from error
     with client:
         yield client
+
+
+@contextmanager
+def explained_losses(scheduler: str | None) -> Iterator[None]:
+    """Say in one sentence that the scheduler or all workers were lost."""
+    log = logging.getLogger("distributed.client")  # which would add a traceback to that
+    log.addFilter(_nothing)
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        is_foreign = type(error).__module__.partition(".")[0] in ("dask", "distributed", "tornado")
+        if not (is_foreign or isinstance(error, OSError | TimeoutError | CancelledError)):
+            raise
+        where = f"at {scheduler} " if scheduler else ""
+        raise InputError(
+            f"the Dask cluster {where}was lost ({type(error).__name__}); what was there before is "
+            "unchanged. Check its scheduler and workers, and run this again."
+        ) from error
+    finally:
+        log.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
 
 
 def tally_on_cluster(

@@ -83,6 +83,12 @@ def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> L
         n_actions=events.n_actions,
         weights=weights,
     )
+    if weights is not None and not (
+        np.isfinite(tallies.counts).all() and np.isfinite(tallies.squares).all()
+    ):
+        raise InputError(
+            "the weighted sums of rewards overflow: raise --min-propensity or rescale the rewards."
+        )
     return LabelledTallies(tallies, events.user_labels, events.context_labels, events.action_labels)
 
 

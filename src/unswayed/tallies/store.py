@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 from unswayed.errors import InputError
 from unswayed.events import Events, Labels
 from unswayed.events.user_order import labels_of_column
+from unswayed.storage import make_folder, whole_file
 from unswayed.tallies.collected import Collected, merged_collections, n_events_of
 from unswayed.tallies.digest import digest_of, digest_text
 from unswayed.tallies.labelled import LabelledTallies
@@ -64,7 +64,8 @@ class Index:
         if any(log["digest"] == digest for log in self.logs):
             raise InputError(
                 f"the log {source.get('source', '')} was added to these tallies before, and would "
-                "count twice; leave it out, or start in a new folder."
+                "count twice; to learn from what is there, leave it out and give --tallies alone, "
+                "or start in a new folder."
             )
         if self.logs and bins != self.bins:
             raise InputError(
@@ -136,7 +137,9 @@ def save_index(folder: str | os.PathLike[str], index: Index) -> None:
     """Make pieces that were written the state of a folder, and sweep away those of before.
 
     The small index is replaced last and names the pieces that belong to it, so a run that dies
-    leaves the old state, and one that reads meanwhile sees the old or the new one.
+    leaves the old state, and one that reads meanwhile sees the old or the new one. Callers hold
+    the folder (``storage.locked_folder``); an index that changed all the same, as on a file system
+    without locks, is not overwritten.
     """
     target = Path(folder)
     written = {
@@ -150,13 +153,24 @@ def save_index(folder: str | os.PathLike[str], index: Index) -> None:
         "bins": {column: list(edges) for column, edges in index.bins.items()},
         "logs": [dict(log) for log in index.logs],
     }
-    draft = target / (_INDEX + ".part")
-    draft.write_text(json.dumps(written, indent=1, ensure_ascii=False), encoding="utf-8")
-    draft.replace(target / _INDEX)
+    _check_unchanged(target, index)
+    with whole_file(target / _INDEX) as draft:
+        draft.write_text(json.dumps(written, indent=1, ensure_ascii=False), encoding="utf-8")
     current = {path.name for piece in index.pieces for path in _paths(target, piece)}
     for old in (*target.glob("entries-*.parquet"), *target.glob("users-*.parquet")):
         if old.name not in current:
             old.unlink()
+
+
+def _check_unchanged(folder: Path, index: Index) -> None:
+    """Refuse to replace an index that is not the one to which the newest log was added."""
+    current = load_index(folder)
+    found = [] if current is None else [log["digest"] for log in current.logs]
+    if found != [log["digest"] for log in index.logs[:-1]]:
+        raise InputError(
+            f"another run changed the tallies in {folder} meanwhile, and nothing was written; run "
+            "this again."
+        )
 
 
 def load_index(folder: str | os.PathLike[str]) -> Index | None:
@@ -189,7 +203,7 @@ def load_index(folder: str | os.PathLike[str]) -> Index | None:
 def write_piece(folder: str | os.PathLike[str], piece: str, collected: Collected) -> None:
     """Write what was collected of some users; writing it twice at once does no harm."""
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    make_folder(target)
     if isinstance(collected, Events):
         order = np.argsort(collected.users, kind="stable")
         n_rows = np.bincount(collected.users, minlength=collected.n_users)
@@ -208,9 +222,8 @@ def write_piece(folder: str | os.PathLike[str], piece: str, collected: Collected
             entries["weighted_plays"] = tallies.weighted_plays
     users = {"user": pa.array(collected.user_labels.values), "entries": n_rows}
     for path, table in zip(_paths(target, piece), (entries, users), strict=True):
-        draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
-        pq.write_table(pa.table(table), draft)
-        draft.replace(path)
+        with whole_file(path) as draft:
+            pq.write_table(pa.table(table), draft)
 
 
 def has_piece(folder: str | os.PathLike[str], piece: str) -> bool:
@@ -225,9 +238,30 @@ def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> Coll
         # Copies: what Arrow lends is read-only, and every loop would be compiled anew for that.
         columns = {name: entries[name].to_numpy().copy() for name in entries.column_names}
         indptr = np.concatenate([[0], np.cumsum(users["entries"].to_numpy())])
+        _check_piece(index, columns, indptr)
         return _collected(index, columns, indptr, labels_of_column(users["user"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _damaged(Path(folder), error) from error
+
+
+def _check_piece(index: Index, columns: Mapping[str, Any], indptr: Any) -> None:
+    """Refuse a piece whose numbers point anywhere but into it: kernels follow them blindly."""
+    cells, n_cells = columns["cells"], len(index.context_labels) * len(index.action_labels)
+    if cells.dtype != np.int32 or indptr.dtype != np.int64:
+        raise ValueError("cells or entries are not of the expected type")
+    if len(cells) and (cells.min() < 0 or cells.max() >= n_cells):
+        raise ValueError("an entry belongs to no context and action")
+    if indptr[-1] != len(cells) or (np.diff(indptr) < 0).any():
+        raise ValueError("users and entries do not fit together")
+    for name, column in columns.items():
+        if name != "cells" and (column.dtype != np.float64 or not np.isfinite(column).all()):
+            raise ValueError(f"column {name} holds something else than finite numbers")
+    if not index.keeps_events:
+        # Cells ascend within a user, and each is there once.
+        is_first = np.zeros(len(cells) + 1, np.bool_)
+        is_first[indptr] = True
+        if not (is_first[1:-1] | (cells[1:] > cells[:-1])).all():
+            raise ValueError("the entries of a user are not in order")
 
 
 def _collected(index: Index, columns: dict[str, Any], indptr: Any, users: Labels) -> Collected:

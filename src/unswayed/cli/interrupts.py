@@ -1,0 +1,64 @@
+"""Ctrl-C: the command stops at once, whatever it is doing, and leaves nothing behind.
+
+An exception in the main thread would have to find its way out of compilers, databases and thread
+pools, some of which wait for each other. Everything that is written survives a kill at any moment
+(see ``unswayed.storage``), so a thread of its own waits for the signal, removes drafts and scratch
+files, and ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+
+#: What shells expect of a command that Ctrl-C ended.
+INTERRUPTED = 130
+
+_SHOW_CURSOR = b"\x1b[?25h"
+
+_last_words = "Stopped."
+
+
+def stop_on_interrupt() -> None:
+    """From now on, end the process when SIGINT comes."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        return  # as in the background of a shell script
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    # Written to as the signal arrives, also while the main thread is busy in a compiled loop.
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, _nothing)
+    threading.Thread(target=_wait, args=(reader,), name="interrupts", daemon=True).start()
+
+
+def say_when_stopped(text: str) -> None:
+    """Set what is said to whoever stops the command."""
+    global _last_words
+    _last_words = text
+
+
+def _nothing(*_: object) -> None:
+    """Let the main thread go on: it has a moment to live."""
+
+
+def _wait(reader: int) -> None:
+    while signal.SIGINT not in os.read(reader, 64):
+        pass
+    with suppress(Exception):
+        _clean_up()
+    os._exit(INTERRUPTED)
+
+
+def _clean_up() -> None:
+    # Modules that were never imported have nothing to clean up.
+    if (processes := sys.modules.get("multiprocessing")) is not None:
+        for child in processes.active_children():
+            child.kill()
+    if (storage := sys.modules.get("unswayed.storage")) is not None:
+        storage.discard_unfinished()
+    if os.isatty(2):
+        os.write(2, _SHOW_CURSOR)  # which progress bars hide
+    os.write(2, f"\n{_last_words}\n".encode())

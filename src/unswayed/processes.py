@@ -1,0 +1,51 @@
+"""Processes that work for this one and end with it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import resource_tracker
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class WorkerPool(ProcessPoolExecutor):
+    """A pool of processes that leave Ctrl-C to this one, and end with it however it ends.
+
+    They are spawned, not forked: compiled kernels and thread pools do not survive a fork.
+    """
+
+    def __init__(self, processes: int) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        super().__init__(processes, mp_context=spawn, initializer=_prepare_worker)
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Submit a call; processes that this starts do not get SIGINT.
+
+        A terminal signals all processes at once, and those that still import would print
+        tracebacks. Another thread of this process gets the signal meanwhile.
+        """
+        resource_tracker.ensure_running()  # which unblocks signals when it starts
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _prepare_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()

@@ -1,0 +1,323 @@
+"""Files that are written whole or not at all, and folders that one process changes at a time.
+
+Everything that is written passes through ``whole_file``. A draft beside the target takes its place
+in one step once it is on the disk; until then, and after any failure, the old file is there.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from unswayed.errors import InputError, Note
+
+#: Ours: how long to wait for another run that holds a folder, and when to say so.
+LOCK_SECONDS = 600.0
+_NOTE_SECONDS = 1.0
+_POLL_SECONDS = 0.05
+
+_LOCK = ".lock"
+_DRAFT_ENDING = ".part"
+_FOLDER_PREFIX = "unswayed-"
+
+#: Bytes of a target's name that a draft carries: names have at most 255.
+_NAME_BYTES = 180
+
+#: What some file systems answer when a folder is to be synced.
+_CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
+
+#: Drafts and temporary folders of this process that are not finished.
+_unfinished: set[Path] = set()
+
+Target = str | os.PathLike[str]
+
+
+@contextmanager
+def whole_file(path: Target) -> Iterator[Path]:
+    """Yield a draft to write to, and put it in the place of ``path`` when nothing went wrong.
+
+    The draft and its folder are synced, so that a power failure leaves the old file or the new one.
+    A symbolic link stays, and the file it points to is replaced; the file keeps its permissions. A
+    device or a pipe is written to directly. Whatever fails, the old file stays as it was, and an
+    error of the system becomes one sentence.
+
+    Examples
+    --------
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with whole_file(folder / "a.txt") as draft:
+    ...     _ = draft.write_text("whole")
+    >>> [path.name for path in folder.iterdir()]
+    ['a.txt']
+    """
+    try:
+        if _is_special(path):
+            yield Path(path)
+            return
+        target = _resolved(path)
+        _sweep_drafts(target)
+        draft, handle = _new_draft(target)
+        try:
+            yield draft
+            _sync(draft)
+            draft.replace(target)
+            _sync_folder(target.parent)
+        finally:
+            draft.unlink(missing_ok=True)
+            _unfinished.discard(draft)
+            os.close(handle)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def check_writable(path: Target) -> None:
+    """Refuse a file that could not be written, before any work is done for it."""
+    try:
+        if _is_special(path):
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
+        draft, handle = _new_draft(_resolved(path))
+        draft.unlink()
+        _unfinished.discard(draft)
+        os.close(handle)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def check_writable_folder(folder: Target) -> None:
+    """Make a folder if need be, and refuse one in which nothing can be written."""
+    make_folder(folder)
+    check_writable(Path(folder) / "unswayed")
+
+
+def make_folder(folder: Target) -> None:
+    """Make a folder and those above it, or say why that cannot be."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot make the folder {os.fspath(folder)}: {_reason(error)}; name another one."
+        ) from error
+
+
+@contextmanager
+def locked_folder(folder: Target, *, is_reader: bool = False) -> Iterator[None]:
+    """Hold a folder, so that no other run changes it meanwhile; wait for one that holds it.
+
+    Several readers may hold a folder at once. The lock belongs to the process: it is gone when the
+    process is, however that ended. After ``LOCK_SECONDS`` the wait ends in a sentence.
+    """
+    if not is_reader:
+        make_folder(folder)
+    handle = _opened_lock(Path(folder) / _LOCK, is_reader=is_reader)
+    if handle is None:
+        yield
+        return
+    try:
+        _wait_for(handle, folder, fcntl.LOCK_SH if is_reader else fcntl.LOCK_EX)
+        if not is_reader:
+            sweep_folder(folder)
+        yield
+    finally:
+        os.close(handle)  # which unlocks
+
+
+def sweep_folder(folder: Target) -> None:
+    """Remove drafts that killed runs left in a folder that this run holds."""
+    for draft in Path(folder).glob(f"*{_DRAFT_ENDING}"):
+        _remove_if_stale(draft)
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Yield a new folder for scratch files, and remove it; those of killed runs are removed too."""
+    _sweep_temporary_folders()
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
+    except OSError as error:
+        raise InputError(
+            f"cannot make a temporary folder in {tempfile.gettempdir()}: {_reason(error)}; set "
+            "TMPDIR to a folder that can be written."
+        ) from error
+    _unfinished.add(folder)
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _try_lock(handle)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _unfinished.discard(folder)
+        os.close(handle)
+
+
+def discard_unfinished() -> None:
+    """Remove this process's drafts and temporary folders; for a process that ends at once."""
+    for path in tuple(_unfinished):
+        if path.is_dir():
+            _remove_folder(path)
+        else:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _is_special(path: Target) -> bool:
+    """Whether a path is there and is no regular file, such as a pipe; refuse a folder."""
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return not stat.S_ISREG(mode)
+
+
+def _resolved(path: Target) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _new_draft(target: Path) -> tuple[Path, int]:
+    """Return a new, locked draft for a target, with the permissions that the target has."""
+    draft = target.with_name(f"{_draft_prefix(target)}{secrets.token_hex(8)}{_DRAFT_ENDING}")
+    handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    _unfinished.add(draft)
+    _try_lock(handle)
+    with suppress(OSError):  # there is no such file yet, or it belongs to somebody else
+        old = target.stat()
+        os.fchmod(handle, stat.S_IMODE(old.st_mode))
+        os.fchown(handle, old.st_uid, old.st_gid)
+    return draft, handle
+
+
+def _draft_prefix(target: Path) -> str:
+    name = os.fsencode(target.name)
+    return f".{os.fsdecode(name[:_NAME_BYTES])}."
+
+
+def _sweep_drafts(target: Path) -> None:
+    prefix = _draft_prefix(target)
+    with suppress(OSError):
+        for path in target.parent.iterdir():
+            if path.name.startswith(prefix) and path.name.endswith(_DRAFT_ENDING):
+                _remove_if_stale(path)
+
+
+def _sweep_temporary_folders() -> None:
+    with suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
+            if folder.lstat().st_uid == os.getuid() and _is_unlocked(folder / _LOCK):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a temporary folder into which others may still write.
+
+    Its lock goes last, so that the next run sweeps away what could not be removed.
+    """
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.name != _LOCK:
+            path.unlink(missing_ok=True)
+    if [path.name for path in folder.iterdir()] == [_LOCK]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_if_stale(draft: Path) -> None:
+    """Remove a draft whose writer is gone: a living one holds a lock on it."""
+    if _is_unlocked(draft):
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _is_unlocked(path: Path) -> bool:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        return _try_lock(handle)
+    finally:
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # held by somebody, or a file system without locks
+        return False
+    return True
+
+
+def _opened_lock(path: Path, *, is_reader: bool) -> int | None:
+    """Open the file that is locked; nothing for readers of a folder that nobody can write to."""
+    access = os.O_RDONLY if is_reader else os.O_RDWR | os.O_CREAT
+    try:
+        return os.open(path, access | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if is_reader:
+            return None
+        raise _unwritable(path.parent, error) from error
+
+
+def _wait_for(handle: int, folder: Target, kind: int) -> None:
+    start, is_noted = time.monotonic(), False
+    while True:
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waited = time.monotonic() - start
+            if waited > LOCK_SECONDS:
+                raise InputError(
+                    f"another run has held the folder {os.fspath(folder)} for {waited:.0f} "
+                    "seconds; try again when it has ended."
+                ) from None
+            if waited > _NOTE_SECONDS and not is_noted:
+                is_noted = True
+                warnings.warn(
+                    f"waiting for another run that uses {os.fspath(folder)}.", Note, stacklevel=4
+                )
+            time.sleep(_POLL_SECONDS)
+        except OSError as error:
+            raise InputError(
+                f"the folder {os.fspath(folder)} cannot be locked ({_reason(error)}), so two runs "
+                "could overwrite each other; use a folder on another file system."
+            ) from error
+        else:
+            return
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    try:
+        _sync(folder)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
+
+
+def _unwritable(path: Target, error: OSError) -> InputError:
+    return InputError(
+        f"cannot write {os.fspath(path)}: {_reason(error)}. What was there before is unchanged; "
+        "make room or name another place."
+    )
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error).rstrip(".") or type(error).__name__

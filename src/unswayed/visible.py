@@ -1,0 +1,56 @@
+"""Text from outside on a terminal: what is not meant to be seen is shown, and never obeyed."""
+
+from __future__ import annotations
+
+import unicodedata
+
+#: Ours: characters of a cell in a table, and of a sentence that names labels.
+LABEL_LENGTH = 200
+SENTENCE_LENGTH = 2_000
+
+#: Controls, formats such as those that turn the direction of writing, and line ends.
+_ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+#: Formats that some scripts and emoji need, and that do nothing else.
+_HARMLESS = "\u200c\u200d"
+
+
+def visible(text: str, *, most: int, keep: str = "") -> str:
+    r"""Return a text with control characters escaped, and its middle left out if it is long.
+
+    Parameters
+    ----------
+    most
+        How many characters are shown.
+    keep
+        Control characters that stay as they are.
+
+    Examples
+    --------
+    >>> visible("\x1b[31mred", most=20)
+    '\\x1b[31mred'
+    >>> visible("a" * 1_000_000, most=24)
+    'aaaa… (1,000,000) …aaaa'
+    """
+    return escaped(shortened(text, most), keep=keep)
+
+
+def escaped(text: str, *, keep: str = "") -> str:
+    r"""Return a text with control characters written as ``\x1b`` or ``\u202e``."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode()
+        if unicodedata.category(character) in _ESCAPED and character not in keep + _HARMLESS
+        else character
+        for character in text
+    )
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text, or its beginning and end around the number of its characters."""
+    if len(text) <= most:
+        return text
+    middle = f"… ({len(text):,}) …"
+    side = max(most - len(middle), 2) // 2
+    return text[:side] + middle + text[-side:]

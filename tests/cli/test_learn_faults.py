@@ -1,0 +1,210 @@
+"""What a user loses when `unswayed learn` fails: nothing, and the next command goes on."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.test_learn import café_log, unswayed
+from unswayed.errors import InputError
+from unswayed.events import OnBadRows
+from unswayed.learners.from_log import learn_log
+from unswayed.policy import Policy
+from unswayed.tallies.store import load_index, load_tallies, save_tallies
+
+
+@pytest.fixture
+def days(rng: np.random.Generator, tmp_path: Path) -> list[Path]:
+    """Return the logs of four days."""
+    paths = [tmp_path / f"day-{number}.parquet" for number in range(4)]
+    for path in paths:
+        pq.write_table(café_log(rng, 1_500), path)
+    return paths
+
+
+def without_time(path: Path) -> dict[str, Any]:
+    """Return what a policy file holds but for the time it was made."""
+    value: dict[str, Any] = json.loads(path.read_text())
+    del value["created"]
+    return value
+
+
+@pytest.mark.filterwarnings("ignore:waiting for another run")
+def test_days_added_by_four_runs_at_once_are_all_there(days: list[Path], tmp_path: Path) -> None:
+    """Without a lock each run replaces what the others wrote."""
+    folder, errors = tmp_path / "tallies", []
+
+    def add(day: Path) -> None:
+        try:
+            learn_log(day, adversarial_fraction=0.1, method="paper", tallies=folder)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=add, args=(day,)) for day in days]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    index = load_index(folder)
+    assert index is not None
+    assert {log["source"] for log in index.logs} == {str(day) for day in days}
+    assert index.n_events == 6_000
+    assert load_tallies(folder) is not None
+
+
+def test_an_index_that_changed_meanwhile_is_not_overwritten(
+    days: list[Path], tmp_path: Path
+) -> None:
+    """As on a file system whose locks do nothing."""
+    folder = tmp_path / "tallies"
+    for day in days[:2]:
+        learn_log(day, adversarial_fraction=0.1, method="paper", tallies=folder)
+        if day == days[0]:
+            stale = load_tallies(folder)
+    assert stale is not None
+    before = (folder / "tallies.json").read_bytes()
+    with pytest.raises(InputError, match="another run changed the tallies"):
+        save_tallies(folder, stale)
+    assert (folder / "tallies.json").read_bytes() == before
+    assert load_tallies(folder) is not None
+
+
+def test_tallies_are_learned_from_without_a_log(days: list[Path], tmp_path: Path) -> None:
+    folder, out, again = tmp_path / "tallies", tmp_path / "a.json", tmp_path / "b.json"
+    for day in days[:2]:
+        unswayed("learn", day, "--tallies", folder, "--out", out)
+    unswayed("learn", "--tallies", folder, "--out", again)
+    assert without_time(out) == without_time(again)
+
+
+def test_a_failure_after_the_tallies_are_saved_is_mended_by_the_next_command(
+    days: list[Path], tmp_path: Path
+) -> None:
+    """One context never saw an action: the log is in the tallies, and no policy was written."""
+    folder, out = tmp_path / "tallies", tmp_path / "policy.json"
+    table = pq.read_table(days[0])
+    keep = pa.compute.or_(
+        pa.compute.not_equal(table["context"], "home"), pa.compute.not_equal(table["action"], "tea")
+    )
+    pq.write_table(table.filter(keep), days[0])
+    with pytest.raises(InputError, match="allow-unplayed"):
+        unswayed("learn", days[0], "--tallies", folder, "--out", out)
+    with pytest.raises(InputError, match="give --tallies alone"):
+        unswayed("learn", days[0], "--tallies", folder, "--out", out, "--allow-unplayed")
+    unswayed("learn", "--tallies", folder, "--out", out, "--allow-unplayed")
+    assert Policy.load(out).decide("search").action == "milk"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "say what to learn from"),
+        (["--tallies", "{tmp}/none"], "holds no tallies yet"),
+        (["--tallies", "{tmp}/none", "--engine", "dask"], "needs a log"),
+    ],
+)
+def test_nothing_to_learn_from_is_told(arguments: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        unswayed("learn", *(argument.format(tmp=tmp_path) for argument in arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--out", "{tmp}/none/policy.json"],
+        ["--out", "{tmp}"],
+        ["--users", "{tmp}/none/users.csv"],
+        ["--users", "{tmp}/users.txt"],
+        ["--cells", "{tmp}/none/cells.parquet"],
+        ["--on-bad-rows", "quarantine={tmp}/none/bad.csv"],
+        ["--tallies", "{tmp}/day-0.parquet"],
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
+    arguments: list[str], days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_late(*_: Any, **__: Any) -> None:
+        raise AssertionError("the log was read")
+
+    monkeypatch.setattr("unswayed.cli.learn.learn_log", too_late)
+    given = [argument.format(tmp=tmp_path) for argument in arguments]
+    out = [] if "--out" in given else ["--out", tmp_path / "policy.json"]
+    with pytest.raises(InputError, match=r"cannot|tables are written as"):
+        unswayed("learn", days[0], *out, *given)
+
+
+def test_outputs_that_are_links_stay_links(days: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    for name in ("policy.json", "users.csv", "cells.parquet"):
+        (tmp_path / name).symlink_to(tmp_path / "real" / name)
+    unswayed(
+        *("learn", days[0], "--out", tmp_path / "policy.json"),
+        *("--users", tmp_path / "users.csv", "--cells", tmp_path / "cells.parquet"),
+    )
+    for name in ("policy.json", "users.csv", "cells.parquet"):
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / "real" / name).stat().st_size > 0
+
+
+def test_stale_drafts_in_a_folder_of_tallies_are_swept(days: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "tallies"
+    folder.mkdir()
+    (folder / "tallies.json.part").write_text("{")
+    (folder / ".entries-000001-x-000.parquet.0123.part").write_text("PAR1")
+    learn_log(days[0], adversarial_fraction=0.1, method="paper", tallies=folder)
+    assert list(folder.glob("*.part")) == []
+
+
+@pytest.mark.parametrize("damage", ["beyond", "negative", "order", "entries", "nan"])
+def test_pieces_that_point_nowhere_are_refused_and_not_followed(
+    damage: str, days: list[Path], tmp_path: Path
+) -> None:
+    """Kernels would write out of bounds."""
+    folder = tmp_path / "tallies"
+    learn_log(days[0], adversarial_fraction=0.1, method="paper", tallies=folder)
+    (entries,), (users,) = folder.glob("entries-*"), folder.glob("users-*")
+    table, people = pq.read_table(entries), pq.read_table(users)
+    cells, sums = table["cells"].to_numpy().copy(), table["sums"].to_numpy().copy()
+    counts = people["entries"].to_numpy().copy()
+    match damage:
+        case "beyond":
+            cells[5] = 2**30
+        case "negative":
+            cells[0] = -1
+        case "order":
+            cells[:2] = cells[1::-1]
+        case "entries":
+            counts[0] += 1_000_000
+        case "nan":
+            sums[0] = np.nan
+    table = table.set_column(table.column_names.index("cells"), "cells", pa.array(cells))
+    table = table.set_column(table.column_names.index("sums"), "sums", pa.array(sums))
+    pq.write_table(table, entries)
+    pq.write_table(people.set_column(1, "entries", pa.array(counts)), users)
+    with pytest.raises(InputError, match="damaged"):
+        load_tallies(folder)
+
+
+def test_bad_rows_are_set_aside_whole_or_not_at_all(tmp_path: Path) -> None:
+    aside = tmp_path / "bad.csv"
+    aside.write_text("old")
+    table = pa.table(
+        {"user": ["u", None], "context": ["s", "s"], "action": ["a", "b"], "reward": [1.0, 0.0]}
+    )
+    pq.write_table(table, tmp_path / "log.parquet")
+    with pytest.raises(InputError, match=r"nothing|one user|at least"):
+        learn_log(
+            tmp_path / "log.parquet",
+            adversarial_fraction=0.1,
+            on_bad_rows=OnBadRows.parsed(f"quarantine={aside}"),
+        )
+    assert "user is missing" in aside.read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"bad.csv", "log.parquet"}

@@ -1,0 +1,123 @@
+"""A disk that is full before, during and at the end of every output: the old file survives."""
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from tests.cli.test_learn import café_log
+from unswayed.cli.demo import _write_log
+from unswayed.demo.picture import draw
+from unswayed.demo.shop import Story
+from unswayed.errors import InputError
+from unswayed.events import OnBadRows, read_events
+from unswayed.experiments.store import Store
+from unswayed.learners.from_log import learn_log
+from unswayed.policy import Policy
+from unswayed.reports.policies import cells_table, write_table
+from unswayed.reports.style import save
+from unswayed.tallies import tally_events
+from unswayed.tallies.store import first_log, load_tallies, save_tallies
+
+#: Where the disk is full, as a share of what is to be written.
+SHARES = (0.0, 0.01, 0.5, 0.99)
+
+
+@contextmanager
+def room_for(n_bytes: int) -> Iterator[None]:
+    """Let no file grow beyond so many bytes, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def policy(rng: np.random.Generator) -> Policy:
+    return learn_log(café_log(rng, 900), adversarial_fraction=0.1, method="paper").policy
+
+
+def story(rng: np.random.Generator) -> Story:
+    log = read_events(café_log(rng, 300)).events
+    codes = np.arange(5)
+    return Story(codes, codes, codes, 0.5, 1.0, log)
+
+
+def row(number: int) -> dict[str, Any]:
+    return {"number": number, "stage": "main", "attack": "push", "repetition": 0, "value": 0.5}
+
+
+def set_aside(rng: np.random.Generator, path: Path) -> None:
+    table = café_log(rng, 3_000)
+    rewards = table["reward"].to_numpy().copy()
+    rewards[::2] = np.nan
+    spoilt = table.set_column(table.column_names.index("reward"), "reward", [rewards])
+    read_events(spoilt, on_bad_rows=OnBadRows.parsed(f"quarantine={path}"))
+
+
+def add_day(rng: np.random.Generator, folder: Path, *, keeps_events: bool) -> None:
+    events = read_events(café_log(rng, 500)).events
+    stored = load_tallies(folder)
+    fresh: Any = events if keeps_events else tally_events(events)
+    save_tallies(
+        folder, first_log(fresh, {}, {}) if stored is None else stored.with_log(fresh, {}, {})
+    )
+
+
+def run_again(folder: Path) -> None:
+    store = Store(folder)
+    store.open({"seed": 0})
+    store.add([row(len(store.rows()))])
+    store.compact()
+
+
+Write = Callable[[np.random.Generator, Path], object]
+OUTPUTS: dict[str, Write] = {
+    "policy": lambda rng, folder: policy(rng).save(folder / "policy.json"),
+    "cells.csv": lambda rng, folder: write_table(
+        cells_table(policy(rng)), folder / "cells.csv", None
+    ),
+    "cells.parquet": lambda rng, folder: write_table(
+        cells_table(policy(rng)), folder / "cells.parquet", None
+    ),
+    "quarantine.csv": lambda rng, folder: set_aside(rng, folder / "bad.csv"),
+    "quarantine.parquet": lambda rng, folder: set_aside(rng, folder / "bad.parquet"),
+    "quarantine.jsonl": lambda rng, folder: set_aside(rng, folder / "bad.jsonl"),
+    "tallies": lambda rng, folder: add_day(rng, folder, keeps_events=False),
+    "events": lambda rng, folder: add_day(rng, folder, keeps_events=True),
+    "figure": lambda _, folder: save(Figure(), folder, "figure"),
+    "demo picture": lambda rng, folder: draw(story(rng), folder),
+    "demo log": lambda rng, folder: _write_log(story(rng), folder / "log.csv"),
+    "results": lambda _, folder: run_again(folder),
+}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_full_disk_leaves_what_was_there_and_a_sentence(
+    name: str, share: float, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    write = OUTPUTS[name]
+    write(rng, tmp_path)
+    before = contents(tmp_path)
+    largest = max(map(len, before.values()))
+    with room_for(int(largest * share)), pytest.raises(InputError, match="cannot write"):
+        write(rng, tmp_path)
+    after = contents(tmp_path)
+    # Of several files, whole new ones may have been written before the one that failed.
+    assert set(before) <= set(after)
+    assert not [path for path in after if path.endswith(".part")]
+    if len(before) == 1:
+        assert after == before
+    write(rng, tmp_path)  # and when there is room again, it goes on

@@ -1,0 +1,45 @@
+"""Fuzzers over every reader, the policy format and the online API; `make fuzz` runs them longer."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.faults.fuzz import INPUTS, SECONDS, fuzz
+from tests.faults.targets import TARGETS
+
+#: The part of the inputs on record that is tried by `make test-all`.
+SHARE = 0.04
+
+
+def test_every_target_has_inputs_on_record_and_they_are_a_million() -> None:
+    assert set(INPUTS) == set(TARGETS)
+    assert sum(INPUTS.values()) == 1_000_000
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_sound_and_slightly_damaged_inputs_end_in_answers_or_sentences(
+    name: str, seed: int, tmp_path: Path
+) -> None:
+    target, chance = TARGETS[name], random.Random(seed)
+    for sound in target.seeds():
+        target.run(tmp_path, sound)
+        for _ in range(15):
+            damaged = bytearray(sound)
+            for _ in range(chance.choice([1, 2, 8])):
+                place = chance.randrange(len(damaged) + 1)
+                damaged[place : place + chance.choice([0, 1, 4])] = chance.randbytes(
+                    chance.choice([0, 1, 4])
+                )
+            target.run(tmp_path, bytes(damaged))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_coverage_guided_inputs_end_in_answers_or_sentences(name: str) -> None:
+    n_inputs = max(int(INPUTS[name] * SHARE), 1)
+    found = fuzz(name, n_inputs)
+    assert found["is_sound"]
+    assert found["inputs"] == n_inputs
+    assert isinstance(found["slowest_seconds"], int)
+    assert found["slowest_seconds"] < SECONDS

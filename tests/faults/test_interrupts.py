@@ -1,0 +1,44 @@
+"""Ctrl-C at fifty moments of a run, and while everything is compiled anew."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.test_interrupts import assert_stopped, interrupted
+from tests.cli.test_learn import café_log
+
+#: Moments of a run on a warm cache, which takes about three seconds.
+WARM = [round(0.1 + 0.07 * number, 2) for number in range(40)]
+
+#: Moments of a run that compiles everything, which takes a minute.
+COLD = [1.5, 2.0, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 12.5, 15.0]
+
+ARGUMENTS = ["learn", "log.parquet", "--tallies", "tallies", "--users", "users.csv"]
+
+
+@pytest.fixture
+def folder(rng: np.random.Generator, tmp_path: Path) -> Path:
+    pq.write_table(café_log(rng, 60_000, n_users=3_000), tmp_path / "log.parquet")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", WARM)
+def test_a_run_stops_at_every_moment(after: float, folder: Path) -> None:
+    assert_stopped(interrupted(ARGUMENTS, after, folder), folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", COLD)
+def test_a_run_stops_while_it_compiles(
+    after: float, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = folder / "cache"
+    monkeypatch.setitem(os.environ, "NUMBA_CACHE_DIR", str(cache))
+    result = interrupted(ARGUMENTS, after, folder)
+    assert_stopped(result, folder)
+    # What was compiled until then is of use to the next run, and does it no harm.
+    assert_stopped(interrupted(ARGUMENTS, after, folder), folder)

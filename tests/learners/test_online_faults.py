@@ -1,0 +1,277 @@
+"""The online learner under malformed requests, threads, and rewards that come twice."""
+
+import pickle
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unswayed import InputError, RobustMCB
+from unswayed.learners.exploration import Exploration
+from unswayed.policy import Assignment
+
+SECRET = bytes(range(16))
+
+
+def shop(**options: Any) -> RobustMCB:
+    return RobustMCB(
+        0.1, actions=["tea", "milk"], contexts=["home", "search"], secret=SECRET, **options
+    )
+
+
+BAD_LABELS = [None, 1.5, True, b"ann", ["ann"], {"a": 1}, 7, "\ud800", float("nan")]
+
+
+@pytest.mark.parametrize("bad", BAD_LABELS, ids=repr)
+def test_a_malformed_request_leaves_no_trace(bad: Any) -> None:
+    """Afterwards every new user gets the action that an untouched learner would give."""
+    learner, untouched = shop(), shop()
+    learner.decide("ann", "home")
+    untouched.decide("ann", "home")
+    for user, context in (("bob", bad), (bad, "home"), (bad, bad), ("carl", bad)):
+        with pytest.raises(InputError):
+            learner.decide(user, context)
+        with pytest.raises(InputError):
+            learner.observe(user, context, "tea", 1.0)
+        with pytest.raises(InputError):
+            learner.decide_once(user, context)
+    users = [f"user-{number}" for number in range(300)]
+    contexts = [("home", "search", "new")[number % 3] for number in range(300)]
+    assert learner.decide_many(users, contexts) == untouched.decide_many(users, contexts)
+    learner.observe_many(users, contexts, learner.decide_many(users, contexts), np.ones(300))
+    assert learner.policy().decide("home").is_known
+
+
+def test_a_malformed_first_request_does_not_fix_the_type_of_labels() -> None:
+    learner = shop()
+    with pytest.raises(InputError):
+        learner.decide_many(["ann", None], ["home", "home"])  # type: ignore[list-item]
+    with pytest.raises(InputError):
+        learner.decide(1, 7)
+    assert learner.decide(1, "home") in ("tea", "milk")
+
+
+def test_an_integer_beyond_64_bits_is_refused_before_it_is_kept() -> None:
+    learner = RobustMCB(0.1, actions=["tea", "milk"])
+    with pytest.raises(InputError, match="64 bits"):
+        learner.decide(2**63, 0)
+    with pytest.raises(InputError, match="64 bits"):
+        RobustMCB(actions=[2**70, 1])
+
+
+@pytest.mark.parametrize("rewards", [["much"], [None], [[1.0]], 1.0, [1j], [10**400], []])
+def test_rewards_that_are_no_numbers_are_refused_with_a_sentence(rewards: Any) -> None:
+    learner = shop()
+    with pytest.raises(InputError, match="reward"):
+        learner.observe_many(["ann"], ["home"], ["tea"], rewards)
+    with pytest.raises(InputError, match="nothing was observed"):
+        learner.policy()
+
+
+def test_codes_of_nobody_are_refused_and_not_written_to_memory() -> None:
+    exploration = Exploration(
+        n_actions=2,
+        contexts=["home"],
+        assignment=Assignment(secret=SECRET),
+        warmup_interactions=0,
+        adversarial_fraction=0.1,
+    )
+    exploration.add_users(["ann"])
+    one, good = np.ones(1), np.zeros(1, np.int64)
+    for bad in (np.array([1]), np.array([-1]), np.array([200_000])):
+        for users, contexts in ((bad, good), (good, bad)):
+            with pytest.raises(IndexError, match="code"):
+                exploration.decide(users, contexts)
+            with pytest.raises(IndexError, match="code"):
+                exploration.observe(users, contexts, good, one)
+
+
+@pytest.fixture
+def frequent_switches() -> Iterator[None]:
+    """Let threads take turns as often as Python allows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(work: Callable[[int], None], n_threads: int) -> None:
+    errors: list[BaseException] = []
+
+    def guarded(number: int) -> None:
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_eight_threads_get_the_actions_that_one_would_get() -> None:
+    """Each thread has users of its own, so that the order of threads decides nothing."""
+    n_threads, n_plays, learner = 8, 400, shop()
+    contexts = ["home", "search", "new", "newer"]
+    played: dict[int, list[Any]] = {}
+
+    def work(number: int) -> None:
+        rows = []
+        for play in range(n_plays):
+            user, context = f"{number}-{play // 4}", contexts[play % 4]
+            action = learner.decide(user, context)
+            learner.observe(user, context, action, 1.0)
+            rows.append((user, context, action))
+        played[number] = rows
+
+    in_threads(work, n_threads)
+    alone = shop()
+    for rows in played.values():
+        users, places, actions = zip(*rows, strict=True)
+        assert alone.decide_many(users, places) == list(actions)
+    exploration = learner._exploration
+    assert exploration is not None
+    tallies, _, _ = exploration.collected()
+    assert tallies.counts.sum() == n_threads * n_plays
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_a_policy_is_learned_while_others_decide() -> None:
+    learner = shop(method="paper")
+    users = [f"user-{number}" for number in range(400)]
+    for context in ("home", "search"):
+        learner.observe_many(
+            users, [context] * 400, learner.decide_many(users, [context] * 400), np.ones(400)
+        )
+
+    def work(number: int) -> None:
+        for play in range(20):
+            if number == 0:
+                policy = learner.policy()
+                assert policy.mean_rewards.shape == (len(policy.context_labels), 2)
+            else:
+                user, context = f"{number}-{play}", f"new-{play}"
+                learner.observe(user, context, learner.decide(user, context), 1.0)
+
+    in_threads(work, 4)
+
+
+def test_a_learner_survives_pickling_in_the_middle_of_its_work() -> None:
+    learner = shop()
+    learner.observe("ann", "home", learner.decide("ann", "home"), 1.0)
+    copy = pickle.loads(pickle.dumps(learner))
+    assert copy.decide_many(["ann", "bob"], ["new", "home"]) == learner.decide_many(
+        ["ann", "bob"], ["new", "home"]
+    )
+
+
+def n_observed(learner: RobustMCB) -> int:
+    exploration = learner._exploration
+    assert exploration is not None
+    tallies, _, warmup = exploration.collected()
+    return int(tallies.counts.sum() + (0 if warmup is None else warmup.counts.sum()))
+
+
+def test_the_reward_of_a_numbered_decision_counts_once() -> None:
+    learner = shop()
+    decision = learner.decide_once("ann", "new")
+    learner.observe_once(decision.id, 1.0)
+    with pytest.raises(InputError, match="not open"):
+        learner.observe_once(decision.id, 1.0)
+    assert n_observed(learner) == 1
+
+
+@pytest.mark.parametrize("made_up", ["", "0" * 32, 7, None])
+def test_what_was_never_decided_cannot_be_observed_by_id(made_up: Any) -> None:
+    learner = shop()
+    learner.decide_once("ann", "new")
+    with pytest.raises(InputError, match="not open"):
+        learner.observe_once(made_up, 1.0)
+    assert n_observed(learner) == 0
+
+
+def test_a_bad_reward_leaves_the_decision_open() -> None:
+    learner = shop()
+    decision = learner.decide_once("ann", "home")
+    with pytest.raises(InputError, match="reward"):
+        learner.observe_once(decision.id, float("nan"))
+    learner.observe_once(decision.id, 0.5)
+    assert n_observed(learner) == 1
+
+
+def test_the_oldest_of_too_many_open_decisions_are_forgotten() -> None:
+    learner = shop(max_open_decisions=2)
+    first, *others = [learner.decide_once("ann", "home") for _ in range(3)]
+    with pytest.raises(InputError, match="more than 2 decisions"):
+        learner.observe_once(first.id, 1.0)
+    for decision in others:
+        learner.observe_once(decision.id, 1.0)
+    with pytest.raises(InputError, match="max_open_decisions"):
+        shop(max_open_decisions=0)
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_one_decision_reported_by_eight_threads_counts_once() -> None:
+    learner = shop()
+    decisions = [learner.decide_once(f"user-{number}", "new") for number in range(200)]
+    accepted = []
+
+    def work(_: int) -> None:
+        for decision in decisions:
+            try:
+                learner.observe_once(decision.id, 1.0)
+            except InputError:
+                continue
+            accepted.append(decision.id)
+
+    in_threads(work, 8)
+    assert len(accepted) == n_observed(learner) == 200
+
+
+def test_numbered_and_plain_decisions_are_the_same_actions() -> None:
+    plain, numbered = shop(), shop()
+    for number in range(50):
+        user, context = f"user-{number % 5}", ("home", "new")[number % 2]
+        assert numbered.decide_once(user, context).action == plain.decide(user, context)
+
+
+requests = st.lists(
+    st.tuples(
+        st.sampled_from(["decide", "observe", "decide_once", "observe_once", "policy"]),
+        st.one_of(st.text(max_size=3), st.integers(), st.none(), st.floats(), st.binary()),
+        st.one_of(st.text(max_size=2), st.integers(), st.none(), st.sampled_from(["home"])),
+        st.one_of(st.sampled_from(["tea", "milk"]), st.text(max_size=2), st.none()),
+        st.one_of(st.floats(), st.none(), st.text(max_size=2), st.integers()),
+    ),
+    max_size=12,
+)
+
+
+@given(requests)
+def test_any_sequence_of_requests_ends_in_answers_or_sentences(calls: list[Any]) -> None:
+    learner = shop(method="paper")
+    for kind, user, context, action, reward in calls:
+        try:
+            match kind:
+                case "decide":
+                    assert learner.decide(user, context) in ("tea", "milk")
+                case "observe":
+                    learner.observe(user, context, action, reward)
+                case "decide_once":
+                    learner.observe_once(learner.decide_once(user, context).id, reward)
+                case "observe_once":
+                    learner.observe_once(user, reward)
+        except InputError:
+            continue
+    users = [f"u{number}" for number in range(20)]
+    if not any(type(label) is int for label in learner._users.labels()):
+        assert learner.decide_many(users, ["home"] * 20) == shop().decide_many(users, ["home"] * 20)

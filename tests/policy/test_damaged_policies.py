@@ -1,0 +1,140 @@
+"""Policies as files from outside: what cannot be one is refused, what is accepted comes back."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unswayed.errors import InputError
+from unswayed.events import Labels
+from unswayed.policy import Policy
+from unswayed.reports.predictions import predicted_table
+
+
+def sound() -> dict[str, Any]:
+    """Return a policy as it is written."""
+    table = np.array([[0.25, 0.5], [0.75, np.nan]])
+    policy = Policy(
+        context_labels=Labels.of(["home", "search"]),
+        action_labels=Labels.of(["tea", "milk"]),
+        mean_rewards=table,
+        low=table - 0.125,
+        high=table + 0.125,
+        counts=np.array([[3, 4], [5, 0]]),
+        context_probabilities=np.array([0.5, 0.5]),
+        adversarial_fraction=0.1,
+        method="paper",
+        flip_fraction=np.array([0.1, 0.2]),
+        source={"read": {"columns": {"context": ["context"]}, "bins": {}}},
+    )
+    value: dict[str, Any] = policy.to_json()
+    return value
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the way to every value inside a JSON value."""
+    found = [path] if path else []
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            found += places(item, (*path, key))
+    return found
+
+
+PLACES = places(sound())
+
+wrong_values = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.just("\ud800"),
+    st.just(10**400),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(PLACES), wrong_values), min_size=1, max_size=3))
+def test_a_policy_with_wrong_values_is_refused_or_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[Any]
+) -> None:
+    value = sound()
+    for path, wrong in changes:
+        inner: Any = value
+        try:
+            for key in path[:-1]:
+                inner = inner[key]
+            inner[path[-1]] = wrong
+        except (KeyError, IndexError, TypeError):  # an earlier change took the place away
+            continue
+    folder = tmp_path_factory.mktemp("policy")
+    (folder / "policy.json").write_text(json.dumps(value), encoding="utf-8")
+    try:
+        policy = Policy.load(folder / "policy.json")
+    except InputError:
+        return
+    policy.save(folder / "again.json")
+    assert Policy.load(folder / "again.json").to_json() == policy.to_json()
+    for context in [*policy.context_labels, "unknown"]:
+        assert policy.decide(context).action in policy.action_labels
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "nested too deep"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested too deep"),
+        ("1" * 5_000, "not JSON"),
+        ('{"format": NaN}', "NaN is not a number"),
+        ("", "not JSON"),
+        ("[]", "no JSON object"),
+        ("\x00", "not JSON"),
+    ],
+    ids=["lists", "objects", "digits", "nan", "empty", "list", "zero"],
+)
+def test_a_file_that_is_no_policy_is_told_in_a_sentence(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        Policy.load(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        ("actions", []),
+        ("actions", {"tea": 1}),
+        ("adversarial_fraction", "0.1"),
+        ("adversarial_fraction", 0.7),
+        ("adversarial_fraction", 10**400),
+        ("mean_rewards", []),
+        ("mean_rewards", None),
+        ("source", []),
+        ("method", 7),
+        ("context_probabilities", {"home": float("inf"), "search": 0.5}),
+        ("flip_fraction", {"home": [1], "search": 0.5}),
+    ],
+)
+def test_wrong_types_are_refused(key: str, wrong: Any) -> None:
+    with pytest.raises(InputError):
+        Policy.from_json({**sound(), key: wrong})
+
+
+@pytest.mark.parametrize("read", [[], {"columns": 7}, {"bins": {"price": "x"}}])
+def test_a_policy_that_says_nonsense_of_its_log_still_predicts_by_named_columns(
+    read: Any, tmp_path: Path
+) -> None:
+    policy = Policy.from_json({**sound(), "source": {"read": read}})
+    rows = tmp_path / "rows.csv"
+    rows.write_text("context\nhome\n")
+    with pytest.raises(InputError, match="--column"):
+        predicted_table(policy, rows)
