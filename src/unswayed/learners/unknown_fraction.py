@@ -215,20 +215,19 @@ def is_seen(shares: FloatArray, separations: FloatArray, n_users: int) -> BoolAr
 
 def _accused_and_suspected(estimates: Estimates) -> tuple[float, float]:
     """Return the shares that were discounted, and the largest one that was accused in vain."""
-    evidence, n_users = estimates.evidence, len(estimates.user_weights)
-    accused = suspected = removed = 0.0
+    evidence, weights = estimates.evidence, estimates.user_weights
+    # Doubtful users lose part of their weight each, which may come to more in all.
+    accused = max(float((weights < 0.5).mean()), float(evidence["removed"]))
+    suspected = 0.0
+    # Rounds that took good users for alike were dropped if they turned out to differ.
+    stage = "tastes" if evidence["tastes"] else "mean"
     for told in evidence["rounds"]:
-        # Rounds that took good users for alike were dropped if they turned out to differ.
-        if told["allows_tastes"] != evidence["tastes"] or told["gain"] is None:
+        if told["stage"] != stage or told["gain"] is None or told["verdict"] == "discounted":
             continue
         opposite = max(told["opposite_gain"] or 0.0, 0.0)
         is_lopsided = told["gain"] >= LOPSIDED * opposite + CLEAR_GAIN + CLEAR_ORIENTATION
-        is_suspicious = told["gain"] >= SUSPICION * told["accused"] * n_users
-        if told["verdict"] == "discounted":
-            # Doubtful users lose part of their weight each, which may come to more in all.
-            accused += is_lopsided * max(told["accused"], told["removed"] - removed)
-            removed = told["removed"]
-        elif is_lopsided and is_suspicious:
+        is_suspicious = told["gain"] >= SUSPICION * told["accused"] * len(weights)
+        if is_lopsided and is_suspicious:
             suspected = max(suspected, told["accused"])
     return accused, suspected
 

@@ -9,6 +9,7 @@ from unswayed.learners.design import design_of_log
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.method import _guarded
 from unswayed.learners.estimates import Estimates
+from unswayed.learners.paper.guard import allowed_actions
 from unswayed.tallies import Tallies
 
 
@@ -122,7 +123,7 @@ def test_no_action_wins_that_the_guard_rules_out(rng: np.random.Generator) -> No
         user_weights=np.ones(1),
         decided_by=np.full(200, "trimmed mean"),
     )
-    chosen = _guarded(means, guard).argmax(axis=1)
+    chosen = _guarded(means, allowed_actions(guard)).argmax(axis=1)
     rows = np.arange(200)
     low, high = centres - width, centres + width
     assert np.all(high[rows, chosen] >= low.max(axis=1))

@@ -87,8 +87,8 @@ def learn_discounted(
         sample, chosen = sampled(original, rng)
         rewards = single_rewards(sample)
         categories = find_categories(rewards)
-        unit = unit_of(categories, rewards)
-        answers = answers_from(unit.of(original))
+        unit = unit_of(categories, rewards, sample)
+        answers = answers_from(unit.of(original), reach=unit.reach)
         looked_at = LookedAt(original, sample, chosen, categories)
         found, about = _discounted(looked_at, answers, alpha, rng)
         guard = guarding.result()
@@ -118,7 +118,7 @@ def learn_discounted(
         frequent_contexts=guard.frequent_contexts,
         user_weights=weights,
         decided_by=decided_by,
-        evidence=_evidence(found, about, values.bounded),
+        evidence=_evidence(found, about, bounded=values.bounded, cut=unit.cut),
         low=np.fmin(low, guarded),
         high=np.fmax(high, guarded),
     )
@@ -171,7 +171,9 @@ def _guarded(means: FloatArray, is_allowed: BoolArray) -> FloatArray:
     return result
 
 
-def _evidence(found: Discounted, about: list[About], bounded: float) -> dict[str, Any]:
+def _evidence(
+    found: Discounted, about: list[About], *, bounded: float, cut: float
+) -> dict[str, Any]:
     last = found.rounds[-1] if found.rounds else None
     return {
         "removed": float(1.0 - found.weights.mean()),
@@ -179,6 +181,7 @@ def _evidence(found: Discounted, about: list[About], bounded: float) -> dict[str
         "abstained": last is not None and last.verdict in ABSTAINED,
         "tastes": found.allows_tastes,
         "bounded": bounded,
+        "cut": cut,
         "lies": [lie.told() for lie in about],
         "rounds": [r.told() for r in found.rounds],
     }

@@ -68,8 +68,8 @@ class _Visits(NamedTuple):
     contexts: IntArray
 
 
-def answers_from(tallies: Tallies | BlockedTallies) -> Everybody:
-    """Read users' answers off tallies.
+def answers_from(tallies: Tallies | BlockedTallies, *, reach: float = np.inf) -> Everybody:
+    """Read users' answers off tallies; rewards count up to ±``reach``, or 0 to 1 if binary.
 
     Notes
     -----
@@ -93,6 +93,7 @@ def answers_from(tallies: Tallies | BlockedTallies) -> Everybody:
         low,
         high,
         is_binary,
+        reach,
         pieces=cut(floods.is_near, blocked.sizes),
     )
     return Everybody(
@@ -208,6 +209,7 @@ def _answers(
     low: FloatArray,
     high: FloatArray,
     is_binary: bool,
+    reach: float,
 ) -> Answers:
     """Return the answers of a block, with rewards clipped and floods capped."""
     means, within = believed_answers(
@@ -231,7 +233,7 @@ def _answers(
         indptr=tallies.indptr,
         cells=tallies.cells,
         plays=plays,
-        rewards=tallies.sums / tallies.counts,
+        rewards=np.clip(tallies.sums / tallies.counts, 0.0 if is_binary else -reach, reach),
         means=means,
         within=within,
         is_binary=is_binary,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,8 +22,15 @@ CLEAR_ALIGNMENT = 4.5
 reached up to 3 on development replays of real ratings, and 4 where many contexts could be picked
 from."""
 
+CERTAIN_ALIGNMENT = 6.0
+"""Ours: beyond this no further question is asked; below, the accused must show that they know what
+wins, by dealing the means anew."""
+
 ABSTAINED = (EITHER_SIDE, TOO_MANY, LIKE_A_TASTE, NOBODY)
 """Verdicts that leave a stake on the table because the data cannot tell."""
+
+
+Stage = Literal["loud", "mean", "tastes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +39,8 @@ class Round:
 
     Attributes
     ----------
-    allows_tastes
-        Whether good users may differ.
+    stage
+        "loud" lies; coalitions among users who share one "mean", or who have "tastes".
     model
         What the coalition was free to do.
     taste_share
@@ -51,7 +58,7 @@ class Round:
         "discounted", or the test that failed.
     """
 
-    allows_tastes: bool
+    stage: Stage
     model: str
     taste_share: float
     gain: float

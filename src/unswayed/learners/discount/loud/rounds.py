@@ -27,6 +27,7 @@ from unswayed.learners.discount.loud.testimony import (
     classes_by_action,
     classes_by_role,
     counts_of,
+    repeated_share,
     testimony_of,
 )
 from unswayed.learners.discount.story import DISCOUNTED, LIKE_A_TASTE, WITHIN_CHANCE, Round
@@ -135,7 +136,8 @@ def discount_loud_lies(
     weights = np.ones(tallies.n_users)
     if categories.n < 2 or tallies.n_actions < 2:
         return LoudLies(weights, [], [])
-    counts = counts_of(sample, categories)
+    repeated = repeated_share(sample)
+    counts = counts_of(sample, categories, repeated)
     rounds: list[Round] = []
     about: list[About] = []
     for _ in range(ROUNDS):
@@ -153,6 +155,7 @@ def discount_loud_lies(
                 tallies.blocks.map_blocks(
                     _accused,
                     categories,
+                    repeated,
                     found.classes,
                     found.model,
                     found.coalition.about,
@@ -199,7 +202,7 @@ def _round(
         verdict = DISCOUNTED if is_clear else WITHIN_CHANCE
     accused = best.fitted.accused(counts.n_users)
     told = Round(
-        allows_tastes=True,
+        stage="loud",
         model="lies about " + ("one action" if best.is_by_action else "one rank in each context"),
         taste_share=float("nan"),
         gain=best.first.gain,
@@ -269,6 +272,7 @@ def _null_gain(
 def _accused(
     tallies: Tallies,
     categories: Categories,
+    repeated: float,
     classes: ClassArray,
     model: Honest,
     about: int,
@@ -276,7 +280,7 @@ def _accused(
     prior: FloatArray,
 ) -> FloatArray:
     """Return the probabilities of the users of a block to belong to a coalition."""
-    said = testimony_of(counts_of(tallies, categories), classes)
+    said = testimony_of(counts_of(tallies, categories, repeated), classes)
     counts = said.counts
     _, of_runs, _, _ = honest_pass(
         said.first_run,

@@ -61,8 +61,31 @@ class Counts:
         return total.reshape(self.n_cells, self.n_categories)
 
 
-def counts_of(tallies: Tallies, categories: Categories) -> Counts:
-    """Return users' counts by category.
+MIN_REPEATS = 50.0
+"""Plays of a cell that a user had met before, needed before repetition is told from noise."""
+
+
+def repeated_share(tallies: Tallies) -> float:
+    """Return the share of a reward's variance in a cell that lies between users; 0 if unknown.
+
+    Who is always shown the same action answers with the same taste each time.
+    """
+    n, means = tallies.plays, tallies.sums / tallies.counts
+    own = np.maximum(tallies.squares / tallies.counts - means * means, 0.0)
+    is_again = n > 1.5
+    repeats = float((n - 1.0)[is_again].sum())
+    if repeats < MIN_REPEATS:
+        return 0.0
+    plays = np.bincount(tallies.cells, n, tallies.n_cells)
+    centre = np.bincount(tallies.cells, n * means, tallies.n_cells) / np.maximum(plays, 1.0)
+    within = float((n * own)[is_again].sum()) / repeats
+    between = (means - centre[tallies.cells])[is_again] ** 2 - within / n[is_again]
+    spread = float((n[is_again] * between).sum() / n[is_again].sum())
+    return max(spread, 0.0) / max(max(spread, 0.0) + within, np.finfo(float).tiny)
+
+
+def counts_of(tallies: Tallies, categories: Categories, repeated: float) -> Counts:
+    """Return users' counts by category; n plays of a cell count as n/(1 + (n − 1)·repeated).
 
     Tallies have the plays of an entry, their mean and their variance. Entries of one play, of two
     values, and of two plays are exact; else one value dominates and the others are taken as equal,
@@ -80,6 +103,7 @@ def counts_of(tallies: Tallies, categories: Categories) -> Counts:
         means,
         variances,
         worth,
+        repeated,
         categories.edges,
         categories.values,
         common,
