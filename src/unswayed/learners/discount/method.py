@@ -38,6 +38,11 @@ FEW_CELLS = 2.5
 are binary, where plays of one cell tell."""
 
 
+SYMMETRIC = 0.3
+"""Ours: where rewards are skewed, means lie away from redescending ones by nature. Normal rewards
+have 0, log-normal ones .6."""
+
+
 def learn_discounted(
     tallies: Tallies | BlockedTallies,
     design: Design,
@@ -98,7 +103,7 @@ def learn_discounted(
     decided_by = np.full(
         answers.n_contexts, "discounted mean" if found.n_coalitions else "pooled mean", "<U24"
     )
-    if alpha > 0 and not categories.is_rare:
+    if alpha > 0 and (categories.is_binary or abs(categories.skewness) < SYMMETRIC):
         leaning = leaning_cells(answers, measure_noise(answers, weights), weights)
         upright = upright_means(means, leaning)
         decided_by[(np.abs(upright - means) > 0).any(axis=1)] = "redescending mean"

@@ -11,9 +11,9 @@ from unswayed.learners.interface import FloatArray
 STEPS = 60
 """Steps of EM. Each is a pass over the table of cells."""
 
-LEAST_SPREAD = 0.1
-"""Variance between cells is at least this share of their median sampling variance: cells with equal
-support keep their order, however much alike they look."""
+LEAST_SPREAD = 1e-3
+"""Variance between cells is at least this share of the harmonic mean of their sampling variances:
+cells with equal support keep their order, however much alike they look."""
 
 LEAST_CONTEXTS = 3
 """With fewer contexts nothing is known of an action but what its own cells say."""
@@ -56,7 +56,7 @@ def shrunken_means(means: FloatArray, variances: FloatArray) -> Shrunken:
     precision = np.where(is_seen, 1.0 / np.where(is_seen, variances, 1.0), 0.0)
     total = precision.sum()
     centre = float((precision * y).sum() / total)
-    least = LEAST_SPREAD * float(np.median(variances[is_seen]))
+    least = LEAST_SPREAD * float(is_seen.sum() / total)
     spread = float((precision * (y - centre) ** 2).sum() - is_seen.sum()) / total
     of_contexts = of_actions = of_cells = max(spread / 3.0, least)
     contexts = np.zeros((means.shape[0], 1))

@@ -51,6 +51,8 @@ class Categories:
         Whether one value dominates.
     share
         Share of the most frequent value.
+    skewness
+        (upper − 2·median + lower)/(upper − lower) of the tenths at either end, in [−1, 1].
     """
 
     edges: FloatArray
@@ -58,6 +60,7 @@ class Categories:
     values: FloatArray
     dominant: bool
     share: float
+    skewness: float
 
     @property
     def n(self) -> int:
@@ -116,7 +119,9 @@ def find_categories(rewards: FloatArray) -> Categories:
     typical = np.bincount(sorted_in, rewards, len(edges) + 1) / np.maximum(n_each, 1)
     dominant = bool(shares.max() >= DOMINANT)
     scores = _event_scores(n_each) if dominant or len(edges) < 2 else _normal_scores(n_each)
-    return Categories(edges, scores, typical, dominant, float(shares.max()))
+    lower, middle, upper = np.quantile(rewards, (0.1, 0.5, 0.9))
+    skewness = (upper - 2.0 * middle + lower) / (upper - lower) if upper > lower else 0.0
+    return Categories(edges, scores, typical, dominant, float(shares.max()), float(skewness))
 
 
 def _around(common: float, rewards: FloatArray, width: float) -> FloatArray:
