@@ -14,7 +14,7 @@ from unswayed.learners.design import Design
 from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.leaning_cells import leaning_cells, upright_means
 from unswayed.learners.discount.loud import About, LookedAt, discount_loud_lies
-from unswayed.learners.discount.loud.categories import find_categories
+from unswayed.learners.discount.loud.categories import Categories, find_categories
 from unswayed.learners.discount.loud.sampling import sampled, single_rewards
 from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import measure_noise
@@ -39,8 +39,8 @@ are binary, where plays of one cell tell."""
 
 
 SYMMETRIC = 0.3
-"""Ours: where rewards are skewed, means lie away from redescending ones by nature. Normal rewards
-have 0, log-normal ones .6."""
+"""Ours: where rewards are skewed, they scatter more around larger means: means lie away from
+redescending ones by nature, and tastes pull winners up. Normal rewards have 0, log-normal .6."""
 
 
 def learn_discounted(
@@ -103,7 +103,7 @@ def learn_discounted(
     decided_by = np.full(
         answers.n_contexts, "discounted mean" if found.n_coalitions else "pooled mean", "<U24"
     )
-    if alpha > 0 and (categories.is_binary or abs(categories.skewness) < SYMMETRIC):
+    if alpha > 0 and _is_even(categories):
         leaning = leaning_cells(answers, measure_noise(answers, weights), weights)
         upright = upright_means(means, leaning)
         decided_by[(np.abs(upright - means) > 0).any(axis=1)] = "redescending mean"
@@ -136,13 +136,18 @@ def _discounted(
     if alpha == 0.0 or answers.n_entries == 0:
         return Discounted(np.ones(answers.n_users), False, []), []
     loud = discount_loud_lies(looked_at, adversarial_fraction=alpha, rng=rng)
-    if looked_at.categories.is_rare:
+    if looked_at.categories.is_rare or not _is_even(looked_at.categories):
         return Discounted(loud.weights, False, loud.rounds), loud.about
     quiet = _quiet(answers, loud.weights, alpha, rng)
     return (
         Discounted(quiet.weights, quiet.allows_tastes, [*loud.rounds, *quiet.rounds]),
         loud.about,
     )
+
+
+def _is_even(categories: Categories) -> bool:
+    """Whether rewards scatter alike around all means, as far as the quiet stages need it."""
+    return categories.is_binary or abs(categories.skewness) < SYMMETRIC
 
 
 def _quiet(

@@ -22,10 +22,6 @@ CLEAR_ALIGNMENT = 4.5
 reached up to 3 on development replays of real ratings, and 4 where many contexts could be picked
 from."""
 
-CERTAIN_ALIGNMENT = 6.0
-"""Ours: beyond this no further question is asked; below, the accused must show that they know what
-wins, by dealing the means anew."""
-
 ABSTAINED = (EITHER_SIDE, TOO_MANY, LIKE_A_TASTE, NOBODY)
 """Verdicts that leave a stake on the table because the data cannot tell."""
 
