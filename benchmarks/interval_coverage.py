@@ -36,7 +36,8 @@ CONFIDENCE = 0.999
 """A setting fails if so few logs are covered only once in a thousand times at the stated share."""
 
 TASTE = 10.0
-"""Rates of good users are Beta(10·p, 10·(1 - p)); other means are spread like it."""
+"""Rates of good users are Beta(10·p, 10·(1 - p)), unless ``likeness`` is not 10; other means are
+spread by a log-normal factor of deviation .5, or by .3."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class Setting:
     design: str = "sticky"
     attack: str = "none"
     has_tastes: bool = False
+    likeness: float = TASTE
     zipf: float = 0.0
     has_heavy_users: bool = False
 
@@ -67,7 +69,9 @@ class Setting:
             f"alpha {self.alpha:g}",
             self.attack,
         ]
-        words += ["tastes"] * self.has_tastes + ["heavy users"] * self.has_heavy_users
+        words += [f"tastes {self.likeness:g}"] * self.has_tastes + [
+            "heavy users"
+        ] * self.has_heavy_users
         return ", ".join(words)
 
 
@@ -158,7 +162,7 @@ def _tasted(
     )
     base = own[first]
     if setting.rewards == "bernoulli":
-        drawn = rng.beta(TASTE * base, TASTE * (1.0 - base))
+        drawn = rng.beta(setting.likeness * base, setting.likeness * (1.0 - base))
     elif setting.rewards in ("normal", "student"):
         drawn = base + 0.3 * rng.standard_normal(len(base))
     else:
@@ -290,6 +294,20 @@ def settings() -> Iterator[Setting]:
         yield Setting(base=base, has_tastes=True)
         yield Setting(base=base, has_tastes=True, attack="push")
         yield Setting(base=base, design="propensities")
+    # Users who differ very much, and to one side.
+    for base in (0.02, 0.1, 0.3):
+        for alpha in (0.02, 0.2):
+            for attack in ("none", "push", "trim-edge"):
+                yield Setting(
+                    base=base,
+                    n_contexts=1,
+                    n_actions=3,
+                    n_users=1500,
+                    alpha=alpha,
+                    attack=attack,
+                    has_tastes=True,
+                    likeness=2.0,
+                )
     for rewards, base in (("normal", 0.5), ("student", 0.5), ("counts", 1.0), ("revenue", 1.0)):
         for attack in (*attacks, "extreme"):
             yield Setting(rewards=rewards, base=base, attack=attack)

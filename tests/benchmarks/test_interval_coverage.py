@@ -58,6 +58,25 @@ def test_intervals_hold_among_users_with_tastes_of_their_own(base: float, attack
     assert row.holds, row
 
 
+@pytest.mark.parametrize("attack", ["none", "push", "trim-edge"])
+@pytest.mark.parametrize("base", [0.02, 0.3])
+def test_intervals_hold_among_users_who_differ_very_much_and_to_one_side(
+    base: float, attack: str
+) -> None:
+    """Rates are Beta(2p, 2 - 2p): most users never click, and a few nearly always."""
+    setting = Setting(
+        base=base,
+        n_contexts=1,
+        n_actions=3,
+        n_users=1500,
+        attack=attack,
+        has_tastes=True,
+        likeness=2.0,
+    )
+    row = measure(setting, n_logs=N_LOGS)
+    assert row.holds, row
+
+
 @pytest.mark.parametrize("design", ["sticky", "uniform"])
 def test_intervals_hold_with_more_contexts_than_actions(design: str) -> None:
     setting = Setting(

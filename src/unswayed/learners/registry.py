@@ -7,6 +7,7 @@ from functools import partial
 from unswayed.learners.baselines import BASELINES
 from unswayed.learners.interface import LearnerSpec
 from unswayed.learners.methods import METHODS
+from unswayed.learners.on_log import LogLearner
 from unswayed.learners.playing import Explorer
 
 _SUMMARIES = {
@@ -18,6 +19,14 @@ LEARNERS: dict[str, LearnerSpec] = {
     **{
         name: LearnerSpec(
             name=name, summary=_SUMMARIES[name], make=partial(Explorer, method=method)
+        )
+        for name, method in METHODS.items()
+    },
+    **{
+        f"{name}-on-log": LearnerSpec(
+            name=f"{name}-on-log",
+            summary=f"{name}, from the log of an epsilon-greedy system with its propensities",
+            make=partial(LogLearner, method=method),
         )
         for name, method in METHODS.items()
     },

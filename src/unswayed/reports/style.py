@@ -40,6 +40,8 @@ class Look:
 
 LOOKS = {
     "paper": Look(label="Robust MCB", colour=BLUE, marker="o"),
+    "paper-on-log": Look(label="Robust MCB on a log", colour=BLUE, marker="h", dashes="-."),
+    "discount-on-log": Look(label="Discount on a log", colour=VERMILION, marker="p", dashes="-."),
     "naive-ucb": Look(label="Naive UCB", colour=ORANGE, marker="s"),
     "independent-ucb": Look(label="Independent UCB", colour=GREEN, marker="^"),
     "oracle": Look(label="Oracle", colour=BLACK, marker=".", dashes=":"),

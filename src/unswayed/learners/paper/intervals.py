@@ -22,6 +22,11 @@ ENTRIES_AT_ONCE = 1 << 22
 """Ours: cells are looked at in turn, about so many entries at a time, to bound memory."""
 
 
+LARGEST_DISPERSION = 1.5
+"""Ours: users of a cell whose means have at most so many times the variance that one common rate
+explains are taken to be alike. Rates that are Beta(2p, 2 - 2p), far more one-sided than tastes
+in collected ratings, were covered less than stated without it: 68 % at p = .02, alpha = .2."""
+
 MOST_VISITORS = 20_000
 """Ours: cells with more users are judged by a random sample of about so many. Chance then makes
 .007 of the spread of users' means, half of what one colluder in a hundred does at worst (.013)."""
@@ -75,10 +80,11 @@ def cell_intervals(
       quantile of a binomial number collude;
     - elsewhere a colluder who comes often enough gets every action: at most α·L.
 
-    Binary rewards: ``rate_intervals`` on the users' successes, at two levels. They assume that good
-    users do not differ in a one-sided way. If the plain mean of the users lies outside, either
-    colluders or such differences put it there, and the interval that assumes nothing of the kind is
-    taken. Other rewards: ``mean_intervals``.
+    Binary rewards: ``rate_intervals`` on the users' successes, which assume that good users do not
+    differ in a one-sided way, widened to what chance makes of the plain mean of the users. Where
+    users spread more than that (``LARGEST_DISPERSION``), or where the plain mean lies outside,
+    either colluders or differences of taste did it; then the interval is taken that assumes nothing
+    of the kind. Other rewards: ``mean_intervals``.
 
     With more colluders than half of a cell's visitors nothing is known but the range of binary
     rewards.
@@ -202,12 +208,32 @@ def _rates(
         has_light_tails=False,
     )
     wide = Intervals(np.maximum(single.low, free.low), np.minimum(single.high, free.high))
-    sizes = np.maximum(np.bincount(groups, minlength=n_groups), 1)
-    plain = np.bincount(groups, values, minlength=n_groups) / sizes
-    is_inside = (narrow.low <= plain) & (plain <= narrow.high)
-    return Intervals(
-        np.where(is_inside, narrow.low, wide.low), np.where(is_inside, narrow.high, wide.high)
+    sizes = np.bincount(groups, minlength=n_groups)
+    sums, squares = (
+        np.bincount(groups, powers, minlength=n_groups).astype(np.float64)
+        for powers in (values, values**2)
     )
+    plain = sums / np.maximum(sizes, 1)
+    reach = -special.ndtri(half / 4.0) * _standard_errors(sizes, sums, squares)
+    is_alike = _dispersion(values, trials, groups, n_groups) <= LARGEST_DISPERSION
+    is_narrow = is_alike & (narrow.low <= plain) & (plain <= narrow.high)
+    return Intervals(
+        np.where(is_narrow, np.minimum(narrow.low, np.maximum(plain - reach, 0.0)), wide.low),
+        np.where(is_narrow, np.maximum(narrow.high, np.minimum(plain + reach, 1.0)), wide.high),
+    )
+
+
+def _dispersion(
+    values: FloatArray, trials: IntArray, groups: IntArray, n_groups: int
+) -> FloatArray:
+    """Return how much the users of each group spread, over what one common rate explains."""
+    plays = np.bincount(groups, trials, minlength=n_groups)
+    rates = np.bincount(groups, trials * values, minlength=n_groups) / np.maximum(plays, 1)
+    spread = np.bincount(groups, trials * (values - rates[groups]) ** 2, minlength=n_groups)
+    degrees = np.maximum(np.bincount(groups, minlength=n_groups) - 1, 1)
+    explained = np.maximum(rates * (1.0 - rates), np.finfo(float).tiny)
+    dispersion: FloatArray = spread / degrees / explained
+    return dispersion
 
 
 def _parts(visitors: FloatArray) -> list[tuple[int, int]]:
