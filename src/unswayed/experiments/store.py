@@ -97,7 +97,7 @@ class Store:
             try:
                 found = pq.ParquetFile(path).read().to_pylist()
                 rows |= {key_of(row): row for row in found}
-            except (OSError, ValueError, KeyError) as error:
+            except (OSError, ValueError, KeyError, pa.ArrowException) as error:
                 raise _damaged(path, error) from error
         return [rows[key] for key in sorted(rows)]
 

@@ -240,7 +240,7 @@ def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> Coll
         indptr = np.concatenate([[0], np.cumsum(users["entries"].to_numpy())])
         _check_piece(index, columns, indptr)
         return _collected(index, columns, indptr, labels_of_column(users["user"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise _damaged(Path(folder), error) from error
 
 
