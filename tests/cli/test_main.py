@@ -101,3 +101,32 @@ def test_simulations_print_the_promised_json() -> None:
         assert row["algorithm"] == name
         assert set(row["suboptimality"]) == {"mean", "stderr", "repetitions"}
         assert len(row["suboptimality"]["repetitions"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "--users", "9" * 12, "--repetitions", "1", "--processes", "1"], "memory"),
+        (["simulate", "--context-probabilities", "a" * 300], "File name too long"),
+        (["demo", "--seed", "-1", "--out", "nowhere"], "--seed"),
+        (["demo", "--out", "/dev/null/demo"], "cannot make the folder"),
+        (["reproduce", "figure-2a", "--out", "/dev/null/results"], "cannot make the folder"),
+        (["learn", "--tallies", "t" * 300], "damaged|holds no tallies|File name too long"),
+        (["learn", "sqlite:///" + "d" * 300, "--query", "SELECT 1"], "no database file|too long"),
+        (["predict", "/dev/null", "--context", "home"], "is not JSON"),
+    ],
+)
+def test_what_cannot_be_done_ends_in_one_sentence(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    result = run(*arguments, cwd=tmp_path)
+    assert "Traceback" not in result.stderr
+    assert result.returncode == 2
+    assert re.search(message, result.stderr)
+
+
+def test_a_simulation_of_one_user_prints_its_table_and_nothing_else(tmp_path: Path) -> None:
+    options = ["--repetitions", "1", "--processes", "1", "--algorithm", "paper,naive-ucb"]
+    result = run("simulate", "--users", "1", *options, cwd=tmp_path)
+    assert result.returncode == 0
+    assert result.stderr == ""

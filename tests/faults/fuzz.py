@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing: ``python -m tests.faults.fuzz [SHARE [TARGET …]]``.
 
 Without arguments every target gets the inputs that it has on record, a million in all; SHARE takes
-a part of them. Each input may take ten seconds and two gigabytes. Prints a line of JSON for each
+a part of them. Each input may take a minute and two gigabytes. Prints a line of JSON for each
 target; an input that ends in anything but an answer or a sentence is kept, and the command fails.
 """
 
@@ -30,7 +30,7 @@ INPUTS = {
 }
 
 #: What one input may take.
-SECONDS = 10
+SECONDS = 60
 MEGABYTES = 2_048
 
 ROOT = Path(__file__).parents[2]

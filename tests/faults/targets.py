@@ -27,7 +27,7 @@ from unswayed.memory import parsed_bytes
 from unswayed.policy import Policy
 from unswayed.tallies import tally_events
 from unswayed.tallies.store import first_log, load_index, load_tallies, save_tallies
-from unswayed.visible import visible
+from unswayed.visible import escaped, visible
 
 #: What one input may take of memory, in bytes, by our own accounts.
 BUDGET = 3 * 10**8
@@ -81,7 +81,7 @@ def refused(work: Callable[[], Any]) -> Any:
         return work()
     except InputError as error:
         sentence = visible(str(error), most=2_000)
-        if not sentence.isprintable() and "\\u200" not in ascii(sentence):
+        if escaped(sentence) != sentence:
             raise AssertionError(f"not a sentence: {sentence!r}") from error
         return None
 

@@ -8,6 +8,9 @@ import pytest
 from tests.faults.fuzz import INPUTS, SECONDS, fuzz
 from tests.faults.targets import TARGETS
 
+#: Inputs that once ended in a traceback, named after their targets.
+FINDINGS = sorted((Path(__file__).parent / "findings").iterdir())
+
 #: The part of the inputs on record that is tried by `make test-all`.
 SHARE = 0.04
 
@@ -32,6 +35,12 @@ def test_sound_and_slightly_damaged_inputs_end_in_answers_or_sentences(
                     chance.choice([0, 1, 4])
                 )
             target.run(tmp_path, bytes(damaged))
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
+def test_what_fuzzing_once_found_stays_mended(finding: Path, tmp_path: Path) -> None:
+    name, _, _ = finding.name.partition("-")
+    TARGETS[name].run(tmp_path, finding.read_bytes())
 
 
 @pytest.mark.slow

@@ -99,6 +99,10 @@ def main() -> None:
     except InputError as error:
         _tell("error", "bold red", str(error))
         _leave(2)
+    except MemoryError as error:
+        reason = f"there is not enough memory ({error}); use smaller numbers or a larger machine."
+        _tell("error", "bold red", reason)
+        _leave(2)
     except SystemExit as ended:
         if isinstance(ended.code, int | None):
             _leave(ended.code or 0)

@@ -57,9 +57,9 @@ def process_count(processes: Processes) -> int:
 def probabilities_in(text: str) -> str | tuple[float, ...]:
     """Return the text, or the numbers of the file that it names."""
     path = Path(text)
-    if not path.is_file():
-        return text
     try:
+        if not path.is_file():
+            return text
         return tuple(float(number) for number in path.read_text().replace(",", " ").split())
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise InputError(f"{path} must hold one number for each context: {error}.") from None

@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 
 import duckdb
 import fsspec
+import pyarrow
 import pyarrow.parquet
 
 from unswayed.errors import InputError
@@ -26,6 +27,12 @@ FORMATS = {
     ".json": "json",
 }
 _DELIMITERS = ",\t;|"
+
+#: What damaged files of all formats raise.
+_UNREADABLE = (
+    *(OSError, ValueError, TypeError, EOFError, RecursionError),
+    *(zlib.error, pyarrow.ArrowException),
+)
 
 #: Ours: bytes of a line of column names at most.
 _HEADER_BYTES = 1 << 20
@@ -146,8 +153,7 @@ def named_columns(files: Files) -> Sequence[str]:
                 return [name for name, _ in first]
             case _:
                 return csv_header(files)[0]
-    except (OSError, ValueError, TypeError, EOFError, RecursionError, zlib.error):
-        # DuckDB says better what is wrong.
+    except _UNREADABLE:  # DuckDB says better what is wrong
         return []
 
 

@@ -101,7 +101,7 @@ def opened(
         except duckdb.Error as error:
             raise InputError(_explained(name, error)) from error
         except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:
-            raise InputError(_damaged(name, str(error) or type(error).__name__)) from error
+            raise InputError(damaged_file(name, str(error) or type(error).__name__)) from error
 
 
 def _open(
@@ -197,9 +197,10 @@ def _explained(name: str, error: duckdb.Error) -> str:
         return f"{name}: {text} Mend it, or leave such lines out with --on-bad-rows drop."
     if isinstance(error, duckdb.OutOfMemoryException):
         return f"{name} does not fit in memory or claims to be larger than it can be: {text}"
-    return _damaged(name, text)
+    return damaged_file(name, text)
 
 
-def _damaged(name: str, reason: str) -> str:
+def damaged_file(name: str, reason: str) -> str:
+    """Return the sentence for a file that cannot be read."""
     first = reason.strip().partition("\n")[0].rstrip(".")
     return f"cannot read {name}: it is damaged or cut short, or not what its name says ({first})."

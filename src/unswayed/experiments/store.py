@@ -40,7 +40,7 @@ class Store:
     def open(self, settings: dict[str, Any]) -> None:
         """Start or continue results with these settings, or refuse those that have others."""
         if self._settings.exists():
-            stored = json.loads(self._settings.read_text())
+            stored = self.settings()
             wanted = json.loads(json.dumps(settings))
             differing = [name for name in wanted if stored.get(name) != wanted[name]]
             if differing:
@@ -60,7 +60,10 @@ class Store:
         """Return the settings of the results that are there."""
         if not self._settings.exists():
             raise InputError(f"{self.folder} holds no results: run the experiment first.")
-        stored: dict[str, Any] = json.loads(self._settings.read_text())
+        try:
+            stored: dict[str, Any] = dict(json.loads(self._settings.read_text("utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise _damaged(self._settings, error) from error
         return stored
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -91,9 +94,16 @@ class Store:
         rows: dict[Key, Row] = {}
         for path in ([self._results] if self._results.exists() else []) + parts:
             # One file at a time: they were written by hands that know their columns.
-            for row in pq.ParquetFile(path).read().to_pylist():
-                rows[key_of(row)] = row
+            try:
+                found = pq.ParquetFile(path).read().to_pylist()
+                rows |= {key_of(row): row for row in found}
+            except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+                raise _damaged(path, error) from error
         return [rows[key] for key in sorted(rows)]
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(f"the results in {path} are damaged ({error}); move the file away.")
 
 
 def _write_table(path: Path, rows: Sequence[Row]) -> None:

@@ -93,6 +93,7 @@ class Exploration:
     ) -> None:
         """Take in the rewards of played actions; shape (n_events,) each."""
         self._check_codes(users, contexts)
+        check_bounds(actions, self.n_actions, "action")
         in_warmup = np.arange(len(users)) < self.warmup_left
         if not in_warmup.all():
             # A play of another action than the assigned one was decided before the frequent

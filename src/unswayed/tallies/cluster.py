@@ -102,7 +102,7 @@ def explained_losses(scheduler: str | None) -> Iterator[None]:
         raise
     except Exception as error:
         is_foreign = type(error).__module__.partition(".")[0] in ("dask", "distributed", "tornado")
-        if not (is_foreign or isinstance(error, OSError | TimeoutError | CancelledError)):
+        if not (is_foreign or isinstance(error, ConnectionError | TimeoutError | CancelledError)):
             raise
         where = f"at {scheduler} " if scheduler else ""
         raise InputError(

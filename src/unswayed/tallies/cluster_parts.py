@@ -17,6 +17,7 @@ from unswayed.errors import InputError
 from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
 from unswayed.events.files import Files
 from unswayed.events.quarantine import LeftOut
+from unswayed.events.sources import damaged_file
 from unswayed.events.votes import read_numbers
 from unswayed.tallies.collected import Collected, n_events_of
 from unswayed.tallies.labelled import tally_events
@@ -79,11 +80,8 @@ def log_parts(files: Files) -> list[Part]:
             with files.opened(position) as file:
                 footer = pyarrow.parquet.ParquetFile(file).metadata
                 sizes = [footer.row_group(g).num_rows for g in range(footer.num_row_groups)]
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"cannot read {address}: it is damaged or cut short, or not what its name says "
-                f"({error})."
-            ) from error
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise InputError(damaged_file(address, str(error))) from error
         firsts = [total // ROWS_PER_PART for total in itertools.accumulate(sizes, initial=0)]
         for _, groups in itertools.groupby(range(len(sizes)), key=firsts.__getitem__):
             parts.append(Part(address, tuple(groups)))
@@ -163,7 +161,12 @@ def _rows_of(part: Part, columns: Columns, wanted: Sequence[str] | None) -> Any:
     """Return what to read: an address, or the rows of a part of a Parquet file."""
     if part.row_groups is None:
         return part.address
-    with fsspec.open(part.address, "rb") as file:
-        parquet = pyarrow.parquet.ParquetFile(file)
-        needed = columns.found_in(parquet.schema_arrow.names, where=part.address).needed
-        return parquet.read_row_groups(part.row_groups, columns=list(wanted or needed))
+    try:
+        with fsspec.open(part.address, "rb") as file:
+            parquet = pyarrow.parquet.ParquetFile(file)
+            needed = columns.found_in(parquet.schema_arrow.names, where=part.address).needed
+            return parquet.read_row_groups(part.row_groups, columns=list(wanted or needed))
+    except InputError:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InputError(damaged_file(part.address, str(error))) from error

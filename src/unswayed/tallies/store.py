@@ -176,9 +176,9 @@ def _check_unchanged(folder: Path, index: Index) -> None:
 def load_index(folder: str | os.PathLike[str]) -> Index | None:
     """Return what a folder holds, or None if it holds nothing yet."""
     target = Path(folder)
-    if not (target / _INDEX).exists():
-        return None
     try:
+        if not (target / _INDEX).exists():
+            return None
         index = json.loads((target / _INDEX).read_text(encoding="utf-8"))
         if (index["format"], index["version"]) != (FORMAT, VERSION):
             raise InputError(
@@ -194,7 +194,7 @@ def load_index(folder: str | os.PathLike[str]) -> Index | None:
             {name: tuple(edges) for name, edges in index["bins"].items()},
             tuple(index["logs"]),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise _damaged(target, error) from error
@@ -240,7 +240,7 @@ def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> Coll
         indptr = np.concatenate([[0], np.cumsum(users["entries"].to_numpy())])
         _check_piece(index, columns, indptr)
         return _collected(index, columns, indptr, labels_of_column(users["user"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise _damaged(Path(folder), error) from error
 
 
