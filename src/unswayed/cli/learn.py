@@ -11,8 +11,8 @@ import typer
 from unswayed.errors import InputError
 from unswayed.events import Columns, OnBadRows, parsed_bins
 from unswayed.learners.design import DesignName
-from unswayed.learners.flip_fraction import CERTIFIERS
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
+from unswayed.learners.in_words import decision_rows
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.on_cluster import learn_on_cluster
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
@@ -190,7 +190,15 @@ def learn(
     if cells is not None:
         write_table(cells_table(learned.policy), cells, table_format)
     if json:
-        print_json({**learned.findings.to_json(), "notes": list(learned.notes), "out": str(out)})
+        print_json(
+            {
+                **learned.findings.to_json(),
+                "decisions": decision_rows(learned.policy),
+                "lies": learned.policy.source["evidence"].get("lies", []),
+                "notes": list(learned.notes),
+                "out": str(out),
+            }
+        )
     else:
         _print_summary(learned, out)
 
@@ -228,42 +236,37 @@ def _print_summary(learned: LearnedLog, out: Path) -> None:
             ]
         ],
     )
-    # Of other methods nothing is known but that nothing changes when no account does.
-    is_certified = policy.method in CERTIFIERS
-    flips = policy.flip_fraction if is_certified else None
-    order = (-policy.context_probabilities).argsort(kind="stable")[:_SHOWN]
-    rows: list[list[Cell]] = []
-    for code in order:
-        context = policy.context_labels[int(code)]
-        decision = policy.decide(context)
-        rows.append(
-            [
-                str(context),
-                f"{policy.context_probabilities[code]:.2%}",
-                str(decision.action),
-                decision.mean,
-                decision.low,
-                decision.high,
-                *([] if flips is None else [f"{flips[code]:.2%}"]),
-            ]
-        )
-    hidden = len(policy.context_labels) - len(rows)
+    flips = policy.flip_fraction
+    every = decision_rows(policy)
+    rows: list[list[Cell]] = [
+        [
+            str(row["context"]),
+            f"{row['share']:.2%}",
+            str(row["action"]),
+            row["mean"],
+            "" if row["runner_up"] is None else str(row["runner_up"]),
+            row["lead"],
+            "" if row["plain"] is None else str(row["plain"]),
+            *([] if flips is None else [f"{flips[row['code']]:.2%}"]),
+        ]
+        for row in every[:_SHOWN]
+    ]
+    hidden = len(every) - len(rows)
     print_table(
         "The policy",
-        ["context", "share", "action", "mean", "low", "high"]
+        ["context", "share", "action", "mean", "runner-up", "lead", "plain mean"]
         + ([] if flips is None else ["withstands"]),
         rows,
         note=f"and {hidden:,} more contexts." if hidden else None,
+    )
+    print_line(
+        "lead: of the action over the runner-up. plain mean: what the plain mean of all users "
+        "would choose, where that differs. Intervals are in --cells and in the policy."
     )
     if flips is not None:
         print_line(
             "withstands: changing fewer accounts than this share of all, chosen by somebody who "
             "knows the secret groups, cannot change the decision."
-        )
-    elif not is_certified:
-        print_line(
-            f"How many accounts a decision withstands is not known for method {policy.method}; "
-            f"known for: {', '.join(CERTIFIERS)}."
         )
     for note in learned.notes:
         print_line(f"Note: {note}")

@@ -16,6 +16,7 @@ from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
 from unswayed.events.capping import check_cap
 from unswayed.events.sources import Source
 from unswayed.learners.design import DesignName, design_of_log
+from unswayed.learners.in_words import notes_on_policy
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
@@ -198,7 +199,7 @@ def learn_tallied(
     if learned.unknown_fraction is not None:
         findings = examined(learned.unknown_fraction.chosen)
         notes += (learned.unknown_fraction.statement(),)
-    notes += notes_on_findings(findings)
+    notes += notes_on_findings(findings) + notes_on_policy(learned.policy, learned.policy.source)
     policy = replace(
         learned.policy,
         source={

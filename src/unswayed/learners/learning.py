@@ -13,6 +13,7 @@ from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.flip_bounds import FlipBounds
 from unswayed.learners.flip_fraction import Certify, flip_bounds
+from unswayed.learners.in_words import changed_decisions, named_lies, plain_actions
 from unswayed.learners.methods import method_named
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
 from unswayed.policy import Policy
@@ -72,7 +73,11 @@ def learn_policy(
     source: dict[str, Any] = {
         "events": int(policy.counts.sum()),
         "users": tallies.n_users,
-        "evidence": estimates.evidence,
+        "evidence": {
+            **estimates.evidence,
+            "lies": named_lies(estimates.evidence.get("lies", []), policy),
+        },
+        "changed": changed_decisions(policy, plain_actions(tallies)),
     }
     if unknown_fraction is not None:
         source["adversarial_fraction"] = unknown_fraction.to_json()

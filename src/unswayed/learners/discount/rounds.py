@@ -31,6 +31,7 @@ from unswayed.learners.discount.search import (
     start_directions,
 )
 from unswayed.learners.discount.story import (
+    CERTAIN_ALIGNMENT,
     CLEAR_ALIGNMENT,
     DISCOUNTED,
     EITHER_SIDE,
@@ -148,7 +149,7 @@ def discount_coalitions(
             noise, candidate, null_gain = sample.ask(
                 _likeliest, weights, adversarial_fraction, is_first, own
             )
-            if candidate.verdict == DISCOUNTED:
+            if candidate.verdict == DISCOUNTED and candidate.alignment < CERTAIN_ALIGNMENT:
                 accused = candidate.finding.accusation.probabilities
                 if sample.ask(aims_by_chance, weights, accused, own) > AIM_LEVEL:
                     candidate = replace(candidate, verdict=LIKE_A_TASTE)

@@ -74,12 +74,12 @@ def bounded_sums(
     most_pull: FloatArray,
     one_play: float,
 ) -> FloatArray:
-    """Return per cell Σ mass, Σ w·n, Σ pull, Σ pull² and squares of rewards; shape (5, n_cells).
+    """Return sums per cell of mass, w·n, pull, pull², squares of rewards, mass²; (6, n_cells).
 
     Pulls are cut at ``most_pull``. Squares are around the centre, with distances cut at
     ``one_play``; ``within`` are those around the entry's own mean, NaN where unknown.
     """
-    sums = np.zeros((most.size, 5))
+    sums = np.zeros((most.size, 6))
     for i in range(indptr.size - 1):
         if w[i] <= 0.0:
             continue
@@ -95,4 +95,5 @@ def bounded_sums(
             sums[j, 2] += pull
             sums[j, 3] += pull * pull
             sums[j, 4] += mass * (far * far + min(own, one_play * one_play))
+            sums[j, 5] += mass * mass
     return np.ascontiguousarray(sums.T)

@@ -30,7 +30,7 @@ PRIOR_COUNTS = 0.02
 SHORT_STEPS, LONG_STEPS, FINALISTS = 5, 20, 8
 """Steps of EM from every start, and from the best so many."""
 
-REFINE_STEPS, REFINE_PASSES = 3, (2, 2, 1, 1, 1, 1)
+REFINE_STEPS, REFINE_PASSES = 3, (2, 2, 2, 2, 1, 1, 1, 1, 1, 1)
 """Steps of EM in turn with passes of the honest model: two passes measure levels and tastes anew,
 one measures the laws of cells only."""
 

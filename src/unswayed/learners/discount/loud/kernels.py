@@ -21,15 +21,13 @@ def category_counts(
     means: FloatArray,
     variances: FloatArray,
     worth: FloatArray,
-    repeated: float,
     edges: FloatArray,
     values: FloatArray,
     common: int,
 ) -> tuple[IntArray, CellArray, FloatArray]:
     """Return rows of keys and counts; an entry becomes one key or two.
 
-    ``worth`` is what a play of each user counts, ``repeated`` the share of a play that repeats an
-    earlier one in the cell; ``common`` the dominant category, or −1.
+    ``worth`` is what a play of each entry counts; ``common`` the dominant category, or −1.
     """
     K = edges.size + 1
     keys, counts = np.empty(2 * cells.size, np.int32), np.empty(2 * cells.size)
@@ -56,7 +54,7 @@ def category_counts(
                     few = n / 2
                     first, second = m - np.sqrt(v), m + np.sqrt(v)
             low, high = np.searchsorted(edges, first), np.searchsorted(edges, second)
-            each = worth[i] / (1.0 + (n - 1.0) * repeated)
+            each = worth[q]
             base = cells[q] * K
             if low == high or few == 0.0 or few == n:
                 keys[o] = base + (high if few == n else low)

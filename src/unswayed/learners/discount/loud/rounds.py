@@ -46,6 +46,9 @@ LEAST_GAIN = 10.0
 NEARLY, LOUDER = 0.6, 1.2
 """How loud members must be, in multiples of the strongest taste: before and after the fit."""
 
+OPPOSITE_GAIN = 0.3
+"""Of two opposite stories with at least this ratio of gains the one with fewer accounts is told."""
+
 NULLS = 2
 NULL_MARGIN, CLEAR_GAIN = 2.0, 20.0
 """A gain must exceed twice the largest of the nulls, and 20 nats. Peaceful logs of
@@ -136,7 +139,7 @@ def discount_loud_lies(
     weights = np.ones(tallies.n_users)
     if categories.n < 2 or tallies.n_actions < 2:
         return LoudLies(weights, [], [])
-    repeated = repeated_share(sample)
+    repeated = 0.0 if categories.is_rare else repeated_share(sample)
     counts = counts_of(sample, categories, repeated)
     rounds: list[Round] = []
     about: list[About] = []
@@ -192,7 +195,7 @@ def _round(
         return None
     strongest = LOUDER * candidates[0].honest.model.grid.strongest_taste
     candidates.sort(key=lambda c: (abs(c.loudness) < strongest, -c.fitted.gain))
-    best = candidates[0]
+    best = _smaller_story(candidates, strongest)
     null_gain, verdict = float("nan"), LIKE_A_TASTE
     if abs(best.loudness) >= strongest:
         null_gain = max(
@@ -215,6 +218,26 @@ def _round(
         verdict=verdict,
     )
     return _Verdict(told, best.said.classes, best.without.model, best.fitted)
+
+
+def _smaller_story(candidates: list[_Candidate], strongest: float) -> _Candidate:
+    """Return the first candidate, or the opposite story if that accuses fewer accounts.
+
+    Where bots have most of the plays, honest users look like liars who praise too little.
+    """
+    best = candidates[0]
+    for other in candidates[1:]:
+        is_opposite = (
+            other.is_by_action == best.is_by_action
+            and other.first.about == best.first.about
+            and other.loudness * best.loudness < 0.0
+        )
+        is_clear = abs(other.loudness) >= strongest and (
+            other.first.gain > OPPOSITE_GAIN * best.first.gain
+        )
+        if is_opposite and is_clear and other.fitted.mass < best.fitted.mass:
+            return other
+    return best
 
 
 def _candidates(
@@ -241,8 +264,6 @@ def _candidates(
         usual = usual_law(said, fitted, weights)
         tilt = loudness(fitted.law, usual, categories.scores)
         kept.append(_Candidate(said, honest, is_by_action, first, fitted, without, tilt))
-        if abs(tilt) >= LOUDER * honest.model.grid.strongest_taste:
-            break
     return kept
 
 

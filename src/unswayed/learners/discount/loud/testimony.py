@@ -17,10 +17,10 @@ from unswayed.learners.discount.loud.kernels import (
     sums_of_keys,
 )
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies import Tallies, row_sums
+from unswayed.tallies import Tallies, entry_users, row_sums
 
 MOST_PLAYS = 100.0
-"""No account testifies with more plays than this; the rest is down-weighted evenly."""
+"""No account testifies with more plays than this, repetitions apart; more are down-weighted."""
 
 PLAYS_PER_RUN = 8.0
 """Plays of one user in one class are worth at most so many: one witness, however often asked."""
@@ -61,6 +61,9 @@ class Counts:
         return total.reshape(self.n_cells, self.n_categories)
 
 
+LIED_ABOUT = 0.3
+"""Share of the cells that may be lied about, those where users repeat themselves most."""
+
 MIN_REPEATS = 50.0
 """Plays of a cell that a user had met before, needed before repetition is told from noise."""
 
@@ -68,20 +71,33 @@ MIN_REPEATS = 50.0
 def repeated_share(tallies: Tallies) -> float:
     """Return the share of a reward's variance in a cell that lies between users; 0 if unknown.
 
-    Who is always shown the same action answers with the same taste each time.
+    Who is always shown the same action answers with the same taste each time. So do colluders: the
+    cells with the largest share are left out, for these are the ones that may be lied about.
     """
-    n, means = tallies.plays, tallies.sums / tallies.counts
-    own = np.maximum(tallies.squares / tallies.counts - means * means, 0.0)
-    is_again = n > 1.5
-    repeats = float((n - 1.0)[is_again].sum())
-    if repeats < MIN_REPEATS:
+    is_again = tallies.plays > 1.5
+    n, cells = tallies.plays[is_again], tallies.cells[is_again]
+    if float((n - 1.0).sum()) < MIN_REPEATS:
         return 0.0
-    plays = np.bincount(tallies.cells, n, tallies.n_cells)
-    centre = np.bincount(tallies.cells, n * means, tallies.n_cells) / np.maximum(plays, 1.0)
-    within = float((n * own)[is_again].sum()) / repeats
-    between = (means - centre[tallies.cells])[is_again] ** 2 - within / n[is_again]
-    spread = float((n[is_again] * between).sum() / n[is_again].sum())
-    return max(spread, 0.0) / max(max(spread, 0.0) + within, np.finfo(float).tiny)
+    means = tallies.sums / tallies.counts
+    own = np.maximum(tallies.squares / tallies.counts - means * means, 0.0)[is_again]
+    plays = np.bincount(tallies.cells, tallies.plays, tallies.n_cells)
+    total = np.bincount(tallies.cells, tallies.plays * means, tallies.n_cells)
+    far = (means[is_again] - (total / np.maximum(plays, 1.0))[cells]) ** 2
+    repeats = np.bincount(cells, n - 1.0, tallies.n_cells)
+    within = np.bincount(cells, n * own, tallies.n_cells)
+    around = np.bincount(cells, n * far, tallies.n_cells)
+    users = np.bincount(cells, minlength=tallies.n_cells)
+    again = np.bincount(cells, n, tallies.n_cells)
+    # In a cell n·far is n·between + within on average, and n·own is (n − 1)·within.
+    noise = within / np.maximum(repeats, 1e-9)
+    excess = around - users * noise
+    met = np.flatnonzero(repeats > 0)
+    order = met[np.argsort(excess[met] / np.maximum(around + within, 1e-300)[met], kind="stable")]
+    kept = order[: max(1, int(np.ceil((1.0 - LIED_ABOUT) * len(order))))]
+    inside = float(within[kept].sum() / repeats[kept].sum())
+    between = float((around[kept].sum() - users[kept].sum() * inside) / again[kept].sum())
+    share = max(between, 0.0)
+    return share / max(share + inside, np.finfo(float).tiny)
 
 
 def counts_of(tallies: Tallies, categories: Categories, repeated: float) -> Counts:
@@ -93,8 +109,9 @@ def counts_of(tallies: Tallies, categories: Categories, repeated: float) -> Coun
     """
     plays, means = tallies.plays, tallies.sums / tallies.counts
     variances = np.maximum(tallies.squares / tallies.counts - means * means, 0.0)
-    activity = row_sums(tallies.indptr, plays)
-    worth = np.minimum(1.0, MOST_PLAYS / np.maximum(activity, 1.0))
+    worth = 1.0 / (1.0 + (plays - 1.0) * repeated)
+    heard = row_sums(tallies.indptr, plays * worth)
+    worth *= np.minimum(1.0, MOST_PLAYS / np.maximum(heard, 1.0))[entry_users(tallies.indptr)]
     common = int(np.argmin(np.abs(categories.scores))) if categories.dominant else -1
     indptr, keys, counts = category_counts(
         tallies.indptr,
@@ -103,13 +120,18 @@ def counts_of(tallies: Tallies, categories: Categories, repeated: float) -> Coun
         means,
         variances,
         worth,
-        repeated,
         categories.edges,
         categories.values,
         common,
     )
     return Counts(
-        tallies.n_contexts, tallies.n_actions, categories.n, indptr, keys, counts, activity
+        tallies.n_contexts,
+        tallies.n_actions,
+        categories.n,
+        indptr,
+        keys,
+        counts,
+        row_sums(tallies.indptr, plays),
     )
 
 

@@ -15,6 +15,7 @@ from unswayed.learners.discount.mixture import MASS_EXCESS, MASS_MARGIN
 from unswayed.learners.discount.noise import Noise, measure_noise
 from unswayed.learners.discount.rounds import FULL, LARGEST_ROOM, ROOM
 from unswayed.learners.discount.story import (
+    CERTAIN_ALIGNMENT,
     CLEAR_ALIGNMENT,
     DISCOUNTED,
     EITHER_SIDE,
@@ -119,10 +120,11 @@ def discount_among_tastes(
         best = sample.ask(_likeliest, weights, adversarial_fraction, not story, own)
         if best is None:
             break
-        if best.told.verdict == DISCOUNTED and (
-            sample.ask(aims_by_chance, weights, best.found.probabilities, own) > AIM_LEVEL
-        ):
-            best = best._replace(told=replace(best.told, verdict=LIKE_A_TASTE))
+        is_certain = best.told.alignment >= CERTAIN_ALIGNMENT
+        if best.told.verdict == DISCOUNTED and not is_certain:
+            chance = sample.ask(aims_by_chance, weights, best.found.probabilities, own)
+            if chance > AIM_LEVEL:
+                best = best._replace(told=replace(best.told, verdict=LIKE_A_TASTE))
         story.append(best.told)
         if best.told.verdict != DISCOUNTED:
             break

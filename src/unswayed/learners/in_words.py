@@ -1,0 +1,154 @@
+"""What a learner found, by the labels of contexts and actions, and in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from unswayed.events import Label
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.policy import Policy
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+
+EXAMPLES = 3
+"""How many contexts a note names."""
+
+WORTH_SAYING = 0.001
+"""Shares below this are not mentioned."""
+
+
+def plain_actions(tallies: Tallies | BlockedTallies) -> IntArray:
+    """Return the action with the largest plain mean reward in each context; shape (n_contexts,)."""
+    blocked = as_blocks(tallies)
+    counts, sums = blocked.cell_sums("counts"), blocked.cell_sums("sums")
+    means = np.where(counts > 0, sums / np.maximum(counts, 1e-300), -np.inf)
+    best: IntArray = means.argmax(axis=1)
+    return best
+
+
+def changed_decisions(policy: Policy, plain: IntArray) -> dict[str, Label]:
+    """Return, for the contexts that plain means decide otherwise, what they would choose."""
+    changed = np.flatnonzero(policy.is_learned & (policy.actions != plain))
+    return {
+        str(policy.context_labels[int(s)]): policy.action_labels[int(plain[s])] for s in changed
+    }
+
+
+def named_lies(lies: list[dict[str, Any]], policy: Policy) -> list[dict[str, Any]]:
+    """Return what coalitions lied about, by labels.
+
+    Each has ``direction`` ("up" or "down"), ``accounts``, their estimated number, ``actions``, and
+    ``by_context`` if they lied about another action in each.
+    """
+    named = []
+    for lie in lies:
+        contexts, actions = np.divmod(np.array(lie["cells"]), len(policy.action_labels))
+        is_played = policy.counts[contexts, actions] > 0
+        contexts, actions = contexts[is_played], actions[is_played]
+        codes = np.unique(actions)
+        found: dict[str, Any] = {
+            "direction": "up" if lie["raises"] else "down",
+            "accounts": round(lie["accounts"], 1),
+            "contexts": len(contexts),
+            "actions": [policy.action_labels[int(a)] for a in codes],
+        }
+        if len(codes) > 1:
+            found["by_context"] = {
+                str(policy.context_labels[int(s)]): policy.action_labels[int(a)]
+                for s, a in zip(contexts, actions, strict=True)
+            }
+        named.append(found)
+    return named
+
+
+def leads(policy: Policy) -> tuple[IntArray, FloatArray]:
+    """Return the runner-up of each context and by how much the chosen action leads it.
+
+    The runner-up is −1, and the lead NaN, where nothing is known of a second action.
+    """
+    known = np.where(np.isnan(policy.mean_rewards), -np.inf, policy.mean_rewards)
+    rows = np.arange(len(known))
+    best = known[rows, policy.actions]
+    known[rows, policy.actions] = -np.inf
+    second = known.argmax(axis=1)
+    has_second = np.isfinite(known[rows, second]) & np.isfinite(best)
+    lead = np.full(len(known), np.nan)
+    lead[has_second] = (best - known[rows, second])[has_second]
+    return np.where(has_second, second, -1), lead
+
+
+def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what was found, what it changed, and what is not decided, one sentence each."""
+    evidence = source["evidence"]
+    notes = [_note_on_lie(lie) for lie in evidence.get("lies", [])]
+    changed, n_contexts = source["changed"], len(policy.context_labels)
+    if changed:
+        notes.append(
+            f"{len(changed):,} of {n_contexts:,} decisions differ from those by plain means, for "
+            f"instance {_examples(changed)}."
+        )
+    _, lead = leads(policy)
+    if policy.sampling_errors is not None:
+        errors = policy.sampling_errors[np.arange(n_contexts), policy.actions]
+        is_open = lead < errors
+        if is_open.any():
+            names = [str(policy.context_labels[int(s)]) for s in np.flatnonzero(is_open)]
+            notes.append(
+                f"{int(is_open.sum()):,} of {n_contexts:,} decisions are close: the lead over the "
+                f"runner-up is within sampling error, for instance in {_examples(names)}."
+            )
+    if evidence.get("bounded", 0.0) > WORTH_SAYING:
+        notes.append(
+            f"{evidence['bounded']:.1%} of the plays do not count, because one account had more of "
+            "them in a cell than the third most active one."
+        )
+    if evidence.get("cut", 0.0) > WORTH_SAYING:
+        notes.append(
+            f"{evidence['cut']:.1%} of the rewards lie beyond the tail of what most users bring, "
+            "and count up to there."
+        )
+    return tuple(notes)
+
+
+def _note_on_lie(lie: Mapping[str, Any]) -> str:
+    verb = "raise" if lie["direction"] == "up" else "lower"
+    what = f"{lie['actions'][0]!r} in {lie['contexts']:,} contexts"
+    if "by_context" in lie:
+        items = [f"{a!r} in {s}" for s, a in list(lie["by_context"].items())[:EXAMPLES]]
+        what = f"one action in each of {lie['contexts']:,} contexts, such as {', '.join(items)}"
+    return f"about {lie['accounts']:,.0f} accounts {verb} {what}; they count less."
+
+
+def _examples(names: Mapping[str, Any] | list[str]) -> str:
+    return ", ".join(repr(name) for name in list(names)[:EXAMPLES])
+
+
+def decision_rows(policy: Policy) -> list[dict[str, Any]]:
+    """Return one row a context, the most visited first: what is chosen, and over what.
+
+    ``plain`` is what plain means would choose, if that is something else.
+    """
+    changed = policy.source.get("changed", {})
+    seconds, lead = leads(policy)
+    rows = []
+    for code in (-policy.context_probabilities).argsort(kind="stable").tolist():
+        context = policy.context_labels[code]
+        decision = policy.decide(context)
+        second = int(seconds[code])
+        rows.append(
+            {
+                "code": code,
+                "context": context,
+                "share": float(policy.context_probabilities[code]),
+                "action": decision.action,
+                "mean": decision.mean,
+                "low": decision.low,
+                "high": decision.high,
+                "runner_up": None if second < 0 else policy.action_labels[second],
+                "lead": float(lead[code]),
+                "plain": changed.get(str(context)),
+            }
+        )
+    return rows
