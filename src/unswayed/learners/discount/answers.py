@@ -31,7 +31,7 @@ class Answers:
     plays
         Shape (n_entries,); how often the user met the cell, floods capped.
     rewards
-        Shape (n_entries,); mean reward as it was given.
+        Shape (n_entries,); mean reward as it counts in the end.
     means
         Shape (n_entries,); the same, clipped to the believable range; for detection only.
     within

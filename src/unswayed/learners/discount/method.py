@@ -14,7 +14,7 @@ from unswayed.learners.design import Design
 from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.leaning_cells import leaning_cells, upright_means
 from unswayed.learners.discount.loud import About, LookedAt, discount_loud_lies
-from unswayed.learners.discount.loud.categories import Categories, find_categories
+from unswayed.learners.discount.loud.categories import find_categories
 from unswayed.learners.discount.loud.sampling import sampled, single_rewards
 from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import measure_noise
@@ -36,11 +36,6 @@ from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 FEW_CELLS = 2.5
 """Ours: with fewer cells per user, what goes together across cells shows nothing; unless answers
 are binary, where plays of one cell tell."""
-
-
-SYMMETRIC = 0.3
-"""Ours: where rewards are skewed, they scatter more around larger means: means lie away from
-redescending ones by nature, and tastes pull winners up. Normal rewards have 0, log-normal .6."""
 
 
 def learn_discounted(
@@ -93,7 +88,8 @@ def learn_discounted(
         rewards = single_rewards(sample)
         categories = find_categories(rewards)
         unit = unit_of(categories, rewards, sample)
-        answers = answers_from(unit.of(original), reach=unit.reach)
+        reach = None if categories.is_even else unit.reach
+        answers = answers_from(unit.of(original), reach=reach)
         looked_at = LookedAt(original, sample, chosen, categories)
         found, about = _discounted(looked_at, answers, alpha, rng)
         guard = guarding.result()
@@ -103,7 +99,7 @@ def learn_discounted(
     decided_by = np.full(
         answers.n_contexts, "discounted mean" if found.n_coalitions else "pooled mean", "<U24"
     )
-    if alpha > 0 and _is_even(categories):
+    if alpha > 0 and categories.is_even and not categories.is_rare:
         leaning = leaning_cells(answers, measure_noise(answers, weights), weights)
         upright = upright_means(means, leaning)
         decided_by[(np.abs(upright - means) > 0).any(axis=1)] = "redescending mean"
@@ -123,7 +119,9 @@ def learn_discounted(
         frequent_contexts=guard.frequent_contexts,
         user_weights=weights,
         decided_by=decided_by,
-        evidence=_evidence(found, about, bounded=values.bounded, cut=unit.cut),
+        evidence=_evidence(
+            found, about, bounded=values.bounded, cut=0.0 if reach is None else unit.cut
+        ),
         low=np.fmin(low, guarded),
         high=np.fmax(high, guarded),
     )
@@ -136,18 +134,13 @@ def _discounted(
     if alpha == 0.0 or answers.n_entries == 0:
         return Discounted(np.ones(answers.n_users), False, []), []
     loud = discount_loud_lies(looked_at, adversarial_fraction=alpha, rng=rng)
-    if looked_at.categories.is_rare or not _is_even(looked_at.categories):
+    if looked_at.categories.is_rare or not looked_at.categories.is_even:
         return Discounted(loud.weights, False, loud.rounds), loud.about
     quiet = _quiet(answers, loud.weights, alpha, rng)
     return (
         Discounted(quiet.weights, quiet.allows_tastes, [*loud.rounds, *quiet.rounds]),
         loud.about,
     )
-
-
-def _is_even(categories: Categories) -> bool:
-    """Whether rewards scatter alike around all means, as far as the quiet stages need it."""
-    return categories.is_binary or abs(categories.skewness) < SYMMETRIC
 
 
 def _quiet(
@@ -181,9 +174,7 @@ def _guarded(means: FloatArray, is_allowed: BoolArray) -> FloatArray:
     return result
 
 
-def _evidence(
-    found: Discounted, about: list[About], *, bounded: float, cut: float
-) -> dict[str, Any]:
+def _evidence(found: Discounted, about: list[About], bounded: float, cut: float) -> dict[str, Any]:
     last = found.rounds[-1] if found.rounds else None
     return {
         "removed": float(1.0 - found.weights.mean()),

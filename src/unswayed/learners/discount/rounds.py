@@ -153,7 +153,9 @@ def discount_coalitions(
                 accused = candidate.finding.accusation.probabilities
                 if sample.ask(aims_by_chance, weights, accused, own) > AIM_LEVEL:
                     candidate = replace(candidate, verdict=LIKE_A_TASTE)
-            story.append(_round(candidate, noise.taste_share, null_gain, sample))
+            story.append(
+                _round(candidate, noise.taste_share, null_gain, sample, weights[sample.chosen])
+            )
             if candidate.verdict not in (DISCOUNTED, NOTHING_AT_STAKE):
                 break
             found = candidate.finding.accusation
@@ -360,7 +362,9 @@ def _log_ratios(
     return ratios
 
 
-def _round(candidate: _Candidate, taste_share: float, null_gain: float, sample: Sample) -> Round:
+def _round(
+    candidate: _Candidate, taste_share: float, null_gain: float, sample: Sample, weights: FloatArray
+) -> Round:
     found = candidate.finding.accusation
     where = "among rivals" if candidate.model.rivals_only else "everywhere"
     if not sample.contexts.all():
@@ -373,7 +377,7 @@ def _round(candidate: _Candidate, taste_share: float, null_gain: float, sample: 
         null_gain=null_gain,
         opposite_gain=candidate.finding.opposite_gain,
         alignment=candidate.alignment,
-        accused=float((found.probabilities > 0.5).mean()),
+        accused=float((weights * (found.probabilities > 0.5)).mean()),
         removed=candidate.removed,
         stake=candidate.stake,
         verdict=candidate.verdict,

@@ -68,8 +68,11 @@ class _Visits(NamedTuple):
     contexts: IntArray
 
 
-def answers_from(tallies: Tallies | BlockedTallies, *, reach: float = np.inf) -> Everybody:
-    """Read users' answers off tallies; rewards count up to ±``reach``, or 0 to 1 if binary.
+def answers_from(tallies: Tallies | BlockedTallies, *, reach: float | None = None) -> Everybody:
+    """Read users' answers off tallies.
+
+    Rewards count as far as they are believed, which is harmless if they scatter evenly around their
+    means; or, for skewed ones, up to ±``reach``.
 
     Notes
     -----
@@ -209,7 +212,7 @@ def _answers(
     low: FloatArray,
     high: FloatArray,
     is_binary: bool,
-    reach: float,
+    reach: float | None,
 ) -> Answers:
     """Return the answers of a block, with rewards clipped and floods capped."""
     means, within = believed_answers(
@@ -233,7 +236,7 @@ def _answers(
         indptr=tallies.indptr,
         cells=tallies.cells,
         plays=plays,
-        rewards=np.clip(tallies.sums / tallies.counts, 0.0 if is_binary else -reach, reach),
+        rewards=means if reach is None else np.clip(tallies.sums / tallies.counts, -reach, reach),
         means=means,
         within=within,
         is_binary=is_binary,

@@ -27,6 +27,14 @@ ABOVE_DOMINANT = (0.5, 0.85)
 BINS = 8
 """Quantile bins where no value dominates."""
 
+SYMMETRIC = 0.3
+"""Amounts are not skewed if the tenths at either end lie as far from the median, up to this share
+of their distance. Normal rewards have 0, log-normal ones .6. Where rewards are skewed, they scatter
+more around larger means: tastes pull winners up, and means lie away from redescending ones."""
+
+LEAST_END = 0.02
+"""Both ends of a scale have this share at least; the largest count of a log is rarer."""
+
 RARE = 0.85
 """If one value has this share, a play carries little: one user's answers say next to nothing."""
 
@@ -51,8 +59,9 @@ class Categories:
         Whether one value dominates.
     share
         Share of the most frequent value.
-    skewness
-        (upper − 2·median + lower)/(upper − lower) of the tenths at either end, in [−1, 1].
+    is_even
+        Whether rewards scatter alike around all means: two values; a scale whose ends are in use,
+        such as stars; or amounts that are not skewed.
     """
 
     edges: FloatArray
@@ -60,7 +69,7 @@ class Categories:
     values: FloatArray
     dominant: bool
     share: float
-    skewness: float
+    is_even: bool
 
     @property
     def n(self) -> int:
@@ -119,9 +128,15 @@ def find_categories(rewards: FloatArray) -> Categories:
     typical = np.bincount(sorted_in, rewards, len(edges) + 1) / np.maximum(n_each, 1)
     dominant = bool(shares.max() >= DOMINANT)
     scores = _event_scores(n_each) if dominant or len(edges) < 2 else _normal_scores(n_each)
+    ends = min(n_each[0], n_each[-1]) / n_each.sum()
+    is_scale = len(edges) > 0 and len(edges) == len(values[is_atom]) - 1 and ends >= LEAST_END
+    is_even = len(edges) == 1 or (not dominant and (is_scale or _is_symmetric(rewards)))
+    return Categories(edges, scores, typical, dominant, float(shares.max()), is_even)
+
+
+def _is_symmetric(rewards: FloatArray) -> bool:
     lower, middle, upper = np.quantile(rewards, (0.1, 0.5, 0.9))
-    skewness = (upper - 2.0 * middle + lower) / (upper - lower) if upper > lower else 0.0
-    return Categories(edges, scores, typical, dominant, float(shares.max()), float(skewness))
+    return bool(abs(upper - 2.0 * middle + lower) <= SYMMETRIC * (upper - lower))
 
 
 def _around(common: float, rewards: FloatArray, width: float) -> FloatArray:

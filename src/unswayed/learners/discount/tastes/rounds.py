@@ -167,7 +167,7 @@ def _likeliest(
     best, opposite_gain = _judged(candidates, null_gains, float(data.weights.sum()))
     if best is None:
         return None
-    told = _round(best, noise.taste_share, null_gains[best.is_alike], opposite_gain)
+    told = _round(best, noise.taste_share, null_gains[best.is_alike], opposite_gain, weights)
     return _Likeliest(told, best.found, noise, profiler)
 
 
@@ -322,7 +322,11 @@ def _judged(
 
 
 def _round(
-    candidate: _Candidate, taste_share: float, null_gain: float, opposite_gain: float
+    candidate: _Candidate,
+    taste_share: float,
+    null_gain: float,
+    opposite_gain: float,
+    weights: FloatArray,
 ) -> Round:
     found = candidate.found
     return Round(
@@ -333,7 +337,7 @@ def _round(
         null_gain=null_gain,
         opposite_gain=opposite_gain,
         alignment=candidate.alignment,
-        accused=float((found.probabilities > 0.5).mean()),
+        accused=float((weights * (found.probabilities > 0.5)).mean()),
         removed=candidate.removed,
         stake=candidate.stake,
         verdict=candidate.verdict,
