@@ -23,7 +23,9 @@ from unittest.mock import patch
 import numpy as np
 
 from accuracy import WORSE_THAN_NAIVE, by_method, random_third
-from unswayed.learners.discount import everybody, method, rounds, safe_answers
+from unswayed.learners.discount import method, rounds, safe_answers
+from unswayed.learners.discount.loud import LookedAt
+from unswayed.learners.discount.loud.rounds import LoudLies
 from unswayed.learners.discount.story import Discounted
 from unswayed.learners.discount.tastes import populations
 from unswayed.learners.discount.tastes import rounds as taste_rounds
@@ -36,8 +38,12 @@ FAMILIES = ("loud", "hidden", "rated", "real")
 EVER, NEVER = -np.inf, np.inf
 
 
-def _one_mean_finds_nobody(rows: everybody.Everybody, **_: Any) -> tuple[Discounted, list[Any]]:
-    return Discounted(np.ones(rows.n_users), False, []), []
+def _one_mean_finds_nobody(_: Any, weights: Any, **__: Any) -> tuple[Discounted, list[Any]]:
+    return Discounted(weights, False, []), []
+
+
+def _no_loud_lies(looked_at: LookedAt, **_: Any) -> LoudLies:
+    return LoudLies(np.ones(looked_at.tallies.n_users), [], [])
 
 
 def _nobody_is_alike(*data: Any, **options: Any) -> populations.Populations:
@@ -62,6 +68,11 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     "least stake": (
         (rounds, "LEAST_STAKE", EVER),
         (taste_rounds, "LEAST_STAKE", EVER),
+    ),
+    "loud lies": ((method, "discount_loud_lies", _no_loud_lies),),
+    "knowing what wins": (
+        (rounds, "AIM_LEVEL", 1.0),
+        (taste_rounds, "AIM_LEVEL", 1.0),
     ),
     "stage with tastes": (
         (method, "has_tastes", lambda *_: False),

@@ -106,7 +106,7 @@ def test_simulations_print_the_promised_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["simulate", "--users", "9" * 12, "--repetitions", "1", "--processes", "1"], "memory"),
+        (["simulate", "--users", "9" * 12, "--repetitions", "1", "--processes", "1"], "give fewer"),
         (["simulate", "--context-probabilities", "a" * 300], "File name too long"),
         (["demo", "--seed", "-1", "--out", "nowhere"], "--seed"),
         (["demo", "--out", "/dev/null/demo"], "cannot make the folder"),

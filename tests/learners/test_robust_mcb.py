@@ -207,3 +207,18 @@ def test_a_learner_that_saw_one_play_still_answers() -> None:
     policy = learner.policy()
     assert policy.decide("home").is_known
     assert not policy.decide("search").is_known
+
+
+@pytest.mark.parametrize("method", ["discount", "paper"])
+def test_rewards_too_close_together_for_their_size_are_refused(
+    rng: np.random.Generator, method: str
+) -> None:
+    """With an offset of 1e7 clicks are told apart as without it; with 1e8 squares lose them."""
+    users, actions = np.arange(600) % 200, rng.integers(2, size=600)
+    rewards = (rng.random(600) < np.where(actions == 1, 0.8, 0.2)).astype(float)
+    for offset in (0.0, 1e7):
+        log = Events.of(users, ["home"] * 600, actions, rewards + offset)
+        assert RobustMCB(0.1, method=method).fit(log).predict(["home"]) == [1]
+    log = Events.of(users, ["home"] * 600, actions, rewards + 1e8)
+    with pytest.raises(InputError, match="subtract a constant"):
+        RobustMCB(0.1, method=method).fit(log)

@@ -17,7 +17,7 @@ from unswayed.learners.in_words import changed_decisions, named_lies, plain_acti
 from unswayed.learners.methods import method_named
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
 from unswayed.policy import Policy
-from unswayed.tallies import BlockedTallies, Tallies
+from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +58,7 @@ def learn_policy(
     learn = method_named(method)
     if not tallies.interactions.any():
         raise InputError("there are no interactions to learn from; give at least one event.")
+    check_precision(tallies)
     unknown_fraction = None
     if adversarial_fraction == "auto":
         unknown_fraction = estimate_fraction(tallies, design, warmup=warmup)
@@ -99,6 +100,26 @@ def learn_policy(
             flip_fraction_upper=None if np.isnan(flips.upper).all() else flips.upper,
         )
     return Learned(policy, estimates, flips, unknown_fraction)
+
+
+LARGEST_OFFSET = 3e7
+"""Squares lose what differs by less: doubles have 16 digits, and squares take twice as many."""
+
+
+def check_precision(tallies: Tallies | BlockedTallies) -> None:
+    """Refuse rewards that differ too little for their size."""
+    found = [range_ for range_ in as_blocks(tallies).blocks.map_blocks(_range) if range_]
+    low, high = min(low for low, _ in found), max(high for _, high in found)
+    if high > low and max(abs(low), abs(high)) > LARGEST_OFFSET * (high - low):
+        raise InputError(
+            f"rewards lie between {low:.10g} and {high:.10g}, too close together for their size; "
+            "subtract a constant from all of them."
+        )
+
+
+def _range(tallies: Tallies) -> tuple[float, float] | None:
+    means = tallies.sums / tallies.counts
+    return (float(means.min()), float(means.max())) if len(means) else None
 
 
 def check_actions(n_actions: int) -> None:
