@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -194,7 +195,7 @@ def _deviations(setting: Setting, means: FloatArray) -> FloatArray:
         return np.full_like(means, np.sqrt(5.0))
     if setting.rewards == "counts":
         return np.asarray(np.sqrt(means))
-    return np.asarray(means * np.sqrt(np.e / 0.2 - 1.0))
+    return np.asarray(means * np.sqrt(math.e / 0.2 - 1.0))
 
 
 def _plays_of_cells(users: IntArray, cells: IntArray) -> IntArray:
