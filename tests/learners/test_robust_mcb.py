@@ -216,8 +216,8 @@ def test_rewards_too_close_together_for_their_size_are_refused(
     """With an offset of 1e7 clicks are told apart as without it; with 1e8 squares lose them."""
     users, actions = np.arange(600) % 200, rng.integers(2, size=600)
     rewards = (rng.random(600) < np.where(actions == 1, 0.8, 0.2)).astype(float)
-    for offset in (0.0, 1e7):
-        log = Events.of(users, ["home"] * 600, actions, rewards + offset)
+    for offset, scale in ((0.0, 1.0), (1e7, 1.0), (0.0, 1e-30), (0.0, 1e29)):
+        log = Events.of(users, ["home"] * 600, actions, offset + scale * rewards)
         assert RobustMCB(0.1, method=method).fit(log).predict(["home"]) == [1]
     log = Events.of(users, ["home"] * 600, actions, rewards + 1e8)
     with pytest.raises(InputError, match="subtract a constant"):
