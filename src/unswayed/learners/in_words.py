@@ -125,10 +125,15 @@ def _examples(names: Mapping[str, Any] | list[str]) -> str:
     return ", ".join(repr(name) for name in list(names)[:EXAMPLES])
 
 
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
 def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     """Return one row a context, the most visited first: what is chosen, and over what.
 
-    ``plain`` is what plain means would choose, if that is something else.
+    ``plain`` is what plain means would choose, if that is something else. Numbers that are not
+    known, and ends of intervals without a bound, are None.
     """
     changed = policy.source.get("changed", {})
     seconds, lead = leads(policy)
@@ -143,11 +148,11 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
                 "context": context,
                 "share": float(policy.context_probabilities[code]),
                 "action": decision.action,
-                "mean": decision.mean,
-                "low": decision.low,
-                "high": decision.high,
+                "mean": _number(decision.mean),
+                "low": _number(decision.low),
+                "high": _number(decision.high),
                 "runner_up": None if second < 0 else policy.action_labels[second],
-                "lead": float(lead[code]),
+                "lead": _number(float(lead[code])),
                 "plain": changed.get(str(context)),
             }
         )

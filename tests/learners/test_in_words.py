@@ -1,0 +1,73 @@
+"""What a learner found, by labels and in sentences."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from unswayed.events import Labels
+from unswayed.learners.in_words import (
+    changed_decisions,
+    decision_rows,
+    leads,
+    named_lies,
+    notes_on_policy,
+)
+from unswayed.policy import Policy
+
+MEANS = np.array([[0.2, 0.6, 0.5], [0.5, np.nan, np.nan], [0.1, 0.1, 0.0]])
+
+
+def make_policy(**source: object) -> Policy:
+    """Return a policy of three contexts and three actions."""
+    return Policy(
+        context_labels=Labels.of(["home", "search", "cart"]),
+        action_labels=Labels.of(["tea", "milk", "cola"]),
+        mean_rewards=MEANS,
+        low=np.where(np.isnan(MEANS), np.nan, -np.inf),
+        high=MEANS + 0.1,
+        sampling_errors=np.full((3, 3), 0.05),
+        counts=np.where(np.isnan(MEANS), 0, 10),
+        context_probabilities=np.array([0.2, 0.3, 0.5]),
+        adversarial_fraction=0.1,
+        method="discount",
+        source=source,
+    )
+
+
+def test_the_runner_up_and_its_lead_are_named() -> None:
+    second, lead = leads(make_policy())
+    assert second.tolist() == [2, -1, 1]
+    np.testing.assert_allclose(lead, [0.1, np.nan, 0.0])
+
+
+def test_rows_can_be_written_as_json_whatever_is_unknown() -> None:
+    """Means that are not known and ends without a bound are no numbers that JSON has."""
+    rows = decision_rows(make_policy(changed={"home": "cola"}))
+    json.dumps(rows, allow_nan=False)
+    assert [row["context"] for row in rows] == ["cart", "search", "home"]
+    assert [row["plain"] for row in rows] == [None, None, "cola"]
+    assert rows[1]["runner_up"] is None
+    assert rows[1]["lead"] is None
+    assert rows[0]["low"] is None
+
+
+def test_decisions_that_plain_means_take_otherwise_are_listed() -> None:
+    assert changed_decisions(make_policy(), np.array([2, 0, 0])) == {"home": "cola"}
+
+
+def test_lies_are_told_by_items_and_accounts() -> None:
+    policy = make_policy()
+    about_one = {"cells": [2, 5, 8], "raises": True, "accounts": 612.3}
+    another_in_each = {"cells": [1, 3, 8], "raises": False, "accounts": 40.0}
+    lies = named_lies([about_one, another_in_each], policy)
+    assert lies[0]["actions"] == ["cola"]
+    assert lies[0]["contexts"] == 2  # it was never played in the other one
+    assert lies[1]["by_context"] == {"home": "milk", "search": "tea", "cart": "cola"}
+    notes = notes_on_policy(policy, {"evidence": {"lies": lies}, "changed": {"home": "cola"}})
+    assert notes[0] == "about 612 accounts raise 'cola' in 2 contexts; they count less."
+    assert "lower one action in each of 3 contexts, such as 'milk' in home" in notes[1]
+    assert "1 of 3 decisions differ from those by plain means, for instance 'home'." in notes[2]
+    assert "1 of 3 decisions are close" in notes[3]
+    assert "'cart'" in notes[3]
