@@ -69,6 +69,15 @@ def test_fans_of_one_item_are_not_accused(rng: np.random.Generator) -> None:
     assert estimates.user_weights.mean() > 0.98
 
 
+def test_people_who_stay_longer_with_one_item_are_not_accused(rng: np.random.Generator) -> None:
+    """Log-normal dwell times; a tenth stay two deviations longer with an item, as tastes may."""
+    log = make_log(rng, bots=0.0)
+    is_fan = (log.users % 10 == 0) & (log.actions == 2)
+    times = np.exp(0.5 * rng.normal(size=len(log.users)) + 1.0 * is_fan)
+    estimates = learn(replace(log, rewards=times).tallies())
+    assert_array_equal(estimates.user_weights, np.ones(len(log.is_bad)))
+
+
 @pytest.mark.parametrize(("low", "high"), [(0.0, 5.0), (1.0, 3.0), (-1.0, 1.0)])
 def test_clicks_may_be_written_in_any_way(
     rng: np.random.Generator, low: float, high: float
