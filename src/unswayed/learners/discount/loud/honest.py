@@ -165,18 +165,11 @@ def fit_honest(
     volume = weights * np.add.reduceat(np.append(counts.counts, 0.0), counts.indptr[:-1])
     volume[np.diff(counts.indptr) == 0] = 0.0
     for step in range(n_steps):
-        of_users, of_runs, posterior, with_taste = honest_pass(
-            said.first_run,
-            said.first_key,
-            counts.keys,
-            counts.counts,
-            model.log_laws(),
-            model.levels,
-            model.tastes,
-            model.grid.offsets,
-            weights if step < n_steps - 1 else np.empty(0),
+        is_last = step == n_steps - 1
+        of_users, of_runs, posterior, with_taste = summed_out(
+            said, model, np.empty(0) if is_last else weights
         )
-        if step < n_steps - 1:
+        if not is_last:
             model = replace(
                 model,
                 levels=_shares(weights @ posterior),
@@ -184,6 +177,23 @@ def fit_honest(
                 tastes=_shares(with_taste),
             )
     return Fit(model, float(weights @ of_users), of_runs, posterior)
+
+
+def summed_out(
+    said: Testimony, model: Honest, weights: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Sum out levels and tastes; see ``honest_pass``. Without weights tastes are not counted."""
+    return honest_pass(
+        said.first_run,
+        said.first_key,
+        said.counts.keys,
+        said.counts.counts,
+        model.log_laws(),
+        model.levels,
+        model.tastes,
+        model.grid.offsets,
+        weights,
+    )
 
 
 def shrunken_laws(

@@ -17,8 +17,7 @@ from unswayed.learners.discount.loud.coalition import (
     search_coalitions,
     usual_law,
 )
-from unswayed.learners.discount.loud.honest import Fit, Honest, fit_honest
-from unswayed.learners.discount.loud.kernels import honest_pass
+from unswayed.learners.discount.loud.honest import Fit, Honest, fit_honest, summed_out
 from unswayed.learners.discount.loud.nulls import without_coalition
 from unswayed.learners.discount.loud.testimony import (
     ClassArray,
@@ -302,21 +301,10 @@ def _accused(
 ) -> FloatArray:
     """Return the probabilities of the users of a block to belong to a coalition."""
     said = testimony_of(counts_of(tallies, categories, repeated), classes)
-    counts = said.counts
-    _, of_runs, _, _ = honest_pass(
-        said.first_run,
-        said.first_key,
-        counts.keys,
-        counts.counts,
-        model.log_laws(),
-        model.levels,
-        model.tastes,
-        model.grid.offsets,
-        np.empty(0),
-    )
+    _, of_runs, _, _ = summed_out(said, model, np.empty(0))
     runs = said.runs_about(about)
     users = said.run_users[runs]
-    bins = np.minimum(activity_bins(counts.activity)[users], len(prior) - 1)
+    bins = np.minimum(activity_bins(said.counts.activity)[users], len(prior) - 1)
     ratios, _, probabilities = membership(said.said[runs], of_runs[runs], law, prior[bins])
     accused = np.zeros(tallies.n_users)
     accused[users] = np.where(ratios > 0.0, probabilities, 0.0)
