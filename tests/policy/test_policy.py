@@ -55,6 +55,13 @@ def test_an_action_without_data_is_never_chosen() -> None:
     assert policy.decide("home").action == "tea"
 
 
+def test_an_action_without_data_does_not_become_the_default_because_rewards_are_negative() -> None:
+    """Costs: tea is known to be the cheaper one wherever both are known, and cola nowhere."""
+    costs = np.array([[-2.0, -3.0, np.nan], [-1.0, -4.0, np.nan]])
+    policy = make_policy(["home", "search"], ["tea", "milk", "cola"], costs)
+    assert policy.decide("cart").action == "tea"
+
+
 def test_deciding_many_equals_deciding_one_by_one() -> None:
     contexts = ["search", "nowhere", "home", "search"]
     actions, is_known = SHOP.decide_many(contexts)

@@ -150,8 +150,12 @@ class Policy:
     @cached_property
     def default_action(self) -> int:
         """Code of the action for contexts of which nothing is known."""
-        weighted = np.nan_to_num(self.mean_rewards) * self.context_probabilities[:, None]
-        return int(weighted.sum(axis=0).argmax())
+        known = ~np.isnan(self.mean_rewards)
+        sums = np.where(known, self.mean_rewards, 0.0).sum(axis=1, keepdims=True)
+        centres = sums / np.maximum(known.sum(axis=1, keepdims=True), 1)
+        # An action of which nothing is known counts as the average of its context.
+        above = np.where(known, self.mean_rewards - centres, 0.0)
+        return int((above * self.context_probabilities[:, None]).sum(axis=0).argmax())
 
     @cached_property
     def actions(self) -> npt.NDArray[np.int64]:
