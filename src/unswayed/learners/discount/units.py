@@ -16,8 +16,8 @@ LEVELS = (0.4, 0.7)
 cannot move these beyond what honest users show."""
 
 FAR = 4.5
-"""Normal deviations up to which it is drawn out, on a logarithmic scale: exact for log-normal
-rewards, and 38 deviations for normal ones."""
+"""Half-normal deviations up to which it is drawn out, on a logarithmic scale: 5.8 deviations of
+the logarithm for log-normal rewards, about 100 deviations for normal ones."""
 
 
 class Unit(NamedTuple):

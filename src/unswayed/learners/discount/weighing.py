@@ -12,7 +12,7 @@ from unswayed.learners.interface import FloatArray, IntArray
 
 AIM_LEVEL = 0.05
 """Error rate of the last test of an accusation: that its pull meets the decisions by chance. Of
-five true coalitions in replays with six to twenty contexts four passed it, at .01 one."""
+five true coalitions in development worlds with six to twenty contexts four pass it, at .01 two."""
 
 
 def pooled_means(answers: AnyAnswers, weights: FloatArray) -> FloatArray:

@@ -50,8 +50,8 @@ OPPOSITE_GAIN = 0.3
 
 NULLS = 2
 NULL_MARGIN, CLEAR_GAIN = 2.0, 20.0
-"""A gain must exceed twice the largest of the nulls, and 20 nats. Peaceful logs of
-``benchmarks/production.py --part development`` gained at most 24 nats by events, nulls up to 62."""
+"""A gain must exceed twice the largest of the nulls, and 20 nats; chosen on the peaceful logs of
+``benchmarks/production.py --part development``, where nobody is accused."""
 
 NULL_STEPS = 5
 """Steps of EM for a null, from the model that it was drawn from."""
