@@ -257,7 +257,7 @@ def _first_looks(
     nearly = NEARLY * honest.model.grid.strongest_taste
     kept: dict[tuple[int, bool], _First] = {}
     for found in search_coalitions(said, categories, honest, weights, alpha):
-        tilt = _loudness(said, categories, honest, weights, found)
+        tilt = _loudness(said, categories, weights, found)
         if found.gain >= LEAST_GAIN and abs(tilt) >= nearly and len(kept) < TRIES:
             kept.setdefault((found.lie.about, tilt > 0), _First(said, honest, is_by_action, found))
     return list(kept.values())
@@ -267,16 +267,14 @@ def _refined(
     first: _First, categories: Categories, weights: FloatArray, alpha: float
 ) -> _Candidate:
     fitted, without = refined(first.said, categories, first.honest, weights, first.found, alpha)
-    tilt = _loudness(first.said, categories, without, weights, fitted)
+    tilt = _loudness(first.said, categories, weights, fitted)
     return _Candidate(first, fitted, without, tilt)
 
 
 def _loudness(
-    said: Testimony, categories: Categories, honest: Fit, weights: FloatArray, found: Coalition
+    said: Testimony, categories: Categories, weights: FloatArray, found: Coalition
 ) -> float:
-    scores = categories.scores
-    usual = usual_law(said, found, weights, honest.model.grid, scores)
-    return loudness(found.lie.law, usual, scores)
+    return loudness(found.lie.law, usual_law(said, found, weights), categories.scores)
 
 
 def _said(
