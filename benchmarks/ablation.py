@@ -26,6 +26,7 @@ from accuracy import WORSE_THAN_NAIVE, by_method, random_third
 from unswayed.learners.discount import method, rounds, safe_answers
 from unswayed.learners.discount.loud import LookedAt
 from unswayed.learners.discount.loud.rounds import LoudLies
+from unswayed.learners.discount.settings import MEAN
 from unswayed.learners.discount.story import Discounted
 from unswayed.learners.discount.tastes import populations
 from unswayed.learners.discount.tastes import rounds as taste_rounds
@@ -51,7 +52,7 @@ def _nobody_is_alike(*data: Any, **options: Any) -> populations.Populations:
 
 
 def _no_null(candidate: Any, null_gain: float, _: Any) -> tuple[float, bool]:
-    return null_gain, candidate.finding.accusation.gain > rounds.CLEAR_GAIN
+    return null_gain, candidate.finding.accusation.gain > MEAN.clear_gain
 
 
 Replacement = tuple[ModuleType, str, Any]

@@ -12,8 +12,8 @@ from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.noise import measure_noise
-from unswayed.learners.discount.rounds import CLEAR_GAIN, CLEAR_ORIENTATION
 from unswayed.learners.discount.safe_answers import answers_from
+from unswayed.learners.discount.settings import CLEAR_ORIENTATION, MEAN
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.limits import smallest_swap_coalition, swap_separation
@@ -225,7 +225,7 @@ def _accused_and_suspected(estimates: Estimates) -> tuple[float, float]:
         if told["stage"] != stage or told["gain"] is None or told["verdict"] == "discounted":
             continue
         opposite = max(told["opposite_gain"] or 0.0, 0.0)
-        is_lopsided = told["gain"] >= LOPSIDED * opposite + CLEAR_GAIN + CLEAR_ORIENTATION
+        is_lopsided = told["gain"] >= LOPSIDED * opposite + MEAN.clear_gain + CLEAR_ORIENTATION
         is_suspicious = told["gain"] >= SUSPICION * told["accused"] * len(weights)
         if is_lopsided and is_suspicious:
             suspected = max(suspected, told["accused"])

@@ -16,13 +16,8 @@ from unswayed.learners.discount.line_kernels import (
     shrunken_lines,
     spread_of_the_good,
 )
+from unswayed.learners.discount.settings import MASS_EXCESS
 from unswayed.learners.interface import FloatArray, IntArray
-
-MASS_MARGIN = 1.25
-"""Ours: the coalition's share of the users is at most this many times the stated one."""
-
-MASS_EXCESS = 1.1
-"""Ours: a fit whose coalition stays this far above the limit tells another story; it is void."""
 
 SHRINKAGE_RAMP = 8
 """Ours: steps until full shrinkage; full at once it collapses weak signals."""

@@ -16,6 +16,7 @@ from unswayed.learners.discount.kernels import (
     repeats_of_users,
     spread_between_users,
 )
+from unswayed.learners.discount.settings import MIN_REPEATS
 from unswayed.learners.interface import FloatArray
 
 CLEAR_SHARE = 0.02
@@ -33,9 +34,6 @@ BINARY_RANGE = (0.03, 0.97)
 
 EXTRA_STEPS = 20
 """Ours: Lanczos steps for the top directions, beyond their number."""
-
-MIN_REPEATS = 50.0
-"""Ours: repeated plays needed before tastes are told from noise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

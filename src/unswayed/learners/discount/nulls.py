@@ -10,7 +10,7 @@ import numpy as np
 
 from unswayed.learners.discount.answers import Answers
 from unswayed.learners.discount.fit_rows import Data, fit_data, with_answers
-from unswayed.learners.discount.mixture import MASS_MARGIN, Model
+from unswayed.learners.discount.mixture import Model
 from unswayed.learners.discount.noise import Noise, measure_noise, permuted_within_cells
 from unswayed.learners.discount.search import (
     rival_cells,
@@ -18,6 +18,7 @@ from unswayed.learners.discount.search import (
     search_with_more_room,
     start_directions,
 )
+from unswayed.learners.discount.settings import MASS_MARGIN
 from unswayed.learners.interface import FloatArray
 
 LEAST_CERTAINTY = 0.01

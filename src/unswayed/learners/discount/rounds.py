@@ -19,20 +19,31 @@ from unswayed.learners.discount.fit_rows import (
 )
 from unswayed.learners.discount.kernels import RealArray
 from unswayed.learners.discount.line_kernels import line_scores
-from unswayed.learners.discount.mixture import MASS_MARGIN, Accusation, Model, fit_coalitions
+from unswayed.learners.discount.mixture import Accusation, Model, fit_coalitions
 from unswayed.learners.discount.noise import Noise, measure_noise
 from unswayed.learners.discount.nulls import Null
 from unswayed.learners.discount.search import (
-    RIVALS,
     Finding,
     rival_cells,
     search_coalitions,
     search_with_more_room,
     start_directions,
 )
+from unswayed.learners.discount.settings import (
+    AIM_LEVEL,
+    CLEAR_ALIGNMENT,
+    CLEAR_ORIENTATION,
+    FULL,
+    LARGEST_ROOM,
+    LEAST_STAKE,
+    MASS_MARGIN,
+    MEAN,
+    RIVALS,
+    ROOM,
+    SAMPLE_ENTRIES,
+)
 from unswayed.learners.discount.story import (
     CERTAIN_ALIGNMENT,
-    CLEAR_ALIGNMENT,
     DISCOUNTED,
     EITHER_SIDE,
     LIKE_A_TASTE,
@@ -43,7 +54,6 @@ from unswayed.learners.discount.story import (
     Round,
 )
 from unswayed.learners.discount.weighing import (
-    AIM_LEVEL,
     aims_by_chance,
     best_actions,
     pooled_means,
@@ -51,16 +61,9 @@ from unswayed.learners.discount.weighing import (
 )
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 
-SAMPLE_ENTRIES = 300_000
-"""Ours: searches look at random users with about this many entries; what they find is then refitted
-to everybody."""
-
 SPARSE = 100.0
 """Ours: with fewer answers per cell than this in a sample, a search in all contexts found nothing
 in any log that was tried, however loud the lies outside of the frequent contexts."""
-
-ROUNDS = 5
-"""Ours: coalitions that are looked for, one after another."""
 
 SHRINKAGES = (1.0, 3.0)
 """Ours: a coalition that lies a little everywhere, and one that lies in a few cells."""
@@ -68,30 +71,9 @@ SHRINKAGES = (1.0, 3.0)
 RIVAL_SHRINKAGES = (1.0, 2.5)
 """Ours: the same among the rivals for the decision only."""
 
-CLEAR_GAIN = 5.0
-"""Ours: nats by which an accusation must beat what chance gives."""
-
-NULL_MARGIN = 1.15
-"""Ours: factor on the null's gain."""
-
 CLOSE, CLOSE_NULLS = (2.0, 50.0), 3
 """Ours: a gain below twice what is needed and 50 nats is a close call, and held against three nulls
 more. Gains where there is no coalition scatter by up to a third, or by tens of nats."""
-
-CLEAR_ORIENTATION = 10.0
-"""Ours: nats by which a story must beat the opposite one, told from the other tail. Else colluders
-who replay favourable honest histories frame the honest tail."""
-
-LEAST_STAKE = 0.005
-"""Ours: standard deviations of a reward that must be at stake per decision; else nobody is touched,
-and an honest minority keeps its say. Less is enough for those who clearly aim at decisions."""
-
-FULL = 0.95
-"""Ours: a coalition with this share of its largest mass may be larger."""
-
-ROOM, LARGEST_ROOM = 2.5, 0.45
-"""Ours: it is then fitted again with a mass up to 2.5 times the stated share, at most .45, and
-believed only if it clearly aims at decisions: better than to trust a share that was understated."""
 
 LARGEST_REMOVAL = (1.6, 0.04)
 """Ours: weight that may go in all: 1.6 times the stated share, plus .04, for doubt takes a little
@@ -143,7 +125,7 @@ def discount_coalitions(
     explained: list[Accusation] = []
     story: list[Round] = []
     for sample in _looks(everybody, rng):
-        for _ in range(ROUNDS):
+        for _ in range(MEAN.rounds):
             (own,) = rng.spawn(1)
             is_first = not any(told.verdict == DISCOUNTED for told in story)
             noise, candidate, null_gain = sample.ask(
@@ -239,7 +221,7 @@ def _held_against_chance(candidate: _Candidate, null_gain: float, null: Null) ->
     gain, nulls = candidate.finding.accusation.gain, [null_gain]
     while True:
         largest, scatter = max(nulls), max(nulls) - min(nulls)
-        needed = max(NULL_MARGIN * max(largest, 0.0) + CLEAR_GAIN, largest + scatter)
+        needed = max(MEAN.needed(largest), largest + scatter)
         is_close = needed < gain < CLOSE[0] * needed + CLOSE[1]
         if not is_close or len(nulls) > CLOSE_NULLS:
             return largest, gain > needed
@@ -291,7 +273,7 @@ def _candidate(
     after = data.weights * (1.0 - found.probabilities)
     removed = 1.0 - float(after.mean())
     at_stake = stake(data.answers, standing, after)
-    margin = found.gain - max(CLEAR_GAIN, finding.opposite_gain + CLEAR_ORIENTATION)
+    margin = found.gain - max(MEAN.clear_gain, finding.opposite_gain + CLEAR_ORIENTATION)
     factor, spare = LARGEST_REMOVAL
     least_stake = LEAST_STAKE * float(np.median(data.deviations))
     has_room = model.largest_mass > MASS_MARGIN * adversarial_fraction

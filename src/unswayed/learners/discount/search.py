@@ -13,6 +13,7 @@ from unswayed.learners.discount.fit_rows import Data
 from unswayed.learners.discount.kernels import squares_beyond
 from unswayed.learners.discount.mixture import VOID, Accusation, Model, fit_coalitions
 from unswayed.learners.discount.noise import top_directions
+from unswayed.learners.discount.settings import RIVALS
 from unswayed.learners.interface import BoolArray, FloatArray
 
 EIGENVECTORS = 4
@@ -26,9 +27,6 @@ LONG_STEPS = 25
 
 FINALISTS = 2
 """Ours: starts that go on."""
-
-RIVALS = 3
-"""Ours: actions per context that compete for the decision; a coalition must move one of them."""
 
 REDESCENDER = (1.5, 3.0)
 """Ours: answers count fully up to 1.5 deviations from the centre and not at all beyond 3."""

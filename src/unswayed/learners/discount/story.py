@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from unswayed.learners.discount.settings import CLEAR_ALIGNMENT
 from unswayed.learners.interface import FloatArray
 
 NOTHING_AT_STAKE = "nothing at stake"
@@ -16,11 +17,6 @@ LIKE_A_TASTE = "like the tail of a taste"
 WITHIN_CHANCE = "within chance"
 NOBODY = "nobody in particular"
 DISCOUNTED = "discounted"
-
-CLEAR_ALIGNMENT = 4.5
-"""Ours: accused who favour standing decisions by so many deviations aim at them. Honest tails
-reached up to 3 on development replays of real ratings, and 4 where many contexts could be picked
-from."""
 
 CERTAIN_ALIGNMENT = 6.0
 """Ours: beyond this no further question is asked; below, the accused must show that they know what

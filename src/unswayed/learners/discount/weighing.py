@@ -10,10 +10,6 @@ from unswayed.learners.discount.everybody import AnyAnswers
 from unswayed.learners.discount.kernels import cell_sums
 from unswayed.learners.interface import FloatArray, IntArray
 
-AIM_LEVEL = 0.05
-"""Error rate of the last test of an accusation: that its pull meets the decisions by chance. Of
-five true coalitions in development worlds with six to twenty contexts four pass it, at .01 two."""
-
 
 def pooled_means(answers: AnyAnswers, weights: FloatArray) -> FloatArray:
     """Return the weighted mean reward of each cell; NaN where nobody counts.

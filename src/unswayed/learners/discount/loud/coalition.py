@@ -10,14 +10,8 @@ import numpy as np
 from unswayed.learners.discount.loud.categories import Categories
 from unswayed.learners.discount.loud.honest import Fit, fit_honest
 from unswayed.learners.discount.loud.testimony import Testimony
+from unswayed.learners.discount.settings import LARGEST_ROOM, MASS_MARGIN, ROOM
 from unswayed.learners.interface import FloatArray, IntArray
-
-MASS_MARGIN = 1.25
-"""While it is searched, a coalition has at most this many times the stated share of the users."""
-
-ROOM, LARGEST_ROOM = 2.5, 0.45
-"""When it is fitted, up to 2.5 times the stated share, at most .45: better than to trust a share
-that was understated."""
 
 PRIOR_USERS = 10.0
 """The share of members among users of one activity is averaged with that of all, and the levels of

@@ -29,12 +29,10 @@ from unswayed.learners.discount.loud.testimony import (
     repeated_share,
     testimony_of,
 )
+from unswayed.learners.discount.settings import LOUD
 from unswayed.learners.discount.story import DISCOUNTED, LIKE_A_TASTE, WITHIN_CHANCE, Round
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import BlockedTallies, Tallies
-
-ROUNDS = 5
-"""Coalitions that are looked for, one after another."""
 
 TRIES = 2
 """Candidates of each kind that are fitted together with the honest model."""
@@ -48,11 +46,6 @@ NEARLY, LOUDER = 0.6, 1.2
 COMPARABLE = 0.3
 """Candidates with less than this share of the largest gain are not looked at. Of two opposite ones
 with comparable gains the one with fewer accounts is believed."""
-
-NULLS = 2
-NULL_MARGIN, CLEAR_GAIN = 2.0, 20.0
-"""A gain must exceed twice the largest of the nulls, and 20 nats; chosen on the peaceful logs of
-``benchmarks/production.py --part development``, where nobody is accused."""
 
 NULL_STEPS = 5
 """Steps of EM for a null, from the model that it was drawn from."""
@@ -150,7 +143,7 @@ def discount_loud_lies(
     counts = counts_of(sample, categories, repeated)
     rounds: list[Round] = []
     about: list[About] = []
-    for _ in range(ROUNDS):
+    for _ in range(LOUD.rounds):
         (own,) = rng.spawn(1)
         found = _round(counts, categories, weights[chosen], adversarial_fraction, own)
         if found is None:
@@ -202,9 +195,10 @@ def _round(
     null_gain, verdict = float("nan"), LIKE_A_TASTE
     if abs(best.loudness) >= strongest:
         null_gain = max(
-            _null_gain(counts, categories, weights, alpha, best.first, rng) for _ in range(NULLS)
+            _null_gain(counts, categories, weights, alpha, best.first, rng)
+            for _ in range(LOUD.nulls)
         )
-        is_clear = best.first.found.gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
+        is_clear = LOUD.is_beyond(best.first.found.gain, null_gain)
         verdict = DISCOUNTED if is_clear else WITHIN_CHANCE
     accused = best.fitted.accused(counts.n_users)
     told = Round(

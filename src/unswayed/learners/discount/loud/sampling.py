@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.learners.discount.answers import entries_of
+from unswayed.learners.discount.settings import SAMPLE_ENTRIES
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import BlockedTallies, Tallies
-
-SAMPLE_ENTRIES = 300_000
-"""Searches look at random users with about so many entries; all users are judged by the result."""
 
 
 def sampled(tallies: BlockedTallies, rng: np.random.Generator) -> tuple[Tallies, IntArray | slice]:

@@ -16,6 +16,7 @@ from unswayed.learners.discount.loud.kernels import (
     sorted_runs,
     sums_of_keys,
 )
+from unswayed.learners.discount.settings import MIN_REPEATS
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, entry_users, row_sums
 
@@ -63,9 +64,6 @@ class Counts:
 
 LIED_ABOUT = 0.3
 """Share of the cells that may be lied about, those where users repeat themselves most."""
-
-MIN_REPEATS = 50.0
-"""Plays of a cell that a user had met before, needed before repetition is told from noise."""
 
 
 def repeated_share(tallies: Tallies) -> float:

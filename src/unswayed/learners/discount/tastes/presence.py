@@ -13,7 +13,7 @@ from unswayed.learners.discount.noise import (
     permuted_within_cells,
     top_directions,
 )
-from unswayed.learners.discount.rounds import SAMPLE_ENTRIES
+from unswayed.learners.discount.settings import SAMPLE_ENTRIES
 from unswayed.learners.interface import FloatArray
 
 TASTE_SHARE = 0.13

@@ -8,12 +8,10 @@ import numpy as np
 
 from unswayed.learners.discount.answers import MAD_TO_SD
 from unswayed.learners.discount.fit_rows import Data, Entries
+from unswayed.learners.discount.settings import RIVALS
 from unswayed.learners.discount.tastes.factors import Tastes, fit_tastes
 from unswayed.learners.discount.tastes.kernels import taste_profiles
 from unswayed.learners.interface import FloatArray, IntArray
-
-RIVALS = 3
-"""Ours: actions per context that get a number of their own, from the winner down."""
 
 FARTHEST = 4.0
 """Ours: profiles are believed up to this many median deviations (made normal) from the median."""

@@ -11,12 +11,21 @@ from unswayed.learners.discount.alignment import alignment
 from unswayed.learners.discount.answers import Answers
 from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.fit_rows import Data, fit_data, standardised
-from unswayed.learners.discount.mixture import MASS_EXCESS, MASS_MARGIN
 from unswayed.learners.discount.noise import Noise, measure_noise
-from unswayed.learners.discount.rounds import FULL, LARGEST_ROOM, ROOM
+from unswayed.learners.discount.settings import (
+    AIM_LEVEL,
+    CLEAR_ALIGNMENT,
+    FULL,
+    LARGEST_ROOM,
+    LEAST_STAKE,
+    MASS_EXCESS,
+    MASS_MARGIN,
+    ROOM,
+    SAMPLE_ENTRIES,
+    TASTES,
+)
 from unswayed.learners.discount.story import (
     CERTAIN_ALIGNMENT,
-    CLEAR_ALIGNMENT,
     DISCOUNTED,
     EITHER_SIDE,
     LIKE_A_TASTE,
@@ -32,7 +41,6 @@ from unswayed.learners.discount.tastes.populations import Populations, fit_popul
 from unswayed.learners.discount.tastes.profiles import Profiler, profiler_for
 from unswayed.learners.discount.tastes.search import LONG_STEPS, agreement, search_populations
 from unswayed.learners.discount.weighing import (
-    AIM_LEVEL,
     aims_by_chance,
     best_actions,
     pooled_means,
@@ -40,30 +48,13 @@ from unswayed.learners.discount.weighing import (
 )
 from unswayed.learners.interface import FloatArray
 
-ROUNDS = 4
-"""Ours: coalitions that are looked for, one after another."""
-
-SAMPLE_ENTRIES = 300_000
-"""Ours: profiles of random users with about this many entries are searched; what is found is then
-read off everybody's."""
-
 LARGEST_REMOVAL = (1.1, 0.02)
 """Ours: after the first coalition, weight that may go in all: 1.1 times the stated share plus .02.
 A second one that fits on top is mostly the tail of a taste."""
 
-LEAST_STAKE = 0.005
-"""Ours: standard deviations of a reward that must be at stake per decision; else nobody is touched,
-and an honest minority keeps its say."""
-
 LEAST_CERTAIN = 0.4
 """Ours: users accused with more than even odds, as a share of the weight that would go. Less, and
 everybody is a little suspect: weights would move means towards one tail of all users."""
-
-NULLS = 4
-"""Ours: crowds without a coalition that are searched in the same way."""
-
-NULL_MARGIN, CLEAR_GAIN = 1.5, 10.0
-"""Ours: the gain must exceed the null's largest by this factor, and so many nats."""
 
 LEAST_ALIGNMENT = 1.5
 """Ours: deviations by which the accused must favour standing decisions at least."""
@@ -115,7 +106,7 @@ def discount_among_tastes(
     """
     sample = everybody.sampled(rng, SAMPLE_ENTRIES)
     story: list[Round] = []
-    for _ in range(ROUNDS):
+    for _ in range(TASTES.rounds):
         (own,) = rng.spawn(1)
         best = sample.ask(_likeliest, weights, adversarial_fraction, not story, own)
         if best is None:
@@ -286,8 +277,11 @@ def _null_gains(
     No more nulls are drawn than are needed to refuse all candidates.
     """
     gains = {False: 0.0, True: 0.0}
-    for _ in range(NULLS):
-        if not any(_is_beyond(candidate, gains[candidate.is_alike]) for candidate in untested):
+    for _ in range(TASTES.nulls):
+        if not any(
+            TASTES.is_beyond(candidate.found.gain, gains[candidate.is_alike])
+            for candidate in untested
+        ):
             break
         drawn = without_coalition(data, profiler.tastes, rng)
         cells = drawn.answers.cells
@@ -300,11 +294,6 @@ def _null_gains(
                 is_alike = candidate.is_alike
                 gains[is_alike] = max(gains[is_alike], candidate.found.gain)
     return gains
-
-
-def _is_beyond(candidate: _Candidate, null_gain: float) -> bool:
-    """Return whether a candidate gains clearly more than a null did."""
-    return candidate.found.gain > NULL_MARGIN * null_gain + CLEAR_GAIN
 
 
 def _judged(
@@ -320,7 +309,7 @@ def _judged(
             beyond = candidate.found.gain - null_gain
             accused = candidate.found.mass * everybody
             is_clear = candidate.alignment > CLEAR_ALIGNMENT
-            if not _is_beyond(candidate, null_gain):
+            if not TASTES.is_beyond(candidate.found.gain, null_gain):
                 verdict = WITHIN_CHANCE
             elif not is_clear and beyond < CLEAR_GAIN_PER_ACCUSED * accused:
                 verdict = LIKE_A_TASTE
