@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from unswayed.reports.tables import print_json, print_table
-from unswayed.simulation.attacks.registry import ATTACKS, knobs_of
+from unswayed.simulation.attacks.registry import attacks_by_name, knobs_of
 
 
 def attacks(
@@ -23,7 +23,7 @@ def attacks(
                     "summary": kind.summary,
                     "knobs": knobs_of(kind),
                 }
-                for kind in ATTACKS.values()
+                for kind in attacks_by_name().values()
             ]
         )
         return
@@ -37,7 +37,7 @@ def attacks(
                 kind.summary,
                 " ".join(f"{knob}={value}" for knob, value in knobs_of(kind).items()),
             ]
-            for kind in ATTACKS.values()
+            for kind in attacks_by_name().values()
         ],
         note="knows: O nothing, B the bandit, A the algorithm, H the histories of all users.",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 import pyarrow as pa
 import typer
@@ -13,15 +13,15 @@ from unswayed.events import Columns, OnBadRows, parsed_bins
 from unswayed.learners.design import DesignName
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.in_words import decision_rows
-from unswayed.learners.methods import DEFAULT_METHOD, METHODS
+from unswayed.learners.methods import DEFAULT_METHOD, method_names
 from unswayed.learners.on_cluster import learn_on_cluster
+from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.memory import parsed_bytes
 from unswayed.reports.policies import TABLE_FORMATS, cells_table, check_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
 from unswayed.storage import check_writable, check_writable_folder
 from unswayed.tallies import MIN_PROPENSITY
-from unswayed.tallies.cluster import refuse_query
 
 ENGINES = ("local", "dask")
 
@@ -49,7 +49,7 @@ def learn(
     out: Annotated[Path, typer.Option(help="Where to write the policy.")] = Path("policy.json"),
     method: Annotated[
         str,
-        typer.Option(help=f"How to learn: {', '.join(METHODS)}."),
+        typer.Option(help=f"How to learn: {', '.join(method_names())}."),
     ] = DEFAULT_METHOD,
     user_column: Annotated[str, typer.Option(help="Column of the user.")] = "user",
     context_column: Annotated[
@@ -116,74 +116,41 @@ def learn(
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Learn a policy from a log, whatever at most a share alpha of its users do."""
-    if table_format is not None and table_format not in TABLE_FORMATS:
-        raise InputError(f"--format is {' or '.join(TABLE_FORMATS)}, not {table_format!r}.")
-    if engine not in ENGINES:
-        raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
-    fraction = check_fraction_or_auto(alpha, option="alpha")
-    if log is None and tallies is None:
-        raise InputError("say what to learn from: a log, or --tallies with a folder of tallies.")
-    bad_rows = OnBadRows.parsed(on_bad_rows)
-    for output in (out, bad_rows.quarantine):
-        if output is not None:
-            check_writable(output)
-    for table in (users, cells):
-        if table is not None:
-            check_table(table, table_format)
-    if tallies is not None and log is not None:
-        check_writable_folder(tallies)
-    columns = Columns(
-        user=user_column,
-        context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
-        action=action_column,
-        reward=reward_column,
-        propensity=propensity_column,
-        time=time_column,
-        bins=parsed_bins(context_bins or []),
+    _check_engine(engine, scheduler=scheduler, log=log, tallies=tallies)
+    options = LearnOptions(
+        adversarial_fraction=check_fraction_or_auto(alpha),
+        method=method,
+        design=cast("DesignName", design),
+        columns=Columns(
+            user=user_column,
+            context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
+            action=action_column,
+            reward=reward_column,
+            propensity=propensity_column,
+            time=time_column,
+            bins=parsed_bins(context_bins or []),
+        ),
+        query=query,
+        memory=None if memory is None else parsed_bytes(memory),
+        on_bad_rows=OnBadRows.parsed(on_bad_rows),
+        max_interactions_per_user=max_interactions_per_user,
+        min_propensity=min_propensity,
+        tallies=tallies,
+        allow_unplayed=allow_unplayed,
     )
+    _check_outputs(options, out, (users, cells), table_format, has_log=log is not None)
     with progress_bar() as bar:
         task = bar.add_task("starting", total=len(STEPS))
 
         def on_step(step: str) -> None:
             bar.update(task, description=step, completed=STEPS.index(step))
 
-        common: dict[str, Any] = {
-            "adversarial_fraction": fraction,
-            "columns": columns,
-            "on_bad_rows": bad_rows,
-            "max_interactions_per_user": max_interactions_per_user,
-            "min_propensity": min_propensity,
-            "design": _design(design),
-            "tallies": tallies,
-            "allow_unplayed": allow_unplayed,
-            "on_step": on_step,
-        }
-        if engine == "dask":
-            if query is not None:
-                refuse_query()
-            if memory is not None:
-                raise InputError(
-                    "--memory is for --engine local; a Dask worker has a limit of its own."
-                )
-            if log is None:
-                raise InputError(
-                    "--engine dask needs a log; leave it out to learn from --tallies alone."
-                )
+        if engine == "dask" and log is not None:
             learned = learn_on_cluster(
-                log,
-                method=method,
-                scheduler=scheduler,
-                with_users=users is not None,
-                **common,
+                log, options, scheduler=scheduler, with_users=users is not None, on_step=on_step
             )
         else:
-            learned = learn_log(
-                log,
-                method=method,
-                query=query,
-                memory=None if memory is None else parsed_bytes(memory),
-                **common,
-            )
+            learned = learn_log(log, options, on_step=on_step)
     learned.policy.save(out)
     if users is not None:
         write_table(_users_table(learned), users, table_format)
@@ -203,12 +170,40 @@ def learn(
         _print_summary(learned, out)
 
 
-def _design(name: str) -> DesignName:
-    match name:
-        case "auto" | "uniform" | "sticky":
-            return name
-        case _:
-            raise InputError(f"--design is auto, uniform or sticky, not {name!r}.")
+def _check_engine(
+    engine: str, *, scheduler: str | None, log: str | None, tallies: Path | None
+) -> None:
+    """Refuse an engine that does not exist, lacks a log, or has nothing to do with a scheduler."""
+    if engine not in ENGINES:
+        raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
+    if log is None and tallies is None:
+        raise InputError("say what to learn from: a log, or --tallies with a folder of tallies.")
+    if engine == "dask" and log is None:
+        raise InputError("--engine dask needs a log; leave it out to learn from --tallies alone.")
+    if scheduler is not None and engine != "dask":
+        raise InputError(f"--scheduler is for --engine dask; the engine here is {engine}.")
+
+
+def _check_outputs(
+    options: LearnOptions,
+    out: Path,
+    tables: tuple[Path | None, ...],
+    table_format: str | None,
+    *,
+    has_log: bool,
+) -> None:
+    """Refuse outputs that could not be written, before any work is done for them."""
+    if table_format is not None and table_format not in TABLE_FORMATS:
+        raise InputError(f"--format is {' or '.join(TABLE_FORMATS)}, not {table_format!r}.")
+    quarantine = OnBadRows.parsed(options.on_bad_rows).quarantine
+    for output in (out, quarantine):
+        if output is not None:
+            check_writable(output)
+    for table in tables:
+        if table is not None:
+            check_table(table, table_format)
+    if options.tallies is not None and has_log:
+        check_writable_folder(options.tallies)
 
 
 def _users_table(learned: LearnedLog) -> dict[str, object]:

@@ -97,7 +97,7 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        _tell("error", "bold red", str(error))
+        _tell("error", "bold red", error.on_command_line)
         _leave(2)
     except MemoryError as error:
         reason = f"there is not enough memory ({error}); use smaller numbers or a larger machine."

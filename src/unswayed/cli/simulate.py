@@ -31,6 +31,7 @@ from unswayed.cli.options import (
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.reports.tables import print_json, print_table, progress_bar
+from unswayed.simulation.algorithms import algorithms
 from unswayed.simulation.attacks.registry import Knob
 from unswayed.simulation.instances import DEFAULT_DEVIATION
 from unswayed.simulation.settings import PAPER_GAP, Settings
@@ -46,7 +47,8 @@ def simulate(
     alpha: Alpha = 0.2,
     attack: Annotated[str, typer.Option(help="What they do; see `unswayed attacks`.")] = "push",
     algorithm: Annotated[
-        str, typer.Option(help="Algorithms, separated by commas.")
+        str,
+        typer.Option(help=f"Algorithms, separated by commas: {', '.join(algorithms())}."),
     ] = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle",
     repetitions: Annotated[int, typer.Option(help="Independent worlds.")] = 20,
     seed: Seed = 0,

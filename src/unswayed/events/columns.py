@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 
 #: Stands between the parts of a context made of several columns; escaped inside the parts.
 SEPARATOR = "|"
@@ -147,7 +147,8 @@ def _missing(role: str, column: str, names: Sequence[str], where: str) -> str:
     close = difflib.get_close_matches(column, names, n=1)
     hint = f"did you mean {close[0]!r}? Name it" if close else "name the right one"
     listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+    mend = option(f"--{role}-column", python=f"Columns({role}=…)")
     return (
         f"{where} has no column {column!r} for the {role}; it has: {listed or 'no columns'}. "
-        f"{hint[0].upper()}{hint[1:]} with --{role}-column."
+        f"{hint[0].upper()}{hint[1:]} with {mend}."
     )

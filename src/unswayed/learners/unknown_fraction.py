@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import special
 
-from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.noise import measure_noise
@@ -121,9 +121,7 @@ class UnknownFraction:
         return {**asdict(self), "statement": self.statement()}
 
 
-def check_fraction_or_auto(
-    value: float | str, *, option: str = "adversarial_fraction"
-) -> float | Auto:
+def check_fraction_or_auto(value: float | str) -> float | Auto:
     """Return "auto" or a share of users; text may hold either.
 
     >>> check_fraction_or_auto("0.2"), check_fraction_or_auto("auto")
@@ -134,8 +132,8 @@ def check_fraction_or_auto(
     try:
         number = float(value)
     except ValueError:
-        raise InputError(f"{option} is {value!r}: give a number below 0.5, or auto.") from None
-    return check_adversarial_fraction(number, option=option)
+        raise InputError(f"{ALPHA} is {value!r}: give a number below 0.5, or auto.") from None
+    return check_adversarial_fraction(number)
 
 
 def estimate_fraction(

@@ -249,7 +249,7 @@ class Policy:
                 counts=_whole_numbers(_column(cells, "n")),
                 context_probabilities=_in_order(contexts, value["context_probabilities"]),
                 adversarial_fraction=check_adversarial_fraction(
-                    _plain_number(value["adversarial_fraction"])
+                    _plain_number(value["adversarial_fraction"]), name="adversarial_fraction"
                 ),
                 method=_checked_text(value["method"]),
                 flip_fraction=None if flips is None else _in_order(contexts, flips),

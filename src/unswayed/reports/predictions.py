@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import read_contexts
 from unswayed.events.sources import Source
 from unswayed.policy import Policy
@@ -24,7 +24,7 @@ def _how_it_was_read(policy: Policy) -> tuple[list[str], dict[str, tuple[float, 
     except (AttributeError, TypeError, ValueError) as error:
         raise InputError(
             f"the policy is damaged: what it says of its log cannot be read ({error}); name the "
-            "context columns with --column."
+            f"context columns with {option('--column', python='columns')}."
         ) from error
     return names, bins
 

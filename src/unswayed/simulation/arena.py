@@ -61,7 +61,7 @@ class Crowd:
             )
         check_adversarial_fraction(self.adversarial_fraction)
         if self.assumed_fraction is not None:
-            check_adversarial_fraction(self.assumed_fraction, option="assumed_fraction")
+            check_adversarial_fraction(self.assumed_fraction, name="assumed_fraction")
         if not (np.isfinite(self.perturbation) and self.perturbation >= 0):
             raise InputError(f"perturbation is {self.perturbation}: it must be 0 or larger.")
 

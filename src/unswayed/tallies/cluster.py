@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import Columns, Labels, OnBadRows, Provenance
 from unswayed.events.databases import is_database
 from unswayed.events.files import find_files
@@ -292,5 +292,6 @@ def refuse_query() -> NoReturn:
     """Say what to do instead of a query on a cluster."""
     raise InputError(
         "workers cannot open the result of a query: write it to Parquet files in a place that "
-        "every worker can open and learn from those, or use --engine local."
+        "every worker can open and learn from those, or use "
+        f"{option('--engine', 'local', python='learn_log')}."
     )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import special
 
 from unswayed.compiled import compiled
-from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.events import Labels
 from unswayed.tallies.blocked import BlockedTallies, as_blocks
 from unswayed.tallies.labelled import MIN_PROPENSITY
@@ -149,7 +149,8 @@ def check_learnable(findings: Findings, *, alpha: float, allow_unplayed: bool = 
             f"{findings.rare_share:.0%} of the events lie in contexts where fewer than two actions "
             f"were met by more than {least_users(alpha):.0f} users, which alpha = {alpha:g} needs; "
             f"the log has {findings.n_users:,} users, {findings.n_contexts:,} contexts and "
-            f"{findings.n_actions:,} actions. Use coarser contexts (--context-bins), a smaller "
+            f"{findings.n_actions:,} actions. Use coarser contexts "
+            f"({option('--context-bins', python='Columns(bins=…)')}), a smaller "
             "alpha, or a longer log."
         )
     if findings.unsupported and not allow_unplayed:
@@ -162,7 +163,7 @@ def check_learnable(findings: Findings, *, alpha: float, allow_unplayed: bool = 
         raise InputError(
             f"action {action!r} was never played in context {context!r}, {reason}. Leave the "
             "action or the context out, log with exploration, or learn of the other actions only "
-            "with --allow-unplayed."
+            f"with {option('--allow-unplayed')}."
         )
 
 

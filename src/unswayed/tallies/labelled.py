@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Labels
 from unswayed.events.user_order import union_of_users
 from unswayed.tallies.blocked import n_blocks_for, user_bounds
@@ -68,8 +68,7 @@ def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> L
     ``min_propensity`` clips the weights: it trades a bias, towards too small weights of very rare
     actions, for a bounded influence of each event.
     """
-    if not 0.0 < min_propensity <= 1.0:
-        raise InputError(f"min_propensity is {min_propensity}: it must be above 0 and at most 1.")
+    check_min_propensity(min_propensity)
     weights = None
     if events.propensities is not None:
         weights = 1.0 / np.maximum(events.propensities, min_propensity)
@@ -87,9 +86,18 @@ def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> L
         np.isfinite(tallies.counts).all() and np.isfinite(tallies.squares).all()
     ):
         raise InputError(
-            "the weighted sums of rewards overflow: raise --min-propensity or rescale the rewards."
+            f"the weighted sums of rewards overflow: raise {option('--min-propensity')} or rescale "
+            "the rewards."
         )
     return LabelledTallies(tallies, events.user_labels, events.context_labels, events.action_labels)
+
+
+def check_min_propensity(value: float) -> None:
+    """Refuse what is no probability above 0."""
+    if not 0.0 < value <= 1.0:
+        raise InputError(
+            f"{option('--min-propensity')} is {value}: it must be above 0 and at most 1."
+        )
 
 
 def merged_logs(

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels
 from unswayed.events.user_order import labels_of_column
 from unswayed.storage import make_folder, whole_file
@@ -64,12 +64,13 @@ class Index:
         if any(log["digest"] == digest for log in self.logs):
             raise InputError(
                 f"the log {source.get('source', '')} was added to these tallies before, and would "
-                "count twice; to learn from what is there, leave it out and give --tallies alone, "
-                "or start in a new folder."
+                "count twice; to learn from what is there, leave it out and give "
+                f"{option('--tallies')} alone, or start in a new folder."
             )
         if self.logs and bins != self.bins:
             raise InputError(
-                "these tallies were made with other --context-bins; use the same, or a new folder."
+                "these tallies were made with other bins of a context column; use the same, or a "
+                "new folder."
             )
         return replace(self, bins=bins, logs=(*self.logs, {**source, "digest": digest}))
 
