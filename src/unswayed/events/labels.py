@@ -142,6 +142,12 @@ class Labels:
         return self._codes
 
 
+def check_list(values: object, role: str) -> None:
+    """Refuse a text where a list of labels belongs: it would be read letter by letter."""
+    if isinstance(values, str | bytes):
+        raise InputError(f"{role} is the text {values!r}; give a list, such as [{values!r}].")
+
+
 def as_label_array(labels: Sequence[Any]) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
     """Return labels as an array of integers or of objects of one type; others are refused."""
     if all(type(label) is int for label in labels):

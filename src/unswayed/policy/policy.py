@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.errors import InputError, check_adversarial_fraction
-from unswayed.events import UNKNOWN, Label, Labels
+from unswayed.events import UNKNOWN, Label, Labels, check_list
 from unswayed.storage import whole_file
 
 FloatArray = npt.NDArray[np.float64]
@@ -136,6 +136,13 @@ class Policy:
             ends = getattr(self, name)
             object.__setattr__(self, name, np.where(is_learned & np.isnan(ends), end, ends))
 
+    def __repr__(self) -> str:
+        n_contexts, n_actions = self.mean_rewards.shape
+        return (
+            f"<Policy of {n_contexts:,} contexts and {n_actions:,} actions, learned with "
+            f"method={self.method!r}, adversarial_fraction={self.adversarial_fraction:g}>"
+        )
+
     @cached_property
     def bias_bounds(self) -> FloatArray:
         """What is left of the farther half of each interval beside chance; shape (S, A)."""
@@ -181,6 +188,7 @@ class Policy:
 
     def decide_many(self, contexts: Iterable[Label]) -> tuple[list[Label], npt.NDArray[np.bool_]]:
         """Return the actions for many contexts, and which of the contexts were known."""
+        check_list(contexts, "contexts")
         codes = self.context_labels.codes(contexts)
         is_known = (codes != UNKNOWN) & np.append(self.is_learned, False)[codes]
         actions = np.where(is_known, np.append(self.actions, 0)[codes], self.default_action)

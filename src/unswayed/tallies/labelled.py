@@ -37,6 +37,32 @@ class LabelledTallies:
             return self.tallies
         return self.tallies.scaled(1.0 / self.tallies.n_actions)
 
+    def without_action(self, action: object) -> LabelledTallies:
+        """Return the tallies without the plays of one action, as if it had never been there.
+
+        >>> log = Events.of(["ann", "ann"], ["home"] * 2, ["tea", "milk"], [1.0, 0.0])
+        >>> tally_events(log).without_action("milk").tallies.counts.tolist()
+        [1.0]
+        """
+        old = self.tallies
+        removed = self.action_labels.code(action)
+        contexts, actions = np.divmod(old.cells, old.n_actions)
+        kept = actions != removed
+        rows = np.concatenate([[0], np.cumsum(kept)])[old.indptr]
+        tallies = replace(
+            old,
+            n_actions=old.n_actions - 1,
+            indptr=rows.astype(np.int64),
+            cells=(contexts * (old.n_actions - 1) + actions - (actions > removed))[kept],
+            counts=old.counts[kept],
+            sums=old.sums[kept],
+            squares=old.squares[kept],
+            weighted_plays=old.weighted_plays[kept] if old.is_weighted else old.weighted_plays,
+            remainders=old.remainders.kept(kept),
+        )
+        others = Labels.of(label for label in self.action_labels if label != action)
+        return replace(self, tallies=tallies, action_labels=others)
+
     def in_blocks(self, n_events: int | None = None) -> LabelledTallies:
         """Return the same tallies cut into blocks of users, as the number of events decides.
 

@@ -31,6 +31,11 @@ class Remainders:
     sums: FloatArray
     squares: FloatArray
 
+    def kept(self, is_kept: npt.NDArray[np.bool_]) -> Remainders:
+        """Return the remainders of some of the entries."""
+        columns = (self.counts, self.sums, self.squares)
+        return Remainders(*(column[is_kept] if len(column) else column for column in columns))
+
 
 NO_REMAINDERS = Remainders(_NOTHING, _NOTHING, _NOTHING)
 
