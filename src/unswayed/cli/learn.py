@@ -19,9 +19,10 @@ from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.memory import parsed_bytes
 from unswayed.reports.policies import TABLE_FORMATS, cells_table, check_table, write_table
-from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
+from unswayed.reports.tables import print_json, print_line, print_table, progress_bar, rate
 from unswayed.storage import check_writable, check_writable_folder
 from unswayed.tallies import MIN_PROPENSITY
+from unswayed.tallies.findings import Findings
 
 ENGINES = ("local", "dask")
 
@@ -215,10 +216,20 @@ def _users_table(learned: LearnedLog) -> dict[str, object]:
 
 
 def _print_summary(learned: LearnedLog, out: Path) -> None:
-    found, policy = learned.findings, learned.policy
+    _print_log(learned.findings)
+    _print_policy(learned)
+    for note in learned.notes:
+        print_line(f"Note: {note}")
+    print_line(
+        f"Kept {learned.user_weights.mean():.1%} of the users' weight with alpha = "
+        f"{learned.policy.adversarial_fraction:g}. The policy is in {out}."
+    )
+
+
+def _print_log(found: Findings) -> None:
     print_table(
         "The log",
-        ["events", "users", "contexts", "actions", "per user: median", "most/least", "repeated"],
+        ["events", "users", "contexts", "actions", "median", "ratio", "repeated"],
         [
             [
                 f"{found.n_events:,}",
@@ -227,46 +238,52 @@ def _print_summary(learned: LearnedLog, out: Path) -> None:
                 f"{found.n_actions:,}",
                 f"{found.median_interactions:g}",
                 f"{found.interaction_ratio:.3g}",
-                f"{found.repeated_share:.1%}",
+                rate(found.repeated_share),
             ]
         ],
+        note="median: events of the median user. ratio: of the most active user's events to the "
+        "least active one's. repeated: events whose user had met the context before.",
     )
-    flips = policy.flip_fraction
-    every = decision_rows(policy)
-    rows: list[list[Cell]] = [
-        [
-            str(row["context"]),
-            f"{row['share']:.2%}",
-            str(row["action"]),
-            row["mean"],
-            "" if row["runner_up"] is None else str(row["runner_up"]),
-            row["lead"],
-            "" if row["plain"] is None else str(row["plain"]),
-            *([] if flips is None else [f"{flips[row['code']]:.2%}"]),
-        ]
-        for row in every[:_SHOWN]
-    ]
-    hidden = len(every) - len(rows)
+
+
+def _print_policy(learned: LearnedLog) -> None:
+    """Print the most visited contexts; means of rewards that are 0 or 1 as percentages."""
+    every = decision_rows(learned.policy)
+    hidden = len(every) - _SHOWN
+    is_binary = learned.findings.is_binary
+    shown = rate if is_binary else _as_it_is
+    has_flips = learned.policy.flip_fraction is not None
     print_table(
         "The policy",
-        ["context", "share", "action", "mean", "runner-up", "lead", "plain mean"]
-        + ([] if flips is None else ["withstands"]),
-        rows,
-        note=f"and {hidden:,} more contexts." if hidden else None,
+        ["context", "share", "action", "mean", "runner-up", "lead", "naive"]
+        + ["withstands"] * has_flips,
+        [
+            [
+                str(row["context"]),
+                rate(row["share"]),
+                str(row["action"]),
+                shown(row["mean"]),
+                "-" if row["runner_up"] is None else str(row["runner_up"]),
+                shown(row["lead"]),
+                "same" if row["naive"] is None else str(row["naive"]),
+                *([rate(row["withstands"])] if has_flips else []),
+            ]
+            for row in every[:_SHOWN]
+        ],
+        note=f"and {hidden:,} more contexts, less visited." if hidden > 0 else None,
     )
     print_line(
-        "lead: of the action over the runner-up. plain mean: what the plain mean of all users "
-        "would choose, where that differs. Intervals are in --cells and in the policy."
+        "share: of the honest users' visits. mean: estimated mean reward of the action for honest "
+        f"users. lead: by how {'many percentage points' if is_binary else 'much'} it beats the "
+        "runner-up. naive: what the mean over all users would choose. Intervals are in --cells, in "
+        "--json and in the policy."
     )
-    if flips is not None:
+    if has_flips:
         print_line(
             "withstands: changing fewer accounts than this share of all, chosen by somebody who "
             "knows the secret groups, cannot change the decision."
         )
-    for note in learned.notes:
-        print_line(f"Note: {note}")
-    weights = learned.user_weights
-    print_line(
-        f"Kept {weights.mean():.1%} of the users' weight with alpha = "
-        f"{policy.adversarial_fraction:g}. The policy is in {out}."
-    )
+
+
+def _as_it_is(value: float | None) -> float | None:
+    return value

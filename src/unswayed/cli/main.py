@@ -21,6 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 import unswayed
 from unswayed.cli import COMMANDS
 from unswayed.errors import InputError, Note
+from unswayed.names import closest
 from unswayed.visible import SENTENCE_LENGTH, visible
 
 _STYLE: dict[str, Any] = {
@@ -42,6 +43,9 @@ class _Subcommands(TyperGroup):
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
         """Return the subcommand itself, its name, and its arguments."""
+        close = closest(args[0], COMMANDS) if args and args[0] not in COMMANDS else None
+        if close is not None and not args[0].startswith("-"):
+            raise InputError(f"there is no command {args[0]!r}; did you mean `unswayed {close}`?")
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             function = str(name).replace("-", "_")

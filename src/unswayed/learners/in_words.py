@@ -129,19 +129,24 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
+def _at(table: FloatArray | None, context: int, action: int) -> float | None:
+    return None if table is None else _number(float(table[context, action]))
+
+
 def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     """Return one row a context, the most visited first: what is chosen, and over what.
 
-    ``plain`` is what plain means would choose, if that is something else. Numbers that are not
-    known, and ends of intervals without a bound, are None.
+    ``naive`` is what the mean over all users would choose, if that is something else. The interval
+    comes with its two parts, ``sampling_error`` and ``bias_bound``. Numbers that are not known, and
+    ends of intervals without a bound, are None.
     """
     changed = policy.source.get("changed", {})
     seconds, lead = leads(policy)
-    rows = []
+    rows, flips = [], policy.flip_fraction
     for code in (-policy.context_probabilities).argsort(kind="stable").tolist():
         context = policy.context_labels[code]
         decision = policy.decide(context)
-        second = int(seconds[code])
+        second, action = int(seconds[code]), int(policy.actions[code])
         rows.append(
             {
                 "code": code,
@@ -153,7 +158,14 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
                 "high": _number(decision.high),
                 "runner_up": None if second < 0 else policy.action_labels[second],
                 "lead": _number(float(lead[code])),
-                "plain": changed.get(str(context)),
+                "naive": changed.get(str(context)),
+                "sampling_error": _at(policy.sampling_errors, code, action),
+                "bias_bound": (
+                    None
+                    if policy.sampling_errors is None
+                    else _at(policy.bias_bounds, code, action)
+                ),
+                "withstands": None if flips is None else _number(float(flips[code])),
             }
         )
     return rows

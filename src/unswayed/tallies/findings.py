@@ -43,6 +43,7 @@ class Findings:
     actions were explored uniformly, weights included; ``rare_contexts`` are too thinly visited
     for a decision that chance or the coalition does not make. ``never_played`` are some cells of
     other contexts that nobody met; ``unsupported`` those that chance does not explain.
+    ``is_binary`` says that every reward is 0 or 1, so that means are rates.
     """
 
     n_events: int
@@ -64,6 +65,7 @@ class Findings:
     unsupported: tuple[tuple[str, str], ...]
     lowest_reward_mean: float
     highest_reward_mean: float
+    is_binary: bool
 
     def to_json(self) -> dict[str, Any]:
         """Return the findings as plain JSON values."""
@@ -121,6 +123,7 @@ def examine(
         unsupported=_cells(context_labels, action_labels, is_unsupported),
         lowest_reward_mean=min(block.lowest_mean for block in found),
         highest_reward_mean=max(block.highest_mean for block in found),
+        is_binary=all(block.is_binary for block in found),
     )
 
 
@@ -256,6 +259,7 @@ class _BlockFindings:
     is_weighted: bool
     lowest_mean: float
     highest_mean: float
+    is_binary: bool
 
 
 def _look_at_block(tallies: Tallies) -> _BlockFindings:
@@ -263,7 +267,10 @@ def _look_at_block(tallies: Tallies) -> _BlockFindings:
     n_pairs, lowest, highest = _pairs_and_range(
         tallies.indptr, tallies.cells, tallies.counts, tallies.sums, tallies.n_actions
     )
-    return _BlockFindings(plays, n_pairs, tallies.is_weighted, lowest, highest)
+    # Of numbers between 0 and 1 only these two are their own squares.
+    is_binary = lowest >= 0 and highest <= 1 and bool((tallies.sums == tallies.squares).all())
+    is_binary |= not len(tallies.cells)
+    return _BlockFindings(plays, n_pairs, tallies.is_weighted, lowest, highest, is_binary)
 
 
 @compiled
