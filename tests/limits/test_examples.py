@@ -21,12 +21,6 @@ def test_the_examples_of_a_module_are_true(name: str) -> None:
     assert result.failed == 0
 
 
-def test_the_examples_of_the_page_are_true() -> None:
-    result = doctest.testfile(str(PAGE), module_relative=False)
-    assert result.attempted > 5
-    assert result.failed == 0
-
-
 def test_the_page_quotes_what_the_command_says() -> None:
     assert "\n".join(answer(0.1, 10, 0.2).words) in PAGE.read_text(encoding="utf-8")
 
