@@ -1,4 +1,4 @@
-"""How much memory there is, and what a log would need of it, told before it is taken."""
+"""How much memory is free, and how much a log would need, checked before it is used."""
 
 from __future__ import annotations
 

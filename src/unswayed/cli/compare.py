@@ -17,7 +17,9 @@ from unswayed.reports.tables import print_json, print_line, print_table, rate
 def compare(
     first: Annotated[Path, typer.Argument(help="A policy.")],
     second: Annotated[Path, typer.Argument(help="Another policy.")],
-    limit: Annotated[int, typer.Option(help="Changes to print, most visited first.")] = 20,
+    limit: Annotated[
+        int, typer.Option(help="Number of changes to print, most visited contexts first.")
+    ] = 20,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Print where two policies decide differently."""

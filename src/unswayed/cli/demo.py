@@ -28,7 +28,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the simulated customers.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show what a coalition of fake customers does to a naive bandit, and what it does to us."""
+    """Show what a coalition of fake customers does to a naive bandit, and to unswayed."""
     if seed < 0:
         raise InputError(f"--seed is {seed}: it must be 0 or larger.")
     check_writable_folder(out)

@@ -36,7 +36,7 @@ def learn(
         typer.Argument(
             metavar="[LOG]",
             help="Parquet, CSV, TSV or JSON lines: a file, a folder or a pattern; or a database "
-            "address such as sqlite:///shop.db with --query. Without a log: what --tallies holds.",
+            "address such as sqlite:///shop.db with --query. Without a log: learn from --tallies.",
             show_default=False,
         ),
     ] = None,
@@ -44,7 +44,8 @@ def learn(
         str,
         typer.Option(
             metavar="FLOAT|auto",
-            help="Share of users that may collude, below 0.5; auto estimates it from above.",
+            help="Share of users that may collude, below 0.5; auto: use an upper estimate from "
+            "the data.",
         ),
     ] = "0.1",
     out: Annotated[Path, typer.Option(help="Where to write the policy.")] = Path("policy.json"),
@@ -60,24 +61,30 @@ def learn(
     reward_column: Annotated[str, typer.Option(help="Column of the reward.")] = "reward",
     propensity_column: Annotated[
         str | None,
-        typer.Option(help="Column of the probability of the action [propensity, if it is there]."),
+        typer.Option(
+            help="Column of the probability of the logged action [propensity, if there is one]."
+        ),
     ] = None,
     time_column: Annotated[
-        str | None, typer.Option(help="Column of the time [time, if it is there].")
+        str | None, typer.Option(help="Column of the time [time, if there is one].")
     ] = None,
     context_bins: Annotated[
         list[str] | None,
-        typer.Option(help="Cut a numeric context column into bins, COLUMN:NUMBER; repeatable."),
+        typer.Option(help="Bin a numeric context column, COLUMN:NUMBER; repeatable."),
     ] = None,
-    query: Annotated[str | None, typer.Option(help="What to read from a database.")] = None,
+    query: Annotated[str | None, typer.Option(help="SQL query to read from the database.")] = None,
     on_bad_rows: Annotated[
-        str, typer.Option(help="error, drop or quarantine=FILE (.parquet, .csv, .jsonl).")
+        str,
+        typer.Option(
+            help="What to do with unusable rows: error, drop or quarantine=FILE (.parquet, .csv, "
+            ".jsonl)."
+        ),
     ] = "error",
     max_interactions_per_user: Annotated[
-        int | None, typer.Option(help="Keep a sample of as many of users who have more.")
+        int | None, typer.Option(help="Down-sample users with more interactions to this many.")
     ] = None,
     min_propensity: Annotated[
-        float, typer.Option(help="Smaller propensities count as this one.")
+        float, typer.Option(help="Raise smaller propensities to this one.")
     ] = MIN_PROPENSITY,
     design: Annotated[
         str, typer.Option(help="How actions were chosen: auto, uniform or sticky.")
@@ -88,35 +95,41 @@ def learn(
     allow_unplayed: Annotated[
         bool,
         typer.Option(
-            "--allow-unplayed", help="Go on when actions were never played in some contexts."
+            "--allow-unplayed",
+            help="Learn although some actions were never played in some contexts.",
         ),
     ] = False,
     users: Annotated[
         Path | None, typer.Option(help="Write the weight of each user to this table.")
     ] = None,
     cells: Annotated[
-        Path | None, typer.Option(help="Write every (context, action) to this table.")
+        Path | None,
+        typer.Option(
+            help="Write estimates and intervals of every (context, action) to this table."
+        ),
     ] = None,
     table_format: Annotated[
         str | None, typer.Option("--format", help="Format of the tables: parquet or csv.")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="Where to work: local, or dask for a cluster.")
+        str, typer.Option(help="Where to run: local, or dask for a cluster.")
     ] = "local",
     scheduler: Annotated[
         str | None,
-        typer.Option(help="Dask scheduler, tcp://HOST:PORT [workers on this machine]."),
+        typer.Option(
+            help="Dask scheduler, tcp://HOST:PORT, with --engine dask [workers on this machine]."
+        ),
     ] = None,
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Memory that may be used, such as 2GB [three quarters of what is free].",
+            help="Memory limit, such as 2GB [three quarters of the free memory].",
             show_default=False,
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Learn a policy from a log, whatever at most a share alpha of its users do."""
+    """Learn a policy from a log that is robust to a share alpha of colluding users."""
     _check_engine(engine, scheduler=scheduler, log=log, tallies=tallies)
     options = LearnOptions(
         adversarial_fraction=check_fraction_or_auto(alpha),

@@ -13,11 +13,18 @@ from unswayed.reports.tables import print_json, print_line, print_table
 
 def limits(
     gap: Annotated[
-        float, typer.Option(help="How much better the better action is (rewards 0 or 1).")
+        float,
+        typer.Option(
+            help="Difference in mean reward between the better and the ordinary action; rewards "
+            "are 0 or 1."
+        ),
     ],
     interactions: Annotated[int, typer.Option(help="Plays of that action by each user.")],
     alpha: Annotated[float, typer.Option(help="Share of colluders among the users, below 0.5.")],
-    users: Annotated[int | None, typer.Option(help="Users observed; bounds the success.")] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(help="Number of users; adds an upper bound on the probability of success."),
+    ] = None,
     base: Annotated[float, typer.Option(help="Mean reward of the ordinary action.")] = 0.5,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:

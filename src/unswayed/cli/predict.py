@@ -1,4 +1,4 @@
-"""`unswayed predict`: what a policy plays."""
+"""`unswayed predict`: the actions of a policy."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from unswayed.reports.tables import Cell, print_json, print_line, print_table, r
 def predict(
     policy: Annotated[Path, typer.Argument(help="A policy that `unswayed learn` wrote.")],
     context: Annotated[
-        list[str] | None, typer.Option(help="A context; repeatable. Parts are joined by |.")
+        list[str] | None,
+        typer.Option(help="A context; repeatable. Join several context columns with |."),
     ] = None,
-    file: Annotated[str | None, typer.Option(help="A file whose every row is a context.")] = None,
+    file: Annotated[str | None, typer.Option(help="A file with one context per row.")] = None,
     column: Annotated[
         str | None,
-        typer.Option(help="Its context columns [those the policy was learned from]."),
+        typer.Option(help="Context columns of the file [those the policy was learned from]."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write the rows with their actions.")
+        Path | None, typer.Option(help="Where to write the rows with the policy's actions.")
     ] = None,
     table_format: Annotated[
         str | None, typer.Option("--format", help="Format of that table: parquet or csv.")
@@ -37,7 +38,7 @@ def predict(
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Memory that may be used, such as 2GB [three quarters of what is free].",
+            help="Memory limit, such as 2GB [three quarters of the free memory].",
             show_default=False,
         ),
     ] = None,

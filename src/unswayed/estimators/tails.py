@@ -14,7 +14,7 @@ ALLOWED_DEVIATIONS = 2.0
 """Ours: a tail may hold its expected count plus this many of its standard deviations."""
 
 _SAMPLED = 4096
-"""Ours: as many values tell about where a quantile lies ..."""
+"""Ours: this many values locate a quantile approximately ..."""
 
 _SAMPLE_REACH = 3.0
 """... up to so many times the root of their number: six standard deviations for the median."""
@@ -43,7 +43,7 @@ def _near(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return the few values among which the weight reaches ``least``, and the weight below them.
 
-    A sample tells about where they lie. The branches of the loop over all values are easy to
+    A sample locates them approximately. The branches of the loop over all values are easy to
     predict, which makes it ten times as fast as sorting.
     """
     stride = max(1, values.size // _SAMPLED)

@@ -147,8 +147,8 @@ def _missing(role: str, column: str, names: Sequence[str], where: str) -> str:
     close = closest(column, names)
     hint = f"did you mean {close!r}? Name it" if close else "name the right one"
     listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-    mend = option(f"--{role}-column", python=f"Columns({role}=…)")
+    fix = option(f"--{role}-column", python=f"Columns({role}=…)")
     return (
         f"{where} has no column {column!r} for the {role}; it has: {listed or 'no columns'}. "
-        f"{hint[0].upper()}{hint[1:]} with {mend}."
+        f"{hint[0].upper()}{hint[1:]} with {fix}."
     )

@@ -131,11 +131,6 @@ class Labels:
             return np.array([index.get(_plain(label), UNKNOWN) for label in listed], dtype=np.int64)
         return np.array([self.code(label) for label in listed], dtype=np.int64)
 
-    def extended(self, labels: Iterable[Label]) -> Labels:
-        """Return these labels followed by those of ``labels`` that are new, codes unchanged."""
-        fresh = list(dict.fromkeys(label for label in labels if label not in self))
-        return Labels.of([*self, *fresh]) if fresh else self
-
     def _index(self) -> dict[Label, int]:
         if len(self._codes) < len(self.values):
             self._codes.update((label, code) for code, label in enumerate(self.values.tolist()))

@@ -63,7 +63,7 @@ def edges_at(votes: Sequence[float], column: str) -> tuple[float, ...]:
 
 
 def read_numbers(source: Source, columns: Columns, *, name: str, keep_broken: bool) -> pa.Table:
-    """Return the columns to be cut, as numbers, and hashes that tell their users apart.
+    """Return the columns to be cut, as numbers, and hashes that identify their users.
 
     The columns are named by their position among ``columns.bins``.
     """

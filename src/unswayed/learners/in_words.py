@@ -9,7 +9,7 @@ import numpy as np
 
 from unswayed.events import Label
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.policy import Policy
+from unswayed.policy import Policy, best_known
 from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 
 EXAMPLES = 3
@@ -23,9 +23,7 @@ def plain_actions(tallies: Tallies | BlockedTallies) -> IntArray:
     """Return the action with the largest plain mean reward in each context; shape (n_contexts,)."""
     blocked = as_blocks(tallies)
     counts, sums = blocked.cell_sums("counts"), blocked.cell_sums("sums")
-    means = np.where(counts > 0, sums / np.maximum(counts, 1e-300), -np.inf)
-    best: IntArray = means.argmax(axis=1)
-    return best
+    return best_known(np.where(counts > 0, sums / np.maximum(counts, 1e-300), np.nan))
 
 
 def changed_decisions(policy: Policy, plain: IntArray) -> dict[str, Label]:
@@ -68,15 +66,12 @@ def leads(policy: Policy) -> tuple[IntArray, FloatArray]:
 
     The runner-up is −1, and the lead NaN, where nothing is known of a second action.
     """
-    known = np.where(np.isnan(policy.mean_rewards), -np.inf, policy.mean_rewards)
-    rows = np.arange(len(known))
-    best = known[rows, policy.actions]
-    known[rows, policy.actions] = -np.inf
-    second = known.argmax(axis=1)
-    has_second = np.isfinite(known[rows, second]) & np.isfinite(best)
-    lead = np.full(len(known), np.nan)
-    lead[has_second] = (best - known[rows, second])[has_second]
-    return np.where(has_second, second, -1), lead
+    rows = np.arange(len(policy.mean_rewards))
+    others = policy.mean_rewards.copy()
+    others[rows, policy.actions] = np.nan
+    second = best_known(others)
+    lead = policy.mean_rewards[rows, policy.actions] - others[rows, second]
+    return np.where(np.isnan(lead), -1, second), lead
 
 
 def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def estimate_fraction(
 ) -> UnknownFraction:
     """Estimate from above the share of users that may collude.
 
-    The coalitions that the discounting learner finds when told that there may be many, believed or
+    The coalitions that the discounting learner finds when a large share is stated, believed or
     only suspected, bounded from above, plus the share that would go unseen. A coalition of share p
     turns a decision round only if it moves best and runner-up by gap/(2p), more than the gap. If it
     does so in all contexts, users' scores along these lies are skewed, and that is evidence.
@@ -219,14 +219,14 @@ def _accused_and_suspected(estimates: Estimates) -> tuple[float, float]:
     suspected = 0.0
     # Rounds that took good users for alike were dropped if they turned out to differ.
     stage = "tastes" if evidence["tastes"] else "mean"
-    for told in evidence["rounds"]:
-        if told["stage"] != stage or told["gain"] is None or told["verdict"] == "discounted":
+    for round_ in evidence["rounds"]:
+        if round_["stage"] != stage or round_["gain"] is None or round_["verdict"] == "discounted":
             continue
-        opposite = max(told["opposite_gain"] or 0.0, 0.0)
-        is_lopsided = told["gain"] >= LOPSIDED * opposite + CLEAR_GAIN + CLEAR_ORIENTATION
-        is_suspicious = told["gain"] >= SUSPICION * told["accused"] * len(weights)
+        opposite = max(round_["opposite_gain"] or 0.0, 0.0)
+        is_lopsided = round_["gain"] >= LOPSIDED * opposite + CLEAR_GAIN + CLEAR_ORIENTATION
+        is_suspicious = round_["gain"] >= SUSPICION * round_["accused"] * len(weights)
         if is_lopsided and is_suspicious:
-            suspected = max(suspected, told["accused"])
+            suspected = max(suspected, round_["accused"])
     return accused, suspected
 
 

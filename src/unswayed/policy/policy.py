@@ -34,6 +34,17 @@ _LARGEST_NUMBER = 1e200
 _MOST_PLAYS = 2.0**53
 
 
+def best_known(means: FloatArray) -> npt.NDArray[np.int64]:
+    """Return the column of the largest number in each row, never one that is NaN.
+
+    A row without a number gives 0; of equal numbers the first counts.
+
+    >>> best_known(np.array([[0.1, np.nan], [np.nan, np.nan], [0.2, 0.3]])).tolist()
+    [0, 0, 1]
+    """
+    return np.asarray(np.where(np.isnan(means), -np.inf, means).argmax(axis=1))
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One context's decision.
@@ -64,7 +75,7 @@ class Policy:
     context_probabilities
         Shape (S,); estimated share of the good users' visits.
     adversarial_fraction, method
-        What the learner was told, and which one it was.
+        The stated share of colluders, and the method.
     flip_fraction
         Shape (S,), or None; a certified lower bound on the share of accounts it takes to change
         the decision.
@@ -167,8 +178,7 @@ class Policy:
     @cached_property
     def actions(self) -> npt.NDArray[np.int64]:
         """Code of the action chosen in each context; shape (S,)."""
-        best = np.where(np.isnan(self.mean_rewards), -np.inf, self.mean_rewards).argmax(axis=1)
-        return np.where(self.is_learned, best, self.default_action)
+        return np.where(self.is_learned, best_known(self.mean_rewards), self.default_action)
 
     def decide(self, context: Label) -> Decision:
         """Return the decision for one context; see ``Decision`` for unknown ones."""

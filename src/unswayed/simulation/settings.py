@@ -38,7 +38,7 @@ class Settings:
     Attributes
     ----------
     alpha, assumed_alpha
-        True share of colluders, and the share that learners are told (None: the truth).
+        True share of colluders, and the share that learners assume (None: the true one).
     context_probabilities
         "uniform", "zipf:EXPONENT", or one number for each context.
     rewards

@@ -144,7 +144,7 @@ def check_learnable(findings: Findings, *, alpha: float, allow_unplayed: bool = 
     low, high = findings.lowest_reward_mean, findings.highest_reward_mean
     if math.isclose(low, high, rel_tol=1e-12):  # means of equal rewards differ by a rounding
         raise InputError(
-            f"rewards are {low:g} everywhere, so no action can be told from "
+            f"rewards are {low:g} everywhere, so no action can be distinguished from "
             "another. Check the reward column."
         )
     if findings.rare_share > 1.0 - LEAST_SUPPORTED_SHARE:

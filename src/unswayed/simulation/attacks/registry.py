@@ -28,7 +28,7 @@ from unswayed.simulation.attacks.wrappers import OnOff, Sleeper, Wrapper
 Knob = float | int | str
 
 DEFAULT_INNER = "push"
-"""Ours: what a wrapper wraps unless told otherwise."""
+"""Ours: what a wrapper wraps by default."""
 
 ATTACKS: dict[str, type[Attack]] = {
     kind.name: kind
