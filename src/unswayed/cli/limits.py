@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.limits import answer
+from unswayed.limits import can_hide
 from unswayed.reports.tables import print_json, print_line, print_table
 
 
@@ -29,7 +29,7 @@ def limits(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Say whether a coalition can hide a gap, how small one could, and for how many plays."""
-    result = answer(gap, interactions, alpha, base=base, n_users=users)
+    result = can_hide(gap, interactions, alpha, base=base, n_users=users)
     if json:
         print_json(asdict(result))
         return
