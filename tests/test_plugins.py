@@ -32,7 +32,16 @@ def test_a_registered_method_is_a_learner_and_an_algorithm() -> None:
     assert method_named("mine") is learn_paper
     assert {"mine", "mine-on-log"} <= set(learner_specs())
     assert find_algorithm("mine").summary.startswith("Estimate")
-    settings = Settings(users=60, attack="mine", algorithms=("mine", "oracle"), repetitions=1)
+    settings = Settings(
+        contexts=2,
+        actions=3,
+        users=60,
+        interactions=5,
+        alpha=0.1,
+        attack="mine",
+        algorithms=("mine", "oracle"),
+        repetitions=1,
+    )
     assert len(simulate(settings)) == 2
 
 

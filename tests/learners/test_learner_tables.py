@@ -86,6 +86,8 @@ def test_a_text_is_no_list_of_contexts(rng: np.random.Generator) -> None:
         lambda: learner.decide_many("am", ["home", "home"]),
         lambda: learner.decide_many([1, 2], "am"),
         lambda: learner.decide_many("am", ["home", "home"], mode="policy"),
+        lambda: RobustMCB(actions="am"),
+        lambda: RobustMCB(actions=["tea", "milk"], contexts="am"),
     ):
         with pytest.raises(InputError, match=r"is the text 'am'; give a list, such as \['am'\]"):
             call()
@@ -158,6 +160,28 @@ def test_a_removed_action_is_neither_played_nor_chosen(rng: np.random.Generator)
             learner.remove_action(action)
     with pytest.raises(InputError, match="given twice"):
         learner.add_action("tea")
+
+
+def test_plays_since_the_last_policy_count_although_the_actions_changed(
+    rng: np.random.Generator,
+) -> None:
+    """The policy of before is not handed out again."""
+    learner = RobustMCB(0.05, actions=["tea", "milk"], contexts=["home"], secret=SECRET)
+    played(learner, rng, {"tea": 0.2, "milk": 0.5})
+    before = learner.policy()
+    played(learner, rng, {"tea": 0.2, "milk": 0.5})
+    learner.add_action("soup")
+    assert learner.policy().counts.sum() == 2 * before.counts.sum()
+
+
+def test_unusable_rows_of_a_table_are_dropped_on_request(rng: np.random.Generator) -> None:
+    """The error names what to do, and that works."""
+    columns = table(rng)
+    columns["reward"][3] = np.nan
+    with pytest.raises(InputError, match='use `on_bad_rows="drop"`'):
+        RobustMCB(0.2).fit(pa.table(columns))
+    learner = RobustMCB(0.2).fit(pa.table(columns), on_bad_rows="drop")
+    assert learner.policy_.counts.sum() == len(columns["reward"]) - 1
 
 
 def test_parameters_can_be_read_back_and_shown(rng: np.random.Generator) -> None:

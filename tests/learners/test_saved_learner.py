@@ -58,6 +58,8 @@ def test_a_loaded_learner_goes_on_where_the_saved_one_stopped(
     assert repr(loaded) == repr(learner)
     assert loaded.get_params() == learner.get_params()
     assert loaded.predict(CONTEXTS) == learner.predict(CONTEXTS)
+    with pytest.raises(InputError, match="call policy\\(\\) to learn again"):
+        _ = loaded.user_weights_
     seeds = [np.random.default_rng(7) for _ in range(2)]
     assert play(loaded, seeds[0], 300) == play(learner, seeds[1], 300)
     for each in (loaded, learner):

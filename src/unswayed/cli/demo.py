@@ -19,7 +19,7 @@ from unswayed.demo.shop import (
     play,
 )
 from unswayed.errors import InputError
-from unswayed.reports.tables import print_json, print_line, print_table
+from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 from unswayed.storage import check_writable_folder, whole_file
 
 
@@ -32,7 +32,9 @@ def demo(
     if seed < 0:
         raise InputError(f"--seed is {seed}: it must be 0 or larger.")
     check_writable_folder(out)
-    story = play(seed)
+    with progress_bar() as bar:
+        bar.add_task("simulating customers and learning", total=None)
+        story = play(seed)
     pictures = draw(story, out)
     log = _write_log(story, out / "log.csv")
     if json:

@@ -50,6 +50,7 @@ class Labels:
     @classmethod
     def of(cls, labels: Iterable[object]) -> Labels:
         """Return the labels in the order given; repeats and mixed types are refused."""
+        check_list(labels, "a list of labels")
         listed = [_plain(label) for label in labels]
         result = cls(as_label_array(listed))
         if len(result._index()) != len(listed):

@@ -12,13 +12,21 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.events import UNKNOWN, Columns, Events, Label, Labels, check_list, read_events
+from unswayed.events import (
+    UNKNOWN,
+    Columns,
+    Events,
+    Label,
+    Labels,
+    OnBadRows,
+    check_list,
+    read_events,
+)
 from unswayed.events.sources import Source
 from unswayed.learners.decisions import MAX_OPEN_DECISIONS, OpenDecision, OpenDecisions
 from unswayed.learners.design import Design, DesignName, design_of_log
-from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration
-from unswayed.learners.flip_bounds import FlipBounds
+from unswayed.learners.fitted import Fitted
 from unswayed.learners.flip_fraction import Certify, check_certify
 from unswayed.learners.growing import GrowingLabels, check_storable
 from unswayed.learners.interface import FloatArray, IntArray
@@ -33,7 +41,6 @@ from unswayed.learners.saved import (
 from unswayed.learners.unknown_fraction import (
     SEARCHED_FRACTION,
     Auto,
-    UnknownFraction,
     check_fraction_or_auto,
 )
 from unswayed.policy import Assignment, Policy, new_secret
@@ -49,7 +56,7 @@ Log = Events | LabelledTallies | Source
 _SHOWN = 6
 
 
-class RobustMCB:
+class RobustMCB(Fitted):
     """Robust multitask contextual bandit: the policy that is best for the good users.
 
     Either online, ``decide`` → ``observe`` → ``policy``, or on a log, ``fit`` → ``predict``. Both
@@ -121,12 +128,6 @@ class RobustMCB:
     RobustMCB(adversarial_fraction=0.1)  # learned: 1 context, 2 actions
     """
 
-    policy_: Policy
-    estimates_: Estimates
-    flip_bounds_: FlipBounds | None
-    unknown_fraction_: UnknownFraction | None
-    _user_labels: Labels
-
     def __init__(
         self,
         adversarial_fraction: float | Auto = 0.1,
@@ -158,6 +159,8 @@ class RobustMCB:
         self._open = OpenDecisions(limit=max_open_decisions)
         #: Logs that were fitted, and what was observed before the actions changed.
         self._phases: Phases = ()
+        #: The phases that ``policy_`` was learned from, if no later play was.
+        self._learned_phases: Phases | None = None
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -289,7 +292,7 @@ class RobustMCB:
                 actions = self._action_labels()
             elif exploration is not None and exploration.n_events:
                 phases = with_log(phases, self._observed(exploration))
-            elif hasattr(self, "policy_"):
+            elif self._learned_phases is phases:
                 return self.policy_
         if phases:
             return self._learn_log(combined(phases))
@@ -313,8 +316,7 @@ class RobustMCB:
             check_actions(len(others))
             self._change_actions(others)
             self._phases = without_action(self._phases, action)
-            if hasattr(self, "policy_"):
-                del self.policy_, self.estimates_, self.flip_bounds_, self.unknown_fraction_
+            self._forget()
 
     # In one file
 
@@ -384,7 +386,12 @@ class RobustMCB:
     # On a log
 
     def fit(
-        self, log: Log, *, design: DesignName = "auto", columns: Columns | None = None
+        self,
+        log: Log,
+        *,
+        design: DesignName = "auto",
+        columns: Columns | None = None,
+        on_bad_rows: OnBadRows | str = "error",
     ) -> RobustMCB:
         """Learn from a log, and from no log that was fitted before.
 
@@ -400,74 +407,31 @@ class RobustMCB:
         columns
             Which columns of a table are which; by default ``user``, ``context``, ``action``,
             ``reward``, and ``propensity`` if it is there.
+        on_bad_rows
+            What to do with unusable rows of a table: "error", "drop" or "quarantine=FILE".
         """
-        phases = (_labelled(log, columns),)
-        self._learn_log(combined(phases), design)
-        self._phases = phases
-        return self
+        return self._fit_phases((_labelled(log, columns, on_bad_rows),), design)
 
     def partial_fit(
-        self, log: Log, *, design: DesignName = "auto", columns: Columns | None = None
+        self,
+        log: Log,
+        *,
+        design: DesignName = "auto",
+        columns: Columns | None = None,
+        on_bad_rows: OnBadRows | str = "error",
     ) -> RobustMCB:
         """Learn from a log and from those that were fitted before; parameters as for ``fit``.
 
         Tables of several days give the policy of all days in one table, to the last bit.
         """
-        phases = with_log(self._phases, _labelled(log, columns))
+        phases = with_log(self._phases, _labelled(log, columns, on_bad_rows))
+        return self._fit_phases(phases, design)
+
+    def _fit_phases(self, phases: Phases, design: DesignName) -> RobustMCB:
         self._learn_log(combined(phases), design)
-        self._phases = phases
+        with self._lock:
+            self._phases = self._learned_phases = phases
         return self
-
-    def predict(self, contexts: Iterable[Label]) -> list[Label]:
-        """Return the learned action of each context; unknown contexts get the default action."""
-        return self._fitted().decide_many(contexts)[0]
-
-    def predict_expectations(self, contexts: Iterable[Label]) -> FloatArray:
-        """Return mean rewards, shape (n, n_actions); NaN for what was not learned."""
-        policy = self._fitted()
-        check_list(contexts, "contexts")
-        table = np.vstack([policy.mean_rewards, np.full(len(policy.action_labels), np.nan)])
-        return table[policy.context_labels.codes(contexts)]
-
-    # Fitted state
-
-    @property
-    def mean_rewards_(self) -> FloatArray:
-        """Estimated mean rewards; shape (n_contexts, n_actions)."""
-        return self._fitted().mean_rewards
-
-    @property
-    def context_probabilities_(self) -> FloatArray:
-        """Estimated context probabilities; shape (n_contexts,)."""
-        return self._fitted().context_probabilities
-
-    @property
-    def frequent_contexts_(self) -> list[Label]:
-        """Labels of S₊."""
-        is_frequent = self.estimates_.frequent_contexts
-        return [label for label, yes in zip(self.context_labels_, is_frequent, strict=True) if yes]
-
-    @property
-    def user_weights_(self) -> FloatArray:
-        """How much of each user was kept, in [0, 1]; shape (n_users,)."""
-        self._fitted()
-        return self.estimates_.user_weights
-
-    @property
-    def context_labels_(self) -> Labels:
-        """The contexts, in the order of the arrays."""
-        return self._fitted().context_labels
-
-    @property
-    def action_labels_(self) -> Labels:
-        """The actions, in the order of the arrays."""
-        return self._fitted().action_labels
-
-    @property
-    def user_labels_(self) -> Labels:
-        """The users, in the order of ``user_weights_``."""
-        self._fitted()
-        return self._user_labels
 
     def _learn_log(self, labelled: LabelledTallies, design: DesignName = "auto") -> Policy:
         if self._actions is not None:
@@ -506,11 +470,6 @@ class RobustMCB:
             self.flip_bounds_, self.unknown_fraction_ = learned.flips, learned.unknown_fraction
             self._user_labels = user_labels
         return learned.policy
-
-    def _fitted(self) -> Policy:
-        if not hasattr(self, "policy_"):
-            raise InputError("nothing was learned yet; call fit(events) or policy() first.")
-        return self.policy_
 
     def _action_labels(self) -> Labels:
         if self._actions is None:
@@ -574,13 +533,13 @@ class RobustMCB:
         self._exploration.add_contexts(self._contexts.since(0))
 
 
-def _labelled(log: Log, columns: Columns | None) -> LabelledTallies:
+def _labelled(log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str) -> LabelledTallies:
     """Return the tallies of a log of any kind."""
     if isinstance(log, LabelledTallies):
         return log
-    return tally_events(
-        log if isinstance(log, Events) else read_events(log, columns=columns).events
-    )
+    if not isinstance(log, Events):
+        log = read_events(log, columns=columns, on_bad_rows=on_bad_rows).events
+    return tally_events(log)
 
 
 def _shortened(value: object) -> str:
