@@ -57,7 +57,7 @@ give more with --memory, leave out what is not needed, or use --engine dask on m
         return cls(int(DEFAULT_SHARE * free_bytes()) if n_bytes is None else n_bytes)
 
     def check(self, needed: int, what: str) -> None:
-        """Refuse what does not fit, and say how much it would need."""
+        """Reject what does not fit, and say how much it would need."""
         if needed > self.n_bytes:
             raise InputError(
                 f"{what} needs about {shown_bytes(needed)} of memory and may use "

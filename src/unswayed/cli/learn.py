@@ -187,7 +187,7 @@ def learn(
 def _check_engine(
     engine: str, *, scheduler: str | None, log: str | None, tallies: Path | None
 ) -> None:
-    """Refuse an engine that does not exist, lacks a log, or has nothing to do with a scheduler."""
+    """Reject an engine that does not exist, lacks a log, or has nothing to do with a scheduler."""
     if engine not in ENGINES:
         raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
     if log is None and tallies is None:
@@ -206,7 +206,7 @@ def _check_outputs(
     *,
     has_log: bool,
 ) -> None:
-    """Refuse outputs that could not be written, before any work is done for them."""
+    """Reject outputs that could not be written, before any work is done for them."""
     if table_format is not None and table_format not in TABLE_FORMATS:
         raise InputError(f"--format is {' or '.join(TABLE_FORMATS)}, not {table_format!r}.")
     quarantine = OnBadRows.parsed(options.on_bad_rows).quarantine

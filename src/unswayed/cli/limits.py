@@ -28,7 +28,7 @@ def limits(
     base: Annotated[float, typer.Option(help="Mean reward of the ordinary action.")] = 0.5,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Say whether a coalition can hide a gap, how small one could, and for how many plays."""
+    """Print whether a coalition can hide a gap, how small one could, and for how many plays."""
     result = can_hide(gap, interactions, alpha, base=base, n_users=users)
     if json:
         print_json(asdict(result))

@@ -88,7 +88,7 @@ def play(seed: int = 0) -> Story:
 
 
 class _Recorder:
-    """Makes a learner, keeps hold of it, and writes down what it plays."""
+    """Makes a learner, keeps a reference to it, and records what it plays."""
 
     def __init__(self, make: LearnerMaker) -> None:
         self._make = make

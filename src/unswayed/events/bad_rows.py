@@ -49,7 +49,7 @@ class OnBadRows:
         return _QUARANTINE_FORMATS[self.quarantine.suffix] if self.quarantine else ""
 
     def refuse(self, reasons: Mapping[str, int], n_rows: int, *, first: int) -> NoReturn:
-        """Refuse a log with bad rows; ``first`` is the number of the first of them, from 1."""
+        """Reject a log with bad rows; ``first`` is the number of the first of them, from 1."""
         listed = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.items())
         raise InputError(
             f"{sum(reasons.values()):,} of {n_rows:,} rows cannot be used ({listed}); the first is "

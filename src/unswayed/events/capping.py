@@ -75,7 +75,7 @@ def capped(events: Events, *, max_interactions: int) -> Capped:
 
 
 def check_cap(max_interactions: int) -> None:
-    """Refuse a cap that leaves nothing."""
+    """Reject a cap that leaves nothing."""
     if max_interactions < 1:
         raise InputError(
             f"{option('--max-interactions-per-user')} is {max_interactions}; keep at least one a "

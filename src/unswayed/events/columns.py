@@ -105,7 +105,7 @@ class Columns:
 
 
 def check_repeats(names: Sequence[str], *, where: str) -> None:
-    """Refuse columns of the same name."""
+    """Reject columns of the same name."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise InputError(

@@ -139,7 +139,7 @@ class Labels:
 
 
 def check_list(values: object, role: str) -> None:
-    """Refuse a text where a list of labels belongs: it would be read letter by letter."""
+    """Reject a text where a list of labels belongs: it would be read letter by letter."""
     if isinstance(values, str | bytes):
         raise InputError(f"{role} is the text {values!r}; give a list, such as [{values!r}].")
 

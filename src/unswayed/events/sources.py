@@ -71,7 +71,7 @@ def opened(
     name: str | None = None,
     memory: MemoryBudget | None = None,
 ) -> Iterator[OpenLog]:
-    """Open a log, and close it afterwards; whatever DuckDB complains of becomes one sentence.
+    """Open a log, and close it afterwards; errors of DuckDB become one sentence.
 
     With ``contexts_only`` the rows need no more than the context columns, and all columns stay.
     """

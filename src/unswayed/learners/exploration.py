@@ -118,7 +118,7 @@ class Exploration:
                 phase.add(users[chosen], contexts[chosen], actions[chosen], rewards[chosen])
 
     def _check_codes(self, users: IntArray, contexts: IntArray) -> None:
-        """Refuse codes of nobody: kernels write where they point."""
+        """Reject codes out of bounds: kernels write where they point."""
         check_bounds(users, self.n_users, "user")
         check_bounds(contexts, self.n_contexts, "context")
 

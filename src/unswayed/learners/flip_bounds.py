@@ -81,7 +81,7 @@ class Certifier(Protocol):
         adversarial_fraction: float,
         warmup: Tallies | None = None,
     ) -> FlipBounds:
-        """Return bounds for what the method made of these tallies."""
+        """Return bounds for what the method learned from these tallies."""
         ...
 
 

@@ -125,7 +125,7 @@ def learn_tallied(
     on_step: Listener,
     user_labels: Labels,
 ) -> LearnedLog:
-    """Look tallies over, refuse them if nothing sound can be learned, and learn.
+    """Check tallies, reject them if nothing sound can be learned, and learn.
 
     The second half of ``learn_log``, for tallies that lie anywhere.
     """

@@ -71,7 +71,7 @@ class GrowingLabels:
 
 
 def check_storable(label: Label, row: int) -> None:
-    """Refuse a label that could be neither hashed nor written: it would fail later, for all."""
+    """Reject a label that could be neither hashed nor written: it would fail later, for all."""
     if isinstance(label, int):
         if not _SMALLEST <= label <= _LARGEST:
             raise InputError(

@@ -117,7 +117,7 @@ class UnknownFraction:
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it, with the statement."""
+        """Return all fields and the statement as plain JSON values."""
         return {**asdict(self), "statement": self.statement()}
 
 
@@ -139,7 +139,7 @@ def check_fraction_or_auto(value: float | str) -> float | Auto:
 def estimate_fraction(
     tallies: Tallies | BlockedTallies, design: Design, *, warmup: Tallies | None = None
 ) -> UnknownFraction:
-    """Estimate from above the share of users that may collude.
+    """Compute an upper estimate of the share of users that may collude.
 
     The coalitions that the discounting learner finds when a large share is stated, believed or
     only suspected, bounded from above, plus the share that would go unseen. A coalition of share p

@@ -152,7 +152,7 @@ def _quoted_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_table(path: Path, kind: str | None) -> None:
-    """Refuse a table that could not be written, before any work is done for it."""
+    """Reject a table that could not be written, before any work is done for it."""
     _table_format(path, kind)
     check_writable(path)
 

@@ -224,7 +224,7 @@ def _read(
     keeps_events: bool,
     bins: dict[str, tuple[float, ...]],
 ) -> _ReadLog:
-    """Have the parts of a log read, and treat bad rows as one machine would."""
+    """Read the parts of a log, and treat bad rows as one machine would."""
     parts = log_parts(find_files(source))
     how = HowToRead(
         columns=columns,

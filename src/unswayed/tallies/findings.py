@@ -128,7 +128,7 @@ def examine(
 
 
 def check_learnable(findings: Findings, *, alpha: float, allow_unplayed: bool = False) -> None:
-    """Refuse a log from which nothing sound can be learned, and say what would help.
+    """Reject a log from which nothing sound can be learned, and say what would help.
 
     With ``allow_unplayed`` actions may lack support in some contexts.
     """

@@ -119,7 +119,7 @@ def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> L
 
 
 def check_min_propensity(value: float) -> None:
-    """Refuse what is no probability above 0."""
+    """Reject what is no probability above 0."""
     if not 0.0 < value <= 1.0:
         raise InputError(
             f"{option('--min-propensity')} is {value}: it must be above 0 and at most 1."

@@ -164,7 +164,7 @@ def save_index(folder: str | os.PathLike[str], index: Index) -> None:
 
 
 def _check_unchanged(folder: Path, index: Index) -> None:
-    """Refuse to replace an index that is not the one to which the newest log was added."""
+    """Reject to replace an index that is not the one to which the newest log was added."""
     current = load_index(folder)
     found = [] if current is None else [log["digest"] for log in current.logs]
     if found != [log["digest"] for log in index.logs[:-1]]:
@@ -246,7 +246,7 @@ def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> Coll
 
 
 def _check_piece(index: Index, columns: Mapping[str, Any], indptr: Any) -> None:
-    """Refuse a piece whose numbers point anywhere but into it: kernels follow them blindly."""
+    """Reject a piece whose numbers point anywhere but into it: kernels follow them blindly."""
     cells, n_cells = columns["cells"], len(index.context_labels) * len(index.action_labels)
     if cells.dtype != np.int32 or indptr.dtype != np.int64:
         raise ValueError("cells or entries are not of the expected type")

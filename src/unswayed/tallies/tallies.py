@@ -243,7 +243,7 @@ def entry_users(indptr: IntArray) -> IntArray:
 
 
 def check_size(n_contexts: int, n_actions: int) -> None:
-    """Refuse tables whose cells cannot be numbered."""
+    """Reject tables whose cells cannot be numbered."""
     if n_contexts * n_actions > np.iinfo(np.int32).max:
         raise InputError(
             f"{n_contexts} contexts by {n_actions} actions are more cells than can be indexed; "
