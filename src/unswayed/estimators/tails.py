@@ -30,30 +30,37 @@ def weighted_quantile(values: FloatArray, weights: FloatArray, level: float) -> 
     total = float(weights.sum())
     slack = 1e-12 * total  # a level that falls on an edge must not depend on rounding
     least = level * total - slack
-    points, masses, below = _near(values, weights, least, level)
+    points, masses, below = _near(values, weights, least, *_about(values, weights, level))
     low = _reaching(points, masses, least - below)
     mass, high = _up_to(values, weights, low)
     is_last = mass >= total - slack
     return low if is_last or mass >= least + 2.0 * slack else 0.5 * (low + high)
 
 
-@compiled
-def _near(
-    values: FloatArray, weights: FloatArray, least: float, level: float
-) -> tuple[FloatArray, FloatArray, float]:
-    """Return the few values among which the weight reaches ``least``, and the weight below them.
+def _about(values: FloatArray, weights: FloatArray, level: float) -> tuple[float, float]:
+    """Return between which values a sample puts the quantile.
 
-    A sample locates them approximately. The branches of the loop over all values are easy to
-    predict, which makes it ten times as fast as sorting.
+    Values of unequal weight may lie elsewhere; then all are taken, as in a short array.
     """
     stride = max(1, values.size // _SAMPLED)
     sample = np.sort(values[::stride][weights[::stride] > 0.0])
-    first, last = -np.inf, np.inf
-    if stride > 1 and sample.size > 0:
-        # Values of unequal weight may lie elsewhere; then all are taken, as in a short array.
-        place, reach = level * sample.size, _SAMPLE_REACH * np.sqrt(sample.size)
-        first = sample[int(max(place - reach, 0.0))] if place > reach else -np.inf
-        last = sample[int(place + reach)] if place + reach < sample.size - 1 else np.inf
+    if stride == 1 or sample.size == 0:
+        return -np.inf, np.inf
+    place, reach = level * sample.size, _SAMPLE_REACH * np.sqrt(sample.size)
+    first = sample[int(place - reach)] if place > reach else -np.inf
+    last = sample[int(place + reach)] if place + reach < sample.size - 1 else np.inf
+    return float(first), float(last)
+
+
+@compiled
+def _near(
+    values: FloatArray, weights: FloatArray, least: float, first: float, last: float
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return the few values among which the weight reaches ``least``, and the weight below them.
+
+    They lie between ``first`` and ``last``, or else anywhere. The branches of the loop over all
+    values are easy to predict, which makes it ten times as fast as sorting.
+    """
     while True:
         points, masses = np.empty(values.size), np.empty(values.size)
         below, inside, n_inside = 0.0, 0.0, 0

@@ -40,11 +40,14 @@ def exchanged_within_cells(
     Only entries of users with more than half their weight move. ``keys`` are uniform, one for each
     entry.
     """
-    source = np.arange(order.size)
+    source, movable = np.arange(order.size), np.empty(order.size, np.int64)
     for j in range(starts.size - 1):
-        movable = order[starts[j] : starts[j + 1]]
-        movable = movable[w[users[movable]] > 0.5]
-        for m in range(movable.size - 1, 0, -1):
+        n = 0
+        for q in range(starts[j], starts[j + 1]):
+            if w[users[order[q]]] > 0.5:
+                movable[n] = order[q]
+                n += 1
+        for m in range(n - 1, 0, -1):
             other = int(keys[starts[j] + m] * (m + 1))
             a, b = movable[m], movable[other]
             source[a], source[b] = source[b], source[a]
@@ -85,18 +88,22 @@ def redescending_means(
     """
     n_cells = starts.size - 1
     centres = np.zeros(n_cells)
+    values, precision, mass = np.empty_like(y), np.empty_like(y), np.empty_like(y)
     for j in range(n_cells):
-        here = slice(starts[j], starts[j + 1])
-        counts = w[here] > 0.05
-        worth, values, mass = e[here][counts], y[here][counts], (e[here] * w[here])[counts]
-        if values.size == 0:
+        n, everything = 0, 0.0
+        for q in range(starts[j], starts[j + 1]):
+            if w[q] > 0.05:
+                values[n], mass[n] = y[q], e[q] * w[q]
+                precision[n] = np.sqrt(e[q]) / deviations[j]
+                everything += mass[n]
+                n += 1
+        if n == 0:
             continue
-        precision = np.sqrt(worth) / deviations[j]
-        settled = 0.01 * deviations[j] / np.sqrt(mass.sum())
-        centre = float(np.median(values))
+        settled = 0.01 * deviations[j] / np.sqrt(everything)
+        centre = float(np.median(values[:n]))
         for _ in range(12):
             total, weighted = 0.0, 0.0
-            for k in range(values.size):
+            for k in range(n):
                 z = abs(values[k] - centre) * precision[k]
                 if z < end:
                     share = 1.0

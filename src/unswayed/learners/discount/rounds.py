@@ -51,7 +51,7 @@ from unswayed.learners.discount.weighing import (
 )
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 
-SAMPLE_ENTRIES = 500_000
+SAMPLE_ENTRIES = 300_000
 """Ours: searches look at random users with about this many entries; what they find is then refitted
 to everybody."""
 

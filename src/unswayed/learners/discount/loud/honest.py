@@ -7,6 +7,7 @@ and are summed out, so that nobody is suspect for being keen, or for being fond 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from unswayed.learners.discount.loud.categories import Categories
 from unswayed.learners.discount.loud.kernels import honest_pass
 from unswayed.learners.discount.loud.testimony import Testimony
 from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.tallies.grouping import in_threads
 
 
 class Grid(NamedTuple):
@@ -57,6 +59,10 @@ ACTION_PLAYS = 20.0
 
 FIT_STEPS = 8
 """Steps of EM for levels and tastes."""
+
+N_PARTS = 4
+"""Users are passed over in so many parts, whatever the number of cores, so that sums are the same
+everywhere."""
 
 MARGINAL_STEPS = 3
 """Steps that make the laws, averaged over tilts, equal what was seen."""
@@ -124,6 +130,9 @@ class Fit(NamedTuple):
         Σ over users, with their weights.
     of_runs
         Shape (n_runs,); log-likelihood of each run given the user's other runs.
+    others
+        Shape (n_runs, n_levels); likelihood of these other runs at each level, over that at the
+        levels of all users.
     levels
         Shape (n_users, n_levels); posteriors.
     """
@@ -131,6 +140,7 @@ class Fit(NamedTuple):
     model: Honest
     log_likelihood: float
     of_runs: FloatArray
+    others: FloatArray
     levels: FloatArray
 
 
@@ -164,36 +174,47 @@ def fit_honest(
         model = replace(start, laws=laws, plays=plays)
     volume = weights * np.add.reduceat(np.append(counts.counts, 0.0), counts.indptr[:-1])
     volume[np.diff(counts.indptr) == 0] = 0.0
-    for step in range(n_steps):
-        is_last = step == n_steps - 1
-        of_users, of_runs, posterior, with_taste = summed_out(
-            said, model, np.empty(0) if is_last else weights
+    for _ in range(n_steps - 1):
+        posterior, with_taste = tilts_of_users(said, model, weights)
+        model = replace(
+            model,
+            levels=_shares(weights @ posterior),
+            levels_of_plays=_shares(volume @ posterior),
+            tastes=_shares(with_taste),
         )
-        if not is_last:
-            model = replace(
-                model,
-                levels=_shares(weights @ posterior),
-                levels_of_plays=_shares(volume @ posterior),
-                tastes=_shares(with_taste),
-            )
-    return Fit(model, float(weights @ of_users), of_runs, posterior)
+    return summed_out(said, model, weights)
 
 
-def summed_out(
+def tilts_of_users(
     said: Testimony, model: Honest, weights: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Sum out levels and tastes; see ``honest_pass``. Without weights tastes are not counted."""
-    return honest_pass(
-        said.first_run,
-        said.first_key,
-        said.counts.keys,
-        said.counts.counts,
-        model.log_laws(),
-        model.levels,
-        model.tastes,
-        model.grid.offsets,
-        weights,
+) -> tuple[FloatArray, FloatArray]:
+    """Return posteriors of users' levels, and the expected numbers of runs with each taste."""
+    posterior = np.empty((said.counts.n_users, len(model.levels)))
+    nothing = np.empty(0)
+    return posterior, _pass(said, model, weights, posterior, nothing, nothing, np.empty((0, 0)))
+
+
+def summed_out(said: Testimony, model: Honest, weights: FloatArray) -> Fit:
+    """Return what a model says of users and runs, levels and tastes summed out."""
+    n_users, n_runs, n_levels = said.counts.n_users, len(said.run_class), len(model.levels)
+    posterior, others = np.empty((n_users, n_levels)), np.empty((n_runs, n_levels))
+    of_users, of_runs = np.empty(n_users), np.empty(n_runs)
+    _pass(said, model, np.empty(0), posterior, of_users, of_runs, others)
+    return Fit(model, float(weights @ of_users), of_runs, others, posterior)
+
+
+def _pass(said: Testimony, model: Honest, weights: FloatArray, *filled: FloatArray) -> FloatArray:
+    """Pass over the users, on threads; ``filled`` is what ``honest_pass`` fills in."""
+    log_laws = model.log_laws()
+    starts = np.linspace(0, said.counts.n_users, N_PARTS + 1).astype(np.int64)
+    rows = (said.first_run, said.first_key, said.counts.keys, said.counts.counts)
+    law = (model.levels, model.tastes, model.grid.offsets)
+    parts = in_threads(
+        honest_pass,
+        [(*ends, *rows, log_laws, *law, weights, *filled) for ends in pairwise(starts)],
     )
+    with_taste: FloatArray = np.sum(parts, axis=0)
+    return with_taste
 
 
 def shrunken_laws(

@@ -136,6 +136,8 @@ def run_counts(first_key: IntArray, keys: CellArray, n: FloatArray, K: int) -> F
 
 @compiled
 def honest_pass(
+    start: int,
+    stop: int,
     first_run: IntArray,
     first_key: IntArray,
     keys: CellArray,
@@ -145,8 +147,15 @@ def honest_pass(
     tastes: FloatArray,
     offsets: IntArray,
     w: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Sum out every user's level and tastes.
+    posterior: FloatArray,
+    of_users: FloatArray,
+    of_runs: FloatArray,
+    others: FloatArray,
+) -> FloatArray:
+    """Sum out the level and tastes of the users from ``start`` to ``stop``.
+
+    With weights, as a step of EM needs it: posteriors, and the expected number of runs with each
+    taste, which is returned. Without, as a search needs it: posteriors and likelihoods.
 
     Parameters
     ----------
@@ -157,66 +166,75 @@ def honest_pass(
     offsets
         Shape (B,); tilt ``g + offsets[b]`` belongs to level g and taste b.
     w
-        Weights of users, for the sums over tastes; empty if these are not wanted.
-
-    Returns
-    -------
-    Log-likelihoods of users; of runs, given the user's other runs; posteriors of users' levels,
-    shape (n_users, G); and expected numbers of runs with each taste, shape (B,).
+        Weights of users, or empty.
+    posterior
+        Shape (n_users, G); posteriors of users' levels, filled in.
+    of_users, of_runs, others
+        Shapes (n_users,), (n_runs,) and (n_runs, G); log-likelihoods of users, those of runs given
+        the user's other runs, and likelihoods of these other runs at each level over that at the
+        levels of all users. Filled in, or empty.
     """
-    n_users, G, B, H = first_run.size - 1, levels.size, tastes.size, log_laws.shape[1]
-    log_levels = np.log(levels)
-    of_users, of_runs = np.zeros(n_users), np.zeros(first_key.size - 1)
-    posterior, with_taste = np.empty((n_users, G)), np.zeros(B)
+    G, B, H = levels.size, tastes.size, log_laws.shape[1]
+    with_taste = np.zeros(B)
     longest = 0
-    for i in range(n_users):
+    for i in range(start, stop):
         longest = max(longest, first_run[i + 1] - first_run[i])
-    run_level, run_tilt = np.empty((longest, G)), np.empty((longest, H))
+    run_level, run_tilt, tops = np.empty((longest, G)), np.empty((longest, H)), np.empty(longest)
     tilt, level = np.empty(H), np.empty(G)
-    for i in range(n_users):
-        level[:] = log_levels
+    for i in range(start, stop):
+        scale = 0.0
+        for g in range(G):
+            level[g] = levels[g]
         for r in range(first_run[i], first_run[i + 1]):
             x = r - first_run[i]
-            tilt[:] = 0.0
+            for h in range(H):
+                tilt[h] = 0.0
             for q in range(first_key[r], first_key[r + 1]):
                 k, c = np.uint32(keys[q]), n[q]
                 for h in range(H):
                     tilt[h] += c * log_laws[k, h]
-            top = tilt.max()
+            top = tilt[0]
+            for h in range(1, H):
+                top = tilt[h] if tilt[h] > top else top
             for h in range(H):
                 run_tilt[x, h] = np.exp(tilt[h] - top)
+            tops[x] = top
+            largest = 0.0
             for g in range(G):
-                s = 1e-300
+                s = 1e-200
                 for b in range(B):
                     s += tastes[b] * run_tilt[x, g + offsets[b]]
-                run_level[x, g] = top + np.log(s)
-                level[g] += run_level[x, g]
-        top = level.max()
-        s = 0.0
+                run_level[x, g] = s
+                level[g] *= s
+                largest = level[g] if level[g] > largest else largest
+            scale += top
+            if largest < 1e-60:  # before products underflow
+                for g in range(G):
+                    level[g] /= largest
+                scale += np.log(largest)
+        total = 0.0
         for g in range(G):
-            s += np.exp(level[g] - top)
-        of_users[i] = top + np.log(s)
+            total += level[g]
         for g in range(G):
-            posterior[i, g] = np.exp(level[g] - of_users[i])
+            posterior[i, g] = level[g] / total
+        if w.size == 0:
+            of_users[i] = scale + np.log(total)
         for r in range(first_run[i], first_run[i + 1]):
             x = r - first_run[i]
-            top = -np.inf
-            for g in range(G):
-                top = max(top, level[g] - run_level[x, g])
-            s = 0.0
-            for g in range(G):
-                s += np.exp(level[g] - run_level[x, g] - top)
-            of_runs[r] = of_users[i] - top - np.log(s)
             if w.size == 0:
-                continue
-            for g in range(G):
-                s = 1e-300
-                for b in range(B):
-                    s += tastes[b] * run_tilt[x, g + offsets[b]]
-                for b in range(B):
-                    part = tastes[b] * run_tilt[x, g + offsets[b]] / s
-                    with_taste[b] += w[i] * posterior[i, g] * part
-    return of_users, of_runs, posterior, with_taste
+                s = 0.0
+                for g in range(G):
+                    others[r, g] = posterior[i, g] / run_level[x, g]
+                    s += others[r, g]
+                for g in range(G):
+                    others[r, g] /= s * levels[g]
+                of_runs[r] = tops[x] - np.log(s)
+            else:
+                for g in range(G):
+                    s = w[i] * posterior[i, g] / run_level[x, g]
+                    for b in range(B):
+                        with_taste[b] += s * tastes[b] * run_tilt[x, g + offsets[b]]
+    return with_taste
 
 
 @compiled

@@ -10,9 +10,9 @@ import numpy as np
 from unswayed.learners.discount.loud.categories import Categories
 from unswayed.learners.discount.loud.coalition import (
     Coalition,
-    activity_bins,
+    Lie,
+    accused_by,
     loudness,
-    membership,
     refined,
     search_coalitions,
     usual_law,
@@ -45,8 +45,9 @@ LEAST_GAIN = 10.0
 NEARLY, LOUDER = 0.6, 1.2
 """How loud members must be, in multiples of the strongest taste: before and after the fit."""
 
-OPPOSITE_GAIN = 0.3
-"""Of two opposite stories with at least this ratio of gains the one with fewer accounts is told."""
+COMPARABLE = 0.3
+"""Candidates with less than this share of the largest gain are not looked at. Of two opposite ones
+with comparable gains the one with fewer accounts is believed."""
 
 NULLS = 2
 NULL_MARGIN, CLEAR_GAIN = 2.0, 20.0
@@ -94,12 +95,19 @@ class About:
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Candidate:
+class _First(NamedTuple):
+    """A coalition that was found beside the honest model of everybody."""
+
     said: Testimony
     honest: Fit
     is_by_action: bool
-    first: Coalition
+    found: Coalition
+
+
+class _Candidate(NamedTuple):
+    """The same, fitted together with the honest model of all others."""
+
+    first: _First
     fitted: Coalition
     without: Fit
     loudness: float
@@ -150,25 +158,15 @@ def discount_loud_lies(
         rounds.append(found.told)
         if found.told.verdict != DISCOUNTED:
             break
-        accused = (
-            found.coalition.accused(tallies.n_users)
-            if isinstance(chosen, slice)
-            else np.concatenate(
-                tallies.blocks.map_blocks(
-                    _accused,
-                    categories,
-                    repeated,
-                    found.classes,
-                    found.model,
-                    found.coalition.about,
-                    found.coalition.law,
-                    found.coalition.prior,
-                )
-            )
-        )
+        lie = found.coalition.lie
+        if isinstance(chosen, slice):
+            accused = found.coalition.accused(tallies.n_users)
+        else:
+            model = (categories, repeated, found.classes, found.model)
+            accused = np.concatenate(tallies.blocks.map_blocks(_accused, *model, lie))
         about.append(
             About(
-                np.flatnonzero(found.classes == found.coalition.about),
+                np.flatnonzero(found.classes == lie.about),
                 bool(found.told.alignment > 0),
                 float(weights @ accused),
             )
@@ -185,29 +183,36 @@ def _round(
     rng: np.random.Generator,
 ) -> _Verdict | None:
     """Return the candidate that decides; None if there is none."""
-    candidates = [
-        candidate
+    firsts = [
+        first
         for is_by_action in (True, False)
-        for candidate in _candidates(counts, categories, weights, alpha, is_by_action)
+        for first in _first_looks(counts, categories, weights, alpha, is_by_action)
+    ]
+    largest = max((first.found.gain for first in firsts), default=0.0)
+    candidates = [
+        _refined(first, categories, weights, alpha)
+        for first in firsts
+        if first.found.gain >= COMPARABLE * largest
     ]
     if not candidates:
         return None
-    strongest = LOUDER * candidates[0].honest.model.grid.strongest_taste
+    strongest = LOUDER * candidates[0].without.model.grid.strongest_taste
     candidates.sort(key=lambda c: (abs(c.loudness) < strongest, -c.fitted.gain))
     best = _smaller_story(candidates, strongest)
     null_gain, verdict = float("nan"), LIKE_A_TASTE
     if abs(best.loudness) >= strongest:
         null_gain = max(
-            _null_gain(counts, categories, weights, alpha, best, rng) for _ in range(NULLS)
+            _null_gain(counts, categories, weights, alpha, best.first, rng) for _ in range(NULLS)
         )
-        is_clear = best.first.gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
+        is_clear = best.first.found.gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
         verdict = DISCOUNTED if is_clear else WITHIN_CHANCE
     accused = best.fitted.accused(counts.n_users)
     told = Round(
         stage="loud",
-        model="lies about " + ("one action" if best.is_by_action else "one rank in each context"),
+        model="lies about "
+        + ("one action" if best.first.is_by_action else "one rank in each context"),
         taste_share=float("nan"),
-        gain=best.first.gain,
+        gain=best.first.found.gain,
         null_gain=null_gain,
         opposite_gain=float("-inf"),
         alignment=best.loudness,
@@ -216,7 +221,7 @@ def _round(
         stake=float("nan"),
         verdict=verdict,
     )
-    return _Verdict(told, best.said.classes, best.without.model, best.fitted)
+    return _Verdict(told, best.first.said.classes, best.without.model, best.fitted)
 
 
 def _smaller_story(candidates: list[_Candidate], strongest: float) -> _Candidate:
@@ -227,43 +232,49 @@ def _smaller_story(candidates: list[_Candidate], strongest: float) -> _Candidate
     best = candidates[0]
     for other in candidates[1:]:
         is_opposite = (
-            other.is_by_action == best.is_by_action
-            and other.first.about == best.first.about
+            other.first.is_by_action == best.first.is_by_action
+            and other.fitted.lie.about == best.fitted.lie.about
             and other.loudness * best.loudness < 0.0
         )
         is_clear = abs(other.loudness) >= strongest and (
-            other.first.gain > OPPOSITE_GAIN * best.first.gain
+            other.first.found.gain > COMPARABLE * best.first.found.gain
         )
         if is_opposite and is_clear and other.fitted.mass < best.fitted.mass:
             return other
     return best
 
 
-def _candidates(
+def _first_looks(
     counts: Counts,
     categories: Categories,
     weights: FloatArray,
     alpha: float,
     is_by_action: bool,
-) -> list[_Candidate]:
+) -> list[_First]:
+    """Return the candidates of one kind that are worth a fit together with the honest model."""
     said = _said(counts, categories, weights, is_by_action)
     honest = fit_honest(said, categories, weights)
     nearly = NEARLY * honest.model.grid.strongest_taste
-    kept: list[_Candidate] = []
-    tried: set[tuple[int, bool]] = set()
-    for first in search_coalitions(said, categories, honest, weights, alpha):
-        if first.gain < LEAST_GAIN or len(kept) == TRIES:
-            break
-        usual = usual_law(said, first, weights)
-        tilt = loudness(first.law, usual, categories.scores)
-        if abs(tilt) < nearly or (first.about, tilt > 0) in tried:
-            continue
-        tried.add((first.about, tilt > 0))
-        fitted, without = refined(said, categories, honest, weights, first, alpha)
-        usual = usual_law(said, fitted, weights)
-        tilt = loudness(fitted.law, usual, categories.scores)
-        kept.append(_Candidate(said, honest, is_by_action, first, fitted, without, tilt))
-    return kept
+    kept: dict[tuple[int, bool], _First] = {}
+    for found in search_coalitions(said, categories, honest, weights, alpha):
+        tilt = _loudness(said, categories, weights, found)
+        if found.gain >= LEAST_GAIN and abs(tilt) >= nearly and len(kept) < TRIES:
+            kept.setdefault((found.lie.about, tilt > 0), _First(said, honest, is_by_action, found))
+    return list(kept.values())
+
+
+def _refined(
+    first: _First, categories: Categories, weights: FloatArray, alpha: float
+) -> _Candidate:
+    fitted, without = refined(first.said, categories, first.honest, weights, first.found, alpha)
+    tilt = _loudness(first.said, categories, weights, fitted)
+    return _Candidate(first, fitted, without, tilt)
+
+
+def _loudness(
+    said: Testimony, categories: Categories, weights: FloatArray, found: Coalition
+) -> float:
+    return loudness(found.lie.law, usual_law(said, found, weights), categories.scores)
 
 
 def _said(
@@ -279,13 +290,13 @@ def _null_gain(
     categories: Categories,
     weights: FloatArray,
     alpha: float,
-    candidate: _Candidate,
+    first: _First,
     rng: np.random.Generator,
 ) -> float:
     """Return what the same search gains where all users are honest; ranks are found anew."""
-    drawn = without_coalition(counts, candidate.said.classes, candidate.honest, rng)
-    said = _said(drawn, categories, weights, candidate.is_by_action)
-    honest = fit_honest(said, categories, weights, start=candidate.honest.model, n_steps=NULL_STEPS)
+    drawn = without_coalition(counts, first.said.classes, first.honest, rng)
+    said = _said(drawn, categories, weights, first.is_by_action)
+    honest = fit_honest(said, categories, weights, start=first.honest.model, n_steps=NULL_STEPS)
     return search_coalitions(said, categories, honest, weights, alpha)[0].gain
 
 
@@ -295,17 +306,9 @@ def _accused(
     repeated: float,
     classes: ClassArray,
     model: Honest,
-    about: int,
-    law: FloatArray,
-    prior: FloatArray,
+    lie: Lie,
 ) -> FloatArray:
     """Return the probabilities of the users of a block to belong to a coalition."""
     said = testimony_of(counts_of(tallies, categories, repeated), classes)
-    _, of_runs, _, _ = summed_out(said, model, np.empty(0))
-    runs = said.runs_about(about)
-    users = said.run_users[runs]
-    bins = np.minimum(activity_bins(said.counts.activity)[users], len(prior) - 1)
-    ratios, _, probabilities = membership(said.said[runs], of_runs[runs], law, prior[bins])
-    accused = np.zeros(tallies.n_users)
-    accused[users] = np.where(ratios > 0.0, probabilities, 0.0)
-    return accused
+    honest = summed_out(said, model, np.ones(tallies.n_users))
+    return accused_by(said, honest, lie)

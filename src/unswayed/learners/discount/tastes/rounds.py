@@ -43,7 +43,7 @@ from unswayed.learners.interface import FloatArray
 ROUNDS = 4
 """Ours: coalitions that are looked for, one after another."""
 
-SAMPLE_ENTRIES = 400_000
+SAMPLE_ENTRIES = 300_000
 """Ours: profiles of random users with about this many entries are searched; what is found is then
 read off everybody's."""
 
@@ -160,9 +160,16 @@ def _likeliest(
         data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
     )
     null_gains = {False: float("nan"), True: float("nan")}
-    if any(candidate.verdict == "" for candidate in candidates):
+    untested = [candidate for candidate in candidates if candidate.verdict == ""]
+    if untested:
         null_gains = _null_gains(
-            data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
+            data,
+            noise,
+            profiler,
+            adversarial_fraction,
+            is_first=is_first,
+            untested=untested,
+            rng=rng,
         )
     best, opposite_gain = _judged(candidates, null_gains, float(data.weights.sum()))
     if best is None:
@@ -271,11 +278,17 @@ def _null_gains(
     adversarial_fraction: float,
     *,
     is_first: bool,
+    untested: list[_Candidate],
     rng: np.random.Generator,
 ) -> dict[bool, float]:
-    """Return what accusations that pass the first tests gain where there is no coalition."""
+    """Return what accusations that pass the first tests gain where there is no coalition.
+
+    No more nulls are drawn than are needed to refuse all candidates.
+    """
     gains = {False: 0.0, True: 0.0}
     for _ in range(NULLS):
+        if not any(_is_beyond(candidate, gains[candidate.is_alike]) for candidate in untested):
+            break
         drawn = without_coalition(data, profiler.tastes, rng)
         cells = drawn.answers.cells
         means = noise.means[cells] + data.deviations[cells] * drawn.residuals
@@ -287,6 +300,11 @@ def _null_gains(
                 is_alike = candidate.is_alike
                 gains[is_alike] = max(gains[is_alike], candidate.found.gain)
     return gains
+
+
+def _is_beyond(candidate: _Candidate, null_gain: float) -> bool:
+    """Return whether a candidate gains clearly more than a null did."""
+    return candidate.found.gain > NULL_MARGIN * null_gain + CLEAR_GAIN
 
 
 def _judged(
@@ -302,7 +320,7 @@ def _judged(
             beyond = candidate.found.gain - null_gain
             accused = candidate.found.mass * everybody
             is_clear = candidate.alignment > CLEAR_ALIGNMENT
-            if candidate.found.gain <= NULL_MARGIN * null_gain + CLEAR_GAIN:
+            if not _is_beyond(candidate, null_gain):
                 verdict = WITHIN_CHANCE
             elif not is_clear and beyond < CLEAR_GAIN_PER_ACCUSED * accused:
                 verdict = LIKE_A_TASTE

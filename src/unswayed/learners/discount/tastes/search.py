@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from unswayed.learners.discount.tastes.populations import Populations, fit_populations
 from unswayed.learners.interface import FloatArray
+from unswayed.tallies.grouping import in_threads
 
 SKEWED_DIRECTIONS = 12
 """Ours: random directions from which the most skewed ones are sought."""
@@ -49,29 +52,17 @@ def search_populations(
             starts.append(suspects.astype(float))
     found: list[Populations] = []
     for may_be_alike in (False, True):
-        short = [
-            fit_populations(
-                profiles,
-                weights,
-                start,
-                largest_mass=largest_mass,
-                may_be_alike=may_be_alike,
-                n_steps=SHORT_STEPS,
-            )
-            for start in starts
-        ]
-        short.sort(key=lambda fit: -fit.gain)
-        found += [
-            fit_populations(
-                profiles,
-                weights,
-                fit.probabilities,
-                largest_mass=largest_mass,
-                may_be_alike=may_be_alike,
-                n_steps=LONG_STEPS,
-            )
-            for fit in _different(short)
-        ]
+        fit = partial(
+            fit_populations,
+            profiles,
+            weights,
+            largest_mass=largest_mass,
+            may_be_alike=may_be_alike,
+        )
+        short = in_threads(partial(fit, n_steps=SHORT_STEPS), [(start,) for start in starts])
+        short.sort(key=lambda split: -split.gain)
+        different = [(split.probabilities,) for split in _different(short)]
+        found += in_threads(partial(fit, n_steps=LONG_STEPS), different)
     return found
 
 
