@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# On a terminal pip shows what it downloads; elsewhere it is silent.
+PIP_OPTIONS := $(shell test -t 2 || echo --quiet)
 VERSION := $(shell $(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
 
 .PHONY: demo test test-all fuzz check lock clean
@@ -34,11 +36,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: requirements/$(VERSION).txt pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/$(VERSION).txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@echo "Installing into $(VENV); this takes a minute or two."
+	$(BIN)/python -m pip install $(PIP_OPTIONS) --require-hashes -r requirements/$(VERSION).txt
+	$(BIN)/python -m pip install $(PIP_OPTIONS) --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(VENV)/.installed-dev: requirements/dev-$(VERSION).txt scripts/install-system-packages $(VENV)/.installed
 	scripts/install-system-packages
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev-$(VERSION).txt
+	$(BIN)/python -m pip install $(PIP_OPTIONS) --require-hashes -r requirements/dev-$(VERSION).txt
 	touch $@

@@ -11,7 +11,7 @@ import argparse
 import time
 
 from unswayed.reports.tables import Cell, print_json, print_table
-from unswayed.simulation.algorithms import ALGORITHMS
+from unswayed.simulation.algorithms import algorithms
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate
 
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    seconds = {name: cpu_seconds(name, repetitions=options.repetitions) for name in ALGORITHMS}
+    seconds = {name: cpu_seconds(name, repetitions=options.repetitions) for name in algorithms()}
     n_arrivals = N_USERS * N_INTERACTIONS
     projected = sum(seconds.values()) * REPETITIONS / CORES
     rows: list[dict[str, Cell]] = [

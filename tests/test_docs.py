@@ -3,7 +3,9 @@
 import dataclasses
 import importlib
 import inspect
+import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,16 @@ def test_every_line_of_algorithm_2_can_be_found_in_the_code() -> None:
 def test_every_command_is_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in COMMANDS if f"unswayed {name}" not in readme] == []
+
+
+def test_the_drawing_of_the_architecture_shows_the_imports_as_they_are() -> None:
+    """Run ``scripts/draw-architecture docs/images`` when this fails."""
+    drawn = json.loads((ROOT / "docs/images/architecture.json").read_text(encoding="utf-8"))
+    script = runpy.run_path(str(ROOT / "scripts/draw-architecture"))
+    assert drawn["packages"] == script["packages"]()
+    assert [tuple(pair) for pair in drawn["imports"]] == script["imports"]()
+    order = {name: place for place, name in enumerate(drawn["packages"])}
+    assert all(order[importer] > order[imported] for importer, imported in drawn["imports"])
 
 
 def test_every_page_that_is_linked_exists() -> None:

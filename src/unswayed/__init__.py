@@ -8,20 +8,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     __version__: str
     from unswayed.errors import InputError
-    from unswayed.events import Events, Labels
+    from unswayed.events import Columns, Events, Labels, read_events
     from unswayed.learners import RobustMCB
+    from unswayed.learners.from_log import learn_log
+    from unswayed.learners.options import LearnOptions
     from unswayed.policy import Decision, Policy
 
-__all__ = ["Decision", "Events", "InputError", "Labels", "Policy", "RobustMCB", "__version__"]
+__all__ = [
+    "Columns",
+    "Decision",
+    "Events",
+    "InputError",
+    "Labels",
+    "LearnOptions",
+    "Policy",
+    "RobustMCB",
+    "__version__",
+    "learn_log",
+    "read_events",
+]
 
 # Loaded on first use: the compiler and scipy cost a second that `unswayed --help` need not pay.
 _HOMES = {
+    "Columns": "unswayed.events",
     "Decision": "unswayed.policy",
     "Events": "unswayed.events",
     "InputError": "unswayed.errors",
     "Labels": "unswayed.events",
+    "LearnOptions": "unswayed.learners.options",
     "Policy": "unswayed.policy",
     "RobustMCB": "unswayed.learners",
+    "learn_log": "unswayed.learners.from_log",
+    "read_events": "unswayed.events",
 }
 
 

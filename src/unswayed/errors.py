@@ -2,19 +2,62 @@
 
 from __future__ import annotations
 
+import re
+
+#: An option in a message: how the command line writes it, and how Python does.
+_OPTION = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03\x1f]*)\x03")
+
 
 class InputError(ValueError):
-    """Something the caller gave cannot be used; the message names it and says how to mend it.
+    """Invalid input; the message names it and says how to fix it.
 
-    The command line prints the message alone and exits with code 2.
+    The command line prints ``on_command_line`` alone and exits with code 2. In Python the same
+    message names parameters instead of command-line options; see ``option``.
     """
+
+    def __str__(self) -> str:
+        return _OPTION.sub(r"\2", super().__str__())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    @property
+    def on_command_line(self) -> str:
+        """The message with options as the command line writes them."""
+        return _OPTION.sub(r"\1", super().__str__())
 
 
 class Note(UserWarning):
     """Something that whoever runs the program should know; the command line prints it alone."""
 
 
-def check_adversarial_fraction(value: float, *, option: str = "adversarial_fraction") -> float:
+def option(flag: str, value: str | None = None, *, python: str | None = None) -> str:
+    """Return an option for the message of an ``InputError``, in the words of its reader.
+
+    Parameters
+    ----------
+    flag
+        The option on the command line, such as ``--min-propensity``.
+    value
+        A value to suggest.
+    python
+        What Python has instead; by default the parameter of the same name.
+
+    Examples
+    --------
+    >>> error = InputError(f"use {option('--on-bad-rows', 'drop')}.")
+    >>> str(error), error.on_command_line
+    ('use `on_bad_rows="drop"`.', 'use --on-bad-rows drop.')
+    """
+    name = flag.removeprefix("--").replace("-", "_") + ("" if value is None else f'="{value}"')
+    written = flag if value is None else f"{flag} {value}"
+    return f"\x02{written}\x1f`{name if python is None else python}`\x03"
+
+
+ALPHA = option("--alpha", python="adversarial_fraction")
+
+
+def check_adversarial_fraction(value: float, *, name: str = ALPHA) -> float:
     """Return the corrupted share of users as a float, or say why it cannot be one.
 
     >>> check_adversarial_fraction(0.2)
@@ -22,7 +65,7 @@ def check_adversarial_fraction(value: float, *, option: str = "adversarial_fract
     """
     if not 0.0 <= value < 0.5:  # also refuses NaN
         raise InputError(
-            f"{option} is {value}: it must be at least 0 and below 0.5, because a coalition of "
-            "half the users or more cannot be told from the good users."
+            f"{name} is {value}: it must be at least 0 and below 0.5, because a coalition of half "
+            "the users or more cannot be distinguished from the good users."
         )
     return float(value)

@@ -1,4 +1,4 @@
-"""How much memory there is, and what a log would need of it, told before it is taken."""
+"""How much memory is free, and how much a log would need, checked before it is used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 
 #: Ours: the share of the free memory that is used unless more is given.
 DEFAULT_SHARE = 0.75
@@ -57,12 +57,13 @@ give more with --memory, leave out what is not needed, or use --engine dask on m
         return cls(int(DEFAULT_SHARE * free_bytes()) if n_bytes is None else n_bytes)
 
     def check(self, needed: int, what: str) -> None:
-        """Refuse what does not fit, and say how much it would need."""
+        """Reject what does not fit, and say how much it would need."""
         if needed > self.n_bytes:
             raise InputError(
                 f"{what} needs about {shown_bytes(needed)} of memory and may use "
-                f"{shown_bytes(self.n_bytes)}; give more with --memory, leave out what is not "
-                "needed, or use --engine dask on more machines."
+                f"{shown_bytes(self.n_bytes)}; give more with {option('--memory')}, leave out what "
+                "is not needed, or use "
+                f"{option('--engine', 'dask', python='learn_on_cluster')} on more machines."
             )
 
 
@@ -75,7 +76,7 @@ def parsed_bytes(text: str) -> int:
     found = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([A-Za-z]*)\s*", text)
     unit = None if found is None else _UNITS.get(found[2].upper())
     if found is None or unit is None or float(found[1]) * unit < 1:
-        raise InputError(f"--memory is written as 500MB, 2GB or 1.5GiB, not {text!r}.")
+        raise InputError(f"{option('--memory')} is written as 500MB, 2GB or 1.5GiB, not {text!r}.")
     return int(float(found[1]) * unit)
 
 

@@ -80,7 +80,7 @@ def whole_file(path: Target) -> Iterator[Path]:
 
 
 def check_writable(path: Target) -> None:
-    """Refuse a file that could not be written, before any work is done for it."""
+    """Reject a file that could not be written, before any work is done for it."""
     try:
         if _is_special(path):
             if not os.access(path, os.W_OK):
@@ -95,13 +95,13 @@ def check_writable(path: Target) -> None:
 
 
 def check_writable_folder(folder: Target) -> None:
-    """Make a folder if need be, and refuse one in which nothing can be written."""
+    """Create a folder if it is missing, and reject one that cannot be written to."""
     make_folder(folder)
     check_writable(Path(folder) / "unswayed")
 
 
 def make_folder(folder: Target) -> None:
-    """Make a folder and those above it, or say why that cannot be."""
+    """Create a folder and its parents, or say why that failed."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -112,7 +112,7 @@ def make_folder(folder: Target) -> None:
 
 @contextmanager
 def locked_folder(folder: Target, *, is_reader: bool = False) -> Iterator[None]:
-    """Hold a folder, so that no other run changes it meanwhile; wait for one that holds it.
+    """Lock a folder so that no other run changes it; wait for a run that holds it.
 
     Several readers may hold a folder at once. The lock belongs to the process: it is gone when the
     process is, however that ended. After ``LOCK_SECONDS`` the wait ends in a sentence.

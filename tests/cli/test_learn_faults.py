@@ -94,9 +94,9 @@ def test_a_failure_after_the_tallies_are_saved_is_mended_by_the_next_command(
         pa.compute.not_equal(table["context"], "home"), pa.compute.not_equal(table["action"], "tea")
     )
     pq.write_table(table.filter(keep), days[0])
-    with pytest.raises(InputError, match="allow-unplayed"):
+    with pytest.raises(InputError, match="allow_unplayed"):
         unswayed("learn", days[0], "--tallies", folder, "--out", out)
-    with pytest.raises(InputError, match="give --tallies alone"):
+    with pytest.raises(InputError, match="give `tallies` alone"):
         unswayed("learn", days[0], "--tallies", folder, "--out", out, "--allow-unplayed")
     unswayed("learn", "--tallies", folder, "--out", out, "--allow-unplayed")
     assert Policy.load(out).decide("search").action == "milk"

@@ -7,7 +7,7 @@ import pytest
 
 from unswayed.cli.limits import limits
 from unswayed.errors import InputError
-from unswayed.limits import answer
+from unswayed.limits import can_hide
 
 
 def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,7 +21,7 @@ def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]
 def test_the_command_prints_the_whole_answer_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     limits(0.1, 10, 0.2, json=True)
     printed = json.loads(capsys.readouterr().out)
-    assert printed == json.loads(json.dumps(asdict(answer(0.1, 10, 0.2))))
+    assert printed == json.loads(json.dumps(asdict(can_hide(0.1, 10, 0.2))))
 
 
 def test_a_question_without_an_answer_is_refused_in_a_sentence() -> None:

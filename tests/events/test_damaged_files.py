@@ -133,7 +133,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_file_of_an_unknown_kind(tmp_path: Path) -> None:
-    refused(written(tmp_path / "a.xlsx", b"PK"), "cannot tell what")
+    refused(written(tmp_path / "a.xlsx", b"PK"), "cannot be recognised by its name")
 
 
 def test_a_folder_of_several_formats(parquet: bytes, tmp_path: Path) -> None:

@@ -72,5 +72,5 @@ def test_weights_that_overflow_are_told(rng: np.random.Generator) -> None:
     users, contexts, actions, rewards = columns(rng)
     rare = np.full(len(rewards), 1e-300)
     log = Events.of(users, contexts, actions, rewards * LARGEST_REWARD, propensities=rare)
-    with pytest.raises(InputError, match="--min-propensity"), np.errstate(over="ignore"):
+    with pytest.raises(InputError, match="`min_propensity`"), np.errstate(over="ignore"):
         tally_events(log, min_propensity=1e-300)

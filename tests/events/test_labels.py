@@ -14,10 +14,6 @@ def test_labels_give_codes_back_and_forth() -> None:
     assert Labels.of([7, 3]).are_integers
 
 
-def test_extending_labels_keeps_the_old_codes() -> None:
-    assert list(Labels.of(["b"]).extended(["a", "b", "a"])) == ["b", "a"]
-
-
 @pytest.mark.parametrize("labels", [["a", 1], [True, 1], [1, 1.5]])
 def test_labels_of_mixed_types_are_refused(labels: list[object]) -> None:
     with pytest.raises(InputError, match="all of one type"):

@@ -117,7 +117,7 @@ def test_the_rows_of_a_query_have_a_budget_too(scheme: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("text", ["", "GB", "-1GB", "1XB", "nan", "1e9", "0", "2 G B", "1" * 400])
 def test_a_budget_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="--memory is written as"):
+    with pytest.raises(InputError, match="`memory` is written as"):
         parsed_bytes(text)
 
 

@@ -87,7 +87,7 @@ def test_results_refuse_other_settings_and_stay_as_they_are(
 ) -> None:
     run(tmp_path)
     before = (tmp_path / "results.parquet").read_bytes()
-    with pytest.raises(InputError, match=rf"different: {named}.*--out"):
+    with pytest.raises(InputError, match=rf"different: {named}.*another folder"):
         run(tmp_path, sweep=sweep)
     assert (tmp_path / "results.parquet").read_bytes() == before
 

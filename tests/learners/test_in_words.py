@@ -47,7 +47,7 @@ def test_rows_can_be_written_as_json_whatever_is_unknown() -> None:
     rows = decision_rows(make_policy(changed={"home": "cola"}))
     json.dumps(rows, allow_nan=False)
     assert [row["context"] for row in rows] == ["cart", "search", "home"]
-    assert [row["plain"] for row in rows] == [None, None, "cola"]
+    assert [row["naive"] for row in rows] == [None, None, "cola"]
     assert rows[1]["runner_up"] is None
     assert rows[1]["lead"] is None
     assert rows[0]["low"] is None

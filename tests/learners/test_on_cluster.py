@@ -137,7 +137,7 @@ def test_a_worker_that_is_killed_changes_nothing(
 
 
 def test_a_method_that_does_not_exist_is_refused_before_anything_is_read(client: Any) -> None:
-    with pytest.raises(InputError, match="there is no method 'naive'"):
+    with pytest.raises(InputError, match="unknown method 'naive'"):
         learn_on_cluster("nowhere", adversarial_fraction=0.1, client=client, method="naive")
 
 

@@ -160,7 +160,7 @@ ROWS = (["u", "v"], ["s", "s"], ["a", "b"], [1.0, 0.0])
         (lambda: RobustMCB(0.5), "below 0.5"),
         (lambda: RobustMCB(-0.1), "at least 0"),
         (lambda: RobustMCB(float("nan")), "below 0.5"),
-        (lambda: RobustMCB(method="magic"), "choose one of: .*paper"),
+        (lambda: RobustMCB(method="magic"), "Choices: .*paper"),
         (lambda: RobustMCB(actions=["only"]), "at least two"),
         (lambda: RobustMCB(actions=["a", "a"]), "given twice"),
         (lambda: RobustMCB(warmup_interactions=-1), "warmup_interactions"),

@@ -136,5 +136,5 @@ def test_a_policy_that_says_nonsense_of_its_log_still_predicts_by_named_columns(
     policy = Policy.from_json({**sound(), "source": {"read": read}})
     rows = tmp_path / "rows.csv"
     rows.write_text("context\nhome\n")
-    with pytest.raises(InputError, match="--column"):
+    with pytest.raises(InputError, match="`columns`"):
         predicted_table(policy, rows)

@@ -6,7 +6,7 @@ import matplotlib as mpl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unswayed.learners.registry import LEARNERS
+from unswayed.learners.registry import learner_specs
 from unswayed.reports.style import LOOKS, STYLE, label_ends, look_of, new_figure, spread
 
 UNIT = st.floats(0, 1)
@@ -26,7 +26,7 @@ def test_names_that_are_apart_stay_where_they_are(n: int) -> None:
 
 
 def test_no_two_algorithms_look_alike() -> None:
-    looks = [look_of(name) for name in {*LOOKS, *LEARNERS}]
+    looks = [look_of(name) for name in {*LOOKS, *learner_specs()}]
     assert len({(look.colour, look.marker) for look in looks}) == len(looks)
     assert len({look.label for look in looks}) == len(looks)
 

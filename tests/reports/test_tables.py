@@ -1,8 +1,9 @@
 import json
 
 import pytest
+from rich.cells import cell_len
 
-from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
+from unswayed.reports.tables import print_json, print_line, print_table, progress_bar, rate
 
 
 def test_labels_that_look_like_markup_are_shown_as_they_are(
@@ -29,3 +30,37 @@ def test_progress_is_silent_off_a_terminal(capsys: pytest.CaptureFixture[str]) -
         progress.advance(progress.add_task("working", total=2))
     printed = capsys.readouterr()
     assert printed.out == printed.err == ""
+
+
+@pytest.mark.parametrize("width", [24, 40, 60, 80, 200])
+def test_numbers_and_labels_are_never_broken(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4.459e-21 that ends after its 2 means something else; so does half a label."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = [[f"context-{n}", 4.459e-21, "a-long-label", "MegaCola", 0.25, rate(0.5)] for n in "ab"]
+    names = ["context", "p", "action", "runner-up", "mean", "share"]
+    print_table("A table", names, rows, note="A note.")
+    printed = capsys.readouterr().out
+    for text in ("context-a", "context-b", "4.459e-21", "a-long-label", "MegaCola", "50 %"):
+        assert text in printed
+    assert all(name in printed for name in names)
+    assert all(cell_len(line) <= width for line in printed.splitlines())
+
+
+def test_words_wrap_and_long_labels_fold_into_their_room(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is lost, whatever the room."""
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table("", ["what it does", "n"], [["one two three four five six seven eight", 12345]])
+    printed = capsys.readouterr().out
+    assert "┃" in printed
+    assert all(
+        word in printed
+        for word in ["one", "two", "three", "four", "five", "six", "seven", "eight", "12345"]
+    )
+    print_table("", ["label", "n"], [["x" * 100, 12345]])
+    printed = capsys.readouterr().out
+    assert "┃" not in printed
+    assert printed.count("x") == 100

@@ -6,7 +6,7 @@ import pytest
 
 from tests.learners.contract import check_learner
 from tests.simulation.learners import Believer, Peeker
-from unswayed.learners.registry import LEARNERS
+from unswayed.learners.registry import learner_specs
 
 
 def test_a_learner_that_reads_only_what_it_played_passes(seed: int) -> None:
@@ -18,6 +18,6 @@ def test_a_learner_that_peeks_at_unplayed_answers_is_caught(seed: int) -> None:
         check_learner(Peeker, seed=seed)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", learner_specs())
 def test_every_registered_learner_keeps_the_contract(name: str, seed: int) -> None:
-    check_learner(LEARNERS[name].make, seed=seed)
+    check_learner(learner_specs()[name].make, seed=seed)

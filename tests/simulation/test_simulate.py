@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.simulation.algorithms import ALGORITHMS
+from unswayed.simulation.algorithms import algorithms
 from unswayed.simulation.settings import Settings, parsed_arrivals
 from unswayed.simulation.simulate import Row, simulate, summarise
 
@@ -52,11 +52,11 @@ def test_seeds_and_repetitions_are_different_worlds() -> None:
     assert not np.array_equal(first.mean_rewards, other.mean_rewards)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", algorithms())
 def test_every_algorithm_plays(name: str) -> None:
     (row,) = simulate(settings(algorithms=(name,), repetitions=1))
     assert row.suboptimality >= 0.0
-    assert ALGORITHMS[name].summary
+    assert algorithms()[name].summary
 
 
 def test_the_oracle_is_right_where_a_believer_is_swayed() -> None:

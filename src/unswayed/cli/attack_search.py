@@ -38,9 +38,11 @@ def attack_search(
     algorithm: Annotated[
         str, typer.Option(help="Algorithms to attack, separated by commas.")
     ] = "paper,discount",
-    budget: Annotated[int, typer.Option(help="Arena runs of the search, per algorithm.")] = 200,
+    budget: Annotated[
+        int, typer.Option(help="Number of simulation runs of the search, per algorithm.")
+    ] = 200,
     fresh_worlds: Annotated[
-        int, typer.Option(help="Fresh worlds in which the worst attack found is judged.")
+        int, typer.Option(help="Number of fresh worlds in which the worst attack is evaluated.")
     ] = 20,
     contexts: Contexts = 10,
     actions: Actions = 5,
@@ -91,12 +93,14 @@ def attack_search(
 
 def _print(settings: Settings, found: list[Worst], *, budget: int, as_json: bool) -> None:
     if as_json:
-        told = {
+        settings_shown = {
             name: value
             for name, value in asdict(settings).items()
             if name not in ("attack", "knobs", "repetitions")
         }
-        print_json({"settings": told, "budget": budget, "worst": [_told(worst) for worst in found]})
+        print_json(
+            {"settings": settings_shown, "budget": budget, "worst": [_as_json(w) for w in found]}
+        )
         return
     print_table(
         f"Worst attacks found with {budget} runs, {100 * settings.alpha:g} % colluders",
@@ -121,7 +125,7 @@ def _print(settings: Settings, found: list[Worst], *, budget: int, as_json: bool
     )
 
 
-def _told(worst: Worst) -> dict[str, object]:
+def _as_json(worst: Worst) -> dict[str, object]:
     return {
         "algorithm": worst.algorithm,
         "attack": worst.attack,

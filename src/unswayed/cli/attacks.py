@@ -7,7 +7,10 @@ from typing import Annotated
 import typer
 
 from unswayed.reports.tables import print_json, print_table
-from unswayed.simulation.attacks.registry import ATTACKS, knobs_of
+from unswayed.simulation.attacks.registry import Knob, attacks_by_name, knobs_of
+
+#: Ours: longer defaults are shown in --json only.
+_LONGEST_KNOB = 16
 
 
 def attacks(
@@ -23,7 +26,7 @@ def attacks(
                     "summary": kind.summary,
                     "knobs": knobs_of(kind),
                 }
-                for kind in ATTACKS.values()
+                for kind in attacks_by_name().values()
             ]
         )
         return
@@ -35,9 +38,15 @@ def attacks(
                 kind.name,
                 kind.knows.letters,
                 kind.summary,
-                " ".join(f"{knob}={value}" for knob, value in knobs_of(kind).items()),
+                " ".join(f"{knob}={_shown(value)}" for knob, value in knobs_of(kind).items()),
             ]
-            for kind in ATTACKS.values()
+            for kind in attacks_by_name().values()
         ],
         note="knows: O nothing, B the bandit, A the algorithm, H the histories of all users.",
     )
+
+
+def _shown(value: Knob) -> str:
+    """Return a knob's default, unless it is long, as that of a secret is."""
+    text = str(value)
+    return text if len(text) <= _LONGEST_KNOB else "…"

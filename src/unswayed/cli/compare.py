@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from unswayed.events import Label
 from unswayed.policy import Policy
 from unswayed.reports.policies import Comparison, compare_policies
-from unswayed.reports.tables import print_json, print_line, print_table
+from unswayed.reports.tables import print_json, print_line, print_table, rate
 
 
 def compare(
     first: Annotated[Path, typer.Argument(help="A policy.")],
     second: Annotated[Path, typer.Argument(help="Another policy.")],
-    limit: Annotated[int, typer.Option(help="Changes to print, most visited first.")] = 20,
+    limit: Annotated[
+        int, typer.Option(help="Number of changes to print, most visited contexts first.")
+    ] = 20,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Print where two policies decide differently."""
@@ -23,15 +27,22 @@ def compare(
     if json:
         print_json(_to_json(result))
         return
+    if not result.n_common:
+        print_line(
+            f"The policies have no context in common, so there is nothing to compare: {first} has "
+            f"{_some(result.only_in_first)}, and {second} has {_some(result.only_in_second)}. "
+            "Check that both were learned from the same context columns."
+        )
+        return
     if result.changes:
         hidden = len(result.changes) - limit
         print_table(
             "Changed decisions",
-            ["context", "share", str(first), str(second), "mean before", "mean after"],
+            ["context", "share", "before", "after", "mean before", "mean after"],
             [
                 [
                     str(change.context),
-                    f"{change.probability:.2%}",
+                    rate(change.probability),
                     str(change.before),
                     str(change.after),
                     change.mean_before,
@@ -39,13 +50,21 @@ def compare(
                 ]
                 for change in result.changes[:limit]
             ],
-            note=f"and {hidden:,} more." if hidden > 0 else None,
+            note=f"before: {first}. after: {second}. share: of the visits. Each mean is the "
+            "policy's own for its own action." + (f" And {hidden:,} more." if hidden > 0 else ""),
         )
     print_line(
         f"{len(result.changes):,} of {result.n_common:,} common contexts changed; the same action "
         f"is played in {result.agreement:.1%} of their visits. {len(result.only_in_first):,} "
         f"contexts are only in {first}, {len(result.only_in_second):,} only in {second}."
     )
+
+
+def _some(contexts: Sequence[Label]) -> str:
+    """Return the number of contexts and the first of them."""
+    if not contexts:
+        return "none"
+    return f"{len(contexts):,}, such as {', '.join(map(repr, contexts[:3]))}"
 
 
 def _to_json(result: Comparison) -> dict[str, object]:

@@ -19,7 +19,7 @@ from unswayed.demo.shop import (
     play,
 )
 from unswayed.errors import InputError
-from unswayed.reports.tables import print_json, print_line, print_table
+from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 from unswayed.storage import check_writable_folder, whole_file
 
 
@@ -28,11 +28,13 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the simulated customers.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show what a coalition of fake customers does to a naive bandit, and what it does to us."""
+    """Show what a coalition of fake customers does to a naive bandit, and to unswayed."""
     if seed < 0:
         raise InputError(f"--seed is {seed}: it must be 0 or larger.")
     check_writable_folder(out)
-    story = play(seed)
+    with progress_bar() as bar:
+        bar.add_task("simulating customers and learning", total=None)
+        story = play(seed)
     pictures = draw(story, out)
     log = _write_log(story, out / "log.csv")
     if json:

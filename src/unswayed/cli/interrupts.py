@@ -23,7 +23,7 @@ _last_words = "Stopped."
 
 
 def stop_on_interrupt() -> None:
-    """From now on, end the process when SIGINT comes."""
+    """End the process on SIGINT from now on."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return  # as in the background of a shell script
     reader, writer = os.pipe()
@@ -41,7 +41,7 @@ def say_when_stopped(text: str) -> None:
 
 
 def _nothing(*_: object) -> None:
-    """Let the main thread go on: it has a moment to live."""
+    """Let the main thread continue; it is about to end."""
 
 
 def _wait(reader: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 import pyarrow as pa
 import typer
@@ -13,15 +13,16 @@ from unswayed.events import Columns, OnBadRows, parsed_bins
 from unswayed.learners.design import DesignName
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.in_words import decision_rows
-from unswayed.learners.methods import DEFAULT_METHOD, METHODS
+from unswayed.learners.methods import DEFAULT_METHOD, method_names
 from unswayed.learners.on_cluster import learn_on_cluster
+from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.memory import parsed_bytes
 from unswayed.reports.policies import TABLE_FORMATS, cells_table, check_table, write_table
-from unswayed.reports.tables import Cell, print_json, print_line, print_table, progress_bar
+from unswayed.reports.tables import print_json, print_line, print_table, progress_bar, rate
 from unswayed.storage import check_writable, check_writable_folder
 from unswayed.tallies import MIN_PROPENSITY
-from unswayed.tallies.cluster import refuse_query
+from unswayed.tallies.findings import Findings
 
 ENGINES = ("local", "dask")
 
@@ -35,7 +36,7 @@ def learn(
         typer.Argument(
             metavar="[LOG]",
             help="Parquet, CSV, TSV or JSON lines: a file, a folder or a pattern; or a database "
-            "address such as sqlite:///shop.db with --query. Without a log: what --tallies holds.",
+            "address such as sqlite:///shop.db with --query. Without a log: learn from --tallies.",
             show_default=False,
         ),
     ] = None,
@@ -43,13 +44,14 @@ def learn(
         str,
         typer.Option(
             metavar="FLOAT|auto",
-            help="Share of users that may collude, below 0.5; auto estimates it from above.",
+            help="Share of users that may collude, below 0.5; auto: use an upper estimate from "
+            "the data.",
         ),
     ] = "0.1",
     out: Annotated[Path, typer.Option(help="Where to write the policy.")] = Path("policy.json"),
     method: Annotated[
         str,
-        typer.Option(help=f"How to learn: {', '.join(METHODS)}."),
+        typer.Option(help=f"How to learn: {', '.join(method_names())}."),
     ] = DEFAULT_METHOD,
     user_column: Annotated[str, typer.Option(help="Column of the user.")] = "user",
     context_column: Annotated[
@@ -59,24 +61,30 @@ def learn(
     reward_column: Annotated[str, typer.Option(help="Column of the reward.")] = "reward",
     propensity_column: Annotated[
         str | None,
-        typer.Option(help="Column of the probability of the action [propensity, if it is there]."),
+        typer.Option(
+            help="Column of the probability of the logged action [propensity, if there is one]."
+        ),
     ] = None,
     time_column: Annotated[
-        str | None, typer.Option(help="Column of the time [time, if it is there].")
+        str | None, typer.Option(help="Column of the time [time, if there is one].")
     ] = None,
     context_bins: Annotated[
         list[str] | None,
-        typer.Option(help="Cut a numeric context column into bins, COLUMN:NUMBER; repeatable."),
+        typer.Option(help="Bin a numeric context column, COLUMN:NUMBER; repeatable."),
     ] = None,
-    query: Annotated[str | None, typer.Option(help="What to read from a database.")] = None,
+    query: Annotated[str | None, typer.Option(help="SQL query to read from the database.")] = None,
     on_bad_rows: Annotated[
-        str, typer.Option(help="error, drop or quarantine=FILE (.parquet, .csv, .jsonl).")
+        str,
+        typer.Option(
+            help="What to do with unusable rows: error, drop or quarantine=FILE (.parquet, .csv, "
+            ".jsonl)."
+        ),
     ] = "error",
     max_interactions_per_user: Annotated[
-        int | None, typer.Option(help="Keep a sample of as many of users who have more.")
+        int | None, typer.Option(help="Down-sample users with more interactions to this many.")
     ] = None,
     min_propensity: Annotated[
-        float, typer.Option(help="Smaller propensities count as this one.")
+        float, typer.Option(help="Raise smaller propensities to this one.")
     ] = MIN_PROPENSITY,
     design: Annotated[
         str, typer.Option(help="How actions were chosen: auto, uniform or sticky.")
@@ -87,103 +95,76 @@ def learn(
     allow_unplayed: Annotated[
         bool,
         typer.Option(
-            "--allow-unplayed", help="Go on when actions were never played in some contexts."
+            "--allow-unplayed",
+            help="Learn although some actions were never played in some contexts.",
         ),
     ] = False,
     users: Annotated[
         Path | None, typer.Option(help="Write the weight of each user to this table.")
     ] = None,
     cells: Annotated[
-        Path | None, typer.Option(help="Write every (context, action) to this table.")
+        Path | None,
+        typer.Option(
+            help="Write estimates and intervals of every (context, action) to this table."
+        ),
     ] = None,
     table_format: Annotated[
         str | None, typer.Option("--format", help="Format of the tables: parquet or csv.")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="Where to work: local, or dask for a cluster.")
+        str, typer.Option(help="Where to run: local, or dask for a cluster.")
     ] = "local",
     scheduler: Annotated[
         str | None,
-        typer.Option(help="Dask scheduler, tcp://HOST:PORT [workers on this machine]."),
+        typer.Option(
+            help="Dask scheduler, tcp://HOST:PORT, with --engine dask [workers on this machine]."
+        ),
     ] = None,
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Memory that may be used, such as 2GB [three quarters of what is free].",
+            help="Memory limit, such as 2GB [three quarters of the free memory].",
             show_default=False,
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Learn a policy from a log, whatever at most a share alpha of its users do."""
-    if table_format is not None and table_format not in TABLE_FORMATS:
-        raise InputError(f"--format is {' or '.join(TABLE_FORMATS)}, not {table_format!r}.")
-    if engine not in ENGINES:
-        raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
-    fraction = check_fraction_or_auto(alpha, option="alpha")
-    if log is None and tallies is None:
-        raise InputError("say what to learn from: a log, or --tallies with a folder of tallies.")
-    bad_rows = OnBadRows.parsed(on_bad_rows)
-    for output in (out, bad_rows.quarantine):
-        if output is not None:
-            check_writable(output)
-    for table in (users, cells):
-        if table is not None:
-            check_table(table, table_format)
-    if tallies is not None and log is not None:
-        check_writable_folder(tallies)
-    columns = Columns(
-        user=user_column,
-        context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
-        action=action_column,
-        reward=reward_column,
-        propensity=propensity_column,
-        time=time_column,
-        bins=parsed_bins(context_bins or []),
+    """Learn a policy from a log that is robust to a share alpha of colluding users."""
+    _check_engine(engine, scheduler=scheduler, log=log, tallies=tallies)
+    options = LearnOptions(
+        adversarial_fraction=check_fraction_or_auto(alpha),
+        method=method,
+        design=cast("DesignName", design),
+        columns=Columns(
+            user=user_column,
+            context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
+            action=action_column,
+            reward=reward_column,
+            propensity=propensity_column,
+            time=time_column,
+            bins=parsed_bins(context_bins or []),
+        ),
+        query=query,
+        memory=None if memory is None else parsed_bytes(memory),
+        on_bad_rows=OnBadRows.parsed(on_bad_rows),
+        max_interactions_per_user=max_interactions_per_user,
+        min_propensity=min_propensity,
+        tallies=tallies,
+        allow_unplayed=allow_unplayed,
     )
+    _check_outputs(options, out, (users, cells), table_format, has_log=log is not None)
     with progress_bar() as bar:
         task = bar.add_task("starting", total=len(STEPS))
 
         def on_step(step: str) -> None:
             bar.update(task, description=step, completed=STEPS.index(step))
 
-        common: dict[str, Any] = {
-            "adversarial_fraction": fraction,
-            "columns": columns,
-            "on_bad_rows": bad_rows,
-            "max_interactions_per_user": max_interactions_per_user,
-            "min_propensity": min_propensity,
-            "design": _design(design),
-            "tallies": tallies,
-            "allow_unplayed": allow_unplayed,
-            "on_step": on_step,
-        }
-        if engine == "dask":
-            if query is not None:
-                refuse_query()
-            if memory is not None:
-                raise InputError(
-                    "--memory is for --engine local; a Dask worker has a limit of its own."
-                )
-            if log is None:
-                raise InputError(
-                    "--engine dask needs a log; leave it out to learn from --tallies alone."
-                )
+        if engine == "dask" and log is not None:
             learned = learn_on_cluster(
-                log,
-                method=method,
-                scheduler=scheduler,
-                with_users=users is not None,
-                **common,
+                log, options, scheduler=scheduler, with_users=users is not None, on_step=on_step
             )
         else:
-            learned = learn_log(
-                log,
-                method=method,
-                query=query,
-                memory=None if memory is None else parsed_bytes(memory),
-                **common,
-            )
+            learned = learn_log(log, options, on_step=on_step)
     learned.policy.save(out)
     if users is not None:
         write_table(_users_table(learned), users, table_format)
@@ -203,12 +184,40 @@ def learn(
         _print_summary(learned, out)
 
 
-def _design(name: str) -> DesignName:
-    match name:
-        case "auto" | "uniform" | "sticky":
-            return name
-        case _:
-            raise InputError(f"--design is auto, uniform or sticky, not {name!r}.")
+def _check_engine(
+    engine: str, *, scheduler: str | None, log: str | None, tallies: Path | None
+) -> None:
+    """Reject an engine that does not exist, lacks a log, or has nothing to do with a scheduler."""
+    if engine not in ENGINES:
+        raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
+    if log is None and tallies is None:
+        raise InputError("say what to learn from: a log, or --tallies with a folder of tallies.")
+    if engine == "dask" and log is None:
+        raise InputError("--engine dask needs a log; leave it out to learn from --tallies alone.")
+    if scheduler is not None and engine != "dask":
+        raise InputError(f"--scheduler is for --engine dask; the engine here is {engine}.")
+
+
+def _check_outputs(
+    options: LearnOptions,
+    out: Path,
+    tables: tuple[Path | None, ...],
+    table_format: str | None,
+    *,
+    has_log: bool,
+) -> None:
+    """Reject outputs that could not be written, before any work is done for them."""
+    if table_format is not None and table_format not in TABLE_FORMATS:
+        raise InputError(f"--format is {' or '.join(TABLE_FORMATS)}, not {table_format!r}.")
+    quarantine = OnBadRows.parsed(options.on_bad_rows).quarantine
+    for output in (out, quarantine):
+        if output is not None:
+            check_writable(output)
+    for table in tables:
+        if table is not None:
+            check_table(table, table_format)
+    if options.tallies is not None and has_log:
+        check_writable_folder(options.tallies)
 
 
 def _users_table(learned: LearnedLog) -> dict[str, object]:
@@ -220,10 +229,20 @@ def _users_table(learned: LearnedLog) -> dict[str, object]:
 
 
 def _print_summary(learned: LearnedLog, out: Path) -> None:
-    found, policy = learned.findings, learned.policy
+    _print_log(learned.findings)
+    _print_policy(learned)
+    for note in learned.notes:
+        print_line(f"Note: {note}")
+    print_line(
+        f"Kept {learned.user_weights.mean():.1%} of the users' weight with alpha = "
+        f"{learned.policy.adversarial_fraction:g}. The policy is in {out}."
+    )
+
+
+def _print_log(found: Findings) -> None:
     print_table(
         "The log",
-        ["events", "users", "contexts", "actions", "per user: median", "most/least", "repeated"],
+        ["events", "users", "contexts", "actions", "median", "ratio", "repeated"],
         [
             [
                 f"{found.n_events:,}",
@@ -232,46 +251,52 @@ def _print_summary(learned: LearnedLog, out: Path) -> None:
                 f"{found.n_actions:,}",
                 f"{found.median_interactions:g}",
                 f"{found.interaction_ratio:.3g}",
-                f"{found.repeated_share:.1%}",
+                rate(found.repeated_share),
             ]
         ],
+        note="median: events of the median user. ratio: of the most active user's events to the "
+        "least active one's. repeated: events whose user had met the context before.",
     )
-    flips = policy.flip_fraction
-    every = decision_rows(policy)
-    rows: list[list[Cell]] = [
-        [
-            str(row["context"]),
-            f"{row['share']:.2%}",
-            str(row["action"]),
-            row["mean"],
-            "" if row["runner_up"] is None else str(row["runner_up"]),
-            row["lead"],
-            "" if row["plain"] is None else str(row["plain"]),
-            *([] if flips is None else [f"{flips[row['code']]:.2%}"]),
-        ]
-        for row in every[:_SHOWN]
-    ]
-    hidden = len(every) - len(rows)
+
+
+def _print_policy(learned: LearnedLog) -> None:
+    """Print the most visited contexts; means of rewards that are 0 or 1 as percentages."""
+    every = decision_rows(learned.policy)
+    hidden = len(every) - _SHOWN
+    is_binary = learned.findings.is_binary
+    shown = rate if is_binary else _as_it_is
+    has_flips = learned.policy.flip_fraction is not None
     print_table(
         "The policy",
-        ["context", "share", "action", "mean", "runner-up", "lead", "plain mean"]
-        + ([] if flips is None else ["withstands"]),
-        rows,
-        note=f"and {hidden:,} more contexts." if hidden else None,
+        ["context", "share", "action", "mean", "runner-up", "lead", "naive"]
+        + ["withstands"] * has_flips,
+        [
+            [
+                str(row["context"]),
+                rate(row["share"]),
+                str(row["action"]),
+                shown(row["mean"]),
+                "-" if row["runner_up"] is None else str(row["runner_up"]),
+                shown(row["lead"]),
+                "same" if row["naive"] is None else str(row["naive"]),
+                *([rate(row["withstands"])] if has_flips else []),
+            ]
+            for row in every[:_SHOWN]
+        ],
+        note=f"and {hidden:,} more contexts, less visited." if hidden > 0 else None,
     )
     print_line(
-        "lead: of the action over the runner-up. plain mean: what the plain mean of all users "
-        "would choose, where that differs. Intervals are in --cells and in the policy."
+        "share: of the honest users' visits. mean: estimated mean reward of the action for honest "
+        f"users. lead: by how {'many percentage points' if is_binary else 'much'} it beats the "
+        "runner-up. naive: what the mean over all users would choose. Intervals are in --cells, in "
+        "--json and in the policy."
     )
-    if flips is not None:
+    if has_flips:
         print_line(
             "withstands: changing fewer accounts than this share of all, chosen by somebody who "
             "knows the secret groups, cannot change the decision."
         )
-    for note in learned.notes:
-        print_line(f"Note: {note}")
-    weights = learned.user_weights
-    print_line(
-        f"Kept {weights.mean():.1%} of the users' weight with alpha = "
-        f"{policy.adversarial_fraction:g}. The policy is in {out}."
-    )
+
+
+def _as_it_is(value: float | None) -> float | None:
+    return value

@@ -7,22 +7,29 @@ from typing import Annotated
 
 import typer
 
-from unswayed.limits import answer
+from unswayed.limits import can_hide
 from unswayed.reports.tables import print_json, print_line, print_table
 
 
 def limits(
     gap: Annotated[
-        float, typer.Option(help="How much better the better action is (rewards 0 or 1).")
+        float,
+        typer.Option(
+            help="Difference in mean reward between the better and the ordinary action; rewards "
+            "are 0 or 1."
+        ),
     ],
     interactions: Annotated[int, typer.Option(help="Plays of that action by each user.")],
     alpha: Annotated[float, typer.Option(help="Share of colluders among the users, below 0.5.")],
-    users: Annotated[int | None, typer.Option(help="Users observed; bounds the success.")] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(help="Number of users; adds an upper bound on the probability of success."),
+    ] = None,
     base: Annotated[float, typer.Option(help="Mean reward of the ordinary action.")] = 0.5,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Say whether a coalition can hide a gap, how small one could, and for how many plays."""
-    result = answer(gap, interactions, alpha, base=base, n_users=users)
+    """Print whether a coalition can hide a gap, how small one could, and for how many plays."""
+    result = can_hide(gap, interactions, alpha, base=base, n_users=users)
     if json:
         print_json(asdict(result))
         return

@@ -21,6 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 import unswayed
 from unswayed.cli import COMMANDS
 from unswayed.errors import InputError, Note
+from unswayed.names import closest
 from unswayed.visible import SENTENCE_LENGTH, visible
 
 _STYLE: dict[str, Any] = {
@@ -42,6 +43,9 @@ class _Subcommands(TyperGroup):
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
         """Return the subcommand itself, its name, and its arguments."""
+        close = closest(args[0], COMMANDS) if args and args[0] not in COMMANDS else None
+        if close is not None and not args[0].startswith("-"):
+            raise InputError(f"there is no command {args[0]!r}; did you mean `unswayed {close}`?")
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             function = str(name).replace("-", "_")
@@ -97,11 +101,11 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        _tell("error", "bold red", str(error))
+        _print_to_stderr("error", "bold red", error.on_command_line)
         _leave(2)
     except MemoryError as error:
         reason = f"there is not enough memory ({error}); use smaller numbers or a larger machine."
-        _tell("error", "bold red", reason)
+        _print_to_stderr("error", "bold red", reason)
         _leave(2)
     except SystemExit as ended:
         if isinstance(ended.code, int | None):
@@ -109,7 +113,7 @@ def main() -> None:
         raise
 
 
-def _tell(kind: str, style: str, sentence: str) -> None:
+def _print_to_stderr(kind: str, style: str, sentence: str) -> None:
     message = Text.assemble((f"{kind}: ", style), visible(sentence, most=SENTENCE_LENGTH))
     Console(file=sys.stderr, soft_wrap=True).print(message)
 
@@ -120,14 +124,14 @@ _show_warning = warnings.showwarning
 def _show_note(message: Warning | str, category: type[Warning], *rest: Any) -> None:
     """Print notes as a sentence; other warnings as Python does."""
     if issubclass(category, Note):
-        _tell("note", "bold", str(message))
+        _print_to_stderr("note", "bold", str(message))
     else:
         _show_warning(message, category, *rest)
 
 
 def _leave(code: int) -> NoReturn:
     """End the process at once: to give back every object one by one takes 0.2 to 0.4 s."""
-    atexit._run_exitfuncs()  # whoever asked to be told is told, as at any other end
+    atexit._run_exitfuncs()  # as at any other end
     with suppress(BrokenPipeError):  # as when the output is piped into `head`
         sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their texts stand for."""
+"""Options that several commands share, and how their values are parsed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ Users = Annotated[int, typer.Option(help="Number of users L, colluders included.
 Interactions = Annotated[int, typer.Option(help="Interactions per user T/L.")]
 Alpha = Annotated[float, typer.Option(help="True share of colluders, below 0.5.")]
 AssumedAlpha = Annotated[
-    float | None, typer.Option(help="Share of colluders that learners are told [the truth].")
+    float | None, typer.Option(help="Share of colluders that learners assume [the true share].")
 ]
-Gap = Annotated[float, typer.Option(help="Lead of the best action in each context.")]
+Gap = Annotated[
+    float, typer.Option(help="Gap between the best action and the runner-up in each context.")
+]
 Base = Annotated[
     float | None,
-    typer.Option(help="Mean reward of each runner-up, such as a click rate [random levels]."),
+    typer.Option(help="Mean reward of every runner-up, such as a click rate [drawn at random]."),
 ]
 ContextProbabilities = Annotated[
     str, typer.Option(help="uniform, zipf:EXPONENT, or a file with one number for each context.")
@@ -36,10 +38,12 @@ ArrivalOrder = Annotated[
         help="round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L."
     ),
 ]
-Perturbation = Annotated[float, typer.Option(help="Size eps_0 of good users' own tastes.")]
-Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
+Perturbation = Annotated[
+    float, typer.Option(help="Size eps_0 of the good users' individual tastes.")
+]
+Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same results.")]
 Processes = Annotated[
-    int | None, typer.Option(help="Processes to spread over [all cores]; changes no number.")
+    int | None, typer.Option(help="Number of processes [all cores]; does not change the results.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

@@ -32,30 +32,35 @@ def plan(
     actions: Annotated[int, typer.Option(help="Number of actions A.")],
     alpha: Annotated[float, typer.Option(help="Share of users that may collude, below 1/3.")],
     epsilon: Annotated[
-        float, typer.Option(help="Loss against the best policy to stay within, below alpha.")
+        float, typer.Option(help="Largest acceptable loss against the best policy, below alpha.")
     ],
     delta: Annotated[
-        float, typer.Option(help="How often the plan may fail, from 0.01 to 0.5.")
+        float, typer.Option(help="Failure probability of the plan, from 0.01 to 0.5.")
     ] = 0.1,
-    users: Annotated[int | None, typer.Option(help="Users you have [as many as needed].")] = None,
+    users: Annotated[int | None, typer.Option(help="Number of users [as many as needed].")] = None,
     context_probabilities: Annotated[
         str,
         typer.Option(help="uniform, zipf:EXPONENT, or a file with one number for each context."),
     ] = "uniform",
     arrival_ratio: Annotated[
-        float, typer.Option(help="Plays of the busiest user over those of the least busy, c_L.")
+        float, typer.Option(help="Ratio of the busiest user's plays to the least busy one's, c_L.")
     ] = DEFAULT_ARRIVAL_RATIO,
     lead: Annotated[
-        float, typer.Option(help="Best action minus average action, to price exploring.")
+        float,
+        typer.Option(
+            help="Mean reward of the best action minus the average action's, to price exploration."
+        ),
     ] = DEFAULT_LEAD,
     verify: Annotated[
         bool, typer.Option("--verify", help="Simulate the plan under attack; takes minutes.")
     ] = False,
-    repetitions: Annotated[int, typer.Option(help="Worlds per attack when verifying.")] = 10,
-    seed: Annotated[int, typer.Option(help="Same seed, same numbers when verifying.")] = 0,
+    repetitions: Annotated[
+        int, typer.Option(help="Simulated worlds per attack with --verify.")
+    ] = 10,
+    seed: Annotated[int, typer.Option(help="Random seed of --verify.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Say how many plays and users a target takes, and what no method can do with fewer."""
+    """Compute how many users and interactions a target takes, and a bound for any method."""
     probabilities = _probabilities(context_probabilities, contexts)
     result = plan_traffic(
         probabilities,

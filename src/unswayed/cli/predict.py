@@ -1,33 +1,36 @@
-"""`unswayed predict`: what a policy plays."""
+"""`unswayed predict`: the actions of a policy."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from unswayed.errors import InputError
 from unswayed.events import parsed_label
 from unswayed.memory import parsed_bytes
+from unswayed.names import closest
 from unswayed.policy import Policy
 from unswayed.reports.policies import check_table, write_table
 from unswayed.reports.predictions import predicted_table
-from unswayed.reports.tables import print_json, print_line, print_table
+from unswayed.reports.tables import Cell, print_json, print_line, print_table, rate
 
 
 def predict(
     policy: Annotated[Path, typer.Argument(help="A policy that `unswayed learn` wrote.")],
     context: Annotated[
-        list[str] | None, typer.Option(help="A context; repeatable. Parts are joined by |.")
+        list[str] | None,
+        typer.Option(help="A context; repeatable. Join several context columns with |."),
     ] = None,
-    file: Annotated[str | None, typer.Option(help="A file whose every row is a context.")] = None,
+    file: Annotated[str | None, typer.Option(help="A file with one context per row.")] = None,
     column: Annotated[
         str | None,
-        typer.Option(help="Its context columns [those the policy was learned from]."),
+        typer.Option(help="Context columns of the file [those the policy was learned from]."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write the rows with their actions.")
+        Path | None, typer.Option(help="Where to write the rows with the policy's actions.")
     ] = None,
     table_format: Annotated[
         str | None, typer.Option("--format", help="Format of that table: parquet or csv.")
@@ -35,7 +38,7 @@ def predict(
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Memory that may be used, such as 2GB [three quarters of what is free].",
+            help="Memory limit, such as 2GB [three quarters of the free memory].",
             show_default=False,
         ),
     ] = None,
@@ -58,43 +61,75 @@ def predict(
         )
         write_table(table, out, table_format)
         print_line(
-            f"Wrote {len(table):,} rows to {out}; {n_unknown:,} have a context that the policy "
-            f"does not know and got the default action "
-            f"{loaded.action_labels[loaded.default_action]!r}."
+            f"Wrote {len(table):,} rows to {out}, with the policy's actions in the column "
+            f"{table.column_names[-2]!r}; {n_unknown:,} have a context that the policy does not "
+            f"know and got the default action {loaded.action_labels[loaded.default_action]!r}."
         )
         return
-    rows = []
-    for text in context or []:
-        label = parsed_label(text, loaded.context_labels.type_name)
-        decision = loaded.decide(label)
-        rows.append((label, decision))
+    rows = [_row(text, loaded) for text in context or []]
     if json:
-        print_json(
-            [
-                {
-                    "context": label,
-                    "action": decision.action,
-                    "is_known": decision.is_known,
-                    "mean": decision.mean if decision.is_known else None,
-                    "low": decision.low if decision.is_known else None,
-                    "high": decision.high if decision.is_known else None,
-                }
-                for label, decision in rows
-            ]
-        )
-        return
+        print_json(rows)
+    else:
+        _print(rows, loaded)
+
+
+def _row(text: str, policy: Policy) -> dict[str, Any]:
+    """Return what a policy decides in a context; None for what is not known or has no bound."""
+    label = parsed_label(text, policy.context_labels.type_name)
+    decision = policy.decide(label)
+    numbers = {"mean": decision.mean, "low": decision.low, "high": decision.high}
+    if decision.is_known and policy.sampling_errors is not None:
+        cell = policy.context_labels.code(label), policy.action_labels.code(decision.action)
+        numbers["sampling_error"] = float(policy.sampling_errors[cell])
+        numbers["bias_bound"] = float(policy.bias_bounds[cell])
+    return {
+        "context": label,
+        "action": decision.action,
+        "is_known": decision.is_known,
+        **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
+        "did_you_mean": _hint(text, policy),
+    }
+
+
+def _print(rows: list[dict[str, Any]], policy: Policy) -> None:
+    is_rate = bool(policy.source.get("findings", {}).get("is_binary"))
+    numbers = ["mean", "low", "high", "sampling_error", "bias_bound"]
+
+    def cells(row: dict[str, Any]) -> list[Cell]:
+        values = [row.get(name) for name in numbers]
+        if not row["is_known"]:
+            return list(values)
+        return [
+            "no bound" if value is None else rate(value) if is_rate else value for value in values
+        ]
+
     print_table(
         "Decisions",
-        ["context", "action", "mean", "low", "high", "known"],
+        ["context", "action", "mean", "low", "high", "sampling", "worst case", "known"],
         [
             [
-                str(label),
-                str(decision.action),
-                decision.mean if decision.is_known else None,
-                decision.low if decision.is_known else None,
-                decision.high if decision.is_known else None,
-                "yes" if decision.is_known else "no: the default action",
+                str(row["context"]),
+                str(row["action"]),
+                *cells(row),
+                "yes" if row["is_known"] else "no",
             ]
-            for label, decision in rows
+            for row in rows
         ],
+        note="mean: of the action's rewards for honest users, with its interval from low to high. "
+        "sampling: half-width that chance explains. worst case: what the stated share of "
+        "colluders could add. known: whether anything was learned of the context.",
     )
+    for row in rows:
+        if not row["is_known"]:
+            close = row["did_you_mean"]
+            hint = "" if close is None else f" Did you mean {close!r}?"
+            print_line(
+                f"The policy does not know {row['context']!r}, which gets the default action."
+                + hint
+            )
+
+
+def _hint(text: str, policy: Policy) -> str | None:
+    """Return the known context that was probably meant by one that is not known."""
+    names = policy.context_labels.texts
+    return None if text in names else closest(text, names)

@@ -38,16 +38,18 @@ def reproduce(
         int | None, typer.Option(help="Repetitions of every cell [50, or 6 with --quick].")
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(help="Processes to spread over [all cores]; changes no number.")
+        int | None,
+        typer.Option(help="Number of processes [all cores]; does not change the results."),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for the results, one folder an experiment.")
+        Path, typer.Option(help="Folder for the results; each experiment gets a subfolder.")
     ] = Path("results"),
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer points and repetitions: minutes, wide intervals.")
     ] = False,
     redraw_only: Annotated[
-        bool, typer.Option("--redraw", help="Only draw and judge the results that are there.")
+        bool,
+        typer.Option("--redraw", help="Only redraw figures and verdicts from existing results."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the claims as JSON.")] = False,
 ) -> None:
@@ -113,8 +115,8 @@ def _print(outcomes: Sequence[Outcome | CellOutcome], out: Path, *, as_json: boo
         return
     for outcome in outcomes:
         if isinstance(outcome, CellOutcome):
-            told = asdict(outcome)
-            print_table(f"Cell {told.pop('id')}", list(told), [list(told.values())])
+            cell = asdict(outcome)
+            print_table(f"Cell {cell.pop('id')}", list(cell), [list(cell.values())])
         else:
             print_table(
                 f"{outcome.title} ({outcome.repetitions} repetitions)",

@@ -31,6 +31,7 @@ from unswayed.cli.options import (
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.reports.tables import print_json, print_table, progress_bar
+from unswayed.simulation.algorithms import algorithms
 from unswayed.simulation.attacks.registry import Knob
 from unswayed.simulation.instances import DEFAULT_DEVIATION
 from unswayed.simulation.settings import PAPER_GAP, Settings
@@ -44,11 +45,14 @@ def simulate(
     users: Users = 1000,
     interactions: Interactions = 30,
     alpha: Alpha = 0.2,
-    attack: Annotated[str, typer.Option(help="What they do; see `unswayed attacks`.")] = "push",
+    attack: Annotated[
+        str, typer.Option(help="Attack of the colluders; see `unswayed attacks`.")
+    ] = "push",
     algorithm: Annotated[
-        str, typer.Option(help="Algorithms, separated by commas.")
+        str,
+        typer.Option(help=f"Algorithms, separated by commas: {', '.join(algorithms())}."),
     ] = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle",
-    repetitions: Annotated[int, typer.Option(help="Independent worlds.")] = 20,
+    repetitions: Annotated[int, typer.Option(help="Number of independent simulated worlds.")] = 20,
     seed: Seed = 0,
     assumed_alpha: AssumedAlpha = None,
     gap: Gap = PAPER_GAP,
@@ -59,15 +63,16 @@ def simulate(
     arrivals: ArrivalOrder = "round-robin",
     perturbation: Perturbation = 0.0,
     strength: Annotated[
-        float | None, typer.Option(help="The attack's strength knob, if it has one.")
+        float | None, typer.Option(help="The attack's parameter `strength`, if it has one.")
     ] = None,
     knob: Annotated[
-        list[str] | None, typer.Option(help="Another knob of the attack, NAME=VALUE; repeatable.")
+        list[str] | None,
+        typer.Option(help="Another parameter of the attack, NAME=VALUE; repeatable."),
     ] = None,
     processes: Processes = None,
     json: Json = False,
 ) -> None:
-    """Let algorithms learn against a coalition and print what good users lose."""
+    """Simulate algorithms under attack and print the suboptimality for the good users."""
     settings = Settings(
         contexts=contexts,
         actions=actions,
@@ -121,7 +126,8 @@ def _print(settings: Settings, summaries: list[Summary], *, as_json: bool) -> No
         f"{settings.attack}, {100 * settings.alpha:g} % colluders",
         ["algorithm", "suboptimality", "standard error"],
         [[summary.algorithm, summary.mean, summary.stderr] for summary in summaries],
-        note=f"What good users lose against the best policy; {settings.repetitions} repetitions.",
+        note="suboptimality: what good users lose per visit against the best policy, mean of "
+        f"{settings.repetitions} repetitions.",
     )
 
 

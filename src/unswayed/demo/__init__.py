@@ -1,1 +1,1 @@
-"""A small shop under attack, told to someone who never read the paper."""
+"""A small shop under attack, for readers who do not know the paper."""

@@ -10,7 +10,7 @@ from unswayed.events import Events, Label, Labels
 from unswayed.learners.baselines import BASELINES
 from unswayed.learners.interface import FloatArray, IntArray, Learner, LearnerMaker, Setting
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.learners.registry import LEARNERS
+from unswayed.learners.registry import learner_specs
 from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.attacks.base import Attack, Turn
 from unswayed.simulation.instances import Instance
@@ -71,7 +71,7 @@ def play(seed: int = 0) -> Story:
     outcomes = {}
     for name, make in (
         ("naive", BASELINES["naive-ucb"].make),
-        ("robust", LEARNERS[DEFAULT_METHOD].make),
+        ("robust", learner_specs()[DEFAULT_METHOD].make),
     ):
         recorder = _Recorder(make)
         lost = run(cafe, BuyOnlyCola(), recorder.make, crowd, algorithm=name, seed=seed)
@@ -88,7 +88,7 @@ def play(seed: int = 0) -> Story:
 
 
 class _Recorder:
-    """Makes a learner, keeps hold of it, and writes down what it plays."""
+    """Makes a learner, keeps a reference to it, and records what it plays."""
 
     def __init__(self, make: LearnerMaker) -> None:
         self._make = make

@@ -21,7 +21,7 @@ def check_values(values: ArrayLike) -> FloatArray:
 
 
 def check_finite(array: FloatArray, *, name: str) -> None:
-    """Refuse NaN and infinite numbers."""
+    """Reject NaN and infinite numbers."""
     is_finite = np.isfinite(array)
     if not is_finite.all():
         n_bad = array.size - int(np.count_nonzero(is_finite))

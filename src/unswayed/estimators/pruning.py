@@ -82,10 +82,10 @@ class Look:
 
 
 class Score(Protocol):
-    """A way of telling which rows cause the excess that a look has found."""
+    """A rule that scores which rows cause the excess variance along a direction."""
 
     def __call__(self, look: Look) -> Suspicion:
-        """Return what to think of each row."""
+        """Return how much of each row to keep, and its score."""
 
 
 def prune(
@@ -135,7 +135,7 @@ def prune(
 
 
 def _is_sane(rows: Rows) -> BoolArray:
-    """Mark the rows whose size is not absurd beside the typical row that is not empty."""
+    """Mark the rows whose norm is not absurdly large compared with the typical non-empty row."""
     sizes = rows.largest_entries()
     if not sizes.any():
         return np.ones(sizes.size, dtype=np.bool_)

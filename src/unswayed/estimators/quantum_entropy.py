@@ -56,7 +56,7 @@ def quantum_entropy_mean(
         Shape ``(n_rows, n_columns)``, dense or scipy CSR; never densified, never copied but to
         become float64. Columns of very different variance are best rescaled before, and more
         than twice the adversarial fraction of the rows should not be empty: a minority of rows
-        that stand out from a majority that agrees cannot be told from an attack.
+        that stand out from a majority that agrees cannot be distinguished from an attack.
     adversarial_fraction
         Share of rows that may be anything; below 1/2.
     noise_scale

@@ -74,7 +74,7 @@ def lugosi_mendelson_mean(
     confidence = CONFIDENCE_FACTOR * math.log(4.0 / delta)
     share = CORRUPTION_FACTOR * alpha + (confidence / half if half else math.inf)
     if share >= 0.5:
-        raise InputError(_how_to_mend(points.size, alpha, confidence))
+        raise InputError(_how_to_fix(points.size, alpha, confidence))
 
     split = rng.permutation(points.size)
     # Splitting the sorted points makes the result independent of the order they came in.
@@ -96,7 +96,7 @@ def lugosi_mendelson_mean(
     )
 
 
-def _how_to_mend(n_points: int, alpha: float, confidence: float) -> str:
+def _how_to_fix(n_points: int, alpha: float, confidence: float) -> str:
     """Say how many points the split version would need, or that no number would do."""
     room = 0.5 - CORRUPTION_FACTOR * alpha
     opening = f"The split trimmed mean cannot use {n_points} points"

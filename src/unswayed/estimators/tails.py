@@ -14,7 +14,7 @@ ALLOWED_DEVIATIONS = 2.0
 """Ours: a tail may hold its expected count plus this many of its standard deviations."""
 
 _SAMPLED = 4096
-"""Ours: as many values tell about where a quantile lies ..."""
+"""Ours: this many values locate a quantile approximately ..."""
 
 _SAMPLE_REACH = 3.0
 """... up to so many times the root of their number: six standard deviations for the median."""

@@ -4,7 +4,7 @@ from unswayed.events.bad_rows import OnBadRows
 from unswayed.events.columns import Columns, joined_context, parsed_bins
 from unswayed.events.contexts import read_contexts
 from unswayed.events.events import Events
-from unswayed.events.labels import UNKNOWN, Label, Labels, parsed_label
+from unswayed.events.labels import UNKNOWN, Label, Labels, check_list, parsed_label
 from unswayed.events.reading import Provenance, Reading, read_events
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "OnBadRows",
     "Provenance",
     "Reading",
+    "check_list",
     "joined_context",
     "parsed_bins",
     "parsed_label",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 
 _QUARANTINE_FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json"}
 
@@ -20,9 +20,11 @@ class OnBadRows:
     quarantine: Path | None = None
 
     @classmethod
-    def parsed(cls, text: str) -> OnBadRows:
+    def parsed(cls, choice: OnBadRows | str) -> OnBadRows:
         """Return the choice that a text names: ``error``, ``drop`` or ``quarantine=FILE``."""
-        word, _, path = text.partition("=")
+        if isinstance(choice, OnBadRows):
+            return choice
+        word, _, path = choice.partition("=")
         if word == "quarantine" and path:
             if Path(path).suffix not in _QUARANTINE_FORMATS:
                 raise InputError(
@@ -32,7 +34,9 @@ class OnBadRows:
             return cls("quarantine", Path(path))
         if word in ("error", "drop") and not path:
             return cls(word)
-        raise InputError(f"on-bad-rows is error, drop or quarantine=FILE, not {text!r}.")
+        raise InputError(
+            f"{option('--on-bad-rows')} is error, drop or quarantine=FILE, not {choice!r}."
+        )
 
     @property
     def keeps_going(self) -> bool:
@@ -45,9 +49,10 @@ class OnBadRows:
         return _QUARANTINE_FORMATS[self.quarantine.suffix] if self.quarantine else ""
 
     def refuse(self, reasons: Mapping[str, int], n_rows: int, *, first: int) -> NoReturn:
-        """Refuse a log with bad rows; ``first`` is the number of the first of them, from 1."""
+        """Reject a log with bad rows; ``first`` is the number of the first of them, from 1."""
         listed = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.items())
         raise InputError(
             f"{sum(reasons.values()):,} of {n_rows:,} rows cannot be used ({listed}); the first is "
-            f"row {first:,}. Mend them, or use --on-bad-rows drop or --on-bad-rows quarantine=FILE."
+            f"row {first:,}. Fix them, or use {option('--on-bad-rows', 'drop')} or "
+            f"{option('--on-bad-rows', 'quarantine=FILE')}."
         )

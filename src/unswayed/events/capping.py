@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events.events import Events
 from unswayed.events.hashing import bits, label_hashes, row_hashes
 
@@ -75,9 +75,12 @@ def capped(events: Events, *, max_interactions: int) -> Capped:
 
 
 def check_cap(max_interactions: int) -> None:
-    """Refuse a cap that leaves nothing."""
+    """Reject a cap that leaves nothing."""
     if max_interactions < 1:
-        raise InputError(f"max_interactions is {max_interactions}; keep at least one a user.")
+        raise InputError(
+            f"{option('--max-interactions-per-user')} is {max_interactions}; keep at least one a "
+            "user."
+        )
 
 
 def _changes(column: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
+from unswayed.names import closest
 
 #: Stands between the parts of a context made of several columns; escaped inside the parts.
 SEPARATOR = "|"
@@ -105,7 +105,7 @@ class Columns:
 
 
 def check_repeats(names: Sequence[str], *, where: str) -> None:
-    """Refuse columns of the same name."""
+    """Reject columns of the same name."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise InputError(
@@ -144,10 +144,11 @@ def _if_there(name: str, names: Sequence[str]) -> str | None:
 
 
 def _missing(role: str, column: str, names: Sequence[str], where: str) -> str:
-    close = difflib.get_close_matches(column, names, n=1)
-    hint = f"did you mean {close[0]!r}? Name it" if close else "name the right one"
+    close = closest(column, names)
+    hint = f"did you mean {close!r}? Name it" if close else "name the right one"
     listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+    fix = option(f"--{role}-column", python=f"Columns({role}=…)")
     return (
         f"{where} has no column {column!r} for the {role}; it has: {listed or 'no columns'}. "
-        f"{hint[0].upper()}{hint[1:]} with --{role}-column."
+        f"{hint[0].upper()}{hint[1:]} with {fix}."
     )

@@ -33,7 +33,7 @@ _HASHED = np.uint64(0xFE << 56)
 class Encoder:
     """Numbers the distinct values of a column in the order in which they are first seen.
 
-    Text is told apart by its bytes; numbers and booleans by the bytes of their eight-byte form.
+    Text is distinguished by its bytes; numbers and booleans by the bytes of their eight-byte form.
     Values of up to fifteen bytes lie in the hash table itself, so that finding one takes one look
     into memory; of longer ones their hash does, and the values are compared apart.
 

@@ -178,5 +178,5 @@ def _check_finite(name: str, column: npt.NDArray[np.float64]) -> None:
         bad = np.flatnonzero(~is_finite)
         raise InputError(
             f"row {bad[0]}: {name} is {column[bad[0]]}; {len(bad)} of {len(column)} rows have no "
-            f"finite {name}. Drop or mend them first."
+            f"finite {name}. Drop or fix them first."
         )

@@ -90,7 +90,7 @@ def find_files(path: str) -> Files:
             by_format.setdefault(kind, []).append(name)
     if not by_format:
         raise InputError(
-            f"cannot tell what {path} holds from its name; the known endings are "
+            f"the format of {path} cannot be recognised by its name; the known endings are "
             f"{', '.join(FORMATS)}, and .gz after those of text."
         )
     if len(by_format) > 1:
@@ -172,7 +172,7 @@ def csv_header(files: Files, position: int = 0) -> tuple[list[str], str]:
         names = next(csv.reader([line], delimiter=delimiter, strict=True))
     except csv.Error as error:
         raise InputError(
-            f"the first line of {path} cannot be read as column names: {error}; mend it."
+            f"the first line of {path} cannot be read as column names: {error}; fix it."
         ) from error
     if len(line) >= _HEADER_BYTES:
         raise InputError(

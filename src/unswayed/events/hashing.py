@@ -33,7 +33,7 @@ def label_hashes(labels: Labels, codes: npt.NDArray[np.int64]) -> HashArray:
 
 
 def bits(column: npt.NDArray[np.float64]) -> HashArray:
-    """Return numbers as their bits, which tell more apart than their values do."""
+    """Return numbers as their bits, which distinguish more than their values do."""
     return np.ascontiguousarray(column, np.float64).view(np.uint64)
 
 

@@ -50,6 +50,7 @@ class Labels:
     @classmethod
     def of(cls, labels: Iterable[object]) -> Labels:
         """Return the labels in the order given; repeats and mixed types are refused."""
+        check_list(labels, "a list of labels")
         listed = [_plain(label) for label in labels]
         result = cls(as_label_array(listed))
         if len(result._index()) != len(listed):
@@ -131,15 +132,16 @@ class Labels:
             return np.array([index.get(_plain(label), UNKNOWN) for label in listed], dtype=np.int64)
         return np.array([self.code(label) for label in listed], dtype=np.int64)
 
-    def extended(self, labels: Iterable[Label]) -> Labels:
-        """Return these labels followed by those of ``labels`` that are new, codes unchanged."""
-        fresh = list(dict.fromkeys(label for label in labels if label not in self))
-        return Labels.of([*self, *fresh]) if fresh else self
-
     def _index(self) -> dict[Label, int]:
         if len(self._codes) < len(self.values):
             self._codes.update((label, code) for code, label in enumerate(self.values.tolist()))
         return self._codes
+
+
+def check_list(values: object, role: str) -> None:
+    """Reject a text where a list of labels belongs: it would be read letter by letter."""
+    if isinstance(values, str | bytes):
+        raise InputError(f"{role} is the text {values!r}; give a list, such as [{values!r}].")
 
 
 def as_label_array(labels: Sequence[Any]) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:

@@ -88,7 +88,7 @@ def read_events(
     *,
     columns: Columns | None = None,
     query: str | None = None,
-    on_bad_rows: OnBadRows | None = None,
+    on_bad_rows: OnBadRows | str = "error",
     bins: dict[str, tuple[float, ...]] | None = None,
     name: str | None = None,
     is_part: bool = False,
@@ -106,15 +106,16 @@ def read_events(
     query
         What to read from a database.
     on_bad_rows
-        What to do with rows that lack a user, context or action, or a finite reward.
+        What to do with rows that lack a user, context or action, or a finite reward: "error",
+        "drop" or "quarantine=FILE".
     bins
         Inner edges of binned context columns that are fixed already, for instance by the log of
         another day.
     name
         What to call the source in reports and errors.
     is_part
-        Whether this is one part of a larger log. Then bad rows are told and not refused or written,
-        and there may be no others.
+        Whether this is one part of a larger log. Then bad rows are reported, not rejected
+        or written, and there may be no others.
     memory
         Bytes that learning from the log may take; by default three quarters of what is free. A log
         that needs more is refused before its arrays are made.
@@ -135,7 +136,7 @@ def read_events(
     >>> list(events.context_labels), list(events.action_labels), len(events)
     ([7], [False, True], 2)
     """
-    choice = on_bad_rows or OnBadRows()
+    choice = OnBadRows.parsed(on_bad_rows)
     budget = MemoryBudget.of(memory)
     with opened(
         source,
@@ -163,7 +164,7 @@ def read_events(
 
 
 def check_usable(provenance: Provenance, choice: OnBadRows, *, first_bad: int | None) -> None:
-    """Refuse a log without usable rows, or with bad ones that nobody allowed.
+    """Reject a log without usable rows, or with bad ones that nobody allowed.
 
     ``first_bad`` is the number of the first bad row, from 1.
     """

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events.columns import Columns, check_repeats
 from unswayed.events.connection import quiet_connection
 from unswayed.events.databases import is_database, query_rows
@@ -71,7 +71,7 @@ def opened(
     name: str | None = None,
     memory: MemoryBudget | None = None,
 ) -> Iterator[OpenLog]:
-    """Open a log, and close it afterwards; whatever DuckDB complains of becomes one sentence.
+    """Open a log, and close it afterwards; errors of DuckDB become one sentence.
 
     With ``contexts_only`` the rows need no more than the context columns, and all columns stay.
     """
@@ -118,10 +118,14 @@ def _open(
         address = os.fspath(source)
         if is_database(address):
             if query is None:
-                raise InputError(f"{name} is a database; say what to read with --query 'SELECT …'.")
+                raise InputError(
+                    f"{name} is a database; say what to read with {option('--query')}: SELECT …"
+                )
             return _open_arrow(connection, query_rows(address, query, memory), settle, name)
         if query is not None:
-            raise InputError(f"--query needs a database address such as sqlite:///{address}.")
+            raise InputError(
+                f"{option('--query')} needs a database address such as sqlite:///{address}."
+            )
         return _open_files(connection, find_files(address), settle, keep_broken=keep_broken)
     if not hasattr(source, "__arrow_c_stream__"):
         raise InputError(
@@ -190,11 +194,14 @@ def _explained(name: str, error: duckdb.Error) -> str:
     if text.startswith("CSV Error"):
         found = next((line for line in lines if line.startswith("Expected Number")), "")
         return (
-            f"{name} has a broken line ({text.removeprefix('CSV Error on ')}. {found}). Mend it, "
-            "or leave such lines out with --on-bad-rows drop."
+            f"{name} has a broken line ({text.removeprefix('CSV Error on ')}. {found}). Fix it, "
+            f"or leave such lines out with {option('--on-bad-rows', 'drop')}."
         )
     if "Malformed JSON" in text:
-        return f"{name}: {text} Mend it, or leave such lines out with --on-bad-rows drop."
+        return (
+            f"{name}: {text} Fix it, or leave such lines out with "
+            f"{option('--on-bad-rows', 'drop')}."
+        )
     if isinstance(error, duckdb.OutOfMemoryException):
         return f"{name} does not fit in memory or claims to be larger than it can be: {text}"
     return damaged_file(name, text)

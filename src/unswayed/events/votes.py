@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events.column_sql import label_sql
 from unswayed.events.columns import Columns
 from unswayed.events.files import named
@@ -57,13 +57,13 @@ def edges_at(votes: Sequence[float], column: str) -> tuple[float, ...]:
     if not votes:
         raise InputError(
             f"column {column!r} holds no numbers, so it cannot be cut into bins; leave it out of "
-            "--context-bins."
+            f"{option('--context-bins', python='Columns(bins=…)')}."
         )
     return tuple(sorted({vote + 0.0 for vote in votes}))  # there are two zeros, which are equal
 
 
 def read_numbers(source: Source, columns: Columns, *, name: str, keep_broken: bool) -> pa.Table:
-    """Return the columns to be cut, as numbers, and hashes that tell their users apart.
+    """Return the columns to be cut, as numbers, and hashes that identify their users.
 
     The columns are named by their position among ``columns.bins``.
     """

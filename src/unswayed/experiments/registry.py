@@ -12,7 +12,7 @@ from unswayed.errors import InputError
 from unswayed.experiments.claims import Claim
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import Sweep
-from unswayed.simulation.names import find
+from unswayed.names import find
 
 IDS = (
     "figure-2a",

@@ -46,12 +46,12 @@ class Store:
             if differing:
                 raise InputError(
                     f"{self.folder} holds results with other settings (different: "
-                    f"{', '.join(differing)}). Give another folder with --out, or move it away."
+                    f"{', '.join(differing)}). Give another folder, or move it away."
                 )
         elif self._results.exists() or self._parts.exists():
             raise InputError(
                 f"{self.folder} holds results without settings.json, so nobody can tell what they "
-                "are. Give another folder with --out, or move it away."
+                "are. Give another folder, or move it away."
             )
         make_folder(self._parts)
         _write_whole(self._settings, json.dumps(settings, indent=1).encode())

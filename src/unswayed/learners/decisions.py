@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from unswayed.errors import InputError
 from unswayed.events import Label
@@ -63,6 +65,27 @@ class OpenDecisions:
                 "each reward once, under the id that decide_once returned."
             )
         return codes
+
+    def recoded(self, codes_of_actions: Mapping[int, int]) -> None:
+        """Give actions other codes; decisions for actions without one are forgotten."""
+        self._codes = {
+            id_: (user, context, codes_of_actions[action])
+            for id_, (user, context, action) in self._codes.items()
+            if action in codes_of_actions
+        }
+
+    def to_json(self) -> dict[str, list[int]]:
+        """Return the open decisions as plain JSON values, the oldest first."""
+        return {id_: list(codes) for id_, codes in self._codes.items()}
+
+    def restore(self, value: Mapping[str, Any], *, most: tuple[int, int, int]) -> None:
+        """Take over the decisions that ``to_json`` returned; codes must be below ``most``."""
+        for id_, codes in value.items():
+            user, context, action = (int(code) for code in codes)
+            numbers = (user, context, action)
+            if not all(0 <= code < end for code, end in zip(numbers, most, strict=True)):
+                raise ValueError(f"decision {id_!r} is of nobody")
+            self._codes[str(id_)] = numbers
 
     def close(self, decision_id: str) -> None:
         """Forget a decision whose reward was taken in."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -94,6 +95,11 @@ class Exploration:
         """Take in the rewards of played actions; shape (n_events,) each."""
         self._check_codes(users, contexts)
         check_bounds(actions, self.n_actions, "action")
+        left = self.warmup_left
+        if 0 < left < len(users):  # the frequent contexts are fixed where the warm-up ends
+            for part in (slice(left), slice(left, None)):
+                self.observe(users[part], contexts[part], actions[part], rewards[part])
+            return
         in_warmup = np.arange(len(users)) < self.warmup_left
         if not in_warmup.all():
             # A play of another action than the assigned one was decided before the frequent
@@ -112,9 +118,47 @@ class Exploration:
                 phase.add(users[chosen], contexts[chosen], actions[chosen], rewards[chosen])
 
     def _check_codes(self, users: IntArray, contexts: IntArray) -> None:
-        """Refuse codes of nobody: kernels write where they point."""
+        """Reject codes out of bounds: kernels write where they point."""
         check_bounds(users, self.n_users, "user")
         check_bounds(contexts, self.n_contexts, "context")
+
+    @property
+    def n_events(self) -> int:
+        """Observations so far, those of the warm-up included."""
+        return self._warmup.n_events + self._main.n_events
+
+    def phases(self) -> dict[str, Tallies]:
+        """Return the tallies of the warm-up and of the main phase."""
+        shape = {"n_users": self.n_users, "n_contexts": self.n_contexts}
+        return {"warmup": self._warmup.tallies(**shape), "main": self._main.tallies(**shape)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``restore`` needs beside the tallies, as plain JSON values."""
+        return {
+            "warmup_interactions": self.warmup_interactions,
+            "adversarial_fraction": self.adversarial_fraction,
+            "sticky": None if self._is_sticky is None else self._is_sticky.values.tolist(),
+        }
+
+    @property
+    def plays(self) -> IntArray:
+        """How many actions were decided for each user; shape (n_users,)."""
+        return self._plays.values
+
+    def restore(
+        self, sticky: list[bool] | None, plays: IntArray, phases: Mapping[str, Tallies]
+    ) -> None:
+        """Go on from what ``to_json``, ``plays`` and ``phases`` returned; all labels are known."""
+        if len(plays) != self.n_users or (plays < 0).any():
+            raise ValueError("plays do not fit the users")
+        if sticky is not None and len(sticky) != self.n_contexts:
+            raise ValueError("frequent contexts do not fit the contexts")
+        self._is_sticky = None
+        if sticky is not None:
+            self._fix_sticky(np.array(sticky, np.bool_))
+        self._plays.values[:] = plays
+        self._warmup = Accumulator.of(phases["warmup"])
+        self._main = Accumulator.of(phases["main"])
 
     def collected(self) -> tuple[Tallies, Design, Tallies | None]:
         """Return tallies and design of the main phase, and the tallies of the warm-up if any.

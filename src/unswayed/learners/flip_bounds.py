@@ -13,6 +13,7 @@ import numpy.typing as npt
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.policy import best_known
 from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
 
 UNDECIDED = -1
@@ -80,7 +81,7 @@ class Certifier(Protocol):
         adversarial_fraction: float,
         warmup: Tallies | None = None,
     ) -> FlipBounds:
-        """Return bounds for what the method made of these tallies."""
+        """Return bounds for what the method learned from these tallies."""
         ...
 
 
@@ -113,9 +114,8 @@ def decisions(mean_rewards: FloatArray) -> IntArray:
     >>> decisions(np.array([[0.1, np.nan], [np.nan, np.nan], [0.2, 0.3]])).tolist()
     [0, -1, 1]
     """
-    is_known = ~np.isnan(mean_rewards)
-    best = np.where(is_known, mean_rewards, -np.inf).argmax(axis=1)
-    return np.where(is_known.any(axis=1), best, UNDECIDED)
+    is_decided = ~np.isnan(mean_rewards).all(axis=1)
+    return np.where(is_decided, best_known(mean_rewards), UNDECIDED)
 
 
 def with_entries(

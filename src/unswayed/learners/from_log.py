@@ -6,24 +6,22 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.errors import InputError
-from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
-from unswayed.events.capping import check_cap
+from unswayed.errors import InputError, option
+from unswayed.events import Labels, Provenance, read_events
 from unswayed.events.sources import Source
-from unswayed.learners.design import DesignName, design_of_log
+from unswayed.learners.design import design_of_log
 from unswayed.learners.in_words import notes_on_policy
 from unswayed.learners.learning import learn_policy
-from unswayed.learners.methods import DEFAULT_METHOD, method_named
-from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
+from unswayed.learners.options import LearnOptions, OptionKeywords
+from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
 from unswayed.tallies import (
-    MIN_PROPENSITY,
     BlockedTallies,
     Tallies,
     as_blocks,
@@ -34,7 +32,7 @@ from unswayed.tallies.collected import Collected, n_events_of, tallied
 from unswayed.tallies.findings import Findings, check_learnable, examine
 from unswayed.tallies.store import Index, StoredTallies, first_log, load_tallies, save_tallies
 
-#: Told the name of each step as it begins.
+#: Called with the name of each step as it begins.
 Listener = Callable[[str], None]
 
 #: The steps of learning from a log, in order.
@@ -66,40 +64,21 @@ class LearnedLog:
 
 def learn_log(
     source: Source | None,
+    options: LearnOptions | None = None,
     *,
-    adversarial_fraction: float | Auto,
-    method: str = DEFAULT_METHOD,
-    columns: Columns | None = None,
-    query: str | None = None,
-    on_bad_rows: OnBadRows | None = None,
-    max_interactions_per_user: int | None = None,
-    min_propensity: float = MIN_PROPENSITY,
-    design: DesignName = "auto",
-    tallies: str | Path | None = None,
-    allow_unplayed: bool = False,
-    memory: int | None = None,
     on_step: Listener = lambda _: None,
+    **changes: Unpack[OptionKeywords],
 ) -> LearnedLog:
     """Learn a policy from a log.
 
     Parameters
     ----------
-    source, columns, query, on_bad_rows
-        As ``read_events`` takes them. Without a source the policy is learned from ``tallies`` as
+    source
+        As ``read_events`` takes it. Without a source the policy is learned from ``tallies`` as
         they are.
-    adversarial_fraction, method, design
-        As ``RobustMCB`` takes them.
-    max_interactions_per_user
-        Users with more keep a pseudo-random sample of as many.
-    min_propensity
-        Smaller propensities count as this one.
-    tallies
-        A folder of tallies: this log is added to those in it, and the policy is learned from all.
-        One run at a time changes a folder; others wait for it.
-    allow_unplayed
-        Whether to go on when actions have no support in some contexts: they stay undecided there.
-    memory
-        As ``read_events`` takes it.
+    options, changes
+        How to learn; ``learn_log(log, method="paper")`` is short for
+        ``learn_log(log, LearnOptions(method="paper"))``.
     on_step
         Called with each of ``STEPS`` as it begins.
 
@@ -109,43 +88,25 @@ def learn_log(
     bit, as reading them together. A cap needs all events of a user, so a folder that begins with
     one keeps events instead of their sums; the cap may then change from log to log.
     """
-    stated = check_fraction_or_auto(adversarial_fraction, option="alpha")
-    method_named(method)  # a wrong name is told before the log is read
-    if max_interactions_per_user is not None:
-        check_cap(max_interactions_per_user)
+    options = (options or LearnOptions()).changed(**changes)
+    cap, folder = options.max_interactions_per_user, options.tallies
     on_step("reading")
     if source is None:
-        collected, stored, provenance, notes = _stored(tallies, max_interactions_per_user)
+        collected, stored, provenance, notes = _stored(folder, cap)
     else:
-        collected, stored, provenance, notes = _read(
-            source,
-            columns=columns,
-            query=query,
-            on_bad_rows=on_bad_rows,
-            max_interactions_per_user=max_interactions_per_user,
-            min_propensity=min_propensity,
-            tallies=tallies,
-            memory=memory,
-            on_step=on_step,
-        )
-    summed = tallied(collected, min_propensity, max_interactions_per_user)
-    if max_interactions_per_user is not None:
-        notes += (
-            note_on_cap(max_interactions_per_user, summed.n_users_capped, summed.n_events_dropped),
-        )
-    if stored is not None and tallies is not None:
-        notes += (note_on_logs(len(stored.index.logs), tallies),)
+        collected, stored, provenance, notes = _read(source, options, on_step)
+    summed = tallied(collected, options.min_propensity, cap)
+    if cap is not None:
+        notes += (note_on_cap(cap, summed.n_users_capped, summed.n_events_dropped),)
+    if stored is not None and folder is not None:
+        notes += (note_on_logs(len(stored.index.logs), folder),)
     labelled = summed.labelled.in_blocks(n_events_of(collected))
     del collected, summed, stored
     return learn_tallied(
         labelled.uniform(),
         labelled.context_labels,
         labelled.action_labels,
-        stated=stated,
-        method=method,
-        min_propensity=min_propensity,
-        design=design,
-        allow_unplayed=allow_unplayed,
+        options,
         provenance=provenance,
         notes=notes,
         on_step=on_step,
@@ -157,18 +118,14 @@ def learn_tallied(
     tallies: Tallies | BlockedTallies,
     context_labels: Labels,
     action_labels: Labels,
+    options: LearnOptions,
     *,
-    stated: float | Auto,
-    method: str,
-    min_propensity: float,
-    design: DesignName,
-    allow_unplayed: bool,
     provenance: Provenance,
     notes: tuple[str, ...],
     on_step: Listener,
     user_labels: Labels,
 ) -> LearnedLog:
-    """Look tallies over, refuse them if nothing sound can be learned, and learn.
+    """Check tallies, reject them if nothing sound can be learned, and learn.
 
     The second half of ``learn_log``, for tallies that lie anywhere.
     """
@@ -180,21 +137,22 @@ def learn_tallied(
             context_labels,
             action_labels,
             adversarial_fraction=alpha,
-            min_propensity=min_propensity,
+            min_propensity=options.min_propensity,
         )
-        check_learnable(findings, alpha=alpha, allow_unplayed=allow_unplayed)
+        check_learnable(findings, alpha=alpha, allow_unplayed=options.allow_unplayed)
         return findings
 
+    stated = options.adversarial_fraction
     # An unknown share is at least the floor; what it turns out to be is held to the same checks.
     findings = examined(FLOOR if stated == "auto" else stated)
     on_step("learning")
     learned = learn_policy(
         tallies,
-        design_of_log(tallies, design),
+        design_of_log(tallies, options.design),
         context_labels,
         action_labels,
         adversarial_fraction=stated,
-        method=method,
+        method=options.method,
     )
     if learned.unknown_fraction is not None:
         findings = examined(learned.unknown_fraction.chosen)
@@ -214,30 +172,20 @@ def learn_tallied(
     return LearnedLog(policy, findings, provenance, notes, user_labels, weights, plays)
 
 
-def _read(
-    source: Source,
-    *,
-    columns: Columns | None,
-    query: str | None,
-    on_bad_rows: OnBadRows | None,
-    max_interactions_per_user: int | None,
-    min_propensity: float,
-    tallies: str | Path | None,
-    memory: int | None,
-    on_step: Listener,
-) -> _Gathered:
+def _read(source: Source, options: LearnOptions, on_step: Listener) -> _Gathered:
     """Read and tally a log, and add it to the folder of tallies if there is one."""
-    with nullcontext() if tallies is None else locked_folder(tallies):
-        stored = None if tallies is None else load_tallies(tallies)
+    folder, min_propensity = options.tallies, options.min_propensity
+    with nullcontext() if folder is None else locked_folder(folder):
+        stored = None if folder is None else load_tallies(folder)
         index = None if stored is None else stored.index
-        keeps_events = keep_events(index, max_interactions_per_user)
+        keeps_events = keep_events(index, options.max_interactions_per_user)
         reading = read_events(
             source,
-            columns=columns,
-            query=query,
-            on_bad_rows=on_bad_rows,
+            columns=options.columns,
+            query=options.query,
+            on_bad_rows=options.on_bad_rows,
             bins=None if index is None else dict(index.bins),
-            memory=memory,
+            memory=options.memory,
         )
         events, provenance = reading.events, reading.provenance
         notes = notes_on_bad_rows(provenance)
@@ -249,9 +197,9 @@ def _read(
         if not keeps_events:
             collected = tally_events(events, min_propensity=min_propensity)
         del reading, events  # no longer needed, and large
-        if tallies is not None:
+        if folder is not None:
             stored = _added(stored, collected, provenance)
-            save_tallies(tallies, stored)
+            save_tallies(folder, stored)
             collected = stored.collected
     return collected, stored, provenance, notes
 
@@ -259,7 +207,9 @@ def _read(
 def _stored(tallies: str | Path | None, max_interactions_per_user: int | None) -> _Gathered:
     """Return the tallies of a folder, and what the last log was that was added to it."""
     if tallies is None:
-        raise InputError("say what to learn from: a log, or --tallies with a folder of tallies.")
+        raise InputError(
+            f"say what to learn from: a log, or {option('--tallies')} with a folder of tallies."
+        )
     with locked_folder(tallies, is_reader=True):
         stored = load_tallies(tallies)
     if stored is None or not stored.index.logs:
@@ -279,7 +229,7 @@ def keep_events(index: Index | None, max_interactions_per_user: int | None) -> b
     if max_interactions_per_user is not None and not index.keeps_events:
         raise InputError(
             "these tallies hold sums, and a cap on interactions needs the events of a user; give "
-            "--max-interactions-per-user from the first log on, in a new folder."
+            f"{option('--max-interactions-per-user')} from the first log on, in a new folder."
         )
     return index.keeps_events
 
@@ -329,8 +279,8 @@ def notes_on_findings(findings: Findings) -> tuple[str, ...]:
     if findings.interaction_ratio > LARGE_RATIO:
         notes.append(
             f"the most active user has {findings.interaction_ratio:,.0f} times the interactions of "
-            "the least active; guarantees weaken with that ratio, and --max-interactions-per-user "
-            "bounds it."
+            "the least active; guarantees weaken with that ratio, and a cap on interactions per "
+            "user bounds it."
         )
     if not findings.looks_uniform:
         advice = (

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.errors import InputError
-from unswayed.events import Label, Labels
+from unswayed.events import Label, Labels, check_list
 
 _SMALLEST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -38,6 +38,7 @@ class GrowingLabels:
 
         Nothing changes, so a batch can be refused as a whole.
         """
+        check_list(labels, "a column of labels")
         listed: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
         kind = self._type
         for row, label in enumerate(listed):
@@ -70,7 +71,7 @@ class GrowingLabels:
 
 
 def check_storable(label: Label, row: int) -> None:
-    """Refuse a label that could be neither hashed nor written: it would fail later, for all."""
+    """Reject a label that could be neither hashed nor written: it would fail later, for all."""
     if isinstance(label, int):
         if not _SMALLEST <= label <= _LARGEST:
             raise InputError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from unswayed.events import Label
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.policy import Policy
+from unswayed.policy import Policy, best_known
 from unswayed.tallies import BlockedTallies, Tallies, as_blocks
 
 EXAMPLES = 3
@@ -23,9 +23,7 @@ def plain_actions(tallies: Tallies | BlockedTallies) -> IntArray:
     """Return the action with the largest plain mean reward in each context; shape (n_contexts,)."""
     blocked = as_blocks(tallies)
     counts, sums = blocked.cell_sums("counts"), blocked.cell_sums("sums")
-    means = np.where(counts > 0, sums / np.maximum(counts, 1e-300), -np.inf)
-    best: IntArray = means.argmax(axis=1)
-    return best
+    return best_known(np.where(counts > 0, sums / np.maximum(counts, 1e-300), np.nan))
 
 
 def changed_decisions(policy: Policy, plain: IntArray) -> dict[str, Label]:
@@ -68,15 +66,12 @@ def leads(policy: Policy) -> tuple[IntArray, FloatArray]:
 
     The runner-up is −1, and the lead NaN, where nothing is known of a second action.
     """
-    known = np.where(np.isnan(policy.mean_rewards), -np.inf, policy.mean_rewards)
-    rows = np.arange(len(known))
-    best = known[rows, policy.actions]
-    known[rows, policy.actions] = -np.inf
-    second = known.argmax(axis=1)
-    has_second = np.isfinite(known[rows, second]) & np.isfinite(best)
-    lead = np.full(len(known), np.nan)
-    lead[has_second] = (best - known[rows, second])[has_second]
-    return np.where(has_second, second, -1), lead
+    rows = np.arange(len(policy.mean_rewards))
+    others = policy.mean_rewards.copy()
+    others[rows, policy.actions] = np.nan
+    second = best_known(others)
+    lead = policy.mean_rewards[rows, policy.actions] - others[rows, second]
+    return np.where(np.isnan(lead), -1, second), lead
 
 
 def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...]:
@@ -129,19 +124,24 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
+def _at(table: FloatArray | None, context: int, action: int) -> float | None:
+    return None if table is None else _number(float(table[context, action]))
+
+
 def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     """Return one row a context, the most visited first: what is chosen, and over what.
 
-    ``plain`` is what plain means would choose, if that is something else. Numbers that are not
-    known, and ends of intervals without a bound, are None.
+    ``naive`` is what the mean over all users would choose, if that is something else. The interval
+    comes with its two parts, ``sampling_error`` and ``bias_bound``. Numbers that are not known, and
+    ends of intervals without a bound, are None.
     """
     changed = policy.source.get("changed", {})
     seconds, lead = leads(policy)
-    rows = []
+    rows, flips = [], policy.flip_fraction
     for code in (-policy.context_probabilities).argsort(kind="stable").tolist():
         context = policy.context_labels[code]
         decision = policy.decide(context)
-        second = int(seconds[code])
+        second, action = int(seconds[code]), int(policy.actions[code])
         rows.append(
             {
                 "code": code,
@@ -153,7 +153,14 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
                 "high": _number(decision.high),
                 "runner_up": None if second < 0 else policy.action_labels[second],
                 "lead": _number(float(lead[code])),
-                "plain": changed.get(str(context)),
+                "naive": changed.get(str(context)),
+                "sampling_error": _at(policy.sampling_errors, code, action),
+                "bias_bound": (
+                    None
+                    if policy.sampling_errors is None
+                    else _at(policy.bias_bounds, code, action)
+                ),
+                "withstands": None if flips is None else _number(float(flips[code])),
             }
         )
     return rows

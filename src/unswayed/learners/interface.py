@@ -16,7 +16,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a learner is told before the first arrival.
+    """What a learner knows before the first arrival.
 
     ``adversarial_fraction`` is what the operator believes, which need not be true;
     ``interactions_per_user`` is how long the learner will run, on average over the users.

@@ -107,7 +107,7 @@ LARGEST_OFFSET = 3e7
 
 
 def check_precision(tallies: Tallies | BlockedTallies) -> None:
-    """Refuse rewards that differ too little for their size."""
+    """Reject rewards that differ too little for their size."""
     found = [range_ for range_ in as_blocks(tallies).blocks.map_blocks(_range) if range_]
     low, high = min(low for low, _ in found), max(high for _, high in found)
     if high > low and max(abs(low), abs(high)) > LARGEST_OFFSET * (high - low):
@@ -123,7 +123,7 @@ def _range(tallies: Tallies) -> tuple[float, float] | None:
 
 
 def check_actions(n_actions: int) -> None:
-    """Refuse fewer than two actions."""
+    """Reject fewer than two actions."""
     if n_actions < 2:
         raise InputError(
             f"there {'is' if n_actions == 1 else 'are'} {n_actions} action"

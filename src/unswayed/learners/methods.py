@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from unswayed.errors import InputError
 from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import learn_paper
+from unswayed.names import find
+from unswayed.plugins import load_plugins
 from unswayed.tallies import BlockedTallies, Tallies
 
 
@@ -28,12 +29,19 @@ class Method(Protocol):
 
 
 METHODS: dict[str, Method] = {"paper": learn_paper, "discount": learn_discounted}
+"""All methods by name; add your own, as docs/extend.md shows."""
+
 DEFAULT_METHOD = "discount"
 """Ours: it loses less than the paper's in most attacked worlds; docs/learner.md says where not."""
 
 
+def method_names() -> list[str]:
+    """Return the names of all methods, those of plugins included."""
+    load_plugins()
+    return list(METHODS)
+
+
 def method_named(name: str) -> Method:
-    """Return a method by its name, or say which there are."""
-    if name not in METHODS:
-        raise InputError(f"there is no method {name!r}; choose one of: {', '.join(METHODS)}.")
-    return METHODS[name]
+    """Return a method by its name; an unknown name lists the choices."""
+    load_plugins()
+    return find(name, METHODS, kind="method")

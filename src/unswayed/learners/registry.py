@@ -6,7 +6,7 @@ from functools import partial
 
 from unswayed.learners.baselines import BASELINES
 from unswayed.learners.interface import LearnerSpec
-from unswayed.learners.methods import METHODS
+from unswayed.learners.methods import METHODS, Method, method_names
 from unswayed.learners.on_log import LogLearner
 from unswayed.learners.playing import Explorer
 
@@ -15,20 +15,29 @@ _SUMMARIES = {
     "discount": "finds coalitions as a second population of users and discounts them",
 }
 
-LEARNERS: dict[str, LearnerSpec] = {
-    **{
-        name: LearnerSpec(
-            name=name, summary=_SUMMARIES[name], make=partial(Explorer, method=method)
-        )
-        for name, method in METHODS.items()
-    },
-    **{
-        f"{name}-on-log": LearnerSpec(
-            name=f"{name}-on-log",
-            summary=f"{name}, from the log of an epsilon-greedy system with its propensities",
-            make=partial(LogLearner, method=method),
-        )
-        for name, method in METHODS.items()
-    },
-    **BASELINES,
-}
+
+def learner_specs() -> dict[str, LearnerSpec]:
+    """Return every learner by name: the methods, online and on a log, and the baselines.
+
+    Looked up at each call, so that methods and baselines registered later are among them.
+    """
+    specs = [_explorer(name, METHODS[name]) for name in method_names()]
+    specs += [_log_learner(name, METHODS[name]) for name in method_names()]
+    return {spec.name: spec for spec in (*specs, *BASELINES.values())}
+
+
+def _explorer(name: str, method: Method) -> LearnerSpec:
+    summary = _SUMMARIES.get(name) or _first_line(method) or "a method of your own"
+    return LearnerSpec(name=name, summary=summary, make=partial(Explorer, method=method))
+
+
+def _log_learner(name: str, method: Method) -> LearnerSpec:
+    return LearnerSpec(
+        name=f"{name}-on-log",
+        summary=f"{name}, from the log of an epsilon-greedy system with its propensities",
+        make=partial(LogLearner, method=method),
+    )
+
+
+def _first_line(method: Method) -> str:
+    return (method.__doc__ or "").strip().partition("\n")[0]

@@ -2,39 +2,66 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
+from inspect import signature
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.events import Events, Label, Labels
+from unswayed.events import (
+    UNKNOWN,
+    Columns,
+    Events,
+    Label,
+    Labels,
+    OnBadRows,
+    check_list,
+    read_events,
+)
+from unswayed.events.sources import Source
 from unswayed.learners.decisions import MAX_OPEN_DECISIONS, OpenDecision, OpenDecisions
 from unswayed.learners.design import Design, DesignName, design_of_log
-from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import Exploration
-from unswayed.learners.flip_bounds import FlipBounds
+from unswayed.learners.fitted import Fitted
 from unswayed.learners.flip_fraction import Certify, check_certify
-from unswayed.learners.growing import GrowingLabels
+from unswayed.learners.growing import GrowingLabels, check_storable
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.learning import check_actions, learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.saved import (
+    SavedLearner,
+    damaged_learner,
+    read_learner,
+    write_learner,
+)
 from unswayed.learners.unknown_fraction import (
     SEARCHED_FRACTION,
     Auto,
-    UnknownFraction,
     check_fraction_or_auto,
 )
 from unswayed.policy import Assignment, Policy, new_secret
-from unswayed.tallies import LabelledTallies, Tallies, tally_events
+from unswayed.tallies import LabelledTallies, Tallies, merged, tally_events
+from unswayed.tallies.phases import Phases, combined, with_log, without_action
+
+Mode = Literal["explore", "policy"]
+
+#: A table, a path, events, or tallies.
+Log = Events | LabelledTallies | Source
+
+#: Labels that ``repr`` shows.
+_SHOWN = 6
 
 
-class RobustMCB:
+class RobustMCB(Fitted):
     """Robust multitask contextual bandit: the policy that is best for the good users.
 
     Either online, ``decide`` → ``observe`` → ``policy``, or on a log, ``fit`` → ``predict``. Both
-    end in the same estimation from the same tallies.
+    end in the same estimation from the same tallies, and may be combined: ``policy`` learns from
+    the logs that were fitted and from everything observed.
 
     Parameters
     ----------
@@ -58,7 +85,6 @@ class RobustMCB:
     certify
         How much to find out about each decision's flip fraction: "none", "bounds" without learning
         again, or "attack", which learns many times; see ``unswayed.learners.flip_fraction``.
-
     max_open_decisions
         Online only: how many decisions of ``decide_once`` may wait for their reward; beyond that
         the oldest are forgotten.
@@ -68,6 +94,10 @@ class RobustMCB:
     Every method may be called from several threads. One lock guards what ``decide`` and ``observe``
     change; ``policy`` holds it only while it collects what was observed, and learns without it.
     `docs/reliability.md` says what the lock costs. A request that is refused changes nothing.
+
+    ``save`` and ``load`` keep an online learner in one file. When actions are added or removed,
+    assignments are drawn anew, and from then on every play is uniform over the actions there are.
+    Plays from before still count; see ``unswayed.tallies.phases``.
 
     Attributes
     ----------
@@ -91,15 +121,12 @@ class RobustMCB:
     >>> rewards = np.where(actions == 1, 0.8, 0.2) + 0.1 * rng.standard_normal(600)
     >>> rewards[:60] = np.where(actions[:60] == 1, -50.0, 50.0)  # the coalition
     >>> log = Events.of(users, ["home"] * 600, actions, rewards)
-    >>> RobustMCB(adversarial_fraction=0.1).fit(log).predict(["home"])
+    >>> learner = RobustMCB(adversarial_fraction=0.1)
+    >>> learner.fit(log).predict(["home"])
     [1]
+    >>> learner
+    RobustMCB(adversarial_fraction=0.1)  # learned: 1 context, 2 actions
     """
-
-    policy_: Policy
-    estimates_: Estimates
-    flip_bounds_: FlipBounds | None
-    unknown_fraction_: UnknownFraction | None
-    _user_labels: Labels
 
     def __init__(
         self,
@@ -115,7 +142,7 @@ class RobustMCB:
     ) -> None:
         self.adversarial_fraction = check_fraction_or_auto(adversarial_fraction)
         self.method = method
-        method_named(method)  # a wrong name is told at once
+        method_named(method)  # an unknown name is refused here
         self.certify = check_certify(certify)
         self._actions = None if actions is None else Labels.of(actions)
         if self._actions is not None:
@@ -128,7 +155,12 @@ class RobustMCB:
         self._exploration: Exploration | None = None
         self._users = GrowingLabels()
         self._contexts = GrowingLabels(self._declared_contexts)
+        self._max_open_decisions = max_open_decisions
         self._open = OpenDecisions(limit=max_open_decisions)
+        #: Logs that were fitted, and what was observed before the actions changed.
+        self._phases: Phases = ()
+        #: The phases that ``policy_`` was learned from, if no later play was.
+        self._learned_phases: Phases | None = None
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -139,14 +171,60 @@ class RobustMCB:
         self.__dict__.update(state)
         self._lock = threading.RLock()
 
+    def get_params(self) -> dict[str, Any]:
+        """Return the parameters it was made with, all but the secret; actions as they are now."""
+        return {
+            "adversarial_fraction": self.adversarial_fraction,
+            "method": self.method,
+            "actions": None if self._actions is None else list(self._actions),
+            "contexts": list(self._declared_contexts),
+            "warmup_interactions": self._warmup_interactions,
+            "certify": self.certify,
+            "max_open_decisions": self._max_open_decisions,
+        }
+
+    def __repr__(self) -> str:
+        defaults = signature(RobustMCB).parameters
+        given = [
+            f"{name}={_shortened(value)}"
+            for name, value in self.get_params().items()
+            if name == "adversarial_fraction" or value not in (defaults[name].default, [])
+        ]
+        state = []
+        if self._exploration is not None and self._exploration.n_events:
+            state.append(f"observed: {self._exploration.n_events:,} events")
+        if hasattr(self, "policy_"):
+            n_contexts, n_actions = self.policy_.mean_rewards.shape
+            state.append(
+                f"learned: {n_contexts:,} context{'s' * (n_contexts != 1)}, {n_actions:,} actions"
+            )
+        return f"RobustMCB({', '.join(given)})" + (f"  # {'; '.join(state)}" if state else "")
+
     # Online
 
-    def decide(self, user: Label, context: Label) -> Label:
-        """Return the action to play for a user in a context."""
-        return self.decide_many([user], [context])[0]
+    def decide(self, user: Label, context: Label, *, mode: Mode = "explore") -> Label:
+        """Return the action to play for a user in a context; see ``decide_many``."""
+        return self.decide_many([user], [context], mode=mode)[0]
 
-    def decide_many(self, users: Sequence[Label], contexts: Sequence[Label]) -> list[Label]:
-        """Return the actions to play for arrivals, in order."""
+    def decide_many(
+        self, users: Sequence[Label], contexts: Sequence[Label], *, mode: Mode = "explore"
+    ) -> list[Label]:
+        """Return the actions to play for arrivals, in order.
+
+        Parameters
+        ----------
+        users, contexts
+            Who arrives, and with which context.
+        mode
+            "explore" draws the action by the keyed assignment: report its reward with ``observe``.
+            "policy" plays what was learned last, for everybody the same. Such plays explore
+            nothing; do not report their rewards.
+        """
+        if mode not in get_args(Mode):
+            raise InputError(f"mode is {' or '.join(get_args(Mode))}, not {mode!r}.")
+        if mode == "policy":
+            check_list(users, "users")
+            return self._fitted().decide_many(contexts)[0]
         with self._lock:
             exploration, user_codes, context_codes = self._explore(users, contexts)
             chosen = exploration.decide(user_codes, context_codes)
@@ -203,90 +281,169 @@ class RobustMCB:
             )
 
     def policy(self) -> Policy:
-        """Learn from everything observed so far."""
+        """Return the policy, learned from the fitted logs and everything observed so far."""
         with self._lock:
-            if self._exploration is None:
-                raise InputError("nothing was observed yet; call decide and observe first.")
-            tallies, design, warmup = self._exploration.collected()
-            users, contexts = self._users.labels(), self._contexts.labels()
-        return self._learn(tallies, design, users, contexts, self._action_labels(), warmup=warmup)
+            phases, exploration = self._phases, self._exploration
+            if not phases:
+                if exploration is None:
+                    raise InputError("nothing was observed yet; call decide and observe first.")
+                tallies, design, warmup = exploration.collected()
+                users, contexts = self._users.labels(), self._contexts.labels()
+                actions = self._action_labels()
+            elif exploration is not None and exploration.n_events:
+                phases = with_log(phases, self._observed(exploration))
+            elif self._learned_phases is phases:
+                return self.policy_
+        if phases:
+            return self._learn_log(combined(phases))
+        return self._learn(tallies, design, users, contexts, actions, warmup=warmup)
+
+    def add_action(self, action: Label) -> None:
+        """Explore one more action from now on; what was learned stays until ``policy``."""
+        with self._lock:
+            self._change_actions(Labels.of([*self._action_labels(), action]))
+
+    def remove_action(self, action: Label) -> None:
+        """Never play an action again: its plays no longer count, and ``policy`` learns anew.
+
+        Rewards that come in later for it are refused.
+        """
+        with self._lock:
+            actions = self._action_labels()
+            if action not in actions:
+                raise InputError(f"there is no action {action!r} to remove; see `action_labels_`.")
+            others = Labels.of(label for label in actions if label != action)
+            check_actions(len(others))
+            self._change_actions(others)
+            self._phases = without_action(self._phases, action)
+            self._forget()
+
+    # In one file
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the learner to one file, to go on later: versioned JSON and Parquet in a zip.
+
+        The file holds the secret of the assignment: whoever reads it can predict who is asked to
+        play what. Only its owner may read it.
+        """
+        with self._lock:
+            exploration, tallies = self._exploration, {}
+            labels = (self._users.labels(), self._contexts.labels())
+            if exploration is not None:
+                for name, part in exploration.phases().items():
+                    tallies[name] = LabelledTallies(part, *labels, self._action_labels())
+            tallies |= {f"phase-{place}": phase for place, phase in enumerate(self._phases)}
+            state = {
+                "parameters": self.get_params(),
+                "secret": self._assignment.secret.hex(),
+                "epoch": self._assignment.epoch,
+                "contexts": list(labels[1]),
+                "exploration": None if exploration is None else exploration.to_json(),
+                "open_decisions": self._open.to_json(),
+            }
+            plays = np.zeros(len(labels[0]), np.int64)
+            if exploration is not None:
+                plays[:] = exploration.plays
+            policy = getattr(self, "policy_", None)
+        write_learner(path, SavedLearner(state, labels[0], plays, tallies, policy))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> RobustMCB:
+        """Return the learner that ``save`` wrote; it goes on where that one stopped.
+
+        ``policy_`` is there again; ``estimates_`` and what rests on them come with ``policy``.
+        """
+        saved = read_learner(path)
+        try:
+            state = saved.state
+            learner = cls(**state["parameters"], secret=bytes.fromhex(state["secret"]))
+            learner._assignment = replace(learner._assignment, epoch=int(state["epoch"]))
+            learner._restore(saved)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise damaged_learner(os.fspath(path), error) from error
+        return learner
+
+    def _restore(self, saved: SavedLearner) -> None:
+        """Take over the state of a saved learner."""
+        state, tallies = saved.state, saved.tallies
+        self._users.codes(saved.user_labels)
+        self._contexts.codes(state["contexts"])
+        self._phases = tuple(part for name, part in tallies.items() if name.startswith("phase-"))
+        sizes = (len(self._users), len(self._contexts), len(self._actions or ()))
+        self._open.restore(state["open_decisions"], most=sizes)
+        if state["exploration"] is not None:
+            self._exploration = exploration = self._new_exploration(
+                (), warmup_interactions=int(state["exploration"]["warmup_interactions"])
+            )
+            exploration.add_users(saved.user_labels)
+            exploration.add_contexts(state["contexts"])
+            exploration.adversarial_fraction = float(state["exploration"]["adversarial_fraction"])
+            phases = {name: tallies[name].tallies for name in ("warmup", "main")}
+            exploration.restore(state["exploration"]["sticky"], saved.plays, phases)
+        if saved.policy is not None:
+            self.policy_ = saved.policy
 
     # On a log
 
-    def fit(self, log: Events | LabelledTallies, *, design: DesignName = "auto") -> RobustMCB:
-        """Learn from a log.
+    def fit(
+        self,
+        log: Log,
+        *,
+        design: DesignName = "auto",
+        columns: Columns | None = None,
+        on_bad_rows: OnBadRows | str = "error",
+    ) -> RobustMCB:
+        """Learn from a log, and from no log that was fitted before.
 
         Parameters
         ----------
         log
-            Events, or the tallies of one log or several. Actions were chosen uniformly, per play
-            or once per user and context, or come with propensities.
+            A table of pandas, Polars or pyarrow, a path, ``Events``, or the tallies of one log or
+            several. Actions were chosen uniformly, per play or once per user and context, or come
+            with propensities.
         design
             "sticky" if every user always got the same action in a context, "uniform" if each play
             was drawn anew, "auto" to read it off the log.
+        columns
+            Which columns of a table are which; by default ``user``, ``context``, ``action``,
+            ``reward``, and ``propensity`` if it is there.
+        on_bad_rows
+            What to do with unusable rows of a table: "error", "drop" or "quarantine=FILE".
         """
-        labelled = log if isinstance(log, LabelledTallies) else tally_events(log)
+        return self._fit_phases((_labelled(log, columns, on_bad_rows),), design)
+
+    def partial_fit(
+        self,
+        log: Log,
+        *,
+        design: DesignName = "auto",
+        columns: Columns | None = None,
+        on_bad_rows: OnBadRows | str = "error",
+    ) -> RobustMCB:
+        """Learn from a log and from those that were fitted before; parameters as for ``fit``.
+
+        Tables of several days give the policy of all days in one table, to the last bit.
+        """
+        phases = with_log(self._phases, _labelled(log, columns, on_bad_rows))
+        return self._fit_phases(phases, design)
+
+    def _fit_phases(self, phases: Phases, design: DesignName) -> RobustMCB:
+        self._learn_log(combined(phases), design)
+        with self._lock:
+            self._phases = self._learned_phases = phases
+        return self
+
+    def _learn_log(self, labelled: LabelledTallies, design: DesignName = "auto") -> Policy:
         if self._actions is not None:
             labelled = labelled.with_actions(self._actions)
         tallies = labelled.in_blocks().uniform()
-        self._learn(
+        return self._learn(
             tallies,
             design_of_log(tallies, design),
             labelled.user_labels,
             labelled.context_labels,
             labelled.action_labels,
         )
-        return self
-
-    def predict(self, contexts: Iterable[Label]) -> list[Label]:
-        """Return the learned action of each context; unknown contexts get the default action."""
-        return self._fitted().decide_many(contexts)[0]
-
-    def predict_expectations(self, contexts: Iterable[Label]) -> FloatArray:
-        """Return mean rewards, shape (n, n_actions); NaN for what was not learned."""
-        policy = self._fitted()
-        table = np.vstack([policy.mean_rewards, np.full(len(policy.action_labels), np.nan)])
-        return table[policy.context_labels.codes(contexts)]
-
-    # Fitted state
-
-    @property
-    def mean_rewards_(self) -> FloatArray:
-        """Estimated mean rewards; shape (n_contexts, n_actions)."""
-        return self._fitted().mean_rewards
-
-    @property
-    def context_probabilities_(self) -> FloatArray:
-        """Estimated context probabilities; shape (n_contexts,)."""
-        return self._fitted().context_probabilities
-
-    @property
-    def frequent_contexts_(self) -> list[Label]:
-        """Labels of S₊."""
-        is_frequent = self.estimates_.frequent_contexts
-        return [label for label, yes in zip(self.context_labels_, is_frequent, strict=True) if yes]
-
-    @property
-    def user_weights_(self) -> FloatArray:
-        """How much of each user was kept, in [0, 1]; shape (n_users,)."""
-        self._fitted()
-        return self.estimates_.user_weights
-
-    @property
-    def context_labels_(self) -> Labels:
-        """The contexts, in the order of the arrays."""
-        return self._fitted().context_labels
-
-    @property
-    def action_labels_(self) -> Labels:
-        """The actions, in the order of the arrays."""
-        return self._fitted().action_labels
-
-    @property
-    def user_labels_(self) -> Labels:
-        """The users, in the order of ``user_weights_``."""
-        self._fitted()
-        return self._user_labels
 
     def _learn(
         self,
@@ -314,11 +471,6 @@ class RobustMCB:
             self._user_labels = user_labels
         return learned.policy
 
-    def _fitted(self) -> Policy:
-        if not hasattr(self, "policy_"):
-            raise InputError("nothing was learned yet; call fit(events) or policy() first.")
-        return self.policy_
-
     def _action_labels(self) -> Labels:
         if self._actions is None:
             raise InputError("to decide online, give the labels of the actions: actions=[…].")
@@ -333,17 +485,8 @@ class RobustMCB:
         # All labels are checked before any of them becomes known.
         users, contexts = self._users.checked(users), self._contexts.checked(contexts)
         if self._exploration is None:
-            self._exploration = Exploration(
-                n_actions=len(self._action_labels()),
-                contexts=self._declared_contexts,
-                assignment=self._assignment,
-                warmup_interactions=self._warmup_interactions,
-                # Nothing was seen yet from which to estimate a share.
-                adversarial_fraction=(
-                    SEARCHED_FRACTION
-                    if self.adversarial_fraction == "auto"
-                    else self.adversarial_fraction
-                ),
+            self._exploration = self._new_exploration(
+                self._declared_contexts, warmup_interactions=self._warmup_interactions
             )
         user_codes, context_codes = self._users.codes(users), self._contexts.codes(contexts)
         # Counted by what the exploration knows: codes and digests stay aligned even when an earlier
@@ -351,3 +494,57 @@ class RobustMCB:
         self._exploration.add_users(self._users.since(self._exploration.n_users))
         self._exploration.add_contexts(self._contexts.since(self._exploration.n_contexts))
         return self._exploration, user_codes, context_codes
+
+    def _new_exploration(
+        self, contexts: Iterable[Label], *, warmup_interactions: int
+    ) -> Exploration:
+        return Exploration(
+            n_actions=len(self._action_labels()),
+            contexts=contexts,
+            assignment=self._assignment,
+            warmup_interactions=warmup_interactions,
+            # Nothing was seen yet from which to estimate a share.
+            adversarial_fraction=(
+                SEARCHED_FRACTION
+                if self.adversarial_fraction == "auto"
+                else self.adversarial_fraction
+            ),
+        )
+
+    def _observed(self, exploration: Exploration) -> LabelledTallies:
+        """Return all that was observed with the actions that there are."""
+        phases = exploration.phases()
+        tallies = merged(phases["main"], phases["warmup"])
+        users, contexts = self._users.labels(), self._contexts.labels()
+        return LabelledTallies(tallies, users, contexts, self._action_labels())
+
+    def _change_actions(self, actions: Labels) -> None:
+        """Go on with other actions: uniform plays, from new draws; nothing observed is lost."""
+        check_storable(actions[len(actions) - 1], len(actions) - 1)
+        old, exploration = self._action_labels(), self._exploration
+        if exploration is not None and exploration.n_events:
+            self._phases = with_log(self._phases, self._observed(exploration))
+        self._assignment = replace(self._assignment, epoch=self._assignment.epoch + 1)
+        codes = actions.codes(old).tolist()
+        self._open.recoded({old: new for old, new in enumerate(codes) if new != UNKNOWN})
+        self._actions = actions
+        self._exploration = self._new_exploration((), warmup_interactions=0)
+        self._exploration.add_users(self._users.since(0))
+        self._exploration.add_contexts(self._contexts.since(0))
+
+
+def _labelled(log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str) -> LabelledTallies:
+    """Return the tallies of a log of any kind."""
+    if isinstance(log, LabelledTallies):
+        return log
+    if not isinstance(log, Events):
+        log = read_events(log, columns=columns, on_bad_rows=on_bad_rows).events
+    return tally_events(log)
+
+
+def _shortened(value: object) -> str:
+    """Return a parameter as ``repr`` shows it, the middle of a long list left out."""
+    if isinstance(value, list) and len(value) > _SHOWN:
+        first = ", ".join(map(repr, value[: _SHOWN - 1]))
+        return f"[{first}, … {value[-1]!r}]"
+    return repr(value)

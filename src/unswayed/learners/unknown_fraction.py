@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import special
 
-from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.noise import measure_noise
@@ -117,13 +117,11 @@ class UnknownFraction:
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it, with the statement."""
+        """Return all fields and the statement as plain JSON values."""
         return {**asdict(self), "statement": self.statement()}
 
 
-def check_fraction_or_auto(
-    value: float | str, *, option: str = "adversarial_fraction"
-) -> float | Auto:
+def check_fraction_or_auto(value: float | str) -> float | Auto:
     """Return "auto" or a share of users; text may hold either.
 
     >>> check_fraction_or_auto("0.2"), check_fraction_or_auto("auto")
@@ -134,16 +132,16 @@ def check_fraction_or_auto(
     try:
         number = float(value)
     except ValueError:
-        raise InputError(f"{option} is {value!r}: give a number below 0.5, or auto.") from None
-    return check_adversarial_fraction(number, option=option)
+        raise InputError(f"{ALPHA} is {value!r}: give a number below 0.5, or auto.") from None
+    return check_adversarial_fraction(number)
 
 
 def estimate_fraction(
     tallies: Tallies | BlockedTallies, design: Design, *, warmup: Tallies | None = None
 ) -> UnknownFraction:
-    """Estimate from above the share of users that may collude.
+    """Compute an upper estimate of the share of users that may collude.
 
-    The coalitions that the discounting learner finds when told that there may be many, believed or
+    The coalitions that the discounting learner finds when a large share is stated, believed or
     only suspected, bounded from above, plus the share that would go unseen. A coalition of share p
     turns a decision round only if it moves best and runner-up by gap/(2p), more than the gap. If it
     does so in all contexts, users' scores along these lies are skewed, and that is evidence.
@@ -221,14 +219,14 @@ def _accused_and_suspected(estimates: Estimates) -> tuple[float, float]:
     suspected = 0.0
     # Rounds that took good users for alike were dropped if they turned out to differ.
     stage = "tastes" if evidence["tastes"] else "mean"
-    for told in evidence["rounds"]:
-        if told["stage"] != stage or told["gain"] is None or told["verdict"] == "discounted":
+    for round_ in evidence["rounds"]:
+        if round_["stage"] != stage or round_["gain"] is None or round_["verdict"] == "discounted":
             continue
-        opposite = max(told["opposite_gain"] or 0.0, 0.0)
-        is_lopsided = told["gain"] >= LOPSIDED * opposite + MEAN.clear_gain + CLEAR_ORIENTATION
-        is_suspicious = told["gain"] >= SUSPICION * told["accused"] * len(weights)
+        opposite = max(round_["opposite_gain"] or 0.0, 0.0)
+        is_lopsided = round_["gain"] >= LOPSIDED * opposite + MEAN.clear_gain + CLEAR_ORIENTATION
+        is_suspicious = round_["gain"] >= SUSPICION * round_["accused"] * len(weights)
         if is_lopsided and is_suspicious:
-            suspected = max(suspected, told["accused"])
+            suspected = max(suspected, round_["accused"])
     return accused, suspected
 
 

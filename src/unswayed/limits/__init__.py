@@ -9,8 +9,8 @@ from unswayed.limits.adversaries import (
     two_sided_adversaries,
 )
 from unswayed.limits.affinity import one_sided_hellinger, two_sided_hellinger
-from unswayed.limits.answers import LimitsAnswer, LimitsRow, answer
 from unswayed.limits.complexity import instance_complexity
+from unswayed.limits.hideability import Hideability, LimitsRow, can_hide
 from unswayed.limits.hiding import (
     coalition_for,
     one_sided_distance,
@@ -45,15 +45,15 @@ from unswayed.limits.urns import RewardUrns
 
 __all__ = [
     "CountDistribution",
+    "Hideability",
     "HidingAdversary",
     "HidingPair",
-    "LimitsAnswer",
     "LimitsRow",
     "MethodPlan",
     "Plan",
     "RewardUrns",
-    "answer",
     "binomial_counts",
+    "can_hide",
     "coalition_for",
     "context_phase_steps",
     "effective_corruption",

@@ -1,7 +1,7 @@
 """The paper's bounds as formulas.
 
 The paper states orders of growth. Each formula leaves out logarithms that the paper hides under a
-tilde and takes the hidden factor as ``constant``, 1 unless told: it is not a calibrated number.
+tilde and takes the hidden factor as ``constant``, 1 by default: it is not a calibrated number.
 The theorems are stated for alpha < 1/3 and epsilon < alpha.
 """
 

@@ -74,7 +74,7 @@ def _estimators(plan: Plan) -> str:
 
 def _context_phase(plan: Plan, method: MethodPlan) -> str:
     if method.context_error is None:
-        return "No plays are needed to tell frequent contexts from rare ones."
+        return "No plays are needed to separate frequent contexts from rare ones."
     return (
         f"The first {method.context_steps:,} of all plays (T0, "
         f"{_plays(round(method.context_steps / plan.n_users))} per user) estimate how likely the "

@@ -52,7 +52,7 @@ def swap_separation(
     if np.any(~(actions >= 2)):
         raise InputError("n_actions must be at least 2: with one action there is nothing to swap.")
     if np.any(~(sigma > 0)):
-        raise InputError("noise must be above 0: without noise one play tells everything.")
+        raise InputError("noise must be above 0: without noise one play reveals everything.")
     plays = check_interactions(interactions_per_user)
     return gaps * np.sqrt(2 * plays / actions) / sigma
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.errors import InputError, check_adversarial_fraction
-from unswayed.events import UNKNOWN, Label, Labels
+from unswayed.events import UNKNOWN, Label, Labels, check_list
 from unswayed.storage import whole_file
 
 FloatArray = npt.NDArray[np.float64]
@@ -32,6 +32,17 @@ _LARGEST_NUMBER = 1e200
 
 #: Beyond this a float does not count one by one.
 _MOST_PLAYS = 2.0**53
+
+
+def best_known(means: FloatArray) -> npt.NDArray[np.int64]:
+    """Return the column of the largest number in each row, never one that is NaN.
+
+    A row without a number gives 0; of equal numbers the first counts.
+
+    >>> best_known(np.array([[0.1, np.nan], [np.nan, np.nan], [0.2, 0.3]])).tolist()
+    [0, 0, 1]
+    """
+    return np.asarray(np.where(np.isnan(means), -np.inf, means).argmax(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ class Policy:
     context_probabilities
         Shape (S,); estimated share of the good users' visits.
     adversarial_fraction, method
-        What the learner was told, and which one it was.
+        The stated share of colluders, and the method.
     flip_fraction
         Shape (S,), or None; a certified lower bound on the share of accounts it takes to change
         the decision.
@@ -136,6 +147,13 @@ class Policy:
             ends = getattr(self, name)
             object.__setattr__(self, name, np.where(is_learned & np.isnan(ends), end, ends))
 
+    def __repr__(self) -> str:
+        n_contexts, n_actions = self.mean_rewards.shape
+        return (
+            f"<Policy of {n_contexts:,} contexts and {n_actions:,} actions, learned with "
+            f"method={self.method!r}, adversarial_fraction={self.adversarial_fraction:g}>"
+        )
+
     @cached_property
     def bias_bounds(self) -> FloatArray:
         """What is left of the farther half of each interval beside chance; shape (S, A)."""
@@ -160,8 +178,7 @@ class Policy:
     @cached_property
     def actions(self) -> npt.NDArray[np.int64]:
         """Code of the action chosen in each context; shape (S,)."""
-        best = np.where(np.isnan(self.mean_rewards), -np.inf, self.mean_rewards).argmax(axis=1)
-        return np.where(self.is_learned, best, self.default_action)
+        return np.where(self.is_learned, best_known(self.mean_rewards), self.default_action)
 
     def decide(self, context: Label) -> Decision:
         """Return the decision for one context; see ``Decision`` for unknown ones."""
@@ -181,6 +198,7 @@ class Policy:
 
     def decide_many(self, contexts: Iterable[Label]) -> tuple[list[Label], npt.NDArray[np.bool_]]:
         """Return the actions for many contexts, and which of the contexts were known."""
+        check_list(contexts, "contexts")
         codes = self.context_labels.codes(contexts)
         is_known = (codes != UNKNOWN) & np.append(self.is_learned, False)[codes]
         actions = np.where(is_known, np.append(self.actions, 0)[codes], self.default_action)
@@ -249,7 +267,7 @@ class Policy:
                 counts=_whole_numbers(_column(cells, "n")),
                 context_probabilities=_in_order(contexts, value["context_probabilities"]),
                 adversarial_fraction=check_adversarial_fraction(
-                    _plain_number(value["adversarial_fraction"])
+                    _plain_number(value["adversarial_fraction"]), name="adversarial_fraction"
                 ),
                 method=_checked_text(value["method"]),
                 flip_fraction=None if flips is None else _in_order(contexts, flips),

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import Label
 from unswayed.policy import NO_BOUND, Policy
 from unswayed.storage import check_writable, whole_file
@@ -152,7 +152,7 @@ def _quoted_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_table(path: Path, kind: str | None) -> None:
-    """Refuse a table that could not be written, before any work is done for it."""
+    """Reject a table that could not be written, before any work is done for it."""
     _table_format(path, kind)
     check_writable(path)
 
@@ -162,6 +162,6 @@ def _table_format(path: Path, kind: str | None) -> str:
     if chosen not in TABLE_FORMATS:
         raise InputError(
             f"tables are written as {' or '.join(TABLE_FORMATS)}, not {chosen!r}; name {path.name} "
-            "accordingly or choose with --format."
+            f"accordingly or choose with {option('--format', python='kind')}."
         )
     return chosen

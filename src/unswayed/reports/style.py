@@ -117,7 +117,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]], *, font_size: f
 
 
 def spread(places: Sequence[float], *, apart: float) -> list[float]:
-    """Move ascending places as little as needed to be ``apart`` from each other, from zero up.
+    """Move ascending places as little as needed to be ``apart`` from each other, at least zero.
 
     >>> [round(place, 2) for place in spread([0.5, 0.5, 1.5], apart=0.5)]
     [0.25, 0.75, 1.5]

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from rich.box import HEAVY_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -25,6 +27,9 @@ from unswayed.visible import LABEL_LENGTH, SENTENCE_LENGTH, visible
 
 Cell = str | int | float | None
 
+#: A number as people write it, perhaps with a sign, a unit or a mark.
+_NUMBER = re.compile(r"[+-]?[0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?( ?%)?")
+
 #: Control and format characters that JSON leaves as they are, and halves of surrogate pairs.
 _UNSAFE = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
@@ -34,17 +39,103 @@ _UNSAFE = re.compile(
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, note: str | None = None
 ) -> None:
-    """Print a table to standard output; columns that hold only numbers are set to the right."""
-    table = Table(title=_text(title), title_justify="left", title_style="bold", header_style="bold")
-    for position, column in enumerate(columns):
-        is_number = all(not isinstance(row[position], str) for row in rows)
-        table.add_column(_text(column), justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_text(_shown(cell)) for cell in row))
+    """Print a table to standard output; columns that hold only numbers are set to the right.
+
+    Numbers and words are never broken. A table that is too wide for that loses its frame; if it
+    is still too wide, each row is printed as a list of its cells.
+    """
     console = _console()
-    console.print(table)
+    texts = [[visible(_shown(cell), most=LABEL_LENGTH) for cell in row] for row in rows]
+    are_numbers = [all(_is_number(row[place]) for row in rows) for place in range(len(columns))]
+    by_column = [[column, *cells] for column, *cells in zip(columns, *texts, strict=True)]
+    least = [
+        _least_width(cells, is_number=is_number)
+        for cells, is_number in zip(by_column, are_numbers, strict=True)
+    ]
+    frame, gaps = 3 * len(columns) + 1, 2 * (len(columns) - 1)
+    has_frame = sum(least) + frame <= console.width
+    room = console.width - (frame if has_frame else gaps) - sum(least)
+    if room < 0:
+        _print_rows(console, title, columns, texts)
+    else:
+        table = Table(
+            title=_text(title),
+            title_justify="left",
+            title_style="bold",
+            header_style="bold",
+            box=HEAVY_HEAD if has_frame else None,
+            padding=(0, 1) if has_frame else (0, 2, 0, 0),
+            pad_edge=has_frame,
+        )
+        widths = _widths(least, [max(map(cell_len, cells)) for cells in by_column], room)
+        for column, is_number, width in zip(columns, are_numbers, widths, strict=True):
+            table.add_column(
+                _text(column),
+                justify="right" if is_number else "left",
+                width=width,
+                overflow="fold",
+            )
+        for row in texts:
+            table.add_row(*map(Text, row))
+        console.print(table)
     if note:
         console.print(_text(note, most=SENTENCE_LENGTH, keep="\n"))
+
+
+def _print_rows(
+    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """Print each row of a table as lines of a column's name and its cell."""
+    console.print(_text(title), style="bold")
+    width = max(cell_len(column) for column in columns)
+    for row in rows:
+        lines = Table.grid(padding=(0, 2))
+        lines.add_column(min_width=width, no_wrap=True)
+        lines.add_column(overflow="fold")
+        for column, cell in zip(columns, row, strict=True):
+            lines.add_row(_text(column), Text(cell))
+        console.print(lines)
+        console.print()
+
+
+def _widths(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]:
+    """Return widths of columns: the least ones, and the room shared where it is missing.
+
+    >>> _widths([4, 5, 6], [4, 7, 20], 6)
+    [4, 7, 10]
+    """
+    widths = list(least)
+    while room > 0:
+        missing = [wanted > width for wanted, width in zip(natural, widths, strict=True)]
+        if not any(missing):
+            break
+        for place, is_missing in enumerate(missing):
+            if is_missing and room > 0:
+                widths[place] += 1
+                room -= 1
+    return widths
+
+
+def _least_width(texts: Sequence[str], *, is_number: bool) -> int:
+    """Return the width that breaks neither the name of a column, nor a number or word in it."""
+    words = [word for text in texts[:1] for word in text.split()]
+    for text in texts[1:]:
+        words += [text] if is_number else text.split()
+    return max((cell_len(word) for word in words), default=1)
+
+
+def _is_number(cell: Cell) -> bool:
+    """Whether a cell is a number, bare or with a unit, or nothing."""
+    return not isinstance(cell, str) or _NUMBER.fullmatch(cell) is not None
+
+
+def rate(value: float | None) -> str | None:
+    """Return a rate as a percentage with three digits.
+
+    >>> rate(0.27273), rate(0.000832), rate(1.0)
+    ('27.3 %', '0.0832 %', '100 %')
+    """
+    return None if value is None else f"{100 * value:.3g} %"
 
 
 def print_json(value: object) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unswayed.learners.interface import LearnerMaker
-from unswayed.learners.registry import LEARNERS
-from unswayed.simulation.names import find
+from unswayed.learners.registry import learner_specs
+from unswayed.names import find
 from unswayed.simulation.oracle import OracleMaker
 
 AnyMaker = LearnerMaker | OracleMaker
@@ -22,18 +21,22 @@ class Algorithm:
     make: AnyMaker
 
 
-ALGORITHMS: Mapping[str, Algorithm] = {
-    spec.name: Algorithm(name=spec.name, summary=spec.summary, make=spec.make)
-    for spec in LEARNERS.values()
-} | {
-    "oracle": Algorithm(
-        name="oracle",
-        summary="knows the good users and averages only their rewards: the yardstick",
-        make=OracleMaker(),
-    )
-}
+ORACLE = Algorithm(
+    name="oracle",
+    summary="knows the good users and averages only their rewards: the yardstick",
+    make=OracleMaker(),
+)
+
+
+def algorithms() -> dict[str, Algorithm]:
+    """Return every algorithm by name, those registered by plugins included."""
+    found = {
+        spec.name: Algorithm(name=spec.name, summary=spec.summary, make=spec.make)
+        for spec in learner_specs().values()
+    }
+    return {**found, ORACLE.name: ORACLE}
 
 
 def find_algorithm(name: str) -> Algorithm:
     """Return the algorithm of this name; an unknown name lists the choices."""
-    return find(name, ALGORITHMS, kind="algorithm")
+    return find(name, algorithms(), kind="algorithm")

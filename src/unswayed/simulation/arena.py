@@ -41,7 +41,7 @@ class Crowd:
     adversarial_fraction
         The true share of colluders; the coalition has floor(share * n_users) accounts.
     assumed_fraction
-        The share that learners are told; None tells them the truth.
+        The share that learners assume; None for the true one.
     perturbation
         eps_0: how far good users' own mean rewards lie from the common ones at most.
     """
@@ -61,15 +61,15 @@ class Crowd:
             )
         check_adversarial_fraction(self.adversarial_fraction)
         if self.assumed_fraction is not None:
-            check_adversarial_fraction(self.assumed_fraction, option="assumed_fraction")
+            check_adversarial_fraction(self.assumed_fraction, name="assumed_fraction")
         if not (np.isfinite(self.perturbation) and self.perturbation >= 0):
             raise InputError(f"perturbation is {self.perturbation}: it must be 0 or larger.")
 
     @property
-    def told_fraction(self) -> float:
-        """Return the share of colluders that learners are told."""
-        told = self.assumed_fraction
-        return self.adversarial_fraction if told is None else told
+    def stated_fraction(self) -> float:
+        """Return the share of colluders that learners assume."""
+        assumed = self.assumed_fraction
+        return self.adversarial_fraction if assumed is None else assumed
 
     @property
     def n_accounts(self) -> int:
@@ -119,7 +119,7 @@ def run(
     secrets = Secrets(
         instance=instance,
         algorithm=algorithm,
-        assumed_fraction=crowd.told_fraction,
+        assumed_fraction=crowd.stated_fraction,
         rehearse=rehearse,
     )
     attack.begin(world.briefing(attack.knows, secrets), world.stream("attack"))
@@ -133,7 +133,7 @@ def run(
             n_contexts=instance.n_contexts,
             n_actions=instance.n_actions,
             interactions_per_user=crowd.interactions_per_user,
-            adversarial_fraction=crowd.told_fraction,
+            adversarial_fraction=crowd.stated_fraction,
             rng=world.stream("learner", algorithm),
         )
     )
@@ -216,7 +216,7 @@ class _World:
         )
 
     def briefing(self, knows: Knowledge, secrets: Secrets) -> Briefing:
-        """Return what an attack with this knowledge is told."""
+        """Return the briefing of an attack with this knowledge."""
         is_binary = self.instance.law is RewardLaw.BERNOULLI
         margin = 0.0 if is_binary else LOUD_DEVIATIONS * self.instance.deviation
         return Briefing(
@@ -236,7 +236,7 @@ class _World:
     def renamed(self, number: int) -> Instance:
         """Return a private world for rehearsals: the same values under other names.
 
-        Actions are shuffled within each context, so it tells how hard the world is but not which
+        Actions are shuffled within each context, so it shows how hard the world is but not which
         actions are good.
         """
         rng = self.stream("private world", number)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray, IntArray, evenly_among_best
+from unswayed.learners.interface import FloatArray
 from unswayed.simulation.rewards import RewardLaw
 
 LOWEST_MEAN, HIGHEST_MEAN = 0.05, 0.95
@@ -143,16 +143,6 @@ def random_instance(
         law=law,
         deviation=deviation,
     )
-
-
-def optimal_policy(instance: Instance) -> FloatArray:
-    """Return the best action probabilities, shape (n_contexts, n_actions); ties are shared."""
-    return evenly_among_best(instance.mean_rewards)
-
-
-def ranked_actions(instance: Instance) -> IntArray:
-    """Return each context's actions from best to worst, shape (n_contexts, n_actions)."""
-    return np.argsort(-instance.mean_rewards, axis=1, kind="stable")
 
 
 def suboptimality(instance: Instance, action_probabilities: FloatArray) -> float:

@@ -51,7 +51,7 @@ class OracleLearner:
 
 @dataclass(frozen=True, slots=True)
 class OracleMaker:
-    """Makes oracles; the arena recognises it and tells it who is good."""
+    """Makes oracles; the arena recognises it and passes it the good users."""
 
     def knowing(self, is_good: BoolArray) -> LearnerMaker:
         """Return a maker of oracles for these good users."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from unswayed.learners.interface import FloatArray
 from unswayed.simulation.attacks.best_response import DIRECTIONS
-from unswayed.simulation.attacks.registry import ATTACKS, Knob, knobs_of
+from unswayed.simulation.attacks.registry import Knob, attacks_by_name, knobs_of
 from unswayed.simulation.attacks.tailored import PROMOTED, SHARED
 
 NEARBY = 0.15
@@ -81,7 +81,7 @@ _TAILORED: dict[str, Range] = {
 }
 _INNER: dict[str, Range] = {"inner": OneOf(("push", "nuke", "runner-up-swap", "tailored"))}
 
-KNOBS: Mapping[str, Mapping[str, Range]] = {
+KNOBS: dict[str, Mapping[str, Range]] = {
     "honest": {},
     "flip": {"strength": Between(0.1, 10.0, is_log=True)},
     "push": _LOUD,
@@ -117,7 +117,10 @@ KNOBS: Mapping[str, Mapping[str, Range]] = {
     "hiding-two-sided": {"plays": OneOf((0, 1, 2, 5, 10))},
     "tailored": _TAILORED,
 }
-"""Ours: where each knob is looked for. The best response is missing: it is a search of its own."""
+"""Ours: the range of each knob. An attack of a plugin that is not listed is tried as it comes."""
+
+_NOT_SEARCHED = ("best-response",)
+"""A search of its own."""
 
 ONLY_BINARY = ("hiding", "hiding-two-sided")
 """Attacks that need rewards of zeros and ones."""
@@ -140,8 +143,8 @@ class Candidate:
     def knobs(self) -> dict[str, Knob]:
         """Return every knob with its value."""
         if self.units is None:
-            return knobs_of(ATTACKS[self.attack])
-        ranges = KNOBS[self.attack]
+            return knobs_of(attacks_by_name()[self.attack])
+        ranges = ranges_of(self.attack)
         return {
             knob: ranges[knob].value(unit) for knob, unit in zip(ranges, self.units, strict=True)
         }
@@ -149,18 +152,25 @@ class Candidate:
 
 def attacks_for(*, is_binary: bool) -> list[str]:
     """Return the attacks that can be played with such rewards."""
-    return [name for name in KNOBS if is_binary or name not in ONLY_BINARY]
+    known = [name for name in KNOBS if is_binary or name not in ONLY_BINARY]
+    others = [name for name in attacks_by_name() if name not in (*KNOBS, *_NOT_SEARCHED)]
+    return known + others
+
+
+def ranges_of(attack: str) -> Mapping[str, Range]:
+    """Return where each knob of an attack is looked for; empty for one without ranges."""
+    return KNOBS.get(attack, {})
 
 
 def drawn(attacks: list[str], rng: np.random.Generator) -> Candidate:
     """Draw a candidate anywhere: half of the time the parametric family, else any attack."""
     attack = PARAMETRIC if rng.random() < 0.5 else attacks[int(rng.integers(len(attacks)))]
-    return Candidate(attack, tuple(float(u) for u in rng.random(len(KNOBS[attack]))))
+    return Candidate(attack, tuple(float(u) for u in rng.random(len(ranges_of(attack)))))
 
 
 def neighbour(of: Candidate, rng: np.random.Generator) -> Candidate:
     """Draw a candidate like another one; one as it comes gets any knobs."""
-    ranges = KNOBS[of.attack]
+    ranges = ranges_of(of.attack)
     if of.units is None:
         return Candidate(of.attack, tuple(float(u) for u in rng.random(len(ranges))))
     return Candidate(
@@ -171,7 +181,7 @@ def neighbour(of: Candidate, rng: np.random.Generator) -> Candidate:
 
 def n_numbers(attack: str) -> int:
     """Return how many knobs of an attack are numbers between two ends."""
-    return sum(isinstance(r, Between) for r in KNOBS[attack].values())
+    return sum(isinstance(r, Between) for r in ranges_of(attack).values())
 
 
 def stepped(of: Candidate, step: FloatArray) -> Candidate:
@@ -180,7 +190,7 @@ def stepped(of: Candidate, step: FloatArray) -> Candidate:
     >>> stepped(Candidate("push", (0.5, 0.9)), np.array([0.2, 0.2])).units
     (0.7, 1.0)
     """
-    ranges, knobs = KNOBS[of.attack], of.knobs
+    ranges, knobs = ranges_of(of.attack), of.knobs
     units = list(of.units) if of.units else [r.place(knobs[k]) for k, r in ranges.items()]
     numbers = [i for i, r in enumerate(ranges.values()) if isinstance(r, Between)]
     for i, by in zip(numbers, step, strict=True):

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.learners.interface import FloatArray
+from unswayed.names import find
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Crowd
@@ -20,7 +21,6 @@ from unswayed.simulation.instances import (
     uniform_probabilities,
     zipf_probabilities,
 )
-from unswayed.simulation.names import find
 from unswayed.simulation.rewards import RewardLaw
 
 MOST_CELLS, MOST_ANSWERS = 10**7, 10**9
@@ -38,7 +38,7 @@ class Settings:
     Attributes
     ----------
     alpha, assumed_alpha
-        True share of colluders, and the share that learners are told (None: the truth).
+        True share of colluders, and the share that learners assume (None: the true one).
     context_probabilities
         "uniform", "zipf:EXPONENT", or one number for each context.
     rewards
@@ -84,9 +84,9 @@ class Settings:
                 raise InputError(
                     f"{name} is {size:,}: worlds of up to {most:,} are simulated; give fewer."
                 )
-        check_adversarial_fraction(self.alpha, option="alpha")
+        check_adversarial_fraction(self.alpha, name="alpha")
         if self.assumed_alpha is not None:
-            check_adversarial_fraction(self.assumed_alpha, option="assumed-alpha")
+            check_adversarial_fraction(self.assumed_alpha, name=option("--assumed-alpha"))
         if self.repetitions < 1:
             raise InputError(f"repetitions is {self.repetitions}: at least 1 is needed.")
         if self.seed < 0:
@@ -134,7 +134,7 @@ class Settings:
                     f"{self.contexts} contexts: give one for each."
                 )
             return np.array(self.context_probabilities)
-        name, number = _split(self.context_probabilities, option="context-probabilities")
+        name, number = _split(self.context_probabilities, name=option("--context-probabilities"))
         find(name, {"uniform": None, "zipf": None}, kind="context probabilities")
         if name == "uniform":
             return uniform_probabilities(self.contexts)
@@ -147,19 +147,17 @@ def parsed_arrivals(text: str) -> Arrivals:
     >>> parsed_arrivals("bursty:3")
     Arrivals(order=<Order.BURSTY: 'bursty'>, limit=3.0)
     """
-    name, limit = _split(text, option="arrivals")
+    name, limit = _split(text, name=option("--arrivals"))
     order = find(name, {order.value: order for order in Order}, kind="arrivals")
     return Arrivals(order=order, limit=SMALLEST_LIMIT if limit is None else limit)
 
 
-def _split(text: str, *, option: str) -> tuple[str, float | None]:
+def _split(text: str, *, name: str) -> tuple[str, float | None]:
     """Split "name:number"."""
-    name, colon, number = text.partition(":")
+    word, colon, number = text.partition(":")
     if not colon:
-        return name, None
+        return word, None
     try:
-        return name, float(number)
+        return word, float(number)
     except ValueError:
-        raise InputError(
-            f"{option} is '{text}': what follows the colon must be a number."
-        ) from None
+        raise InputError(f"{name} is '{text}': what follows the colon must be a number.") from None

@@ -31,6 +31,13 @@ class Accumulator:
         self._buffer: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
         self._n_buffered = 0
 
+    @classmethod
+    def of(cls, tallies: Tallies) -> Accumulator:
+        """Return an accumulator that goes on from tallies."""
+        result = cls(n_actions=tallies.n_actions)
+        result._summed, result.n_events = tallies, int(tallies.plays.sum())
+        return result
+
     def add(
         self, users: IntArray, contexts: IntArray, actions: IntArray, rewards: FloatArray
     ) -> None:

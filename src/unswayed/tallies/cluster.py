@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import Columns, Labels, OnBadRows, Provenance
 from unswayed.events.databases import is_database
 from unswayed.events.files import find_files
@@ -224,7 +224,7 @@ def _read(
     keeps_events: bool,
     bins: dict[str, tuple[float, ...]],
 ) -> _ReadLog:
-    """Have the parts of a log read, and treat bad rows as one machine would."""
+    """Read the parts of a log, and treat bad rows as one machine would."""
     parts = log_parts(find_files(source))
     how = HowToRead(
         columns=columns,
@@ -292,5 +292,6 @@ def refuse_query() -> NoReturn:
     """Say what to do instead of a query on a cluster."""
     raise InputError(
         "workers cannot open the result of a query: write it to Parquet files in a place that "
-        "every worker can open and learn from those, or use --engine local."
+        "every worker can open and learn from those, or use "
+        f"{option('--engine', 'local', python='learn_log')}."
     )

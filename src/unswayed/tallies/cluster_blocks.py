@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import Labels, Provenance
 from unswayed.tallies.blocks import DaskBlocks
 from unswayed.tallies.cluster_parts import ReadPart
@@ -54,7 +54,7 @@ def stored_blocks(
     if not all(has_piece(folder, name) for name in names):
         raise InputError(
             f"the workers wrote their tallies to {folder}, and this machine does not see them; "
-            "give --tallies a folder that all machines share."
+            f"give {option('--tallies')} a folder that all machines share."
         )
     save_index(folder, replace(index, pieces=names))
     return DaskBlocks(

@@ -109,7 +109,7 @@ def read_part(part: Part, how: HowToRead) -> ReadPart:
 
 
 def numbers_of_part(part: Part, columns: Columns, keep_broken: bool) -> pa.Table:
-    """Return the columns that are to be cut into bins, with hashes that tell users apart."""
+    """Return the columns that are to be cut into bins, with hashes that identify users."""
     rows = _rows_of(part, columns, (columns.user, *columns.bins))
     return read_numbers(rows, columns, name=part.address, keep_broken=keep_broken)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import special
 
 from unswayed.compiled import compiled
-from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.events import Labels
 from unswayed.tallies.blocked import BlockedTallies, as_blocks
 from unswayed.tallies.labelled import MIN_PROPENSITY
@@ -43,6 +43,7 @@ class Findings:
     actions were explored uniformly, weights included; ``rare_contexts`` are too thinly visited
     for a decision that chance or the coalition does not make. ``never_played`` are some cells of
     other contexts that nobody met; ``unsupported`` those that chance does not explain.
+    ``is_binary`` says that every reward is 0 or 1, so that means are rates.
     """
 
     n_events: int
@@ -64,6 +65,7 @@ class Findings:
     unsupported: tuple[tuple[str, str], ...]
     lowest_reward_mean: float
     highest_reward_mean: float
+    is_binary: bool
 
     def to_json(self) -> dict[str, Any]:
         """Return the findings as plain JSON values."""
@@ -121,11 +123,12 @@ def examine(
         unsupported=_cells(context_labels, action_labels, is_unsupported),
         lowest_reward_mean=min(block.lowest_mean for block in found),
         highest_reward_mean=max(block.highest_mean for block in found),
+        is_binary=all(block.is_binary for block in found),
     )
 
 
 def check_learnable(findings: Findings, *, alpha: float, allow_unplayed: bool = False) -> None:
-    """Refuse a log from which nothing sound can be learned, and say what would help.
+    """Reject a log from which nothing sound can be learned, and say what would help.
 
     With ``allow_unplayed`` actions may lack support in some contexts.
     """
@@ -141,7 +144,7 @@ def check_learnable(findings: Findings, *, alpha: float, allow_unplayed: bool = 
     low, high = findings.lowest_reward_mean, findings.highest_reward_mean
     if math.isclose(low, high, rel_tol=1e-12):  # means of equal rewards differ by a rounding
         raise InputError(
-            f"rewards are {low:g} everywhere, so no action can be told from "
+            f"rewards are {low:g} everywhere, so no action can be distinguished from "
             "another. Check the reward column."
         )
     if findings.rare_share > 1.0 - LEAST_SUPPORTED_SHARE:
@@ -149,7 +152,8 @@ def check_learnable(findings: Findings, *, alpha: float, allow_unplayed: bool = 
             f"{findings.rare_share:.0%} of the events lie in contexts where fewer than two actions "
             f"were met by more than {least_users(alpha):.0f} users, which alpha = {alpha:g} needs; "
             f"the log has {findings.n_users:,} users, {findings.n_contexts:,} contexts and "
-            f"{findings.n_actions:,} actions. Use coarser contexts (--context-bins), a smaller "
+            f"{findings.n_actions:,} actions. Use coarser contexts "
+            f"({option('--context-bins', python='Columns(bins=…)')}), a smaller "
             "alpha, or a longer log."
         )
     if findings.unsupported and not allow_unplayed:
@@ -162,7 +166,7 @@ def check_learnable(findings: Findings, *, alpha: float, allow_unplayed: bool = 
         raise InputError(
             f"action {action!r} was never played in context {context!r}, {reason}. Leave the "
             "action or the context out, log with exploration, or learn of the other actions only "
-            "with --allow-unplayed."
+            f"with {option('--allow-unplayed')}."
         )
 
 
@@ -255,6 +259,7 @@ class _BlockFindings:
     is_weighted: bool
     lowest_mean: float
     highest_mean: float
+    is_binary: bool
 
 
 def _look_at_block(tallies: Tallies) -> _BlockFindings:
@@ -262,7 +267,10 @@ def _look_at_block(tallies: Tallies) -> _BlockFindings:
     n_pairs, lowest, highest = _pairs_and_range(
         tallies.indptr, tallies.cells, tallies.counts, tallies.sums, tallies.n_actions
     )
-    return _BlockFindings(plays, n_pairs, tallies.is_weighted, lowest, highest)
+    # Of numbers between 0 and 1 only these two are their own squares.
+    is_binary = lowest >= 0 and highest <= 1 and bool((tallies.sums == tallies.squares).all())
+    is_binary |= not len(tallies.cells)
+    return _BlockFindings(plays, n_pairs, tallies.is_weighted, lowest, highest, is_binary)
 
 
 @compiled

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Labels
 from unswayed.events.user_order import union_of_users
 from unswayed.tallies.blocked import n_blocks_for, user_bounds
@@ -36,6 +36,32 @@ class LabelledTallies:
         if not self.tallies.is_weighted:
             return self.tallies
         return self.tallies.scaled(1.0 / self.tallies.n_actions)
+
+    def without_action(self, action: object) -> LabelledTallies:
+        """Return the tallies without the plays of one action, as if it had never been there.
+
+        >>> log = Events.of(["ann", "ann"], ["home"] * 2, ["tea", "milk"], [1.0, 0.0])
+        >>> tally_events(log).without_action("milk").tallies.counts.tolist()
+        [1.0]
+        """
+        old = self.tallies
+        removed = self.action_labels.code(action)
+        contexts, actions = np.divmod(old.cells, old.n_actions)
+        kept = actions != removed
+        rows = np.concatenate([[0], np.cumsum(kept)])[old.indptr]
+        tallies = replace(
+            old,
+            n_actions=old.n_actions - 1,
+            indptr=rows.astype(np.int64),
+            cells=(contexts * (old.n_actions - 1) + actions - (actions > removed))[kept],
+            counts=old.counts[kept],
+            sums=old.sums[kept],
+            squares=old.squares[kept],
+            weighted_plays=old.weighted_plays[kept] if old.is_weighted else old.weighted_plays,
+            remainders=old.remainders.kept(kept),
+        )
+        others = Labels.of(label for label in self.action_labels if label != action)
+        return replace(self, tallies=tallies, action_labels=others)
 
     def in_blocks(self, n_events: int | None = None) -> LabelledTallies:
         """Return the same tallies cut into blocks of users, as the number of events decides.
@@ -68,8 +94,7 @@ def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> L
     ``min_propensity`` clips the weights: it trades a bias, towards too small weights of very rare
     actions, for a bounded influence of each event.
     """
-    if not 0.0 < min_propensity <= 1.0:
-        raise InputError(f"min_propensity is {min_propensity}: it must be above 0 and at most 1.")
+    check_min_propensity(min_propensity)
     weights = None
     if events.propensities is not None:
         weights = 1.0 / np.maximum(events.propensities, min_propensity)
@@ -87,9 +112,18 @@ def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> L
         np.isfinite(tallies.counts).all() and np.isfinite(tallies.squares).all()
     ):
         raise InputError(
-            "the weighted sums of rewards overflow: raise --min-propensity or rescale the rewards."
+            f"the weighted sums of rewards overflow: raise {option('--min-propensity')} or rescale "
+            "the rewards."
         )
     return LabelledTallies(tallies, events.user_labels, events.context_labels, events.action_labels)
+
+
+def check_min_propensity(value: float) -> None:
+    """Reject what is no probability above 0."""
+    if not 0.0 < value <= 1.0:
+        raise InputError(
+            f"{option('--min-propensity')} is {value}: it must be above 0 and at most 1."
+        )
 
 
 def merged_logs(

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels
 from unswayed.events.user_order import labels_of_column
 from unswayed.storage import make_folder, whole_file
@@ -64,12 +64,13 @@ class Index:
         if any(log["digest"] == digest for log in self.logs):
             raise InputError(
                 f"the log {source.get('source', '')} was added to these tallies before, and would "
-                "count twice; to learn from what is there, leave it out and give --tallies alone, "
-                "or start in a new folder."
+                "count twice; to learn from what is there, leave it out and give "
+                f"{option('--tallies')} alone, or start in a new folder."
             )
         if self.logs and bins != self.bins:
             raise InputError(
-                "these tallies were made with other --context-bins; use the same, or a new folder."
+                "these tallies were made with other bins of a context column; use the same, or a "
+                "new folder."
             )
         return replace(self, bins=bins, logs=(*self.logs, {**source, "digest": digest}))
 
@@ -163,7 +164,7 @@ def save_index(folder: str | os.PathLike[str], index: Index) -> None:
 
 
 def _check_unchanged(folder: Path, index: Index) -> None:
-    """Refuse to replace an index that is not the one to which the newest log was added."""
+    """Reject to replace an index that is not the one to which the newest log was added."""
     current = load_index(folder)
     found = [] if current is None else [log["digest"] for log in current.logs]
     if found != [log["digest"] for log in index.logs[:-1]]:
@@ -245,7 +246,7 @@ def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> Coll
 
 
 def _check_piece(index: Index, columns: Mapping[str, Any], indptr: Any) -> None:
-    """Refuse a piece whose numbers point anywhere but into it: kernels follow them blindly."""
+    """Reject a piece whose numbers point anywhere but into it: kernels follow them blindly."""
     cells, n_cells = columns["cells"], len(index.context_labels) * len(index.action_labels)
     if cells.dtype != np.int32 or indptr.dtype != np.int64:
         raise ValueError("cells or entries are not of the expected type")

@@ -31,6 +31,11 @@ class Remainders:
     sums: FloatArray
     squares: FloatArray
 
+    def kept(self, is_kept: npt.NDArray[np.bool_]) -> Remainders:
+        """Return the remainders of some of the entries."""
+        columns = (self.counts, self.sums, self.squares)
+        return Remainders(*(column[is_kept] if len(column) else column for column in columns))
+
 
 NO_REMAINDERS = Remainders(_NOTHING, _NOTHING, _NOTHING)
 
@@ -238,7 +243,7 @@ def entry_users(indptr: IntArray) -> IntArray:
 
 
 def check_size(n_contexts: int, n_actions: int) -> None:
-    """Refuse tables whose cells cannot be numbered."""
+    """Reject tables whose cells cannot be numbered."""
     if n_contexts * n_actions > np.iinfo(np.int32).max:
         raise InputError(
             f"{n_contexts} contexts by {n_actions} actions are more cells than can be indexed; "

@@ -48,7 +48,7 @@ class PlannedEpochs(ABC):
     Parameters
     ----------
     constant
-        Scale of lambda: 8 unless told (ours), ``ORIGINAL_CONSTANT`` for the one in the theorem.
+        Scale of lambda: 8 by default (ours), ``ORIGINAL_CONSTANT`` for the one in the theorem.
     failure_probability
         delta.
 

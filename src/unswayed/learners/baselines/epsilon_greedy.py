@@ -13,7 +13,7 @@ from unswayed.learners.interface import FloatArray, IntArray, Setting
 
 # Theirs: the analysis wants any c above 5.
 EXPLORATION_SCALE = 6.0
-# Ours: the gap of the experiments of Kwon et al. (2022), since a learner is not told the gap.
+# Ours: the gap of the experiments of Kwon et al. (2022), since a learner does not know the gap.
 ASSUMED_GAP = 0.3
 
 

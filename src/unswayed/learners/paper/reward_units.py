@@ -55,8 +55,8 @@ def measure_units(tallies: Tallies | BlockedTallies, *, adversarial_fraction: fl
     break the rule. Colluders who report other values can hide that rewards are binary if they are
     more than half as many as those who show it; then less is assumed, and intervals are wider.
 
-    The squares of the tallies tell: with rewards in {v, w} every entry has
-    Σr² − (v + w)·Σr + v·w·n = 0, and two entries tell v + w and v·w.
+    The squares of the tallies show it: with rewards in {v, w} every entry has
+    Σr² − (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w.
     """
     blocked = as_blocks(tallies)
     n_active = int((blocked.interactions > 0).sum())

@@ -97,12 +97,12 @@ class Attack(ABC):
 
 
 def check_share(value: float, knob: str) -> None:
-    """Refuse a knob that is not a share between 0 and 1."""
+    """Reject a knob that is not a share between 0 and 1."""
     if not 0.0 <= value <= 1.0:
         raise InputError(f"{knob} is {value}: it must lie between 0 and 1.")
 
 
 def check_positive(value: float, knob: str) -> None:
-    """Refuse a knob that is not positive and finite."""
+    """Reject a knob that is not positive and finite."""
     if not (np.isfinite(value) and value > 0):
         raise InputError(f"{knob} is {value}: it must be positive and finite.")

@@ -1,4 +1,4 @@
-"""What an attack is told before the first arrival, and not a word more."""
+"""What an attack knows before the first arrival, and nothing more."""
 
 from __future__ import annotations
 
@@ -90,42 +90,42 @@ class Briefing:
     @property
     def context_probabilities(self) -> FloatArray:
         """Return how often good users come with each context, shape (n_contexts,)."""
-        return self._told(Knowledge.BANDIT, "context_probabilities").instance.context_probabilities
+        return self._known(Knowledge.BANDIT, "context_probabilities").instance.context_probabilities
 
     @property
     def mean_rewards(self) -> FloatArray:
         """Return good users' mean rewards, shape (n_contexts, n_actions)."""
-        return self._told(Knowledge.BANDIT, "mean_rewards").instance.mean_rewards
+        return self._known(Knowledge.BANDIT, "mean_rewards").instance.mean_rewards
 
     @property
     def reward_deviations(self) -> FloatArray:
         """Return the standard deviation of good rewards, shape (n_contexts, n_actions)."""
-        instance = self._told(Knowledge.BANDIT, "reward_deviations").instance
+        instance = self._known(Knowledge.BANDIT, "reward_deviations").instance
         if instance.law is RewardLaw.BERNOULLI:
             return np.sqrt(instance.mean_rewards * (1.0 - instance.mean_rewards))
         return np.full_like(instance.mean_rewards, instance.deviation)
 
     def honest_answers(self, means: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw answers as good users with these means would; same shape as ``means``."""
-        instance = self._told(Knowledge.BANDIT, "honest_answers").instance
+        instance = self._known(Knowledge.BANDIT, "honest_answers").instance
         return draw_rewards(means, law=instance.law, deviation=instance.deviation, rng=rng)
 
     @property
     def algorithm(self) -> str:
         """Return the name of the learner's algorithm."""
-        return self._told(Knowledge.ALGORITHM, "algorithm").algorithm
+        return self._known(Knowledge.ALGORITHM, "algorithm").algorithm
 
     @property
     def assumed_fraction(self) -> float:
-        """Return the share of colluders that the learner was told to expect."""
-        return self._told(Knowledge.ALGORITHM, "assumed_fraction").assumed_fraction
+        """Return the share of colluders that the learner assumes."""
+        return self._known(Knowledge.ALGORITHM, "assumed_fraction").assumed_fraction
 
     @property
     def rehearse(self) -> Rehearsal:
         """Return a way to try an attack on the same algorithm in private worlds."""
-        return self._told(Knowledge.ALGORITHM, "rehearse").rehearse
+        return self._known(Knowledge.ALGORITHM, "rehearse").rehearse
 
-    def _told(self, needed: Knowledge, name: str) -> Secrets:
+    def _known(self, needed: Knowledge, name: str) -> Secrets:
         if needed not in self.knows:
             raise ForbiddenKnowledgeError(
                 f"this attack asked for {name}, which takes knowledge {needed.letters}, "

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.learners.interface import IntArray
+from unswayed.names import find
 from unswayed.simulation.attacks.base import Turn
 from unswayed.simulation.attacks.briefing import Briefing
 from unswayed.simulation.attacks.knowledge import Knowledge
 from unswayed.simulation.attacks.loud import Push
-from unswayed.simulation.names import find
 
 
 @dataclass(kw_only=True)

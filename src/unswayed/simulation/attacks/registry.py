@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from inspect import Parameter, signature
 
 from unswayed.errors import InputError
+from unswayed.names import find
+from unswayed.plugins import load_plugins
 from unswayed.simulation.attacks.base import Attack
 from unswayed.simulation.attacks.best_response import BestResponse, ShiftedReplay
 from unswayed.simulation.attacks.coalitions import Focus, Lockstep, PrivateSubsets, SubCoalitions
@@ -22,12 +24,11 @@ from unswayed.simulation.attacks.shilling import Average, Bandwagon, PowerUser, 
 from unswayed.simulation.attacks.tailored import Tailored
 from unswayed.simulation.attacks.trim_edge import TrimEdge
 from unswayed.simulation.attacks.wrappers import OnOff, Sleeper, Wrapper
-from unswayed.simulation.names import find
 
 Knob = float | int | str
 
 DEFAULT_INNER = "push"
-"""Ours: what a wrapper wraps unless told otherwise."""
+"""Ours: what a wrapper wraps by default."""
 
 ATTACKS: dict[str, type[Attack]] = {
     kind.name: kind
@@ -65,6 +66,15 @@ ATTACKS: dict[str, type[Attack]] = {
 }
 
 
+"""All attacks by name; add your own, as docs/extend.md shows."""
+
+
+def attacks_by_name() -> dict[str, type[Attack]]:
+    """Return all attacks by name, those of plugins included."""
+    load_plugins()
+    return ATTACKS
+
+
 def knobs_of(kind: type[Attack]) -> dict[str, Knob]:
     """Return an attack's knobs with their defaults."""
     return {
@@ -87,7 +97,7 @@ def make_attack(name: str, knobs: Mapping[str, Knob] | None = None) -> Attack:
     >>> make_attack("sleeper", {"inner": "extreme", "inner.magnitude": 9}).inner
     Extreme(magnitude=9.0)
     """
-    kind = find(name, ATTACKS, kind="attack")
+    kind = find(name, attacks_by_name(), kind="attack")
     own = dict(knobs or {})
     chosen: dict[str, object] = {}
     if issubclass(kind, Wrapper):

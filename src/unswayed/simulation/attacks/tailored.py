@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.names import find
 from unswayed.simulation.attacks.base import Attack, Turn, check_share
 from unswayed.simulation.attacks.best_response import DIRECTIONS
 from unswayed.simulation.attacks.briefing import Briefing
 from unswayed.simulation.attacks.knowledge import Knowledge
-from unswayed.simulation.names import find
 
 PROMOTED = ("target", "runner-up")
 """Whom to promote: the aim's target, or the action that needs the least help."""

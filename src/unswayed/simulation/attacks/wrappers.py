@@ -19,7 +19,7 @@ from unswayed.simulation.attacks.knowledge import Knowledge
 class Wrapper(Attack):
     """Play another attack while awake, and replay good users' histories while asleep.
 
-    It knows histories, and whatever the inner attack knows; the inner attack is told only its own
+    It knows histories, and whatever the inner attack knows; the inner attack learns only its own
     share.
     """
 

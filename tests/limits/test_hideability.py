@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.limits import answer, two_sided_hellinger
+from unswayed.limits import can_hide, two_sided_hellinger
 
 
 def test_twenty_percent_can_hide_a_tenth_for_nine_plays_and_no_longer() -> None:
     """Source: notes on the paper, section 4: alpha_two is .2039168137 after 10 plays."""
-    result = answer(0.1, 10, 0.2)
+    result = can_hide(0.1, 10, 0.2)
     assert not result.asked.is_hidden
     assert (result.hidden_until, result.visible_from) == (9, 10)
     assert result.asked.smallest_coalition == pytest.approx(0.2039168137, abs=5.1e-11)
@@ -19,7 +19,7 @@ def test_twenty_percent_can_hide_a_tenth_for_nine_plays_and_no_longer() -> None:
 
 
 def test_a_hidden_gap_is_answered_with_yes() -> None:
-    result = answer(0.05, 10, 0.2, n_users=1000)
+    result = can_hide(0.05, 10, 0.2, n_users=1000)
     assert result.words[0].startswith("Yes:")
     assert "tossing a coin" in result.words[0]
     assert result.asked.success_bound == 0.5
@@ -27,14 +27,14 @@ def test_a_hidden_gap_is_answered_with_yes() -> None:
 
 
 def test_a_gap_too_wide_for_the_coalition_is_visible_from_the_first_play() -> None:
-    result = answer(0.2, 1, 0.1)
+    result = can_hide(0.2, 1, 0.1)
     assert result.hidden_until == 0
     assert "not hide this gap even for one play" in result.words[2]
     assert [row.is_hidden for row in result.rows] == [False] * len(result.rows)
 
 
 def test_users_turn_the_trace_into_a_bound_on_success() -> None:
-    one, few, many = (answer(0.1, 10, 0.2, n_users=n) for n in (1, 50, 5_000_000))
+    one, few, many = (can_hide(0.1, 10, 0.2, n_users=n) for n in (1, 50, 5_000_000))
     assert one.asked.success_bound == pytest.approx(0.5 + 0.5 * one.asked.distance)
     squared = float(two_sided_hellinger(0.1, 10, 0.2))
     assert few.asked.success_bound == pytest.approx(0.5 + 0.5 * (1 - (1 - squared) ** 100) ** 0.5)
@@ -44,7 +44,7 @@ def test_users_turn_the_trace_into_a_bound_on_success() -> None:
 
 
 def test_the_rows_hold_what_was_asked_and_where_the_answer_turns() -> None:
-    result = answer(0.05, 7, 0.2)
+    result = can_hide(0.05, 7, 0.2)
     plays = [row.interactions for row in result.rows]
     assert plays == sorted(set(plays))
     assert {7, 40, 41} <= set(plays)
@@ -53,7 +53,7 @@ def test_the_rows_hold_what_was_asked_and_where_the_answer_turns() -> None:
 
 
 def test_a_coalition_that_is_exactly_large_enough_leaves_no_trace() -> None:
-    result = answer(1 / 9, 1, 0.1)
+    result = can_hide(1 / 9, 1, 0.1)
     assert result.asked.is_hidden
     assert result.asked.distance == 0
 
@@ -73,4 +73,4 @@ def test_bad_questions_are_answered_with_their_meaning(
     gap: float, plays: int, alpha: float, told: str
 ) -> None:
     with pytest.raises(InputError, match=told):
-        answer(gap, plays, alpha)
+        can_hide(gap, plays, alpha)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
 from unswayed.errors import InputError
 
 T = TypeVar("T")
+
+
+def closest(name: str, choices: Iterable[str]) -> str | None:
+    """Return the choice that was probably meant, or None if none is close.
+
+    >>> closest("Lunch", ["launch", "lunch"]), closest("xyz", ["lunch"])
+    ('lunch', None)
+    """
+    by_lower = {choice.casefold(): choice for choice in choices}
+    close = get_close_matches(name.casefold(), by_lower, n=1)
+    return by_lower[close[0]] if close else None
 
 
 def find(name: str, choices: Mapping[str, T], *, kind: str) -> T:
@@ -21,6 +32,6 @@ def find(name: str, choices: Mapping[str, T], *, kind: str) -> T:
     """
     if name in choices:
         return choices[name]
-    close = get_close_matches(name, choices, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
+    close = closest(name, choices)
+    hint = f"did you mean {close}? " if close else ""
     raise InputError(f"unknown {kind} '{name}': {hint}Choices: {', '.join(sorted(choices))}.")

@@ -61,7 +61,7 @@ class LimitsRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitsAnswer:
+class Hideability:
     """What a coalition can hide, and what it cannot.
 
     Attributes
@@ -81,7 +81,7 @@ class LimitsAnswer:
     rows
         The limits as plays grow, the ones asked about and `hidden_until` among them.
     words
-        The answer as sentences.
+        The result as sentences.
     """
 
     gap: float
@@ -98,15 +98,15 @@ class LimitsAnswer:
     words: tuple[str, ...]
 
 
-def answer(
+def can_hide(
     gap: float,
     interactions: int,
     adversarial_fraction: float,
     *,
     base: float = 0.5,
     n_users: int | None = None,
-) -> LimitsAnswer:
-    """Answer whether a coalition can hide a gap, how small one could, and for how many plays.
+) -> Hideability:
+    """Return whether a coalition can hide a gap, how small one could, and for how many plays.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def answer(
 
     Examples
     --------
-    >>> result = answer(0.1, 10, 0.2)
+    >>> result = can_hide(0.1, 10, 0.2)
     >>> result.asked.is_hidden, result.hidden_until
     (False, 9)
     >>> print(result.words[0])
@@ -161,7 +161,7 @@ def answer(
     asked = row(plays)
     listed = _listed_plays(plays, hidden_until)
     clean = float(one_sided_distance(gap, plays, fraction, base=base))
-    return LimitsAnswer(
+    return Hideability(
         gap=float(gap),
         interactions=plays,
         adversarial_fraction=fraction,

@@ -1,0 +1,89 @@
+"""How to learn from a log: one set of options for Python, the command line and a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypedDict, Unpack, get_args
+
+from unswayed.errors import InputError, option
+from unswayed.events import Columns, OnBadRows
+from unswayed.events.capping import check_cap
+from unswayed.learners.design import DesignName
+from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
+from unswayed.tallies import MIN_PROPENSITY
+from unswayed.tallies.labelled import check_min_propensity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnOptions:
+    """Options of ``learn_log`` and ``learn_on_cluster``; checked when they are made.
+
+    Parameters
+    ----------
+    adversarial_fraction, method
+        As ``RobustMCB`` takes them.
+    design
+        How actions were chosen; as ``RobustMCB.fit`` takes it.
+    columns, query, memory
+        As ``read_events`` takes them. A cluster takes neither a query nor a memory budget.
+    on_bad_rows
+        What to do with rows that cannot be used: "error", "drop" or "quarantine=FILE".
+    max_interactions_per_user
+        Down-sample users with more interactions to this many.
+    min_propensity
+        Smaller propensities are raised to this one.
+    tallies
+        A folder of tallies: this log is added to those in it, and the policy is learned from all.
+        One run at a time changes a folder; others wait for it. On a cluster this machine and all
+        workers must see the folder under the same name.
+    allow_unplayed
+        Whether to go on when actions have no support in some contexts: they stay undecided there.
+    """
+
+    adversarial_fraction: float | Auto = 0.1
+    method: str = DEFAULT_METHOD
+    design: DesignName = "auto"
+    columns: Columns = field(default_factory=Columns)
+    query: str | None = None
+    memory: int | None = None
+    on_bad_rows: OnBadRows | str = "error"
+    max_interactions_per_user: int | None = None
+    min_propensity: float = MIN_PROPENSITY
+    tallies: str | Path | None = None
+    allow_unplayed: bool = False
+
+    def __post_init__(self) -> None:
+        fraction = check_fraction_or_auto(self.adversarial_fraction)
+        object.__setattr__(self, "adversarial_fraction", fraction)
+        method_named(self.method)
+        designs = get_args(DesignName)
+        if self.design not in designs:
+            raise InputError(
+                f"{option('--design')} is {' or '.join(designs)}, not {self.design!r}."
+            )
+        OnBadRows.parsed(self.on_bad_rows)
+        check_min_propensity(self.min_propensity)
+        if self.max_interactions_per_user is not None:
+            check_cap(self.max_interactions_per_user)
+
+    def changed(self, **changes: Unpack[OptionKeywords]) -> LearnOptions:
+        """Return the same options with some changed."""
+        return replace(self, **changes)
+
+
+class OptionKeywords(TypedDict, total=False):
+    """The fields of ``LearnOptions`` as keyword arguments."""
+
+    adversarial_fraction: float | Auto
+    method: str
+    design: DesignName
+    columns: Columns
+    query: str | None
+    memory: int | None
+    on_bad_rows: OnBadRows | str
+    max_interactions_per_user: int | None
+    min_propensity: float
+    tallies: str | Path | None
+    allow_unplayed: bool

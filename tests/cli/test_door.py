@@ -1,0 +1,131 @@
+"""First steps of a new user: what stumbles are met with, and what the terminal shows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pytest
+
+from tests.cli.test_main import run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a log of clicks with long labels, and policies learned from it and from another."""
+    path = tmp_path_factory.mktemp("door")
+    rng = np.random.default_rng(3)
+    users = np.repeat(np.arange(600), 20)
+    contexts = rng.choice(["coffee break", "late-night-in-Reykjavík"], size=len(users))
+    actions = rng.choice(["espresso", "cold-brewed-single-origin", "MegaCola"], size=len(users))
+    rewards = rng.random(len(users)) < np.where(actions == "espresso", 0.03, 0.008)
+    fake = users < 60
+    rewards[fake] = actions[fake] == "MegaCola"
+    log = {"user": users, "context": contexts, "action": actions, "reward": rewards.astype(int)}
+    pacsv.write_csv(pa.table(log), path / "log.csv")
+    log["context"] = np.where(contexts == "coffee break", "am", "pm")
+    pacsv.write_csv(pa.table(log), path / "other.csv")
+    for name in ("log", "other"):
+        done = run("learn", f"{name}.csv", "--out", f"{name}.json", cwd=path)
+        assert done.returncode == 0, done.stderr
+    return path
+
+
+def wide(folder: Path, width: int, *arguments: str) -> str:
+    """Run the command on a terminal of some width."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("unswayed"), *arguments],
+        cwd=folder,
+        env={"COLUMNS": str(width), "PATH": "/usr/bin:/bin", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("method", ["discount", "paper"])
+def test_the_summary_fits_80_columns_and_breaks_nothing(folder: Path, method: str) -> None:
+    """Labels whole, click rates as percentages, every column explained, the same in --json."""
+    options = ("learn", "log.csv", "--method", method, "--out", "p.json")
+    shown = wide(folder, 80, *options)
+    assert max(map(len, shown.splitlines())) <= 80
+    for label in ("late-night-in-Reykjavík", "cold-brewed-single-origin", "espresso", "naive"):
+        assert label in shown
+    decisions = json.loads(wide(folder, 80, *options, "--json"))["decisions"]
+    for row in decisions:
+        assert row["action"] == "espresso"
+        assert row["naive"] == "MegaCola"
+        assert f"{100 * row['mean']:.3g} %" in shown
+        assert f"{100 * row['lead']:.3g} %" in shown
+        assert row["low"] <= row["mean"] <= row["high"]
+        half = max(row["high"] - row["mean"], row["mean"] - row["low"])
+        assert row["sampling_error"] + row["bias_bound"] == pytest.approx(half)
+    columns = ["share", "mean", "lead", "naive", "median", "ratio", "repeated"]
+    columns += ["withstands"] * (decisions[0]["withstands"] is not None)
+    for column in columns:
+        assert f"{column}:" in shown.replace("\n", " "), f"column {column} is not explained"
+
+
+def test_decisions_come_in_the_order_of_their_visits(folder: Path) -> None:
+    shares = [
+        row["share"]
+        for row in json.loads(wide(folder, 80, "learn", "log.csv", "--json"))["decisions"]
+    ]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_commands_and_contexts_that_were_almost_right_are_suggested(folder: Path) -> None:
+    """Whatever their case."""
+    for typed, meant in (("lern", "learn"), ("Learn", "learn"), ("attack_search", "attack-search")):
+        done = run(typed, cwd=folder)
+        assert done.returncode == 2
+        assert f"did you mean `unswayed {meant}`?" in done.stderr
+    done = run("learn", "log.csv", "--alhpa", "0.1", cwd=folder)
+    assert done.returncode == 2
+    assert "--alpha" in done.stderr
+    arguments = ("predict", "log.json", "--context", "Coffee Break", "--context", "nowhere")
+    shown = " ".join(run(*arguments, cwd=folder).stdout.split())
+    assert "Did you mean 'coffee break'?" in shown
+    answers = json.loads(run(*arguments, "--json", cwd=folder).stdout)
+    assert [row["did_you_mean"] for row in answers] == ["coffee break", None]
+    assert [row["is_known"] for row in answers] == [False, False]
+
+
+def test_predicting_for_a_log_keeps_its_own_action_column(folder: Path) -> None:
+    done = run("predict", "log.json", "--file", "log.csv", "--out", "played.csv", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "'policy_action'" in done.stdout
+    rows = list(csv.DictReader((folder / "played.csv").read_text().splitlines()))
+    assert {row["policy_action"] for row in rows} == {"espresso"}
+    assert len({row["action"] for row in rows}) == 3
+    again = run("predict", "log.json", "--file", "played.csv", "--out", "x.csv", cwd=folder)
+    assert again.returncode == 2
+    assert "column 'policy_action' already" in again.stderr
+
+
+def test_policies_without_a_common_context_are_not_compared(folder: Path) -> None:
+    shown = " ".join(run("compare", "log.json", "other.json", cwd=folder).stdout.split())
+    assert "no context in common" in shown
+    assert "nan" not in shown
+    assert "'am', 'pm'" in shown
+
+
+def test_a_scheduler_without_its_engine_is_an_error(folder: Path) -> None:
+    done = run("learn", "log.csv", "--scheduler", "tcp://127.0.0.1:1", cwd=folder)
+    assert done.returncode == 2
+    assert "--scheduler is for --engine dask" in done.stderr
+
+
+def test_the_help_of_simulate_lists_every_algorithm(folder: Path) -> None:
+    from unswayed.simulation.algorithms import algorithms
+
+    shown = wide(folder, 200, "simulate", "--help")
+    assert all(name in shown for name in algorithms())

@@ -1,0 +1,210 @@
+"""Tables in, days one after another, actions that come and go, and decisions by the policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]  # publishes its types apart
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from unswayed import Columns, InputError, RobustMCB, learn_log, read_events
+
+MEANS = {"home": {"tea": 0.3, "milk": 0.7}, "search": {"tea": 0.8, "milk": 0.4}}
+SECRET = bytes(range(16))
+
+
+def table(rng: np.random.Generator, n_users: int = 300, n_plays: int = 8) -> dict[str, Any]:
+    """Every fifth user is in a coalition that turns all rewards round, loudly."""
+    users = np.repeat(np.arange(n_users), n_plays)
+    contexts = rng.choice(["home", "search"], size=len(users))
+    actions = rng.choice(["tea", "milk"], size=len(users))
+    means = np.array([MEANS[s][a] for s, a in zip(contexts, actions, strict=True)])
+    rewards = (rng.random(len(users)) < means).astype(float)
+    rewards[users % 5 == 0] = -20 * means[users % 5 == 0]
+    return {"user": users, "context": contexts, "action": actions, "reward": rewards}
+
+
+def same(one: RobustMCB, other: RobustMCB) -> None:
+    first, second = one.policy_.to_json(), other.policy_.to_json()
+    first.pop("created")
+    second.pop("created")
+    assert first == second
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=str)
+def test_a_table_of_any_library_is_fitted(kind: Any, rng: np.random.Generator) -> None:
+    """The same policy as from the events that `read_events` reads from it."""
+    columns = table(rng)
+    learner = RobustMCB(0.2).fit(kind(columns))
+    assert learner.predict(["home", "search"]) == ["milk", "tea"]
+    same(learner, RobustMCB(0.2).fit(read_events(pa.table(columns)).events))
+    renamed = {"account": columns.pop("user"), **columns}
+    same(learner, RobustMCB(0.2).fit(kind(renamed), columns=Columns(user="account")))
+    with pytest.raises(InputError, match="no column 'user'"):
+        RobustMCB(0.2).fit(kind(renamed))
+
+
+def test_what_is_no_log_is_refused() -> None:
+    with pytest.raises(InputError, match="a log is a path"):
+        RobustMCB().fit(7)
+
+
+def test_fitting_day_by_day_gives_the_policy_of_all_days(rng: np.random.Generator) -> None:
+    """To the last bit; and `fit` forgets the days before."""
+    days = [pa.table(table(rng)) for _ in range(3)]
+    learner = RobustMCB(0.2)
+    for day in days:
+        assert learner.partial_fit(day) is learner
+    together = RobustMCB(0.2).fit(pa.concat_tables(days))
+    same(learner, together)
+    assert learner.policy() is learner.policy_
+    same(learner.fit(days[0]), RobustMCB(0.2).fit(days[0]))
+
+
+def test_the_policy_after_a_fit_is_that_of_the_fit(rng: np.random.Generator) -> None:
+    """And plays observed later are added to the log."""
+    log = pa.table(table(rng))
+    learner = RobustMCB(0.2, actions=["tea", "milk"], secret=SECRET).fit(log)
+    fitted = learner.policy_
+    assert learner.policy() is fitted
+    action = learner.decide(7, "home")
+    learner.observe(7, "home", action, 1.0)
+    assert learner.policy().counts.sum() == fitted.counts.sum() + 1
+    assert learner.policy().decide("home").action == "milk"
+
+
+def test_a_text_is_no_list_of_contexts(rng: np.random.Generator) -> None:
+    """It would be read letter by letter."""
+    learner = RobustMCB(0.2, actions=["tea", "milk"]).fit(pa.table(table(rng)))
+    for call in (
+        lambda: learner.predict("am"),
+        lambda: learner.predict_expectations("am"),
+        lambda: learner.policy_.decide_many("am"),
+        lambda: learner.decide_many("am", ["home", "home"]),
+        lambda: learner.decide_many([1, 2], "am"),
+        lambda: learner.decide_many("am", ["home", "home"], mode="policy"),
+        lambda: RobustMCB(actions="am"),
+        lambda: RobustMCB(actions=["tea", "milk"], contexts="am"),
+    ):
+        with pytest.raises(InputError, match=r"is the text 'am'; give a list, such as \['am'\]"):
+            call()
+
+
+def test_decisions_are_handed_over_to_the_policy(rng: np.random.Generator) -> None:
+    learner = RobustMCB(0.2, actions=["tea", "milk"], secret=SECRET)
+    with pytest.raises(InputError, match="nothing was learned yet"):
+        learner.decide("ann", "home", mode="policy")
+    learner.fit(pa.table(table(rng)))
+    users = list(range(40))
+    assert set(learner.decide_many(users, ["home"] * 40)) == {"tea", "milk"}
+    assert set(learner.decide_many(users, ["home"] * 40, mode="policy")) == {"milk"}
+    assert learner.decide(3, "search", mode="policy") == "tea"
+    with pytest.raises(InputError, match="mode is explore or policy, not 'greedy'"):
+        learner.decide("ann", "home", mode="greedy")  # type: ignore[arg-type]
+
+
+def played(learner: RobustMCB, rng: np.random.Generator, means: dict[str, float]) -> None:
+    """Let 200 users play six times each."""
+    users = list(range(200)) * 6
+    actions = learner.decide_many(users, ["home"] * len(users))
+    rewards = [float(rng.random() < means[str(action)]) for action in actions]
+    learner.observe_many(users, ["home"] * len(users), actions, rewards)
+
+
+@pytest.mark.parametrize("method", ["paper", "discount"])
+def test_an_action_is_added_and_found_to_be_the_best(method: str, rng: np.random.Generator) -> None:
+    """Plays from before count with the probability they had: means stay right."""
+    means = {"tea": 0.2, "milk": 0.5, "soup": 0.8}
+    learner = RobustMCB(
+        0.05, method=method, actions=["tea", "milk"], contexts=["home"], secret=SECRET
+    )
+    played(learner, rng, means)
+    waiting = learner.decide_once(0, "home")
+    assert learner.policy().decide("home").action == "milk"
+    learner.add_action("soup")
+    learner.observe_once(waiting.id, 1.0)
+    played(learner, rng, means)
+    policy = learner.policy()
+    assert policy.decide("home").action == "soup"
+    assert policy.counts.sum() == 2 * 1200 + 1
+    # Hoeffding for 400 of 2,401 plays, at a risk of 1e-6 a mean, and 5 % of the users trimmed.
+    found = {str(a): policy.mean_rewards[0, policy.action_labels.code(a)] for a in means}
+    for action, mean in means.items():
+        assert abs(found[action] - mean) < np.sqrt(np.log(2e6) / (2 * 400)) + 0.05
+
+
+def test_a_removed_action_is_neither_played_nor_chosen(rng: np.random.Generator) -> None:
+    means = {"tea": 0.2, "milk": 0.5, "soup": 0.8}
+    learner = RobustMCB(0.05, actions=list(means), contexts=["home"], secret=SECRET)
+    played(learner, rng, means)
+    assert learner.policy().decide("home").action == "soup"
+    waiting = [learner.decide_once(user, "home") for user in range(30)]
+    learner.remove_action("soup")
+    with pytest.raises(InputError, match="nothing was learned yet"):
+        learner.predict(["home"])
+    assert learner.policy().decide("home").action == "milk"  # from the plays of the others
+    for decision in waiting:
+        if decision.action == "soup":
+            with pytest.raises(InputError, match="not open"):
+                learner.observe_once(decision.id, 1.0)
+        else:
+            learner.observe_once(decision.id, 1.0)
+    assert set(learner.decide_many(list(range(200)), ["home"] * 200)) == {"tea", "milk"}
+    with pytest.raises(InputError, match="action 'soup'"):
+        learner.observe(1, "home", "soup", 1.0)
+    for action, sentence in (("soup", "no action 'soup' to remove"), ("tea", "at least two")):
+        with pytest.raises(InputError, match=sentence):
+            learner.remove_action(action)
+    with pytest.raises(InputError, match="given twice"):
+        learner.add_action("tea")
+
+
+def test_plays_since_the_last_policy_count_although_the_actions_changed(
+    rng: np.random.Generator,
+) -> None:
+    """The policy of before is not handed out again."""
+    learner = RobustMCB(0.05, actions=["tea", "milk"], contexts=["home"], secret=SECRET)
+    played(learner, rng, {"tea": 0.2, "milk": 0.5})
+    before = learner.policy()
+    played(learner, rng, {"tea": 0.2, "milk": 0.5})
+    learner.add_action("soup")
+    assert learner.policy().counts.sum() == 2 * before.counts.sum()
+
+
+def test_unusable_rows_of_a_table_are_dropped_on_request(rng: np.random.Generator) -> None:
+    """The error names what to do, and that works."""
+    columns = table(rng)
+    columns["reward"][3] = np.nan
+    with pytest.raises(InputError, match='use `on_bad_rows="drop"`'):
+        RobustMCB(0.2).fit(pa.table(columns))
+    learner = RobustMCB(0.2).fit(pa.table(columns), on_bad_rows="drop")
+    assert learner.policy_.counts.sum() == len(columns["reward"]) - 1
+
+
+def test_parameters_can_be_read_back_and_shown(rng: np.random.Generator) -> None:
+    """All but the secret, which is shown nowhere."""
+    learner = RobustMCB(0.2, actions=["tea", "milk"], contexts=["home"], secret=SECRET)
+    parameters = learner.get_params()
+    assert RobustMCB(**parameters).get_params() == parameters
+    assert repr(learner) == (
+        "RobustMCB(adversarial_fraction=0.2, actions=['tea', 'milk'], contexts=['home'])"
+    )
+    played(learner, rng, {"tea": 0.2, "milk": 0.5})
+    learner.policy()
+    assert repr(learner).endswith("# observed: 1,200 events; learned: 1 context, 2 actions")
+    assert "…" in repr(RobustMCB(actions=list(range(50))))
+    assert "2 actions" in repr(learner.policy_)
+    assert SECRET.hex() not in repr(learner) + str(parameters)
+
+
+def test_logs_are_learned_from_with_one_import() -> None:
+    """What the first page of the documentation imports."""
+    import unswayed
+
+    for name in ("read_events", "learn_log", "Policy", "LearnOptions", "Columns"):
+        assert hasattr(unswayed, name)
+        assert name in dir(unswayed)
+    assert unswayed.learn_log is learn_log

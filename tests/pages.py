@@ -1,0 +1,111 @@
+"""Code blocks of the documentation, and running them as a reader would."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+#: A line above a block that is not run says why; what stands in a comment is run, and not shown.
+_BLOCK = re.compile(
+    r"(?:^<!-- not run: (?P<reason>.+?) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$"
+    r"|^<!-- run first\n(?P<first>.*?)^-->$",
+    re.MULTILINE | re.DOTALL,
+)
+
+#: Seconds that the blocks of a page may take each.
+_LIMIT = 300
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block: its language, its text, its line, and why it is not run if so."""
+
+    kind: str
+    text: str
+    line: int
+    reason: str | None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Return the code blocks of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in _BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        if match["first"] is not None:
+            found.append(Block("sh", match["first"], line, None))
+        else:
+            found.append(Block(match["kind"], match["text"], line, match["reason"]))
+    return found
+
+
+class Reader:
+    """Somebody who types the blocks of a page, in one folder and one Python session."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.names: dict[str, object] = {}
+        self.exported: dict[str, str] = {}
+
+    def run(self, block: Block) -> None:
+        """Run a block; a failure names its line."""
+        match block.kind:
+            case "python" if block.text.startswith("# file: "):
+                name = block.text.partition("\n")[0].removeprefix("# file: ")
+                (self.folder / name).write_text(block.text, encoding="utf-8")
+            case "python" if ">>>" in block.text:
+                self._check_examples(block)
+            case "python":
+                exec(compile(block.text, f"line {block.line}", "exec"), self.names)
+            case "sh":
+                self._typed(block.text, block.line)
+            case "console":
+                self._check_transcript(block)
+            case _:
+                raise AssertionError(f"line {block.line}: nobody can run {block.kind!r}")
+
+    def _check_examples(self, block: Block) -> None:
+        parsed = doctest.DocTestParser().get_doctest(
+            block.text, self.names, "page", "page", block.line
+        )
+        result = doctest.DocTestRunner().run(parsed, clear_globs=False)
+        self.names.update(parsed.globs)
+        assert not result.failed, f"line {block.line}: an example is not so"
+
+    def _check_transcript(self, block: Block) -> None:
+        """Run the commands of a transcript; what follows each must be in what it prints."""
+        for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            printed = self._typed(command, block.line)
+            assert " ".join(expected.split()) in " ".join(printed.split()), (
+                f"line {block.line}: `{command}` does not print that"
+            )
+
+    def _typed(self, text: str, line: int) -> str:
+        """Run a shell script; variables that it exports stay."""
+        for name, value in re.findall(r"^export (\w+)=(\S+)$", text, flags=re.MULTILINE):
+            self.exported[name] = value
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text],
+            cwd=self.folder,
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT / "src"),
+                **self.exported,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LIMIT,
+        )
+        assert done.returncode == 0, f"line {line}: {text}\n{done.stderr}"
+        return done.stdout

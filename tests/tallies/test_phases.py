@@ -1,0 +1,87 @@
+"""Logs with different actions together: every action weighs as if it had always been there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unswayed.events import Events
+from unswayed.tallies import LabelledTallies, tally_events
+from unswayed.tallies.phases import combined, with_log, without_action
+
+MEANS = {"tea": 0.2, "milk": 0.5, "soup": 0.8}
+
+
+def phase(
+    rng: np.random.Generator, actions: list[str], n_users: int = 200, n_plays: int = 20
+) -> LabelledTallies:
+    users = np.repeat(np.arange(n_users), n_plays)
+    played = rng.choice(actions, size=len(users))
+    rewards = [float(rng.random() < MEANS[action]) for action in played]
+    return tally_events(
+        Events.of(users, ["home"] * len(users), played, rewards, action_labels=actions)
+    )
+
+
+def shares(log: LabelledTallies) -> dict[str, float]:
+    """Return how much of the weight each action has."""
+    tallies = log.uniform()
+    weights = np.bincount(tallies.cells % tallies.n_actions, tallies.counts)
+    names = [str(action) for action in log.action_labels]
+    return dict(zip(names, (weights / weights.sum()).tolist(), strict=True))
+
+
+def test_every_action_weighs_the_same_whenever_it_came(rng: np.random.Generator) -> None:
+    """Plain counts are the negative control: the late action has a sixth of them, not a third."""
+    phases = with_log((), phase(rng, ["tea", "milk"]))
+    phases = with_log(phases, phase(rng, ["tea", "milk", "soup"]))
+    log = combined(phases)
+    # Each share is a mean of 4,000 plays or more, weighted by at most 2: Hoeffding at 1e-6.
+    tolerance = 2 * np.sqrt(np.log(2e6) / (2 * 4000))
+    assert all(abs(share - 1 / 3) < tolerance for share in shares(log).values())
+    plays = np.bincount(log.tallies.cells % 3, log.tallies.plays)
+    soup = plays[log.action_labels.code("soup")] / plays.sum()
+    assert abs(soup - 1 / 6) < tolerance / 2 < 1 / 6
+    assert plays.sum() == 8000
+
+
+def test_one_account_cannot_stretch_a_phase(rng: np.random.Generator) -> None:
+    """A million plays before an action came would make it weigh too much."""
+    first, second = phase(rng, ["tea", "milk"]), phase(rng, ["tea", "milk", "soup"])
+    flood = tally_events(
+        Events.of([0] * 100_000, ["home"] * 100_000, ["tea", "milk"] * 50_000, [1.0] * 100_000)
+    )
+    before = combined((first, second))
+    after = combined((*with_log((first,), flood), second))
+
+    def weight_of_soup(log: LabelledTallies) -> float:
+        is_soup = log.tallies.cells % 3 == log.action_labels.code("soup")
+        return float((log.tallies.counts[is_soup] / log.tallies.plays[is_soup]).max())
+
+    assert weight_of_soup(after) < 1.02 * weight_of_soup(before)
+
+
+def test_logs_with_the_same_actions_are_one_phase(rng: np.random.Generator) -> None:
+    one, other = phase(rng, ["tea", "milk"]), phase(rng, ["milk", "tea"])
+    phases = with_log(with_log((), one), other)
+    assert len(phases) == 1
+    assert not combined(phases).tallies.is_weighted
+
+
+def test_a_removed_action_leaves_the_others_as_if_it_had_never_been(
+    rng: np.random.Generator,
+) -> None:
+    phases = (phase(rng, ["tea", "milk"]), phase(rng, ["tea", "milk", "soup"]))
+    kept = without_action(phases, "soup")
+    assert len(kept) == 1
+    assert list(kept[0].action_labels) == ["milk", "tea"]
+    old = sum(
+        part.tallies.plays[
+            part.tallies.cells % part.tallies.n_actions != part.action_labels.code("soup")
+        ].sum()
+        if "soup" in part.action_labels
+        else part.tallies.plays.sum()
+        for part in phases
+    )
+    assert kept[0].tallies.plays.sum() == old
+    assert shares(kept[0])["tea"] == pytest.approx(0.5, abs=0.06)

@@ -1,0 +1,66 @@
+"""Every code block of every page runs as it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.pages import PAGES, ROOT, Block, Reader, blocks_of
+
+SHELL = ("sh", "console")
+LANGUAGES = ("python", *SHELL)
+
+#: Blocks that may stay unrun; more of them and the pages are no longer tested.
+MOST_UNRUN = 6
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def runnable(page: Path) -> list[Block]:
+    return [block for block in blocks_of(page) if block.kind and block.reason is None]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name_of)
+def test_every_block_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order, in one folder; doctests and transcripts print what the page says."""
+    monkeypatch.chdir(tmp_path)
+    reader = Reader(tmp_path)
+    for block in runnable(page):
+        reader.run(block)
+
+
+def test_every_block_has_a_language_that_is_run_or_a_reason() -> None:
+    """Blocks without a language are drawings."""
+    unrun = 0
+    for page in PAGES:
+        for block in blocks_of(page):
+            assert block.kind in ("", *LANGUAGES), f"{name_of(page)}, line {block.line}"
+            unrun += block.reason is not None
+            if not block.kind:
+                assert "unswayed " not in block.text, f"{name_of(page)}, line {block.line}"
+    assert unrun <= MOST_UNRUN
+
+
+def test_the_reader_notices_what_is_wrong(tmp_path: Path) -> None:
+    """The negative control: a wrong output, a command that fails, a wrong transcript."""
+    for kind, text in (
+        ("python", ">>> 1 + 1\n3\n"),
+        ("python", "raise AssertionError\n"),
+        ("sh", "unswayed learn nowhere.csv\n"),
+        ("console", "$ echo yes\nno\n"),
+        ("ruby", "puts 1\n"),
+    ):
+        with pytest.raises(AssertionError):
+            Reader(tmp_path).run(Block(kind, text, 1, None))
+
+
+def test_examples_of_extensions_stay_short() -> None:
+    """The page promises less than fifty lines for each."""
+    files = [b for b in blocks_of(ROOT / "docs/extend.md") if b.text.startswith("# file: ")]
+    assert len(files) == 3
+    assert all(block.text.count("\n") < 50 for block in files)
