@@ -43,7 +43,6 @@ from unswayed.learners.discount.settings import (
     SAMPLE_ENTRIES,
 )
 from unswayed.learners.discount.story import (
-    CERTAIN_ALIGNMENT,
     DISCOUNTED,
     EITHER_SIDE,
     LIKE_A_TASTE,
@@ -131,7 +130,7 @@ def discount_coalitions(
             noise, candidate, null_gain = sample.ask(
                 _likeliest, weights, adversarial_fraction, is_first, own
             )
-            if candidate.verdict == DISCOUNTED and candidate.alignment < CERTAIN_ALIGNMENT:
+            if candidate.verdict == DISCOUNTED:
                 accused = candidate.finding.accusation.probabilities
                 if sample.ask(aims_by_chance, weights, accused, own) > AIM_LEVEL:
                     candidate = replace(candidate, verdict=LIKE_A_TASTE)

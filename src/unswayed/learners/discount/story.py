@@ -18,10 +18,6 @@ WITHIN_CHANCE = "within chance"
 NOBODY = "nobody in particular"
 DISCOUNTED = "discounted"
 
-CERTAIN_ALIGNMENT = 6.0
-"""Ours: beyond this no further question is asked; below, the accused must show that they know what
-wins, by dealing the means anew."""
-
 ABSTAINED = (EITHER_SIDE, TOO_MANY, LIKE_A_TASTE, NOBODY)
 """Verdicts that leave a stake on the table because the data cannot tell."""
 

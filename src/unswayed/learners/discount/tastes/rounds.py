@@ -25,7 +25,6 @@ from unswayed.learners.discount.settings import (
     TASTES,
 )
 from unswayed.learners.discount.story import (
-    CERTAIN_ALIGNMENT,
     DISCOUNTED,
     EITHER_SIDE,
     LIKE_A_TASTE,
@@ -111,8 +110,7 @@ def discount_among_tastes(
         best = sample.ask(_likeliest, weights, adversarial_fraction, not story, own)
         if best is None:
             break
-        is_certain = best.told.alignment >= CERTAIN_ALIGNMENT
-        if best.told.verdict == DISCOUNTED and not is_certain:
+        if best.told.verdict == DISCOUNTED:
             chance = sample.ask(aims_by_chance, weights, best.found.probabilities, own)
             if chance > AIM_LEVEL:
                 best = best._replace(told=replace(best.told, verdict=LIKE_A_TASTE))
