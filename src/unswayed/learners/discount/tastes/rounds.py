@@ -17,7 +17,6 @@ from unswayed.learners.discount.settings import (
     CLEAR_ALIGNMENT,
     FULL,
     LARGEST_ROOM,
-    LEAST_STAKE,
     MASS_EXCESS,
     MASS_MARGIN,
     ROOM,
@@ -26,10 +25,7 @@ from unswayed.learners.discount.settings import (
 )
 from unswayed.learners.discount.story import (
     DISCOUNTED,
-    EITHER_SIDE,
     LIKE_A_TASTE,
-    NOBODY,
-    NOTHING_AT_STAKE,
     TOO_MANY,
     WITHIN_CHANCE,
     Discounted,
@@ -51,20 +47,9 @@ LARGEST_REMOVAL = (1.1, 0.02)
 """Ours: after the first coalition, weight that may go in all: 1.1 times the stated share plus .02.
 A second one that fits on top is mostly the tail of a taste."""
 
-LEAST_CERTAIN = 0.4
-"""Ours: users accused with more than even odds, as a share of the weight that would go. Less, and
-everybody is a little suspect: weights would move means towards one tail of all users."""
-
-LEAST_ALIGNMENT = 1.5
-"""Ours: deviations by which the accused must favour standing decisions at least."""
-
 CLEAR_GAIN_PER_ACCUSED = 1.0
 """Ours: nats beyond the null's per accused user that speak for a coalition without clear
 alignment: a hump of its own, or users too alike."""
-
-RIVAL_GAIN = {False: 0.8, True: 0.25}
-"""Ours: a contrary story with this share of the gain makes it a draw; against users who are alike
-less is enough, for beside wild colluders the crowd itself looks alike."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,7 +189,6 @@ def _candidates(
     largest = factor * adversarial_fraction + spare
     if is_first:
         largest = MASS_EXCESS * min(LARGEST_ROOM, ROOM * adversarial_fraction)
-    least_stake = LEAST_STAKE * float(np.median(data.deviations))
     standing = best_actions(pooled_means(answers, weights))
     candidates = []
     for fit in fits:
@@ -215,16 +199,9 @@ def _candidates(
         aligned = alignment(
             answers, noise, weights, fit.probabilities, standing=standing, proposed=proposed
         )
-        if at_stake < least_stake:
-            verdict = NOTHING_AT_STAKE
-        elif removed > largest or (fit.mass > MASS_EXCESS * limit and aligned < CLEAR_ALIGNMENT):
+        verdict = ""
+        if removed > largest or (fit.mass > MASS_EXCESS * limit and aligned < CLEAR_ALIGNMENT):
             verdict = TOO_MANY
-        elif (weights * (fit.probabilities > 0.5)).sum() < LEAST_CERTAIN * fit.mass * weights.sum():
-            verdict = NOBODY
-        elif aligned < LEAST_ALIGNMENT:
-            verdict = LIKE_A_TASTE
-        else:
-            verdict = ""
         candidates.append(_Candidate(fit, fit.alikeness < 1.0, aligned, removed, at_stake, verdict))
     return candidates
 
@@ -320,10 +297,7 @@ def _judged(
         return closest, -np.inf
     best = max(believed, key=lambda candidate: candidate.found.gain)
     contrary = [c.found.gain for c in believed if agreement(c.found, best.found) < -0.05]
-    opposite_gain = max(contrary, default=-np.inf)
-    if opposite_gain > RIVAL_GAIN[best.is_alike] * best.found.gain:
-        best = replace(best, verdict=EITHER_SIDE)
-    return best, opposite_gain
+    return best, max(contrary, default=-np.inf)
 
 
 def _round(
