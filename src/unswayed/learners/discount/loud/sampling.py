@@ -40,9 +40,11 @@ def single_rewards(tallies: Tallies) -> FloatArray:
     """Return rewards as single plays bring them, of each user about as many.
 
     Tallies have sums only. Where all entries fit two values, these are returned in the right
-    numbers. Else an entry of one play, or of equal ones, stands for itself, and any other for two
-    rewards with its mean and variance, on the scale that the former show if its sum lies on it.
-    Nobody is left out: honest rewards vary, and those of a bot do not.
+    numbers. Else an entry of one play, or of equal ones, stands for itself twice, and any other for
+    two rewards: where nothing lies below the commonest one, such as no purchase, for that and for a
+    larger one, by the share of plays that brought something; else for two with its mean and
+    variance, on the scale that single rewards show if its sum lies on it. Nobody is left out:
+    honest rewards vary, and those of a bot do not.
     """
     kept = _some_of_each(tallies)
     plays, means = tallies.plays[kept], (tallies.sums / tallies.counts)[kept]
@@ -57,13 +59,43 @@ def single_rewards(tallies: Tallies) -> FloatArray:
         n_high = int(np.rint(((means - low) / (high - low)).sum()))
         return np.repeat([low, high], [len(means) - n_high, n_high])
     exact, vary = means[is_one], ~is_one
-    deviations = np.sqrt(variances[vary])
-    drawn = np.concatenate([means[vary] - deviations, means[vary] + deviations])
-    scale = _scale(exact, plays[vary], means[vary])
+    plays, means, variances = plays[vary], means[vary], variances[vary]
+    common = _end(exact, means)
+    if common is not None:
+        drawn = _beyond(common, plays, means, variances)
+    else:
+        drawn = np.concatenate([means - np.sqrt(variances), means + np.sqrt(variances)])
+    scale = _scale(exact, plays, means)
     if scale is not None:
         low, high, step = scale
         drawn = np.clip(low + step * np.rint((drawn - low) / step), low, high)
     return np.concatenate([exact, exact, drawn])
+
+
+def _end(exact: FloatArray, means: FloatArray) -> float | None:
+    """Return the commonest single reward if it is at one end of all rewards; else None."""
+    values, counts = np.unique(exact, return_counts=True)
+    if len(values) == 0 or counts.max() < 0.5 * len(exact):
+        return None
+    common = float(values[counts.argmax()])
+    is_end = (means >= common).mean() > 0.999 or (means <= common).mean() > 0.999
+    return common if is_end else None
+
+
+def _beyond(
+    common: float, plays: FloatArray, means: FloatArray, variances: FloatArray
+) -> FloatArray:
+    """Return two rewards for each entry: the common one, and larger ones by their share of plays.
+
+    If f of n plays brought the same and all others the common reward, mean and variance give f.
+    """
+    far = means - common
+    few = np.clip(np.rint(plays * far**2 / np.maximum(variances + far**2, 1e-300)), 1.0, plays)
+    larger = common + plays * far / few
+    order = np.argsort(larger, kind="stable")
+    reached = np.floor(np.cumsum(2.0 * (few / plays)[order]) + 1e-9).astype(np.int64)
+    drawn = np.repeat(larger[order], np.diff(reached, prepend=0))
+    return np.concatenate([drawn, np.full(2 * len(means) - len(drawn), common)])
 
 
 def lean_of_users(tallies: Tallies) -> float | None:
