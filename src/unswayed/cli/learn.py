@@ -11,6 +11,7 @@ import typer
 from unswayed.errors import InputError
 from unswayed.events import Columns, OnBadRows, parsed_bins
 from unswayed.learners.design import DesignName
+from unswayed.learners.flip_fraction import CERTIFY_CHOICES, check_certify
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.in_words import decision_rows
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
@@ -113,6 +114,15 @@ def learn(
             show_default=False,
         ),
     ] = None,
+    certify: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(CERTIFY_CHOICES),
+            help="How many accounts would change each decision: bounds computes what is certain, "
+            "attack also attacks the decisions without an upper bound, learning some 15 times for "
+            "each.",
+        ),
+    ] = "bounds",
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Learn a policy from a log, whatever at most a share alpha of its users do."""
@@ -145,7 +155,8 @@ def learn(
         task = bar.add_task("starting", total=len(STEPS))
 
         def on_step(step: str) -> None:
-            bar.update(task, description=step, completed=STEPS.index(step))
+            done = STEPS.index(step) if step in STEPS else len(STEPS)
+            bar.update(task, description=step, completed=done)
 
         common: dict[str, Any] = {
             "adversarial_fraction": fraction,
@@ -156,6 +167,7 @@ def learn(
             "design": _design(design),
             "tallies": tallies,
             "allow_unplayed": allow_unplayed,
+            "certify": check_certify(certify),
             "on_step": on_step,
         }
         if engine == "dask":
@@ -200,7 +212,7 @@ def learn(
             }
         )
     else:
-        _print_summary(learned, out)
+        _print_summary(learned, out, with_attacks=certify == "attack")
 
 
 def _design(name: str) -> DesignName:
@@ -211,6 +223,10 @@ def _design(name: str) -> DesignName:
             raise InputError(f"--design is auto, uniform or sticky, not {name!r}.")
 
 
+def _share_or_none(share: float | None) -> str:
+    return "none" if share is None else f"{share:.2%}"
+
+
 def _users_table(learned: LearnedLog) -> dict[str, object]:
     return {
         "user": pa.array(learned.user_labels.values),
@@ -219,7 +235,7 @@ def _users_table(learned: LearnedLog) -> dict[str, object]:
     }
 
 
-def _print_summary(learned: LearnedLog, out: Path) -> None:
+def _print_summary(learned: LearnedLog, out: Path, *, with_attacks: bool) -> None:
     found, policy = learned.findings, learned.policy
     print_table(
         "The log",
@@ -248,6 +264,7 @@ def _print_summary(learned: LearnedLog, out: Path) -> None:
             row["lead"],
             "" if row["plain"] is None else str(row["plain"]),
             *([] if flips is None else [f"{flips[row['code']]:.2%}"]),
+            *([_share_or_none(row["flip_fraction_upper"])] if with_attacks else []),
         ]
         for row in every[:_SHOWN]
     ]
@@ -255,7 +272,8 @@ def _print_summary(learned: LearnedLog, out: Path) -> None:
     print_table(
         "The policy",
         ["context", "share", "action", "mean", "runner-up", "lead", "plain mean"]
-        + ([] if flips is None else ["withstands"]),
+        + ([] if flips is None else ["withstands"])
+        + (["falls to"] if with_attacks else []),
         rows,
         note=f"and {hidden:,} more contexts." if hidden else None,
     )
@@ -267,6 +285,11 @@ def _print_summary(learned: LearnedLog, out: Path) -> None:
         print_line(
             "withstands: changing fewer accounts than this share of all, chosen by somebody who "
             "knows the secret groups, cannot change the decision."
+        )
+    if with_attacks:
+        print_line(
+            "falls to: an attack that replaced this share of the accounts was carried out and "
+            "changed the decision; none: no coalition of up to half of the accounts was found."
         )
     for note in learned.notes:
         print_line(f"Note: {note}")

@@ -16,6 +16,7 @@ from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
 from unswayed.events.capping import check_cap
 from unswayed.events.sources import Source
 from unswayed.learners.design import DesignName, design_of_log
+from unswayed.learners.flip_fraction import Certify, check_certify
 from unswayed.learners.in_words import notes_on_policy
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
@@ -78,6 +79,7 @@ def learn_log(
     tallies: str | Path | None = None,
     allow_unplayed: bool = False,
     memory: int | None = None,
+    certify: Certify = "bounds",
     on_step: Listener = lambda _: None,
 ) -> LearnedLog:
     """Learn a policy from a log.
@@ -87,7 +89,7 @@ def learn_log(
     source, columns, query, on_bad_rows
         As ``read_events`` takes them. Without a source the policy is learned from ``tallies`` as
         they are.
-    adversarial_fraction, method, design
+    adversarial_fraction, method, design, certify
         As ``RobustMCB`` takes them.
     max_interactions_per_user
         Users with more keep a pseudo-random sample of as many.
@@ -101,7 +103,7 @@ def learn_log(
     memory
         As ``read_events`` takes it.
     on_step
-        Called with each of ``STEPS`` as it begins.
+        Called with each of ``STEPS`` as it begins, and with what is being attacked.
 
     Notes
     -----
@@ -111,6 +113,7 @@ def learn_log(
     """
     stated = check_fraction_or_auto(adversarial_fraction, option="alpha")
     method_named(method)  # a wrong name is told before the log is read
+    check_certify(certify)
     if max_interactions_per_user is not None:
         check_cap(max_interactions_per_user)
     on_step("reading")
@@ -150,6 +153,7 @@ def learn_log(
         notes=notes,
         on_step=on_step,
         user_labels=labelled.user_labels,
+        certify=certify,
     )
 
 
@@ -167,6 +171,7 @@ def learn_tallied(
     notes: tuple[str, ...],
     on_step: Listener,
     user_labels: Labels,
+    certify: Certify,
 ) -> LearnedLog:
     """Look tallies over, refuse them if nothing sound can be learned, and learn.
 
@@ -195,6 +200,8 @@ def learn_tallied(
         action_labels,
         adversarial_fraction=stated,
         method=method,
+        certify=certify,
+        on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
     )
     if learned.unknown_fraction is not None:
         findings = examined(learned.unknown_fraction.chosen)

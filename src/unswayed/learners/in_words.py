@@ -129,11 +129,16 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
+def _at(shares: FloatArray | None, code: int) -> float | None:
+    return None if shares is None else _number(float(shares[code]))
+
+
 def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     """Return one row a context, the most visited first: what is chosen, and over what.
 
     ``plain`` is what plain means would choose, if that is something else. Numbers that are not
-    known, and ends of intervals without a bound, are None.
+    known, and ends of intervals without a bound, are None. ``flip_fraction`` is the share of
+    accounts that the decision withstands, ``flip_fraction_upper`` a share that changed it.
     """
     changed = policy.source.get("changed", {})
     seconds, lead = leads(policy)
@@ -154,6 +159,8 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
                 "runner_up": None if second < 0 else policy.action_labels[second],
                 "lead": _number(float(lead[code])),
                 "plain": changed.get(str(context)),
+                "flip_fraction": _at(policy.flip_fraction, code),
+                "flip_fraction_upper": _at(policy.flip_fraction_upper, code),
             }
         )
     return rows

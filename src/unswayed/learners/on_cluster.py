@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from unswayed.errors import InputError
 from unswayed.events import Columns, Labels, OnBadRows
 from unswayed.events.capping import check_cap
 from unswayed.learners.design import DesignName
+from unswayed.learners.flip_fraction import Certify, check_certify
 from unswayed.learners.from_log import (
     LearnedLog,
     Listener,
@@ -44,6 +46,7 @@ def learn_on_cluster(
     scheduler: str | None = None,
     client: Any | None = None,
     with_users: bool = False,
+    certify: Certify = "bounds",
     on_step: Listener = lambda _: None,
 ) -> LearnedLog:
     """Learn a policy from files that the workers of a cluster can open.
@@ -65,6 +68,8 @@ def learn_on_cluster(
         A Dask client to use instead.
     with_users
         Whether to bring the users' labels here; without, ``user_labels`` is empty.
+    certify
+        As ``RobustMCB`` takes it, but for attacks: they need all tallies in one place.
 
     Notes
     -----
@@ -73,6 +78,10 @@ def learn_on_cluster(
     """
     stated = check_fraction_or_auto(adversarial_fraction, option="alpha")
     method_named(method)  # a wrong name is told before the log is read
+    if check_certify(certify) == "attack":
+        raise InputError(
+            "attacks need all tallies in one place: use --engine local, or --certify bounds."
+        )
     if max_interactions_per_user is not None:
         check_cap(max_interactions_per_user)
     with ExitStack() as held:
@@ -92,6 +101,7 @@ def learn_on_cluster(
             tallies=tallies,
             allow_unplayed=allow_unplayed,
             with_users=with_users,
+            certify=certify,
             on_step=on_step,
         )
 
@@ -110,6 +120,7 @@ def _learn(
     tallies: str | Path | None,
     allow_unplayed: bool,
     with_users: bool,
+    certify: Certify,
     on_step: Listener,
 ) -> LearnedLog:
     """Learn on a client's cluster, holding the folder of tallies if there is one."""
@@ -149,6 +160,7 @@ def _learn(
         notes=notes,
         on_step=on_step,
         user_labels=users,
+        certify=certify,
     )
 
 
