@@ -20,7 +20,7 @@ def test_the_examples_of_the_page_are_true() -> None:
 
 
 def test_the_page_quotes_what_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:
-    plan(100, 20, 0.1, 0.05, 0.1, json=True)
+    plan(0.1, 0.05, contexts=100, actions=20, delta=0.1, json=True)
     words = json.loads(capsys.readouterr().out)["words"]
     assert "\n".join(words) in TEXT
 
@@ -33,7 +33,6 @@ def test_the_page_lists_the_fitted_factors() -> None:
                 shape,
                 adversarial_fraction=fraction,
                 failure_probability=0.1,
-                arrival_ratio=2.0,
             ).factor
             for shape in Shape
         ]

@@ -8,8 +8,16 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
+from unswayed.cli.options import (
+    ActionColumn,
+    ContextColumn,
+    PropensityColumn,
+    RewardColumn,
+    UserColumn,
+    columns_named,
+)
 from unswayed.errors import InputError
-from unswayed.events import Columns, OnBadRows, parsed_bins
+from unswayed.events import OnBadRows, parsed_bins
 from unswayed.learners.design import DesignName
 from unswayed.learners.flip_fraction import CERTIFY_CHOICES, check_certify
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
@@ -52,16 +60,11 @@ def learn(
         str,
         typer.Option(help=f"How to learn: {', '.join(METHODS)}."),
     ] = DEFAULT_METHOD,
-    user_column: Annotated[str, typer.Option(help="Column of the user.")] = "user",
-    context_column: Annotated[
-        str, typer.Option(help="Column of the context; several, separated by commas, are joined.")
-    ] = "context",
-    action_column: Annotated[str, typer.Option(help="Column of the action.")] = "action",
-    reward_column: Annotated[str, typer.Option(help="Column of the reward.")] = "reward",
-    propensity_column: Annotated[
-        str | None,
-        typer.Option(help="Column of the probability of the action [propensity, if it is there]."),
-    ] = None,
+    user_column: UserColumn = "user",
+    context_column: ContextColumn = "context",
+    action_column: ActionColumn = "action",
+    reward_column: RewardColumn = "reward",
+    propensity_column: PropensityColumn = None,
     time_column: Annotated[
         str | None, typer.Option(help="Column of the time [time, if it is there].")
     ] = None,
@@ -142,12 +145,12 @@ def learn(
             check_table(table, table_format)
     if tallies is not None and log is not None:
         check_writable_folder(tallies)
-    columns = Columns(
-        user=user_column,
-        context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
-        action=action_column,
-        reward=reward_column,
-        propensity=propensity_column,
+    columns = columns_named(
+        user_column,
+        context_column,
+        action_column,
+        reward_column,
+        propensity_column,
         time=time_column,
         bins=parsed_bins(context_bins or []),
     )

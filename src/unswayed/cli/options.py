@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from unswayed.errors import InputError
+from unswayed.events import Columns
 
 Contexts = Annotated[int, typer.Option(help="Number of contexts S.")]
 Actions = Annotated[int, typer.Option(help="Number of actions A.")]
@@ -41,7 +42,31 @@ Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
 Processes = Annotated[
     int | None, typer.Option(help="Processes to spread over [all cores]; changes no number.")
 ]
+UserColumn = Annotated[str, typer.Option(help="Column of the user.")]
+ContextColumn = Annotated[
+    str, typer.Option(help="Column of the context; several, separated by commas, are joined.")
+]
+ActionColumn = Annotated[str, typer.Option(help="Column of the action.")]
+RewardColumn = Annotated[str, typer.Option(help="Column of the reward.")]
+PropensityColumn = Annotated[
+    str | None,
+    typer.Option(help="Column of the probability of the action [propensity, if it is there]."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def columns_named(
+    user: str, context: str, action: str, reward: str, propensity: str | None, **others: Any
+) -> Columns:
+    """Return where to find what in a log; context columns are separated by commas."""
+    return Columns(
+        user=user,
+        context=tuple(name.strip() for name in context.split(",") if name.strip()),
+        action=action,
+        reward=reward,
+        propensity=propensity,
+        **others,
+    )
 
 
 def names_in(text: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from unswayed.learners.baselines import BASELINES
 from unswayed.learners.interface import LearnerSpec
 from unswayed.learners.methods import METHODS
 from unswayed.learners.on_log import LogLearner
+from unswayed.learners.paper import learn_paper
 from unswayed.learners.playing import Explorer
 
 _SUMMARIES = {
@@ -22,6 +23,11 @@ LEARNERS: dict[str, LearnerSpec] = {
         )
         for name, method in METHODS.items()
     },
+    "paper-per-visit": LearnerSpec(
+        name="paper-per-visit",
+        summary="Robust MCB as Section 3.1 reads: trimmed means of users' means per visit",
+        make=partial(Explorer, method=partial(learn_paper, per_visit=True)),
+    ),
     **{
         f"{name}-on-log": LearnerSpec(
             name=f"{name}-on-log",
