@@ -39,6 +39,8 @@ def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]
     expected = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1, methods=PLANNED, n_users=50_000)
     for sentence in plan_words(expected):
         assert sentence in printed
+    is_borrowed = "No constants are fitted for method discount" in printed
+    assert is_borrowed == ("discount" not in PLANNED)
     assert "plays per user" in printed
 
 

@@ -37,5 +37,8 @@ def test_the_page_lists_the_fitted_factors() -> None:
             for shape in Shape
         ]
         assert f"| {fraction:g} | {factors[0]:.2f} | {factors[1]:.2f} |" in TEXT
+    for row in constants()["methods"]["paper"]["traffic"]:
+        if "shape" in row:
+            assert f" {(row['mean'] / row['usual']) ** 2:.2f} |" in TEXT
     prices = constants()["methods"]["paper"]["few_users"]
     assert f"e is {prices['frequent']:g} and {prices['mixed']:g}" in TEXT

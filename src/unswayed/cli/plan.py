@@ -166,6 +166,11 @@ def plan(
                 on_row=advance,
             )
     words = (*(() if from_log is None else log_words(from_log)), *plan_words(result))
+    if DEFAULT_METHOD not in calibrated:
+        words += (
+            f"No constants are fitted for method {DEFAULT_METHOD}, the default of learn: learn "
+            f"with --method {methods[0]} to have what is planned.",
+        )
     if json:
         print_json(
             {
