@@ -334,3 +334,37 @@ def test_the_real_command_ends_with_code_2_and_one_sentence(tmp_path: Path) -> N
     assert "broken line" in result.stderr
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_attacks_on_decisions_are_had_from_the_command_line(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every decision gets the share that changed it; without attacks the default has none."""
+    out = tmp_path / "policy.json"
+    for certify, is_attacked in (("bounds", False), ("attack", True)):
+        unswayed("learn", log, "--out", out, "--certify", certify, "--json")
+        rows = json.loads(capsys.readouterr().out)["decisions"]
+        shares = {row["context"]: row["flip_fraction_upper"] for row in rows}
+        assert set(shares) == set(BEST)
+        assert Policy.load(out).flip_fraction is None
+        for share in shares.values():
+            # Liars are a tenth already; to turn a lead of .7 takes a good part of the others.
+            assert (share is not None and 0.05 < share <= 0.5) if is_attacked else share is None
+    unswayed("learn", log, "--out", out, "--certify", "attack")
+    assert "falls to" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--certify", "maybe"], "choose one of none, bounds, attack"),
+        (["--certify", "attack", "--engine", "dask"], "--engine local"),
+    ],
+)
+def test_attacks_that_cannot_be_had_are_refused_in_a_sentence(
+    log: Path, tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    out = tmp_path / "policy.json"
+    with pytest.raises(InputError, match=says):
+        unswayed("learn", log, "--out", out, *arguments)
+    assert not out.exists()

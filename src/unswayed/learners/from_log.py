@@ -80,7 +80,7 @@ def learn_log(
         How to learn; ``learn_log(log, method="paper")`` is short for
         ``learn_log(log, LearnOptions(method="paper"))``.
     on_step
-        Called with each of ``STEPS`` as it begins.
+        Called with each of ``STEPS`` as it begins, and with what is being attacked.
 
     Notes
     -----
@@ -153,6 +153,8 @@ def learn_tallied(
         action_labels,
         adversarial_fraction=stated,
         method=options.method,
+        certify=options.certify,
+        on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
     )
     if learned.unknown_fraction is not None:
         findings = examined(learned.unknown_fraction.chosen)

@@ -8,12 +8,19 @@ from unswayed.learners.baselines import BASELINES
 from unswayed.learners.interface import LearnerSpec
 from unswayed.learners.methods import METHODS, Method, method_names
 from unswayed.learners.on_log import LogLearner
+from unswayed.learners.paper import learn_paper
 from unswayed.learners.playing import Explorer
 
 _SUMMARIES = {
     "paper": "Robust MCB: trimmed means for frequent contexts, a spectral filter for rare ones",
     "discount": "finds coalitions as a second population of users and discounts them",
 }
+
+_PAPER_PER_VISIT = LearnerSpec(
+    name="paper-per-visit",
+    summary="Robust MCB as Section 3.1 reads: trimmed means of users' means per visit",
+    make=partial(Explorer, method=partial(learn_paper, per_visit=True)),
+)
 
 
 def learner_specs() -> dict[str, LearnerSpec]:
@@ -22,6 +29,7 @@ def learner_specs() -> dict[str, LearnerSpec]:
     Looked up at each call, so that methods and baselines registered later are among them.
     """
     specs = [_explorer(name, METHODS[name]) for name in method_names()]
+    specs.append(_PAPER_PER_VISIT)
     specs += [_log_learner(name, METHODS[name]) for name in method_names()]
     return {spec.name: spec for spec in (*specs, *BASELINES.values())}
 

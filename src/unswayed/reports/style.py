@@ -40,8 +40,11 @@ class Look:
 
 LOOKS = {
     "paper": Look(label="Robust MCB", colour=BLUE, marker="o"),
+    "paper-per-visit": Look(label="Robust MCB per visit", colour=SKY, marker="d", dashes="--"),
     "paper-on-log": Look(label="Robust MCB on a log", colour=BLUE, marker="h", dashes="-."),
     "discount-on-log": Look(label="Discount on a log", colour=VERMILION, marker="p", dashes="-."),
+    "sticky": Look(label="one action for good", colour=BLUE, marker="o"),
+    "uniform": Look(label="uniform play", colour=ORANGE, marker="s"),
     "naive-ucb": Look(label="Naive UCB", colour=ORANGE, marker="s"),
     "independent-ucb": Look(label="Independent UCB", colour=GREEN, marker="^"),
     "oracle": Look(label="Oracle", colour=BLACK, marker=".", dashes=":"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from unswayed.learners.interface import (
@@ -49,7 +47,6 @@ class OracleLearner:
         return evenly_among_best(means.reshape(self._shape))
 
 
-@dataclass(frozen=True, slots=True)
 class OracleMaker:
     """Makes oracles; the arena recognises it and passes it the good users."""
 
