@@ -106,7 +106,8 @@ class Decider:
         self.plan = plan
         self._assignment = Assignment(secret=secret, epoch=plan.epoch).for_campaign(plan.campaign)
         explore, control = (self._assignment.digest("role", mode) for mode in _DRAWN)
-        self._draws = (*self._assignment.key, explore, control, plan.epoch)
+        low, high = self._assignment.key
+        self._draws = (low, high, explore, control, plan.epoch)
         self._rows: dict[Label, _Row] = {}
         self._users: dict[Label, int] = {}
 
