@@ -7,7 +7,7 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.learners.epochs.schedule import Schedule
-from unswayed.learners.interface import BoolArray
+from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.policy import EpochPlan, Policy, Rule
 
 REVIEW_EVERY = 3
@@ -47,6 +47,7 @@ def next_plan(
     if epoch % REVIEW_EVERY == 0:
         survives[:] = True
     names = list(plan.actions)
+    doubts = doubts_of(policy)
 
     def rule(context: Label, code: int) -> Rule:
         before = plan.rule(context)
@@ -58,6 +59,7 @@ def next_plan(
                 n_users=n_users,
                 n_actions=int(survives[code].sum()),
                 context_probability=float(policy.context_probabilities[code]),
+                doubt=float(doubts[code]),
                 is_alarmed=is_alarmed,
             ),
             is_sticky=before.is_sticky,
@@ -95,3 +97,22 @@ def surviving_actions(policy: Policy) -> BoolArray:
     survives: BoolArray = high >= low.max(axis=1, keepdims=True)
     survives[np.arange(len(survives)), policy.actions] = True
     return survives
+
+
+def doubts_of(policy: Policy) -> FloatArray:
+    """Return the doubt about each context's decision; shape (n_contexts,).
+
+    The sum of two actions' sampling errors over the difference of their means, for the best action
+    and the one that is hardest to tell from it. Below 1 chance does not explain the difference.
+    """
+    errors = policy.sampling_errors
+    if errors is None:
+        errors = np.full(policy.mean_rewards.shape, np.inf)
+    rows = np.arange(len(policy.actions))
+    ahead = policy.mean_rewards[rows, policy.actions][:, None] - policy.mean_rewards
+    both = errors[rows, policy.actions][:, None] + errors
+    is_told = np.isfinite(ahead) & np.isfinite(both) & (ahead > 0)
+    doubts = np.divide(both, ahead, where=is_told, out=np.full(ahead.shape, np.inf))
+    doubts[rows, policy.actions] = 0.0
+    largest: FloatArray = doubts.max(axis=1)
+    return largest

@@ -20,6 +20,9 @@ FEWEST_FIRST_PLAYS = 4
 #: Ours: how much more is explored after an epoch in which a coalition was found.
 ALARM_FACTOR = 2.0
 
+#: Ours: the most by which doubt about a context's decision raises its exploration.
+MOST_DOUBT = 16.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
@@ -83,16 +86,24 @@ class Schedule:
         n_users: int,
         n_actions: int,
         context_probability: float,
+        doubt: float = 0.0,
         is_alarmed: bool = False,
     ) -> float:
         """Return the share of a context's plays that explore, so that its cells get theirs.
 
         Rare contexts need a larger share for as many plays: they explore as long as they must,
         and cost little, because they are rare.
+
+        Parameters
+        ----------
+        doubt
+            How many times too wide the intervals are to tell the best action from the next. It
+            takes the square of it as many plays to narrow them.
         """
         if epoch == 0:
             return 1.0
-        wanted = self.plays_per_cell * (ALARM_FACTOR if is_alarmed else 1.0) * n_actions
+        factor = min(max(doubt**2, 1.0), MOST_DOUBT) * (ALARM_FACTOR if is_alarmed else 1.0)
+        wanted = self.plays_per_cell * factor * n_actions
         plays = self.length(epoch) * n_users * context_probability
         return 1.0 if plays <= wanted else wanted / plays
 
