@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from unswayed.learners.interface import LearnerMaker
 from unswayed.learners.registry import LEARNERS
 from unswayed.simulation.names import find
-from unswayed.simulation.oracle import OracleMaker
+from unswayed.simulation.oracle import OracleMaker, OracleUCB
 
 AnyMaker = LearnerMaker | OracleMaker
 
@@ -30,7 +30,12 @@ ALGORITHMS: Mapping[str, Algorithm] = {
         name="oracle",
         summary="knows the good users and averages only their rewards: the yardstick",
         make=OracleMaker(),
-    )
+    ),
+    "oracle-ucb": Algorithm(
+        name="oracle-ucb",
+        summary="UCB that knows the good users and listens to nobody else: the yardstick of regret",
+        make=OracleMaker(OracleUCB),
+    ),
 }
 
 

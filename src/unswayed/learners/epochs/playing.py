@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from unswayed.events import Labels
@@ -19,6 +21,9 @@ from unswayed.tallies import Accumulator, Tallies
 
 #: Ours: a coalition counts as found when more than this share of the users' weight was taken away.
 ALARM_WEIGHT = 0.01
+
+#: Ours: about what epochs explore in 500 interactions per user.
+COMMIT_FACTOR = 4
 
 
 class EpochPlayer:
@@ -145,3 +150,13 @@ class EpochPlayer:
         self._decider = Decider(plan, self._secret)
         # The same in all epochs, and cheap next to learning.
         self._digests = self._decider.digests(range(self._setting.n_users))
+
+
+def explore_then_commit(setting: Setting) -> EpochPlayer:
+    """Return the learner that explores ``COMMIT_FACTOR`` times a usual first epoch, and no more."""
+    planned = planned_schedule(
+        n_users=setting.n_users, n_contexts=setting.n_contexts, n_actions=setting.n_actions
+    )
+    return EpochPlayer(
+        setting, schedule=Schedule(first=COMMIT_FACTOR * planned.first, growth=math.inf)
+    )
