@@ -105,13 +105,13 @@ def one_run(
 
 
 def tasks(
-    algorithms: tuple[str, ...], repetitions: int
+    algorithms: tuple[str, ...], attacks: tuple[str, ...], repetitions: int
 ) -> list[tuple[str, str, tuple[int, int], float, int]]:
     """Return all runs, all of one repetition before the next."""
     return [
         (algorithm, attack, world, alpha, repetition)
         for repetition in range(repetitions)
-        for attack in ("honest", *ATTACKED)
+        for attack in attacks
         for world in WORLDS
         for alpha in ALPHAS
         for algorithm in algorithms
@@ -168,6 +168,7 @@ def main() -> None:
     """Run what is asked for, write it and print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--algorithms", default=",".join((OURS, *COMPETITORS)))
+    parser.add_argument("--attacks", default=",".join(("honest", *ATTACKED)))
     parser.add_argument("--repetitions", type=int, default=2)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("regret.json"))
@@ -183,7 +184,11 @@ def main() -> None:
         }
         left = [
             task
-            for task in tasks(tuple(options.algorithms.split(",")), options.repetitions)
+            for task in tasks(
+                tuple(options.algorithms.split(",")),
+                tuple(options.attacks.split(",")),
+                options.repetitions,
+            )
             if task not in done
         ]
         with WorkerPool(options.processes) as pool, options.out.open("a") as lines:

@@ -38,6 +38,12 @@ ArrivalOrder = Annotated[
 ]
 Perturbation = Annotated[float, typer.Option(help="Size eps_0 of good users' own tastes.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
+GoalName = Annotated[
+    str,
+    typer.Option(
+        help="suboptimality of the policy at the end, or regret of good users on the way."
+    ),
+]
 Processes = Annotated[
     int | None, typer.Option(help="Processes to spread over [all cores]; changes no number.")
 ]

@@ -122,7 +122,7 @@ def verify_plan(
                 arrivals=f"random:{tried.arrival_ratio:g}",
             )
             rows = simulate(settings, processes=processes, on_row=on_row)
-            losses = np.array([row.suboptimality for row in rows])
+            losses = np.array([row.loss for row in rows])
             trials.append(
                 PlanTrial(
                     attack=attack,
