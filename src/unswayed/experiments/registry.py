@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from unswayed.errors import InputError
 from unswayed.experiments.claims import Claim
+from unswayed.experiments.drawing import LOSS
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import Sweep
 from unswayed.simulation.names import find
@@ -28,6 +29,11 @@ IDS = (
     "parallel-gain",
 )
 
+"""The paper's experiments and theorems: what is run when nothing is named."""
+
+BEYOND = ("regret",)
+"""Experiments on what the paper leaves open."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
@@ -36,6 +42,7 @@ class Experiment:
     id: str
     title: str
     x_label: str
+    y_label: str
     sweep: Sweep
     quick: Sweep
     draw: Callable[[Results], Figure]
@@ -62,13 +69,14 @@ def find_experiment(name: str) -> Experiment:
     >>> find_experiment("figure-2a").title
     'Figure 2(a): more contexts'
     """
-    find(name, dict.fromkeys(IDS), kind="experiment")
+    find(name, dict.fromkeys((*IDS, *BEYOND)), kind="experiment")
     folder = f"unswayed.experiments.{name.replace('-', '_')}"
     sweep, analysis = (import_module(f"{folder}.{part}") for part in ("sweep", "analysis"))
     return Experiment(
         id=name,
         title=analysis.TITLE,
         x_label=analysis.X_LABEL,
+        y_label=getattr(analysis, "Y_LABEL", LOSS),
         sweep=sweep.SWEEP,
         quick=sweep.QUICK,
         draw=analysis.draw,

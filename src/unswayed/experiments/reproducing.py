@@ -135,6 +135,7 @@ def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcom
         results,
         heading=f"{experiment.title}: every attack in the pilot",
         x_label=experiment.x_label,
+        y_label=experiment.y_label,
     )
     if attacks is not None:
         save(attacks, folder, "attacks")

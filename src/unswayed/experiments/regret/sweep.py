@@ -1,0 +1,53 @@
+"""T/L grows; S ≤ A and S > A, without colluders and with 20 %; 2,000 users."""
+
+from unswayed.experiments.measures import regret_in_arena
+from unswayed.experiments.sweeps import Point, Sweep, smaller, world
+
+INTERACTIONS = (125, 250, 500)
+WORLDS = ((10, 10), (50, 5))
+ALPHAS = (0.0, 0.2)
+USERS = 2000
+ATTACKS = ("push", "extreme", "trim-edge", "epoch-strike", "epoch-sleeper")
+"""Ours: two loud ones, the worst quiet one of the zoo, and two that know when epochs end."""
+
+OURS, COMMIT, ORACLE = "epochs", "explore-then-commit", "oracle-ucb"
+RIVALS = (
+    "naive-ucb",
+    "independent-ucb",
+    "barbat",
+    "fed-mom-ucb",
+    "phased-elimination",
+    "rclub",
+)
+
+
+def series_of(n_contexts: int, n_actions: int, alpha: float) -> str:
+    """Return the name of the series of a world with a share of colluders."""
+    return f"S={n_contexts}, A={n_actions}, alpha={alpha:g}"
+
+
+SWEEP = Sweep(
+    id="regret",
+    points=tuple(
+        Point(
+            x=interactions,
+            series=series_of(*size, alpha),
+            settings=world(
+                contexts=size[0],
+                actions=size[1],
+                users=USERS,
+                interactions=interactions,
+                alpha=alpha,
+            ),
+            attacks=ATTACKS if alpha else ("honest",),
+        )
+        for size in WORLDS
+        for alpha in ALPHAS
+        for interactions in INTERACTIONS
+    ),
+    algorithms=(OURS, COMMIT, *RIVALS, ORACLE),
+    measure=regret_in_arena,
+    pilot_repetitions=1,
+)
+
+QUICK = smaller(SWEEP, points=tuple(point for point in SWEEP.points if point.x <= 250))
