@@ -8,6 +8,7 @@ import numpy as np
 
 from unswayed.events import Labels
 from unswayed.learners.design import Design, sticky_design, uniform_design
+from unswayed.learners.epochs.learner import ALARM_WEIGHT
 from unswayed.learners.epochs.planning import next_plan
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
 from unswayed.learners.estimates import Estimates
@@ -18,9 +19,6 @@ from unswayed.policy import Decider, EpochPlan
 from unswayed.policy.assignment import SECRET_BYTES
 from unswayed.policy.deciding import EXPLORE
 from unswayed.tallies import Accumulator, Tallies
-
-#: Ours: a coalition counts as found when more than this share of the users' weight was taken away.
-ALARM_WEIGHT = 0.01
 
 #: Ours: about what epochs explore in 500 interactions per user.
 COMMIT_FACTOR = 4
