@@ -90,6 +90,10 @@ def learn(
             "--allow-unplayed", help="Go on when actions were never played in some contexts."
         ),
     ] = False,
+    personal: Annotated[
+        bool,
+        typer.Option("--personal", help="Also decide for users whose taste differs from the rest."),
+    ] = False,
     users: Annotated[
         Path | None, typer.Option(help="Write the weight of each user to this table.")
     ] = None,
@@ -161,6 +165,8 @@ def learn(
         if engine == "dask":
             if query is not None:
                 refuse_query()
+            if personal:
+                raise InputError("--personal is for --engine local.")
             if memory is not None:
                 raise InputError(
                     "--memory is for --engine local; a Dask worker has a limit of its own."
@@ -182,6 +188,7 @@ def learn(
                 method=method,
                 query=query,
                 memory=None if memory is None else parsed_bytes(memory),
+                personal=personal,
                 **common,
             )
     learned.policy.save(out)

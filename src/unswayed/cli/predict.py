@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from unswayed.errors import InputError
-from unswayed.events import parsed_label
+from unswayed.events import Label, parsed_label
 from unswayed.memory import parsed_bytes
 from unswayed.policy import Policy
 from unswayed.reports.policies import check_table, write_table
@@ -20,6 +20,9 @@ def predict(
     policy: Annotated[Path, typer.Argument(help="A policy that `unswayed learn` wrote.")],
     context: Annotated[
         list[str] | None, typer.Option(help="A context; repeatable. Parts are joined by |.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="The user, for a policy learned with --personal.")
     ] = None,
     file: Annotated[str | None, typer.Option(help="A file whose every row is a context.")] = None,
     column: Annotated[
@@ -44,6 +47,8 @@ def predict(
     """Print the action of each context, or add them to the rows of a file."""
     if (context is None) == (file is None):
         raise InputError("say what to predict for: either --context or --file.")
+    if user is not None and file is not None:
+        raise InputError("--user goes with --context; the rows of a file get the common policy.")
     loaded = Policy.load(policy)
     if file is not None:
         if out is None:
@@ -66,7 +71,7 @@ def predict(
     rows = []
     for text in context or []:
         label = parsed_label(text, loaded.context_labels.type_name)
-        decision = loaded.decide(label)
+        decision = loaded.decide(label, _user(loaded, user))
         rows.append((label, decision))
     if json:
         print_json(
@@ -75,6 +80,7 @@ def predict(
                     "context": label,
                     "action": decision.action,
                     "is_known": decision.is_known,
+                    "is_personal": decision.is_personal,
                     "mean": decision.mean if decision.is_known else None,
                     "low": decision.low if decision.is_known else None,
                     "high": decision.high if decision.is_known else None,
@@ -98,3 +104,11 @@ def predict(
             for label, decision in rows
         ],
     )
+
+
+def _user(policy: Policy, text: str | None) -> Label | None:
+    if text is None:
+        return None
+    if policy.personal is None:
+        raise InputError("this policy has no decisions of single users; learn it with --personal.")
+    return parsed_label(text, policy.personal.user_labels.type_name)

@@ -19,12 +19,14 @@ from unswayed.learners.design import DesignName, design_of_log
 from unswayed.learners.in_words import notes_on_policy
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.personal import Personal, personal_decisions
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
 from unswayed.tallies import (
     MIN_PROPENSITY,
     BlockedTallies,
+    LabelledTallies,
     Tallies,
     as_blocks,
     row_sums,
@@ -78,6 +80,7 @@ def learn_log(
     tallies: str | Path | None = None,
     allow_unplayed: bool = False,
     memory: int | None = None,
+    personal: bool = False,
     on_step: Listener = lambda _: None,
 ) -> LearnedLog:
     """Learn a policy from a log.
@@ -100,6 +103,8 @@ def learn_log(
         Whether to go on when actions have no support in some contexts: they stay undecided there.
     memory
         As ``read_events`` takes it.
+    personal
+        Whether to learn decisions of users whose taste differs from the common one, too.
     on_step
         Called with each of ``STEPS`` as it begins.
 
@@ -137,7 +142,7 @@ def learn_log(
         notes += (note_on_logs(len(stored.index.logs), tallies),)
     labelled = summed.labelled.in_blocks(n_events_of(collected))
     del collected, summed, stored
-    return learn_tallied(
+    learned = learn_tallied(
         labelled.uniform(),
         labelled.context_labels,
         labelled.action_labels,
@@ -150,6 +155,33 @@ def learn_log(
         notes=notes,
         on_step=on_step,
         user_labels=labelled.user_labels,
+    )
+    return _with_tastes(learned, labelled) if personal else learned
+
+
+def _with_tastes(learned: LearnedLog, labelled: LabelledTallies) -> LearnedLog:
+    """Add the decisions of users whose taste differs, and a note on how many there are."""
+    found = personal_decisions(
+        labelled.tallies,
+        learned.policy,
+        labelled.user_labels,
+        adversarial_fraction=learned.policy.adversarial_fraction,
+    )
+    notes = (*learned.notes, note_on_tastes(found, labelled.tallies.n_users))
+    policy = replace(
+        learned.policy,
+        personal=found.decisions,
+        source={**learned.policy.source, "notes": list(notes)},
+    )
+    return replace(learned, policy=policy, notes=notes)
+
+
+def note_on_tastes(found: Personal, n_users: int) -> str:
+    """Return a note on the users who differ."""
+    return (
+        f"{found.n_different:,} of {n_users:,} users differ from the common taste by more than "
+        f"chance; {len(found.decisions.user_labels):,} of them get {len(found.decisions.users):,} "
+        "decisions of their own."
     )
 
 

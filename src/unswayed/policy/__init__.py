@@ -2,6 +2,7 @@
 
 from unswayed.policy.assignment import Assignment, new_secret
 from unswayed.policy.deciding import Decider, Mode, Ruling
+from unswayed.policy.personal import PersonalDecisions
 from unswayed.policy.plan import EpochPlan, Rule
 from unswayed.policy.policy import NO_BOUND, Decision, Policy
 
@@ -12,6 +13,7 @@ __all__ = [
     "Decision",
     "EpochPlan",
     "Mode",
+    "PersonalDecisions",
     "Policy",
     "Rule",
     "Ruling",

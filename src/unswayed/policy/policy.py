@@ -17,6 +17,7 @@ import numpy.typing as npt
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import UNKNOWN, Label, Labels
 from unswayed.policy.documents import check_version, read_object, write_object
+from unswayed.policy.personal import PersonalDecisions
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -38,6 +39,8 @@ class Decision:
     """One context's decision.
 
     ``is_known`` is False when nothing was learned of the context, and the action is the default.
+    ``is_personal`` is True where a user gets another action than everybody; mean and interval are
+    then the common ones of that action.
     """
 
     action: Label
@@ -45,6 +48,7 @@ class Decision:
     mean: float
     low: float
     high: float
+    is_personal: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,6 +77,8 @@ class Policy:
     sampling_errors
         Shape (S, A), or None; half-width of the interval that chance alone explains. The rest is
         what the stated share of colluders could do at worst.
+    personal
+        Decisions of users whose taste differs, or None.
     created
         UTC time, ISO 8601.
     source
@@ -113,6 +119,7 @@ class Policy:
     flip_fraction: FloatArray | None = None
     flip_fraction_upper: FloatArray | None = None
     sampling_errors: FloatArray | None = None
+    personal: PersonalDecisions | None = None
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -162,20 +169,30 @@ class Policy:
         best = np.where(np.isnan(self.mean_rewards), -np.inf, self.mean_rewards).argmax(axis=1)
         return np.where(self.is_learned, best, self.default_action)
 
-    def decide(self, context: Label) -> Decision:
-        """Return the decision for one context; see ``Decision`` for unknown ones."""
+    def decide(self, context: Label, user: Label | None = None) -> Decision:
+        """Return the decision for one context; see ``Decision`` for unknown ones.
+
+        With a user, that user's own decision if there is one.
+        """
         code = self.context_labels.code(context)
+        if user is not None and self.personal is not None:
+            own = self.personal.action(user, code)
+            if own != UNKNOWN:
+                return self._decision(code, own, is_personal=True)
         if code == UNKNOWN or not self.is_learned[code]:
             return Decision(
                 self.action_labels[self.default_action], False, math.nan, math.nan, math.nan
             )
-        action = int(self.actions[code])
+        return self._decision(code, int(self.actions[code]))
+
+    def _decision(self, code: int, action: int, *, is_personal: bool = False) -> Decision:
         return Decision(
             self.action_labels[action],
             True,
             float(self.mean_rewards[code, action]),
             float(self.low[code, action]),
             float(self.high[code, action]),
+            is_personal,
         )
 
     def decide_many(self, contexts: Iterable[Label]) -> tuple[list[Label], npt.NDArray[np.bool_]]:
@@ -220,6 +237,8 @@ class Policy:
             shares = getattr(self, name)
             if shares is not None:
                 result[name] = _by_context(self.context_labels, shares)
+        if self.personal is not None:
+            result["personal"] = self.personal.to_json(self.context_labels, self.action_labels)
         return result
 
     @classmethod
@@ -232,6 +251,7 @@ class Policy:
             actions = Labels.of(value["actions"])
             cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
             flips, uppers = value.get("flip_fraction"), value.get("flip_fraction_upper")
+            own = value.get("personal")
             return cls(
                 context_labels=contexts,
                 action_labels=actions,
@@ -247,6 +267,9 @@ class Policy:
                 method=_checked_text(value["method"]),
                 flip_fraction=None if flips is None else _in_order(contexts, flips),
                 flip_fraction_upper=None if uppers is None else _in_order(contexts, uppers),
+                personal=(
+                    None if own is None else PersonalDecisions.from_json(own, contexts, actions)
+                ),
                 created=_checked_text(value["created"]),
                 source=_checked_source(value["source"]),
             )
