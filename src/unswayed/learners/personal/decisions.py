@@ -13,6 +13,10 @@ from unswayed.learners.personal.residuals import Residuals, residuals_of
 from unswayed.policy import PersonalDecisions, Policy
 from unswayed.tallies import Tallies
 
+PRUDENCE = 0.5
+"""Ours: a user's own action must lead by this many standard errors. Those who pass the test were
+chosen for large residuals, which are too large on average; docs/epochs.md has the numbers."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Personal:
@@ -32,7 +36,7 @@ def personal_decisions(
     residuals chance explains keeps the common policy and pays nothing. The residuals of the others
     are shrunk, all by their size or, where few stick out, each by a threshold (as in MOLAR, Huang
     et al. 2023); Stein's estimate of the risk says which. A user's action changes where another one
-    has the larger sum of common mean and shrunken residual.
+    has the larger sum of common mean and shrunken residual, by more than chance.
 
     Parameters
     ----------
@@ -72,8 +76,13 @@ def _own_actions(residuals: Residuals, entries: slice, policy: Policy) -> tuple[
     table = np.where(np.isnan(policy.mean_rewards[met]), -np.inf, policy.mean_rewards[met])
     rows = np.searchsorted(met, cells // n_actions)
     table[rows, cells % n_actions] += shrunken(residuals.values[entries], errors)
-    best = table.argmax(axis=1)
-    differs = best != policy.actions[met]
+    variances = np.zeros(table.shape)
+    variances[rows, cells % n_actions] = errors**2
+    best, common = table.argmax(axis=1), policy.actions[met]
+    every = np.arange(len(met))
+    lead = table[every, best] - table[every, common]
+    chance = np.sqrt(variances[every, best] + variances[every, common])
+    differs = (best != common) & (lead > PRUDENCE * chance)
     return met[differs], best[differs]
 
 
