@@ -31,7 +31,7 @@ IDS = (
 
 """The paper's experiments and theorems: what is run when nothing is named."""
 
-BEYOND = ("regret",)
+BEYOND = ("regret", "regret-personal")
 """Experiments on what the paper leaves open."""
 
 

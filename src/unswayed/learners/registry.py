@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from unswayed.learners.baselines import BASELINES
-from unswayed.learners.epochs import EpochPlayer, explore_then_commit
+from unswayed.learners.epochs import EpochPlayer, PersonalEpochPlayer, explore_then_commit
 from unswayed.learners.interface import LearnerSpec
 from unswayed.learners.methods import METHODS
 from unswayed.learners.on_log import LogLearner
@@ -48,6 +48,11 @@ LEARNERS: dict[str, LearnerSpec] = {
                 name="epochs-share",
                 summary="epochs in which a secret share of the users explores, as the paper has it",
                 make=partial(EpochPlayer, is_spread=False),
+            ),
+            LearnerSpec(
+                name="epochs-personal",
+                summary="epochs for what users have in common, each user's own plays for the rest",
+                make=PersonalEpochPlayer,
             ),
             LearnerSpec(
                 name="explore-then-commit",

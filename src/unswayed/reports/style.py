@@ -57,6 +57,7 @@ LOOKS = {
     "epochs-share": Look(
         label="Epochs, a share explores", colour=VERMILION, marker="d", dashes=":"
     ),
+    "epochs-personal": Look(label="Ours (with tastes)", colour=PURPLE, marker="s"),
     "explore-then-commit": Look(
         label="Explore, then commit", colour=VERMILION, marker="H", dashes="--"
     ),

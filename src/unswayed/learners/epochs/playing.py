@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from unswayed.events import Labels
 from unswayed.learners.design import Design, sticky_design, uniform_design
@@ -15,7 +16,7 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.exploration import next_plays
 from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
-from unswayed.policy import Decider, EpochPlan
+from unswayed.policy import Decider, EpochPlan, Policy
 from unswayed.policy.assignment import SECRET_BYTES
 from unswayed.policy.deciding import EXPLORE
 from unswayed.tallies import Accumulator, Tallies
@@ -106,17 +107,36 @@ class EpochPlayer:
         return estimates, tallies
 
     def _play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        actions, modes = self._decided(users, contexts)
+        self._take(users, contexts, actions, answers, np.flatnonzero(modes == EXPLORE))
+        return actions
+
+    def _decided(
+        self, users: IntArray, contexts: IntArray
+    ) -> tuple[IntArray, npt.NDArray[np.int8]]:
+        """Return what the plan says, and why."""
         plays = next_plays(self._plays, users)
         rulings = self._decider.decide_many(self._digests[users], contexts, plays)
-        explores = np.flatnonzero(rulings.modes == EXPLORE)
-        actions = rulings.actions
+        return rulings.actions, rulings.modes
+
+    def _take(
+        self,
+        users: IntArray,
+        contexts: IntArray,
+        actions: IntArray,
+        answers: FloatArray,
+        explores: IntArray,
+    ) -> None:
+        """Take in what explorers say."""
         self._sums.add(
             self._rows(users[explores]),
             contexts[explores],
             actions[explores],
             answers[explores, actions[explores]],
         )
-        return actions
+
+    def _learned(self, policy: Policy, tallies: Tallies) -> None:
+        """See what an epoch's end brought; nothing more to do here."""
 
     def _rows(self, users: IntArray) -> IntArray:
         """Return the rows of the tallies that users write to in this epoch."""
@@ -131,6 +151,7 @@ class EpochPlayer:
             adversarial_fraction=self._setting.adversarial_fraction,
             method=self._method,
         )
+        self._learned(policy, tallies)
         is_active = tallies.interactions > 0
         removed = 1.0 - float(estimates.user_weights[is_active].mean())
         self._begin(

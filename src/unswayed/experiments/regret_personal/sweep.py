@@ -1,0 +1,26 @@
+"""The size of tastes grows from 0 to twice the gap; S = A = 5, 500 users, 10 % colluders."""
+
+from unswayed.experiments.measures import regret_in_arena
+from unswayed.experiments.sweeps import Point, Sweep, smaller, world
+from unswayed.simulation.settings import PAPER_GAP
+
+TASTES = tuple(share * PAPER_GAP for share in (0.0, 0.25, 0.5, 1.0, 1.5, 2.0))
+OURS, COMMON, ALONE = "epochs-personal", "epochs", "independent-ucb"
+
+SWEEP = Sweep(
+    id="regret-personal",
+    points=tuple(
+        Point(
+            x=taste,
+            settings=world(
+                contexts=5, actions=5, users=500, interactions=500, alpha=0.1, perturbation=taste
+            ),
+            attacks=("push",),
+        )
+        for taste in TASTES
+    ),
+    algorithms=(OURS, COMMON, ALONE),
+    measure=regret_in_arena,
+)
+
+QUICK = smaller(SWEEP, points=(SWEEP.points[0], SWEEP.points[3], SWEEP.points[5]))
