@@ -91,8 +91,10 @@ class EpochPlayer:
         return actions
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
-        """Return what everything explored so far recommends; see ``Learner``."""
-        return evenly_among_best(self.learn()[0].mean_rewards)
+        """Return what is served, or in epoch 0 what would be; see ``Learner``."""
+        if self.plan.epoch == 0:
+            return evenly_among_best(self.learn()[0].mean_rewards)
+        return np.eye(self._setting.n_actions)[[int(rule.action) for rule in self.plan.rules]]
 
     def learn(self) -> tuple[Estimates, Tallies]:
         """Learn from all explorers' plays so far."""
