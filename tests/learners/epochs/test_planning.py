@@ -122,3 +122,15 @@ def test_epochs_follow_each_other_without_a_gap() -> None:
 def test_a_schedule_that_goes_nowhere_is_refused(options: dict[str, float], words: str) -> None:
     with pytest.raises(InputError, match=words):
         Schedule(**options)  # type: ignore[arg-type]
+
+
+def test_a_doubtful_context_explores_more_in_the_next_plan() -> None:
+    clear = np.array([[0.1, 0.9, 0.1]])
+    shares = [
+        next_plan(a_plan(), a_policy(means, math.inf), schedule=Schedule(first=100), n_users=10**5)
+        .rule("lunch")
+        .explorer_share
+        for means in (clear, LUNCH)
+    ]
+    # Errors of 0.05 each against leads of 0.8 and 0.05: nothing and twice too wide.
+    assert shares[1] == pytest.approx(4 * shares[0])
