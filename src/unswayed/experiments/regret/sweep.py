@@ -7,8 +7,9 @@ INTERACTIONS = (125, 500)
 WORLDS = ((10, 10), (50, 5))
 ALPHAS = (0.0, 0.2)
 USERS = 2000
-ATTACKS = ("push", "extreme", "trim-edge")
-"""Ours: of the zoo the worst three for epochs; benchmarks/regret.py runs all of it."""
+ATTACKS = ("push", "extreme", "trim-edge", "sleeper")
+"""Ours: the worst ones of the zoo for epochs, and for clusters of users; benchmarks/regret.py runs
+all of it."""
 
 OURS, COMMIT, ORACLE = "epochs", "explore-then-commit", "oracle-ucb"
 RIVALS = (
