@@ -78,6 +78,7 @@ def plans(draw: st.DrawFn) -> EpochPlan:
         rules=tuple(rule() for _ in contexts),
         unknown=rule(),
         control_share=draw(share),
+        is_alarmed=draw(st.booleans()),
     )
 
 
@@ -250,7 +251,12 @@ def test_files_are_read_back_and_bad_ones_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bad", [None, [], {}, "x", -1, 1.5, True, {"lunch": 3}, ["tea", "tea"]])
 def test_damaged_plans_are_refused_in_words(name: str, bad: object) -> None:
     value = a_plan().to_json() | {name: bad}
-    if (name, bad) in [("campaign", "x"), ("contexts", {}), ("version", True)]:
+    if (name, bad) in [
+        ("campaign", "x"),
+        ("contexts", {}),
+        ("version", True),
+        ("is_alarmed", True),
+    ]:
         return  # these can be said of a plan; Python holds True == 1
     with pytest.raises(InputError):
         EpochPlan.from_json(value)

@@ -81,6 +81,8 @@ class EpochPlan:
         The rule for every other context.
     control_share
         The share of users who are held back and play the baseline, in all epochs.
+    is_alarmed
+        Whether a coalition was found when the plan was made; the next plan remembers it.
 
     Examples
     --------
@@ -98,12 +100,15 @@ class EpochPlan:
     rules: tuple[Rule, ...]
     unknown: Rule
     control_share: float = 0.0
+    is_alarmed: bool = False
 
     def __post_init__(self) -> None:
         check_campaign(self.campaign)
         if type(self.epoch) is not int or not 0 <= self.epoch <= LARGEST_EPOCH:
             raise InputError(f"epoch is {self.epoch!r}: it counts 0, 1, 2, ….")
         _check_share(self.control_share, "control_share")
+        if type(self.is_alarmed) is not bool:
+            raise InputError(f"is_alarmed is {self.is_alarmed!r}: it must be true or false.")
         if not len(self.actions):
             raise InputError("a plan needs at least one action.")
         if len(self.rules) != len(self.contexts):
@@ -235,6 +240,7 @@ class EpochPlan:
             "campaign": self.campaign,
             "epoch": self.epoch,
             "control_share": self.control_share,
+            "is_alarmed": self.is_alarmed,
             "context_type": self.contexts.type_name,
             "actions": list(self.actions),
             "contexts": {
@@ -258,6 +264,7 @@ class EpochPlan:
                 rules=tuple(_rule(rule) for rule in rules.values()),
                 unknown=_rule(value["unknown"]),
                 control_share=value["control_share"],
+                is_alarmed=value["is_alarmed"],
             )
         except InputError:
             raise
@@ -289,6 +296,7 @@ class EpochPlan:
             self.rules,
             self.unknown,
             self.control_share,
+            self.is_alarmed,
         )
 
     def _check_rule(self, rule: Rule, where: str) -> None:

@@ -134,3 +134,16 @@ def test_a_doubtful_context_explores_more_in_the_next_plan() -> None:
     ]
     # Errors of 0.05 each against leads of 0.8 and 0.05: nothing and twice too wide.
     assert shares[1] == pytest.approx(4 * shares[0])
+
+
+def test_a_coalition_that_is_found_no_more_is_believed_in_for_one_more_epoch() -> None:
+    swayed = np.array([[0.7, 0.6, 0.55]])
+    found = next_plan(
+        a_plan(), a_policy(LUNCH, 0.3), schedule=SCHEDULE, n_users=100, is_alarmed=True
+    )
+    assert found.is_alarmed
+    lost = next_plan(found, a_policy(swayed, 0.3), schedule=SCHEDULE, n_users=100)
+    assert lost.rule("lunch").action == "soup"
+    assert not lost.is_alarmed
+    again = next_plan(lost, a_policy(swayed, 0.3), schedule=SCHEDULE, n_users=100)
+    assert again.rule("lunch").action == "tea"

@@ -37,6 +37,12 @@ def next_plan(
         in it, and in the next plan.
     is_alarmed
         Whether a coalition was found; then more is explored.
+
+    Notes
+    -----
+    A coalition that was found and is found no more is believed in for one more epoch: decisions
+    that would change stay as they are, and their contexts are explored as under the largest doubt.
+    Detection near its limit comes and goes; a policy should not follow.
     """
     if list(policy.action_labels) != list(plan.actions):
         raise InputError(
@@ -48,11 +54,18 @@ def next_plan(
         survives[:] = True
     names = list(plan.actions)
     doubts = doubts_of(policy)
+    actions = policy.actions.copy()
+    if plan.is_alarmed and not is_alarmed:
+        for code, context in enumerate(policy.context_labels):
+            kept = plan.actions.code(plan.rule(context).action)
+            if context in plan.contexts and kept != actions[code]:
+                actions[code], doubts[code] = kept, np.inf
+                survives[code, kept] = True
 
     def rule(context: Label, code: int) -> Rule:
         before = plan.rule(context)
         return Rule(
-            action=names[policy.actions[code]],
+            action=names[actions[code]],
             surviving=tuple(names[action] for action in np.flatnonzero(survives[code])),
             explorer_share=schedule.explorer_share(
                 epoch,
@@ -82,6 +95,7 @@ def next_plan(
             baseline=plan.unknown.baseline,
         ),
         control_share=plan.control_share,
+        is_alarmed=is_alarmed,
     )
 
 
