@@ -290,7 +290,7 @@ def calibrate_alone() -> list[dict[str, Any]]:
                     gap=factor * unit,
                     context_probabilities=law,
                 )
-                losses = [row.suboptimality / unit for row in simulate(settings)]
+                losses = [row.loss / unit for row in simulate(settings)]
                 worst = max(worst, losses, key=mean)
             rows.append(
                 {

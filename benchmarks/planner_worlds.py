@@ -100,7 +100,7 @@ def worst_losses(
                 context_probabilities=world.law,
                 **simulated_traffic(traffic),
             )
-            losses = [row.suboptimality for row in simulate(settings, processes=processes)]
+            losses = [row.loss for row in simulate(settings, processes=processes)]
             if mean(losses) > worst["mean"]:
                 worst = {"mean": mean(losses), "attack": attack, "gap": gap}
                 worst["deviation"] = float(np.std(losses, ddof=1))

@@ -344,7 +344,7 @@ def test_attacks_on_decisions_are_had_from_the_command_line(
     for certify, is_attacked in (("bounds", False), ("attack", True)):
         unswayed("learn", log, "--out", out, "--certify", certify, "--json")
         rows = json.loads(capsys.readouterr().out)["decisions"]
-        shares = {row["context"]: row["flip_fraction_upper"] for row in rows}
+        shares = {row["context"]: row["falls_to"] for row in rows}
         assert set(shares) == set(BEST)
         assert Policy.load(out).flip_fraction is None
         for share in shares.values():
@@ -368,3 +368,38 @@ def test_attacks_that_cannot_be_had_are_refused_in_a_sentence(
     with pytest.raises(InputError, match=says):
         unswayed("learn", log, "--out", out, *arguments)
     assert not out.exists()
+
+
+def test_users_of_another_taste_get_their_own_decisions(
+    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At home users 0 to 9 want water and nothing else; everybody else wants tea."""
+    table = café_log(rng, n=30_000, n_users=150, alpha=0.0)
+    users, contexts, actions = (table[name].to_pylist() for name in ("user", "context", "action"))
+    few = {f"user-{code}" for code in range(10)}
+    rewards = [
+        float(action == "water") if user in few and context == "home" else reward
+        for user, context, action, reward in zip(
+            users, contexts, actions, table["reward"].to_pylist(), strict=True
+        )
+    ]
+    log, out = tmp_path / "log.parquet", tmp_path / "policy.json"
+    pq.write_table(table.set_column(3, "reward", [rewards]), log)
+    unswayed("learn", log, "--out", out, "--personal")
+    assert "decisions of their own" in capsys.readouterr().out.replace("\n", " ")
+    policy = Policy.load(out)
+    assert policy.decide("home").action == "tea"
+    assert [policy.decide("home", user).action for user in sorted(few)].count("water") >= 8
+    unswayed("predict", out, "--context", "home", "--user", "user-99", "--json")
+    assert json.loads(capsys.readouterr().out)[0]["action"] == "tea"
+    with pytest.raises(InputError, match="common policy"):
+        unswayed("predict", out, "--file", log, "--user", "ann", "--out", tmp_path / "x.csv")
+    with pytest.raises(InputError, match="--engine local"):
+        unswayed("learn", log, "--personal", "--engine", "dask")
+
+
+def test_a_common_policy_has_nothing_to_say_of_a_user(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "policy.json"
+    unswayed("learn", log, "--out", out)
+    with pytest.raises(InputError, match="learn it with --personal"):
+        unswayed("predict", out, "--context", "home", "--user", "ann")

@@ -89,6 +89,10 @@ def learn(
             help="Learn although some actions were never played in some contexts.",
         ),
     ] = False,
+    personal: Annotated[
+        bool,
+        typer.Option("--personal", help="Also decide for users whose taste differs from the rest."),
+    ] = False,
     users: Annotated[
         Path | None, typer.Option(help="Write the weight of each user to this table.")
     ] = None,
@@ -143,6 +147,7 @@ def learn(
         tallies=tallies,
         certify=check_certify(certify),
         allow_unplayed=allow_unplayed,
+        personal=personal,
     )
     _check_outputs(options, out, (users, cells), table_format, has_log=log is not None)
     with progress_bar() as bar:

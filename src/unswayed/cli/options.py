@@ -42,6 +42,12 @@ Perturbation = Annotated[
     float, typer.Option(help="Size eps_0 of the good users' individual tastes.")
 ]
 Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same results.")]
+GoalName = Annotated[
+    str,
+    typer.Option(
+        help="suboptimality of the policy at the end, or regret of good users on the way."
+    ),
+]
 Processes = Annotated[
     int | None, typer.Option(help="Number of processes [all cores]; does not change the results.")
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from unswayed.experiments.claims import Claim, all_positive, log_slope, resampled
-from unswayed.experiments.drawing import Panel, draw_panels
+from unswayed.experiments.drawing import LOSS, Panel, draw_panels
 from unswayed.experiments.results import Results
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.methods import DEFAULT_METHOD
@@ -31,8 +31,8 @@ class Analysis:
 
     Attributes
     ----------
-    x_label
-        What is swept.
+    x_label, y_label
+        What is swept, and what is measured.
     judges
         One for each claim.
     panels
@@ -44,6 +44,7 @@ class Analysis:
     title: str
     x_label: str
     judges: tuple[Judge, ...]
+    y_label: str = LOSS
     panels: tuple[Panel, ...] = ()
     draw: Callable[[Results], Figure] | None = None
 

@@ -1,4 +1,4 @@
-"""What a repetition yields: suboptimality in the arena, or what a witness of a run computes."""
+"""What a repetition yields: losses in the arena, or what a witness of a run computes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from unswayed.learners.interface import BoolArray, FloatArray, LearnerMaker
 from unswayed.simulation.algorithms import find_algorithm
-from unswayed.simulation.arena import run
+from unswayed.simulation.arena import run, run_regret
 from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.oracle import OracleMaker
 from unswayed.simulation.settings import Settings
@@ -29,6 +29,23 @@ def suboptimality_in_arena(
         seed=settings.seed,
         path=(repetition,),
     )
+
+
+def regret_in_arena(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
+    """Return a good user's mean regret while the algorithm learns against the attack.
+
+    The same number as `unswayed simulate --goal regret` gives.
+    """
+    regrets = run_regret(
+        settings.instance(repetition),
+        make_attack(attack),
+        find_algorithm(algorithm).make,
+        settings.crowd(),
+        algorithm=algorithm,
+        seed=settings.seed,
+        path=(repetition,),
+    )
+    return float(regrets.by_user.mean())
 
 
 class Witness(OracleMaker):

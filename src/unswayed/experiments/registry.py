@@ -28,10 +28,16 @@ FOLDERS = {
     "guessing-game": "guessing_game",
     "hidden-contexts": "guessing_game",
     "parallel-gain": "parallel_gain",
+    "regret": "regret",
+    "regret-personal": "regret_personal",
 }
 """The folder of each experiment. Its ``sweep`` and ``analysis`` hold SWEEPS and ANALYSES by id."""
 
-IDS = tuple(FOLDERS)
+BEYOND = ("regret", "regret-personal")
+"""Experiments on what the paper leaves open."""
+
+IDS = tuple(name for name in FOLDERS if name not in BEYOND)
+"""The paper's experiments and theorems: what is run when nothing is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,6 +142,7 @@ def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcom
         results,
         heading=f"{analysis.title}: every attack in the pilot",
         x_label=analysis.x_label,
+        y_label=analysis.y_label,
     )
     if attacks is not None:
         save(attacks, folder, "attacks")

@@ -65,6 +65,8 @@ def learn_on_cluster(
         raise InputError(
             f"{option('--memory')} is for {local}; a Dask worker has a limit of its own."
         )
+    if options.personal:
+        raise InputError(f"{option('--personal')} is for {local}.")
     if options.certify == "attack":
         raise InputError(
             f"attacks need all tallies in one place: use {local}, or "

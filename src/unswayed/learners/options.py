@@ -43,6 +43,9 @@ class LearnOptions:
         As ``RobustMCB`` takes it. A cluster cannot attack: that needs all tallies in one place.
     allow_unplayed
         Whether to go on when actions have no support in some contexts: they stay undecided there.
+    personal
+        Whether to learn decisions of users whose taste differs from the common one, too. Not on a
+        cluster.
     """
 
     adversarial_fraction: float | Auto = 0.1
@@ -57,6 +60,7 @@ class LearnOptions:
     tallies: str | Path | None = None
     certify: Certify = "bounds"
     allow_unplayed: bool = False
+    personal: bool = False
 
     def __post_init__(self) -> None:
         fraction = check_fraction_or_auto(self.adversarial_fraction)
@@ -93,3 +97,4 @@ class OptionKeywords(TypedDict, total=False):
     tallies: str | Path | None
     certify: Certify
     allow_unplayed: bool
+    personal: bool

@@ -128,7 +128,7 @@ def verify_plan(
                 **simulated_traffic(tried.traffic),
             )
             rows = simulate(settings, processes=processes, on_row=on_row)
-            losses = np.array([row.suboptimality for row in rows])
+            losses = np.array([row.loss for row in rows])
             trials.append(
                 PlanTrial(
                     attack=attack,
