@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import UNKNOWN, Label, Labels
-from unswayed.storage import whole_file
+from unswayed.policy.documents import check_version, read_object, write_object
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -226,13 +225,7 @@ class Policy:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Policy:
         """Return the policy that ``to_json`` wrote; refuse anything else."""
-        if value.get("format") != FORMAT:
-            raise InputError(f"this is not a policy: its 'format' is not {FORMAT!r}.")
-        if value.get("version") != VERSION:
-            raise InputError(
-                f"the policy has version {value.get('version')} and this program reads version "
-                f"{VERSION}; learn it again or use the program that wrote it."
-            )
+        check_version(value, "policy", format_name=FORMAT, version=VERSION)
         try:
             _check_kinds(value)
             contexts = Labels.parsed(value["mean_rewards"], str(value["context_type"]))
@@ -264,43 +257,12 @@ class Policy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as JSON; a half-written file never takes the place of a whole one."""
-        text = _written(self.to_json(), n_levels=2) + "\n"
-        with whole_file(path) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_object(path, self.to_json(), n_levels=2)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read a policy that ``save`` wrote."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read the policy {os.fspath(path)}: {error}.") from error
-        try:
-            value = json.loads(text, parse_constant=_no_constant)
-        except RecursionError as error:
-            raise InputError(f"{os.fspath(path)} is no policy: it is nested too deep.") from error
-        except ValueError as error:  # also for integers of thousands of digits
-            raise InputError(f"{os.fspath(path)} is not JSON: {error}.") from error
-        if not isinstance(value, dict):
-            raise InputError(f"{os.fspath(path)} is not a policy: it holds no JSON object.")
-        return cls.from_json(value)
-
-
-def _written(value: Mapping[str, Any], *, n_levels: int) -> str:
-    """Return JSON with a line for each key of the outer levels.
-
-    Lines for all, as ``indent`` makes them, take five times as long: C does not write those.
-    """
-    items = (
-        f"{json.dumps(key, ensure_ascii=False)}: "
-        + (
-            _written(item, n_levels=n_levels - 1)
-            if n_levels > 1 and isinstance(item, Mapping) and item
-            else json.dumps(item, allow_nan=False, ensure_ascii=False)
-        )
-        for key, item in value.items()
-    )
-    return "{\n" + ",\n".join(items) + "\n}"
+        return cls.from_json(read_object(path, "policy"))
 
 
 def _cell(mean: float, low: float, high: float, n: int, *parts: float) -> dict[str, Any]:
@@ -327,10 +289,6 @@ def _check_kinds(value: Mapping[str, Any]) -> None:
     for name, kind in (("mean_rewards", Mapping), ("actions", list), ("source", Mapping)):
         if not isinstance(value[name], kind):
             raise TypeError(repr(name))
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number that JSON knows")
 
 
 def _whole_numbers(values: FloatArray) -> npt.NDArray[np.int64]:
