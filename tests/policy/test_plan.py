@@ -66,6 +66,7 @@ def plans(draw: st.DrawFn) -> EpochPlan:
             surviving=tuple(surviving),
             explorer_share=draw(share),
             is_sticky=draw(st.booleans()),
+            is_spread=draw(st.booleans()),
             baseline=draw(st.sampled_from(actions)),
         )
 
@@ -160,6 +161,22 @@ def test_sticky_explorers_keep_their_action_and_others_draw_at_every_play() -> N
             assert within(actions.count("soup") / 2000, 0.5, 2000)
 
 
+def test_spread_exploration_gives_every_user_about_the_same_share_of_plays() -> None:
+    n_plays = 2000
+    for is_spread in (True, False):
+        plan = EpochPlan.start("x", ["lunch"], ACTIONS, explorer_share=0.3, is_spread=is_spread)
+        decider = Decider(plan, SECRET)
+        shares = [
+            sum(decider.decide(user, "lunch", p).mode is Mode.EXPLORE for p in range(n_plays))
+            / n_plays
+            for user in users(20)
+        ]
+        if is_spread:
+            assert all(within(share, 0.3, n_plays) for share in shares)
+        else:
+            assert set(shares) == {0.0, 1.0}
+
+
 def test_campaigns_under_one_secret_and_secrets_of_one_campaign_draw_independently() -> None:
     n = 5000
     plan = a_plan(share=1.0, control_share=0.0)
@@ -252,6 +269,7 @@ def test_damaged_plans_are_refused_in_words(name: str, bad: object) -> None:
         ({"explorer_share": 1.5}, "explorer_share of context 'lunch' is 1.5"),
         ({"explorer_share": float("nan")}, "between 0 and 1"),
         ({"design": "often"}, "damaged"),
+        ({"explorers": "often"}, "damaged"),
         ({"baseline": None}, "needs a baseline"),
     ],
 )

@@ -106,7 +106,8 @@ class Decider:
         self.plan = plan
         self._assignment = Assignment(secret=secret, epoch=plan.epoch).for_campaign(plan.campaign)
         explore, control = (self._assignment.digest("role", mode) for mode in _DRAWN)
-        self._draws = (*self._assignment.key, explore, control, plan.epoch)
+        low, high = self._assignment.key
+        self._draws = (low, high, explore, control, plan.epoch)
         self._rows: dict[Label, _Row] = {}
         self._users: dict[Label, int] = {}
 
@@ -117,7 +118,7 @@ class Decider:
         ----------
         play
             The number of this play, counted by the caller from 0, never repeated for a user in an
-            epoch. Explorers of per-play contexts draw by it; elsewhere it does not matter.
+            epoch. What is drawn per play is drawn by it; elsewhere it does not matter.
         """
         row = self._rows.get(context) if type(context) is str else None
         if row is None:
@@ -220,6 +221,7 @@ class Decider:
             float(share),
             n,
             rule.is_sticky,
+            rule.is_spread,
         )
         return _Row(drawing, tuple(rulings))
 
@@ -242,11 +244,11 @@ class Decider:
 class _Row(NamedTuple):
     """How one context is drawn, and the ruling of each slot: survivors, policy, baseline."""
 
-    drawing: tuple[int, float, float, int, bool]
+    drawing: tuple[int, float, float, int, bool, bool]
     rulings: tuple[Ruling, ...]
 
 
-_DTYPES: tuple[type, ...] = (np.int64, np.float64, np.float64, np.int64, np.bool_)
+_DTYPES: tuple[type, ...] = (np.int64, np.float64, np.float64, np.int64, np.bool_, np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,15 +276,17 @@ def _slot(
     explorer_share: float,
     n_surviving: int,
     is_sticky: bool,
+    is_spread: bool,
 ) -> int:
     """Return the slot of one decision: a survivor, n_surviving to exploit, one more for control."""
     key = (low, high)
     # Controls are drawn without the epoch: they stay.
     if control_share > 0.0 and _uniform(siphash_of_four(key, user, control, 0, 0)) < control_share:
         return n_surviving + 1
-    if _uniform(siphash_of_four(key, user, explore, epoch, 0)) >= explorer_share:
+    # What is drawn once counts as play 0 and the others from 1, as in ``Assignment``.
+    explored = siphash_of_four(key, user, explore, epoch, play + 1 if is_spread else 0)
+    if _uniform(explored) >= explorer_share:
         return n_surviving
-    # Sticky draws are those of play 0 and per-play ones count from 1, as in ``Assignment``.
     hashed = siphash_of_four(key, user, context, epoch, 0 if is_sticky else play + 1)
     return np.int64(uniform_index(hashed, np.uint64(n_surviving)))  # type: ignore[return-value]  # numba would mix signs
 
@@ -298,6 +302,7 @@ def _slots(
     explorer_shares: FloatArray,
     n_surviving: IntArray,
     is_sticky: npt.NDArray[np.bool_],
+    is_spread: npt.NDArray[np.bool_],
 ) -> IntArray:
     """Return the slots of many decisions; shape (n,)."""
     slots = np.empty(len(users), np.int64)
@@ -316,6 +321,7 @@ def _slots(
             explorer_shares[context],
             n_surviving[context],
             is_sticky[context],
+            is_spread[context],
         )
     return slots
 

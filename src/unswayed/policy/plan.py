@@ -27,6 +27,9 @@ LARGEST_EPOCH = 2**62
 #: How JSON says whether explorers are sticky: False, True.
 _DESIGNS = ("per-play", "sticky")
 
+#: How JSON says whether explorers are spread: False, True.
+_EXPLORERS = ("per-epoch", "per-play")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
@@ -40,9 +43,13 @@ class Rule:
         The actions that explorers draw from, evenly.
     explorer_share
         The share of users who explore here. Users who explore at one share explore at every
-        larger one, so contexts with equal shares have the same explorers.
+        larger one, so contexts with equal shares have the same explorers; likewise for plays
+        where exploration is spread.
     is_sticky
         Whether an explorer keeps one action here for the epoch, or draws at every play.
+    is_spread
+        Whether exploration is spread over everybody: who explores is drawn at every play, so that
+        nobody explores for long. False draws the explorers once for the epoch.
     baseline
         What users who are held back play; None in a campaign that holds nobody back.
     """
@@ -51,6 +58,7 @@ class Rule:
     surviving: tuple[Label, ...]
     explorer_share: float = 0.0
     is_sticky: bool = True
+    is_spread: bool = False
     baseline: Label | None = None
 
 
@@ -116,6 +124,7 @@ class EpochPlan:
         *,
         explorer_share: float = 1.0,
         is_sticky: bool = True,
+        is_spread: bool = False,
         control_share: float = 0.0,
         baseline: Label | None = None,
     ) -> EpochPlan:
@@ -135,6 +144,7 @@ class EpochPlan:
                 surviving=tuple(names),
                 explorer_share=explorer_share,
                 is_sticky=sticky,
+                is_spread=is_spread,
                 baseline=default if control_share else baseline,
             )
             for sticky in (is_sticky, False)
@@ -158,6 +168,7 @@ class EpochPlan:
         epoch: int = 0,
         explorer_share: float = 0.0,
         is_sticky: bool = True,
+        is_spread: bool = False,
         control_share: float = 0.0,
         baseline: Label | None = None,
     ) -> EpochPlan:
@@ -171,6 +182,7 @@ class EpochPlan:
                 surviving=tuple(policy.action_labels),
                 explorer_share=explorer_share,
                 is_sticky=sticky,
+                is_spread=is_spread,
                 baseline=held,
             )
 
@@ -324,6 +336,7 @@ def _rule_json(rule: Rule) -> dict[str, Any]:
         "action": rule.action,
         "surviving": list(rule.surviving),
         "explorer_share": rule.explorer_share,
+        "explorers": _EXPLORERS[rule.is_spread],
         "design": _DESIGNS[rule.is_sticky],
     }
     if rule.baseline is not None:
@@ -337,5 +350,6 @@ def _rule(value: Mapping[str, Any]) -> Rule:
         surviving=tuple(value["surviving"]),
         explorer_share=value["explorer_share"],
         is_sticky=bool(_DESIGNS.index(value["design"])),
+        is_spread=bool(_EXPLORERS.index(value["explorers"])),
         baseline=value.get("baseline"),
     )
