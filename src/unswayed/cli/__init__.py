@@ -16,6 +16,7 @@ COMMANDS = (
     "limits",
     "plan",
     "reproduce",
+    "serve",
 )
 
 

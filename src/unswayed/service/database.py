@@ -18,11 +18,14 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS campaigns (
         name TEXT PRIMARY KEY, settings TEXT NOT NULL, state TEXT NOT NULL,
-        created_ms BIGINT NOT NULL, plan BIGINT NOT NULL)""",
+        created_ms BIGINT NOT NULL, plan BIGINT NOT NULL, policy BIGINT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS plans (
         campaign TEXT NOT NULL, version BIGINT NOT NULL, created_ms BIGINT NOT NULL,
-        reason TEXT NOT NULL, plan TEXT NOT NULL, policy TEXT NOT NULL,
+        reason TEXT NOT NULL, policy BIGINT NOT NULL, plan TEXT NOT NULL,
         PRIMARY KEY (campaign, version))""",
+    """CREATE TABLE IF NOT EXISTS policies (
+        campaign TEXT NOT NULL, version BIGINT NOT NULL, created_ms BIGINT NOT NULL,
+        job TEXT NOT NULL, policy TEXT NOT NULL, PRIMARY KEY (campaign, version))""",
     """CREATE TABLE IF NOT EXISTS keys (
         id TEXT PRIMARY KEY, campaign TEXT NOT NULL, role TEXT NOT NULL, hash TEXT NOT NULL,
         created_ms BIGINT NOT NULL)""",
@@ -50,7 +53,17 @@ TABLES = (
 )
 
 #: Tables with rows of a campaign, all of which go when it is deleted.
-OF_CAMPAIGNS = ("plans", "keys", "decisions", "asked", "rewards", "activations", "counts", "jobs")
+OF_CAMPAIGNS = (
+    "plans",
+    "policies",
+    "keys",
+    "decisions",
+    "asked",
+    "rewards",
+    "activations",
+    "counts",
+    "jobs",
+)
 
 Row = tuple[Any, ...]
 
@@ -142,6 +155,4 @@ def opened(url: str) -> Database:
         from unswayed.service.postgresql import PostgresqlDatabase
 
         return PostgresqlDatabase(url)
-    raise InputError(
-        f"--store is {url!r}; give sqlite:///FILE or postgresql://USER@HOST/DATABASE."
-    )
+    raise InputError(f"--store is {url!r}; give sqlite:///FILE or postgresql://USER@HOST/DATABASE.")

@@ -36,6 +36,10 @@ _TYPES = {
     "first_ms": "int8",
     "last_ms": "int8",
     "n": "int8",
+    "plan": "int8",
+    "policy": "int8",
+    "version": "int8",
+    "alive_ms": "int8",
 }
 
 #: Ours: how long a connection may take; a request waits for it.

@@ -41,9 +41,7 @@ class Secrets:
     def rotated(self) -> Secrets:
         """Return the secrets with a new signing key; tokens of the old ones stay good."""
         key_id = f"k{secrets.token_hex(4)}"
-        return replace(
-            self, signing={**self.signing, key_id: secrets.token_bytes(_SIGNING_BYTES)}
-        )
+        return replace(self, signing={**self.signing, key_id: secrets.token_bytes(_SIGNING_BYTES)})
 
     def without(self, key_id: str) -> Secrets:
         """Return the secrets without an old signing key; its tokens are refused from then on."""

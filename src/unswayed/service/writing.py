@@ -27,6 +27,9 @@ MOST_WAITING = 200_000
 #: Ours: decisions in one row of the store.
 _CHUNK = 5_000
 
+#: Decisions in one row of the store are no more than these milliseconds apart.
+LONGEST_CHUNK_MS = 60_000
+
 #: Ours: requests in one transaction; a group this large takes some milliseconds.
 _GROUP = 512
 
@@ -262,10 +265,10 @@ def _answer(requests: list[_Request], give: Callable[[_Request], None]) -> None:
 
 
 def _write_chunks(connection: Connection, decisions: list[tuple[str, int, bytes]]) -> None:
-    chunks: dict[str, list[tuple[int, bytes]]] = {}
+    chunks: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
     for campaign, ms, payload in decisions:
-        chunks.setdefault(campaign, []).append((ms, payload))
-    for campaign, rows in chunks.items():
+        chunks.setdefault((campaign, ms // LONGEST_CHUNK_MS), []).append((ms, payload))
+    for (campaign, _), rows in chunks.items():
         write_chunk(connection, campaign, rows)
 
 
