@@ -147,17 +147,17 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
+            ws="none",
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
         listening = _bound(host, port)
         address = _address(host, listening.getsockname()[1])
         threading.Thread(target=_tell_when_ready, args=(address, on_ready), daemon=True).start()
         signal.set_wakeup_fd(-1)  # Ctrl-C is the server's: it answers open requests first
-        server = uvicorn.Server(config)
         if workers == 1:
-            server.run(sockets=[listening])
+            uvicorn.Server(config).run(sockets=[listening])
         else:
-            Multiprocess(config, target=server.run, sockets=[listening]).run()
+            Multiprocess(config, [listening]).run()
 
 
 def is_loopback(host: str) -> bool:

@@ -91,9 +91,11 @@ class Watcher:
         return self.signer
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread and close its connection."""
         self._is_stopping.set()
         self._thread.join(timeout=5)
+        if self._connection is not None:
+            self._connection.close()
 
     def _run(self) -> None:
         while not self._is_stopping.wait(POLL_SECONDS):
@@ -125,5 +127,6 @@ class Watcher:
             else:
                 plan, _ = plan_of(connection, campaign.name, campaign.plan_version)
                 decider = Decider(plan, self._secrets.assignment)
+                decider.decide("", campaign.settings.contexts[0])  # compiles, before anybody waits
             found[campaign.name] = Serving.of(campaign, decider)
         return State(change, found, all_keys(connection))
