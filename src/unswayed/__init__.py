@@ -11,11 +11,24 @@ if TYPE_CHECKING:
     from unswayed.events import Events, Labels
     from unswayed.learners import RobustMCB
     from unswayed.policy import Decision, Policy
+    from unswayed.service.client import AsyncClient, Client
 
-__all__ = ["Decision", "Events", "InputError", "Labels", "Policy", "RobustMCB", "__version__"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Decision",
+    "Events",
+    "InputError",
+    "Labels",
+    "Policy",
+    "RobustMCB",
+    "__version__",
+]
 
 # Loaded on first use: the compiler and scipy cost a second that `unswayed --help` need not pay.
 _HOMES = {
+    "AsyncClient": "unswayed.service.client",
+    "Client": "unswayed.service.client",
     "Decision": "unswayed.policy",
     "Events": "unswayed.events",
     "InputError": "unswayed.errors",

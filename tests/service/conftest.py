@@ -20,7 +20,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     server: str = request.getfixturevalue("postgresql")
     name = f"test_{secrets.token_hex(6)}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+        connection.execute(f"CREATE DATABASE {name}")
     return server.rpartition("/")[0] + f"/{name}"
 
 

@@ -10,15 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.service.running import SHOP, Running, running, until
-from unswayed.service.export import GRACE_MS
+from unswayed.service.export import GRACE_MS, export_batches
 from unswayed.service.settings import Settings
 
 
 def exported(server: Running) -> dict[str, dict[str, Any]]:
     """Return the learnable decisions by id."""
-    answer = server.call("GET", "/v1/shop/export")
-    assert answer.status_code == 200, answer.text
-    rows = pq.read_table(io.BytesIO(answer.content)).to_pylist()
+    with server.prepared.database.connected() as connection:
+        rows = [row for batch in export_batches(connection, "shop") for row in batch.to_pylist()]
     assert len({row["decision"] for row in rows}) == len(rows)
     return {row["decision"]: row for row in rows}
 
@@ -41,6 +40,8 @@ def test_a_reward_is_taken_once_and_a_repetition_gets_the_first_answer(shop: Run
     assert shop.refused("POST", "/v1/shop/reward", other) == (409, "reward_conflict")
     row = closed(shop)[decision["id"]]
     assert (row["reward"], row["n_rewards"], row["user"]) == (1.0, 1, "ann")
+    answer = shop.call("GET", "/v1/shop/export")
+    assert pq.read_table(io.BytesIO(answer.content)).to_pylist() == [row]
 
 
 def test_only_tokens_that_were_given_out_are_taken(shop: Running) -> None:

@@ -17,6 +17,8 @@ COMMANDS = (
     "plan",
     "reproduce",
     "serve",
+    "decide",
+    "reward",
 )
 
 

@@ -41,6 +41,10 @@ Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
 Processes = Annotated[
     int | None, typer.Option(help="Processes to spread over [all cores]; changes no number.")
 ]
+Address = Annotated[str, typer.Option(help="Address of the service.")]
+KeyVariable = Annotated[
+    str, typer.Option(help="Environment variable that holds your key, if one is needed.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
+from unswayed.cli.service import MISSING
 from unswayed.errors import InputError
 from unswayed.reports.tables import print_line
-
-_MISSING = "the service needs more packages: pip install 'unswayed[service]'."
 
 
 def serve(
@@ -40,7 +39,7 @@ def serve(
     try:
         from unswayed.service import serving, settings
     except ImportError as error:
-        raise InputError(_MISSING) from error
+        raise InputError(MISSING) from error
     configuration = settings.DEMO if config is None else settings.load_configuration(config)
     prepared = serving.prepare(configuration, store=store, secret_path=secret)
     if make_key is not None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.catalogue import now_ms, plan_of
@@ -98,6 +100,20 @@ def export_batches(
                 ],
                 schema=SCHEMA,
             )
+
+
+def export_to(
+    connection: Connection,
+    name: str,
+    sink: BinaryIO,
+    *,
+    since_ms: int = 0,
+    until_ms: int | None = None,
+) -> None:
+    """Write the learnable decisions of a campaign as Parquet, slice by slice."""
+    with pq.ParquetWriter(sink, SCHEMA) as writer:
+        for batch in export_batches(connection, name, since_ms=since_ms, until_ms=until_ms):
+            writer.write_batch(batch)
 
 
 def _slices(connection: Connection, name: str, first_ms: int, end_ms: int) -> Iterator[_Slice]:
