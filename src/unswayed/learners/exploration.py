@@ -80,7 +80,7 @@ class Exploration:
     def decide(self, users: IntArray, contexts: IntArray) -> IntArray:
         """Return the actions to play, in the order of arrival; shape (n_arrivals,)."""
         self._check_codes(users, contexts)
-        plays = _next_plays(self._plays.values, users)
+        plays = next_plays(self._plays.values, users)
         uniform = self._drawn(users, contexts, plays)
         if self.warmup_left:
             return uniform  # Algorithm 1, line 3
@@ -173,7 +173,7 @@ def check_bounds(codes: IntArray, n_codes: int, role: str) -> None:
 
 
 @compiled
-def _next_plays(plays: IntArray, users: IntArray) -> IntArray:
+def next_plays(plays: IntArray, users: IntArray) -> IntArray:
     """Return the number of each user's play, counting on from ``plays``, which is updated.
 
     The users' codes are within bounds: ``Exploration.decide`` checks them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from unswayed.learners.baselines import BASELINES
+from unswayed.learners.epochs import EpochPlayer
 from unswayed.learners.interface import LearnerSpec
 from unswayed.learners.methods import METHODS
 from unswayed.learners.on_log import LogLearner
@@ -29,6 +30,26 @@ LEARNERS: dict[str, LearnerSpec] = {
             make=partial(LogLearner, method=method),
         )
         for name, method in METHODS.items()
+    },
+    **{
+        spec.name: spec
+        for spec in (
+            LearnerSpec(
+                name="epochs",
+                summary="explores ever less and serves what discount learned, epoch by epoch",
+                make=EpochPlayer,
+            ),
+            LearnerSpec(
+                name="epochs-paper",
+                summary="the same with the paper's estimates",
+                make=partial(EpochPlayer, method="paper"),
+            ),
+            LearnerSpec(
+                name="epochs-share",
+                summary="epochs in which a secret share of the users explores, as the paper has it",
+                make=partial(EpochPlayer, is_spread=False),
+            ),
+        )
     },
     **BASELINES,
 }

@@ -128,7 +128,7 @@ class Decider:
             digest = self._digest(user)
         if not 0 <= play <= LARGEST_PLAY:
             raise InputError(f"play is {play}: plays are counted 0, 1, 2, ….")
-        return row.rulings[_slot(*self._draws, digest, play, *row.drawing)]
+        return row.rulings[_slot(*self._draws, digest, play, *row.drawing)]  # type: ignore[arg-type]  # mypy loses count of three starred tuples
 
     def digests(self, users: Iterable[Label]) -> Digests:
         """Return the users as ``decide_many`` takes them; shape (n,)."""
