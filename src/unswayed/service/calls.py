@@ -205,21 +205,18 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, most: int)
     stated = headers.get(b"content-length", b"0")
     if stated.isdigit() and int(stated) > most:
         raise _too_large(most)
-    message = await receive()
-    if not message.get("more_body"):
-        body: bytes = message.get("body", b"")
-    else:
-        parts, size = [message.get("body", b"")], len(message.get("body", b""))
-        while message.get("more_body"):
-            message = await receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > most:
-                raise _too_large(most)
-        body = b"".join(parts)
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            raise _too_large(most)
+        if not message.get("more_body"):
+            break
     if message["type"] == "http.disconnect":
         raise bad_request("the request ended before its body did.")
-    return body
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _too_large(most: int) -> Refusal:
