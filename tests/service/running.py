@@ -17,6 +17,7 @@ import msgspec
 import uvicorn
 
 from unswayed.service.app import Launch, create_app
+from unswayed.service.secret_file import Secrets
 from unswayed.service.serving import Prepared, prepare
 from unswayed.service.settings import Configuration, ServerSettings, Settings
 
@@ -88,6 +89,9 @@ def running(
     configuration = Configuration(
         server=server or ServerSettings(), campaigns={name: settings.checked()}
     )
+    if not (folder / "test.secret").exists():
+        # Always the same users explore, so that a test does not depend on luck.
+        Secrets(b"sixteen bytes ok", {"k1": bytes(32)}).save(folder / "test.secret")
     prepared = prepare(configuration, store=store, secret_path=folder / "test.secret")
     (folder / "metrics").mkdir(exist_ok=True)
     launch = Launch(
