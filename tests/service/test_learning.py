@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -107,13 +108,13 @@ def test_a_learner_that_was_killed_is_replaced(
 ) -> None:
     monkeypatch.setattr(jobs, "_SILENCE_MS", 3_000)
     started = []
-    start = jobs.subprocess.Popen
+    start = subprocess.Popen
 
     def kept(*arguments: Any, **more: Any) -> Any:
         started.append(start(*arguments, **more))
         return started[-1]
 
-    monkeypatch.setattr(jobs.subprocess, "Popen", kept)
+    monkeypatch.setattr(subprocess, "Popen", kept)
     job = sqlite_shop.post("/v1/shop/learn", status=202)
     os.kill(started[0].pid, signal.SIGKILL)
     until(lambda: sqlite_shop.get(f"/v1/shop/learn/{job['id']}")["state"] == "lost", 20.0)

@@ -160,7 +160,8 @@ class Endpoint:
             return await self.handler(Call(runtime, campaign, path, query, body))
         except InputError as error:
             raise Refusal(422, "bad_input", str(error)) from None
-        except StoreError:
+        except StoreError as error:
+            logger.warning("the store failed: %s", error)
             raise store_unavailable() from None
 
     def _query(self, text: bytes) -> dict[str, str]:

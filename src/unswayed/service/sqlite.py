@@ -51,8 +51,10 @@ class SqliteDatabase(Database):
     def create(self) -> None:
         """Make the file and its tables; other users of the machine cannot read it."""
         try:
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.close(handle)
+            # Only if it is new: closing a handle of a file gives up the locks that SQLite has on
+            # it in this process, and others would write where it writes.
+            with suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as error:
             raise InputError(f"cannot write the store {self.path}: {error.strerror}.") from error
         try:

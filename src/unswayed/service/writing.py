@@ -8,6 +8,7 @@ commit is synced the next group gathers, so a busy store syncs once for many req
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import threading
 from collections import deque
@@ -216,6 +217,8 @@ class Writer:
                 _write_chunks(self._connection, decisions)
                 _write_counts(self._connection, self._name, own)
         except Exception as error:  # whatever it is, nobody may be left waiting
+            if self.is_healthy:
+                logger.warning("the store cannot be written: %s", error)
             self.is_healthy = False
             if self._connection is not None:
                 self._connection.close()
@@ -230,6 +233,8 @@ class Writer:
             self.n_commits += 1
             _answer(requests, lambda request: request.answer(request.results))
 
+
+logger = logging.getLogger("unswayed.service")
 
 Item = TypeVar("Item")
 
