@@ -10,8 +10,9 @@ from tests.service.running import SHOP
 from unswayed.policy import Decider
 from unswayed.service.catalogue import Campaign, make_plan
 from unswayed.service.deciding import DecideRequest, Serving
+from unswayed.service.errors import Refusal
 from unswayed.service.settings import Settings
-from unswayed.service.tokens import Record
+from unswayed.service.tokens import decode_record
 
 MANY_CONTEXTS = msgspec.structs.replace(
     SHOP, contexts=("a", "b", "c", "d"), actions=("x", "y", "z")
@@ -45,11 +46,14 @@ def counted(settings: Settings, rng: np.random.Generator, n: int) -> dict[str, A
     per_context: dict[str, int] = {}
     for start in range(0, n, 10_000):
         asked = [
-            DecideRequest(number, settings.contexts[number % len(settings.contexts)], action=own)
+            DecideRequest(
+                f"user {number}", settings.contexts[number % len(settings.contexts)], action=own
+            )
             for number in range(start, start + 10_000)
         ]
-        for record in served.records(asked, 1_000_000 + start):
-            assert isinstance(record, Record)
+        for decided in served.decided(asked, 1_000_000 + start):
+            assert not isinstance(decided, Refusal)
+            record = decode_record(decided[1])
             if settings.mode == "shadow":
                 assert (record.action, record.propensity) == (own, 0.0)
                 action, propensity = record.planned_action, record.planned_propensity

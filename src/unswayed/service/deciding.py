@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 import os
+from binascii import hexlify
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
+import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.policy import Decider
+from unswayed.policy import Decider, Ruling
 from unswayed.service.catalogue import ACTIVE, Campaign
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.settings import Settings, check_label
-from unswayed.service.tokens import Record
 
 #: Random bytes of an id, after six of the time.
 _RANDOM_BYTES = 10
 
 SHADOW = "shadow"
+
+#: Ours: from so many decisions on, arrays cost less than they save.
+_MANY = 8
 
 
 class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,6 +59,67 @@ class DecideAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """All that decisions alike share, ready to be put together.
+
+    A decision is (campaign, id, user, …) and its answer {id, …, token}; only id, user and token
+    differ between decisions of one context that came out alike, and the rest is encoded once.
+    """
+
+    context: str
+    mode: str
+    is_match: bool
+    record: bytes
+    answer: bytes
+    ruling: Ruling
+
+    @classmethod
+    def of(
+        cls,
+        ruling: Ruling,
+        context: str,
+        *,
+        plan: int,
+        is_deferred: bool,
+        own: tuple[str, float] | None = None,
+    ) -> Cell:
+        """Return the cell of a ruling; ``own`` is the caller's action and propensity in shadow."""
+        action, propensity = (ruling.action, ruling.propensity) if own is None else own
+        mode = str(ruling.mode) if own is None else SHADOW
+        rest: tuple[object, ...] = (context, action, propensity, mode, plan, is_deferred)
+        if own is not None:
+            rest += (ruling.action, ruling.propensity)
+        answer = {"action": action, "propensity": propensity, "mode": mode, "plan": plan}
+        return cls(
+            context,
+            mode,
+            own is not None and action == ruling.action,
+            b"".join(map(_encode, rest)),
+            b'",' + msgspec.json.encode(answer)[1:-1] + b',"token":"',
+            ruling,
+        )
+
+
+#: A decision: its id, what is signed and logged of it, and what it shares with others.
+Decided = tuple[bytes, bytes, Cell]
+
+
+def answered(decided: Sequence[Decided], tokens: Sequence[bytes]) -> list[bytes]:
+    """Return the answers as JSON, a ``DecideAnswer`` each."""
+    return [
+        b'{"id":"' + hexlify(id_) + cell.answer + token + b'"}'
+        for (id_, _, cell), token in zip(decided, tokens, strict=True)
+    ]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+#: How an array of nine or eleven begins in MessagePack, and 16 bytes.
+_ARRAYS = (b"\x99", b"\x9b")
+_SIXTEEN_BYTES = b"\xc4\x10"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Serving:
     """A campaign as a process serves it: what a decision is a pure function of."""
 
@@ -66,6 +131,7 @@ class Serving:
     created_ms: int
     contexts: frozenset[str]
     decider: Decider
+    cells: dict[tuple[int, bool], Cell] = field(default_factory=dict)
 
     @classmethod
     def of(cls, campaign: Campaign, decider: Decider) -> Serving:
@@ -88,22 +154,23 @@ class Serving:
                 409, "archived", f"campaign {self.name!r} is archived; restore it to decide."
             )
 
-    def records(self, asked: Sequence[DecideRequest], time_ms: int) -> list[Record | Refusal]:
+    def decided(self, asked: Sequence[DecideRequest], time_ms: int) -> list[Decided | Refusal]:
         """Return a decision for each request, or the refusal of one that cannot be decided."""
         stamp = time_ms.to_bytes(6, "big")
         drawn = os.urandom(_RANDOM_BYTES * len(asked))
-        records: list[Record | Refusal] = []
-        for number, request in enumerate(asked):
-            start = number * _RANDOM_BYTES
+        ids = [stamp + drawn[n : n + _RANDOM_BYTES] for n in range(0, len(drawn), _RANDOM_BYTES)]
+        if len(asked) >= _MANY and self._are_plain(asked):
+            return self._decided_at_once(asked, ids)
+        found: list[Decided | Refusal] = []
+        for request, id_ in zip(asked, ids, strict=True):
             try:
-                records.append(self._record(request, stamp + drawn[start : start + _RANDOM_BYTES]))
+                found.append(self._decided(request, id_))
             except Refusal as refusal:
-                records.append(refusal)
-        return records
+                found.append(refusal)
+        return found
 
-    def _record(self, request: DecideRequest, id_: bytes) -> Record:
+    def _decided(self, request: DecideRequest, id_: bytes) -> Decided:
         user, context = str(request.user), str(request.context)
-        settings = self.settings
         if not 0 < len(user) <= _SURELY_SHORT or not user.isprintable():
             _check_user(user)
         if context not in self.contexts:
@@ -111,35 +178,69 @@ class Serving:
         ruling = self.decider.decide(user, context, play_of(id_))
         is_deferred = request.is_deferred
         if is_deferred is None:
-            is_deferred = settings.is_deferred
-        if settings.mode == SHADOW:
-            action, propensity = self._own_action(request)
-            return Record(
-                self.name,
-                id_,
-                user,
-                context,
-                action,
-                propensity,
-                SHADOW,
-                self.plan_version,
-                is_deferred,
-                str(ruling.action),
-                ruling.propensity,
+            is_deferred = self.settings.is_deferred
+        cell = self.cells.get((id(ruling), is_deferred))
+        if cell is None or request.action is not None or request.propensity is not None:
+            cell = self._new_cell(request, ruling, context, is_deferred)
+        return id_, self._start + id_ + _encode(user) + cell.record, cell
+
+    def _are_plain(self, asked: Sequence[DecideRequest]) -> bool:
+        """Whether all requests name a short user and a known context, and nothing else."""
+        users = [request.user for request in asked]
+        return (
+            self.settings.mode != SHADOW
+            and all(type(user) is str and user.isprintable() for user in users)
+            and 0 < min(map(len, users)) <= max(map(len, users)) <= _SURELY_SHORT  # type: ignore[arg-type]
+            and self.contexts.issuperset([request.context for request in asked])
+            and all(
+                request.is_deferred is None
+                and request.action is None
+                and request.propensity is None
+                for request in asked
+            )
+        )
+
+    def _decided_at_once(
+        self, asked: Sequence[DecideRequest], ids: list[bytes]
+    ) -> list[Decided | Refusal]:
+        """Do as ``_decided`` does, in a third of its time a decision."""
+        users = [request.user for request in asked]
+        contexts = [request.context for request in asked]
+        plays = (np.frombuffer(b"".join([id_[-8:] for id_ in ids]), ">u8") >> 2).astype(np.int64)
+        is_deferred, find = self.settings.is_deferred, self.cells.get
+        cells = [
+            find((id(ruling), is_deferred))
+            or self._new_cell(request, ruling, str(request.context), is_deferred)
+            for ruling, request in zip(
+                self.decider.rulings(users, contexts, plays), asked, strict=True
+            )
+        ]
+        start = self._start
+        payloads = [
+            start + id_ + _encode(user) + cell.record
+            for id_, user, cell in zip(ids, users, cells, strict=True)
+        ]
+        return list(zip(ids, payloads, cells, strict=True))
+
+    @property
+    def _start(self) -> bytes:
+        """How every record of this campaign begins."""
+        return _ARRAYS[self.settings.mode == SHADOW] + _encode(self.name) + _SIXTEEN_BYTES
+
+    def _new_cell(
+        self, request: DecideRequest, ruling: Ruling, context: str, is_deferred: bool
+    ) -> Cell:
+        if self.settings.mode == SHADOW:
+            own = self._own_action(request)
+            return Cell.of(
+                ruling, context, plan=self.plan_version, is_deferred=is_deferred, own=own
             )
         if request.action is not None or request.propensity is not None:
             raise bad_request("'action' and 'propensity' are for shadow mode; leave them out.")
-        return Record(
-            self.name,
-            id_,
-            user,
-            context,
-            ruling.action,  # type: ignore[arg-type]  # labels of the service are strings
-            ruling.propensity,
-            ruling.mode,
-            self.plan_version,
-            is_deferred,
-        )
+        cell = Cell.of(ruling, context, plan=self.plan_version, is_deferred=is_deferred)
+        # The decider has one ruling for each context and way it can come out, and keeps it.
+        self.cells[id(ruling), is_deferred] = cell
+        return cell
 
     def _own_action(self, request: DecideRequest) -> tuple[str, float]:
         if request.action is None:
@@ -154,7 +255,7 @@ class Serving:
         propensity = 0.0 if request.propensity is None else request.propensity
         if not (math.isfinite(propensity) and 0.0 <= propensity <= 1.0):
             raise bad_request(f"propensity is {propensity}: it must lie in (0, 1].")
-        return action, propensity
+        return action, float(propensity)
 
 
 #: Characters take at most four bytes, and labels may have 256.

@@ -35,6 +35,7 @@ from unswayed.service.service import (
 )
 from unswayed.service.settings import Settings, parsed_settings
 from unswayed.service.status import status as status_of
+from unswayed.service.writing import Counted, CountKey
 
 Result = TypeVar("Result")
 
@@ -81,28 +82,29 @@ class NewGlobalKey(NewKey, frozen=True, forbid_unknown_fields=True):
 # Decisions and rewards
 
 
-async def decide(call: Call) -> DecideAnswer:
+async def decide(call: Call) -> Reply:
     """Answer one decision."""
-    (answer,) = await call.service.decide(call.campaign, (call.body,))
+    (answer,), counts = await call.service.decide(call.campaign, (call.body,))
     if isinstance(answer, Refusal):
         raise answer
-    call.runtime.metrics.count("unswayed_decisions_total", campaign=call.campaign, mode=answer.mode)
-    return answer
+    _count_decisions(call, counts)
+    return Reply(answer)
 
 
-async def decide_batch(call: Call) -> dict[str, Any]:
+async def decide_batch(call: Call) -> Reply:
     """Answer many decisions, each with its own error."""
     asked = _checked_batch(call, call.body.decisions)
-    answers = await call.service.decide(call.campaign, asked)
-    modes: dict[str, int] = {}
-    for answer in answers:
-        if isinstance(answer, DecideAnswer):
-            modes[answer.mode] = modes.get(answer.mode, 0) + 1
-    for mode, number in modes.items():
+    answers, counts = await call.service.decide(call.campaign, asked)
+    _count_decisions(call, counts)
+    rows = [row.body() if isinstance(row, Refusal) else row for row in answers]
+    return Reply(b'{"decisions":[' + b",".join(rows) + b"]}")
+
+
+def _count_decisions(call: Call, counts: dict[CountKey, Counted]) -> None:
+    for key, n in counts.items():
         call.runtime.metrics.count(
-            "unswayed_decisions_total", number, campaign=call.campaign, mode=mode
+            "unswayed_decisions_total", n.decisions, campaign=key.campaign, mode=key.mode
         )
-    return {"decisions": _each(answers)}
 
 
 async def activate(call: Call) -> ActivateAnswer:

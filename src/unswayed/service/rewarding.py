@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from unswayed.service.database import Connection
-from unswayed.service.tokens import Record, decode_record
+from unswayed.service.deciding import Cell
+from unswayed.service.tokens import decode_record
 from unswayed.service.writing import (
     Counted,
     CountKey,
@@ -81,13 +83,19 @@ def write_asked(
         if new:
             record = decode_record(row.record)
             write_chunk(connection, row.campaign, [(record.time_ms, row.record)])
-            count_decision(counts, record)
+            key = CountKey(record.campaign, record.context, record.mode)
+            n = counts.setdefault(key, Counted())
+            n.decisions += 1
+            n.matches += record.action == record.planned_action
     found = connection.rows_of("asked", ("campaign", "key"), ("record",), [r[:2] for r in rows])
     return [bytes(row[0]) for row in found if row is not None]
 
 
-def count_decision(counts: dict[CountKey, Counted], record: Record) -> None:
-    """Count a decision that is about to be recorded."""
-    n = counts.setdefault(CountKey(record.campaign, record.context, record.mode), Counted())
-    n.decisions += 1
-    n.matches += record.action == record.planned_action
+def counted(campaign: str, cells: Sequence[Cell]) -> dict[CountKey, Counted]:
+    """Return the numbers of decisions by context and mode."""
+    counts: dict[CountKey, Counted] = {}
+    for cell, number in Counter(cells).items():
+        n = counts.setdefault(CountKey(campaign, cell.context, cell.mode), Counted())
+        n.decisions += number
+        n.matches += number * cell.is_match
+    return counts

@@ -11,18 +11,18 @@ import msgspec
 from unswayed.errors import InputError
 from unswayed.service.catalogue import now_ms
 from unswayed.service.database import Database, StoreError
-from unswayed.service.deciding import DecideAnswer, DecideRequest, Serving
+from unswayed.service.deciding import DecideAnswer, Decided, DecideRequest, Serving, answered
 from unswayed.service.errors import Refusal, bad_request, conflict, store_unavailable
 from unswayed.service.rewarding import (
     NewAsked,
-    count_decision,
+    counted,
     write_activations,
     write_asked,
     write_rewards,
 )
 from unswayed.service.settings import ServerSettings, check_label
 from unswayed.service.state import Watcher
-from unswayed.service.tokens import Record, decode_record, encode_record
+from unswayed.service.tokens import Record, decode_record
 from unswayed.service.writing import (
     MOST_WAITING,
     Counted,
@@ -87,57 +87,54 @@ class Service:
 
     async def decide(
         self, campaign: str, asked: Sequence[DecideRequest]
-    ) -> list[DecideAnswer | Refusal]:
-        """Decide, and record the decisions.
+    ) -> tuple[list[bytes | Refusal], dict[CountKey, Counted]]:
+        """Decide, and record the decisions; return the answers as JSON, and what was decided.
 
         Nobody waits for the store, except where an idempotency key promises the same answer later.
         """
         serving = self.watcher.state.campaign(campaign)
         serving.check_open()
         self._check_recording()
-        records = serving.records(asked, now_ms())
+        now = now_ms()
+        found = serving.decided(asked, now)
+        good = [one for one in found if not isinstance(one, Refusal)]
+        counts = counted(campaign, [cell for _, _, cell in good])
         if any(request.idempotency_key for request in asked):
-            return await self._decide_once(serving, asked, records)
-        signer = self.watcher.signer
-        answers: list[DecideAnswer | Refusal] = []
-        rows: list[tuple[int, bytes]] = []
-        counts: dict[CountKey, Counted] = {}
-        for record in records:
-            if isinstance(record, Refusal):
-                answers.append(record)
-                continue
-            payload = encode_record(record)
-            rows.append((record.time_ms, payload))
-            count_decision(counts, record)
-            answers.append(_answer(record, signer.token(payload)))
-        self.writer.record(campaign, rows, counts)
-        return answers
+            return await self._decide_once(serving, asked, found), counts
+        payloads = [payload for _, payload, _ in good]
+        answers: list[bytes | Refusal] = []
+        answers += answered(good, self.watcher.signer.tokens(payloads))
+        self.writer.record(campaign, now, payloads, counts)
+        for row, one in enumerate(found):
+            if isinstance(one, Refusal):
+                answers.insert(row, one)
+        return answers, counts
 
     async def _decide_once(
         self,
         serving: Serving,
         asked: Sequence[DecideRequest],
-        records: Sequence[Record | Refusal],
-    ) -> list[DecideAnswer | Refusal]:
+        found: Sequence[Decided | Refusal],
+    ) -> list[bytes | Refusal]:
         """Decide under idempotency keys: the first decision under a key is the only one."""
         rows = []
-        for request, record in zip(asked, records, strict=True):
-            if isinstance(record, Record):
+        for request, one in zip(asked, found, strict=True):
+            if not isinstance(one, Refusal):
                 # Decisions without a key in the same request get one that nobody else can have.
-                key = request.idempotency_key or f"\x01{record.id.hex()}"
+                key = request.idempotency_key or f"\x01{one[0].hex()}"
                 if request.idempotency_key:
                     _check_name("idempotency_key", key)
-                rows.append(NewAsked(serving.name, key, encode_record(record)))
+                rows.append(NewAsked(serving.name, key, one[1]))
         kept = iter(await self._written(write_asked, rows))
-        answers: list[DecideAnswer | Refusal] = []
+        answers: list[bytes | Refusal] = []
         signer = self.watcher.signer
-        for record in records:
-            if isinstance(record, Refusal):
-                answers.append(record)
+        for one in found:
+            if isinstance(one, Refusal):
+                answers.append(one)
                 continue
             payload = next(kept)
-            first = decode_record(payload)
-            if (first.user, first.context) != (record.user, record.context):
+            first, own = decode_record(payload), decode_record(one[1])
+            if (first.user, first.context) != (own.user, own.context):
                 answers.append(
                     conflict(
                         "this idempotency key was used for another user or context; use a new key.",
@@ -238,9 +235,16 @@ class Service:
             raise store_unavailable() from error
 
 
-def _answer(record: Record, token: str) -> DecideAnswer:
-    return DecideAnswer(
-        record.id.hex(), record.action, record.propensity, record.mode, record.plan, token
+def _answer(record: Record, token: bytes) -> bytes:
+    return msgspec.json.encode(
+        DecideAnswer(
+            record.id.hex(),
+            record.action,
+            record.propensity,
+            record.mode,
+            record.plan,
+            token.decode(),
+        )
     )
 
 

@@ -6,7 +6,8 @@ import hashlib
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from collections.abc import Mapping
+from binascii import b2a_base64
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -87,27 +88,35 @@ class Signer:
     --------
     >>> signer = Signer({"k1": bytes(32)})
     >>> record = Record("shop", bytes(16), "ann", "lunch", "soup", 0.5, "explore", 1)
-    >>> signer.opened(signer.token(encode_record(record)))[0] == record
+    >>> signer.opened(signer.token(encode_record(record)).decode())[0] == record
     True
     """
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         self._keys = dict(keys)
-        self._newest = next(reversed(self._keys))
-        self._prefix = self._newest + "."
-        self._secret = self._keys[self._newest]
+        newest = next(reversed(self._keys))
+        self._prefix = newest.encode() + b"."
+        # The key goes in once; a copy of the state is cheaper than the key again.
+        self._begun = _tagging(self._keys[newest])
 
     @property
     def key_ids(self) -> tuple[str, ...]:
         """Ids of the keys, the newest last."""
         return tuple(self._keys)
 
-    def token(self, payload: bytes) -> str:
-        """Return the token of a payload: the key's id, a dot, and payload and tag in base64."""
-        tag = hashlib.blake2b(
-            payload, digest_size=TAG_BYTES, key=self._secret, person=_PERSON
-        ).digest()
-        return self._prefix + urlsafe_b64encode(payload + tag).decode("ascii")
+    def tokens(self, payloads: Iterable[bytes]) -> list[bytes]:
+        """Return a token for each payload: the key's id, a dot, payload and tag in base64."""
+        begun, prefix, tokens = self._begun, self._prefix, []
+        for payload in payloads:
+            tagging = begun.copy()
+            tagging.update(payload)
+            text = b2a_base64(payload + tagging.digest(), newline=False)
+            tokens.append(prefix + text.translate(_FOR_ADDRESSES))
+        return tokens
+
+    def token(self, payload: bytes) -> bytes:
+        """Return the token of one payload."""
+        return self.tokens((payload,))[0]
 
     def knows(self, token: str) -> bool:
         """Whether the key that a token names is there."""
@@ -126,13 +135,23 @@ class Signer:
         except (Base64Error, ValueError) as error:
             raise _forged() from error
         payload, tag = raw[:-TAG_BYTES], raw[-TAG_BYTES:]
-        expected = hashlib.blake2b(
-            payload, digest_size=TAG_BYTES, key=secret, person=_PERSON
-        ).digest()
+        tagging = _tagging(secret)
+        tagging.update(payload)
         # Base64 can be written in several ways; a token counts only as it was given out.
-        if not hmac.compare_digest(tag, expected) or urlsafe_b64encode(raw) != text.encode():
+        if (
+            not hmac.compare_digest(tag, tagging.digest())
+            or urlsafe_b64encode(raw) != text.encode()
+        ):
             raise _forged()
         return decode_record(payload), payload
+
+
+def _tagging(secret: bytes) -> hashlib.blake2b:
+    return hashlib.blake2b(digest_size=TAG_BYTES, key=secret, person=_PERSON)
+
+
+#: From the alphabet of base64 to the one that may stand in addresses.
+_FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")
 
 
 def _forged() -> Refusal:

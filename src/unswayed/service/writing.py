@@ -137,11 +137,15 @@ class Writer:
         return len(self._decisions)
 
     def record(
-        self, campaign: str, rows: Sequence[tuple[int, bytes]], counts: dict[CountKey, Counted]
+        self,
+        campaign: str,
+        time_ms: int,
+        payloads: Sequence[bytes],
+        counts: dict[CountKey, Counted],
     ) -> None:
-        """Record decisions soon: (milliseconds, payload) each."""
+        """Record decisions that were made at one moment, soon."""
         with self._condition:
-            self._decisions.extend((campaign, ms, payload) for ms, payload in rows)
+            self._decisions.extend([(campaign, time_ms, payload) for payload in payloads])
             _add_counts(self._counts, counts)
             while len(self._decisions) > MOST_WAITING:
                 self._decisions.popleft()
