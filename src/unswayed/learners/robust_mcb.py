@@ -120,6 +120,7 @@ class RobustMCB:
         self._actions = None if actions is None else Labels.of(actions)
         if self._actions is not None:
             check_actions(len(self._actions))
+        self._action_names = () if self._actions is None else tuple(self._actions)
         self._declared_contexts = Labels.of(contexts)
         if warmup_interactions < 0:
             raise InputError(f"warmup_interactions is {warmup_interactions}; it counts plays.")
@@ -143,6 +144,17 @@ class RobustMCB:
 
     def decide(self, user: Label, context: Label) -> Label:
         """Return the action to play for a user in a context."""
+        user_code, context_code = self._users.known(user), self._contexts.known(context)
+        if user_code is not None and context_code is not None:
+            with self._lock:
+                exploration = self._exploration
+                # Codes that an earlier call was stopped short of telling it are told below.
+                if (
+                    exploration is not None
+                    and user_code < exploration.n_users
+                    and context_code < exploration.n_contexts
+                ):
+                    return self._action_names[exploration.decide_one(user_code, context_code)]
         return self.decide_many([user], [context])[0]
 
     def decide_many(self, users: Sequence[Label], contexts: Sequence[Label]) -> list[Label]:

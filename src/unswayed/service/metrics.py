@@ -44,23 +44,27 @@ class Metrics:
         self._latencies: defaultdict[str, list[float]] = defaultdict(
             lambda: [0.0] * (len(BUCKETS) + 2)
         )
-        self._names: dict[tuple[str, int], str] = {}
+        self._series: dict[tuple[str | int, ...], str] = {}
         self._lock = threading.Lock()
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        name = self._names.get((route, status))
-        if name is None:
-            name = f'unswayed_requests_total{{route="{route}",status="{status}"}}'
-            self._names[(route, status)] = name
-        self.counts[name] += 1
+        series = self._series.get((route, status))
+        if series is None:
+            labels = {"route": route, "status": str(status)}
+            series = self._series[route, status] = labelled("unswayed_requests_total", labels)
+        self.counts[series] += 1
         latency = self._latencies[route]
         latency[bisect_left(BUCKETS, seconds)] += 1
         latency[-1] += seconds
 
     def count(self, name: str, number: float = 1.0, **labels: str) -> None:
         """Add to a counter."""
-        self.counts[labelled(name, labels)] += number
+        key = (name, *labels.values())
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = labelled(name, labels)
+        self.counts[series] += number
 
     def save(self) -> None:
         """Leave the numbers where the other processes find them."""

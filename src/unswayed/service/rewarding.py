@@ -94,7 +94,7 @@ def write_asked(
 def counted(campaign: str, cells: Sequence[Cell]) -> dict[CountKey, Counted]:
     """Return the numbers of decisions by context and mode."""
     counts: dict[CountKey, Counted] = {}
-    for cell, number in Counter(cells).items():
+    for cell, number in Counter(cells).items() if len(cells) > 1 else ((one, 1) for one in cells):
         n = counts.setdefault(CountKey(campaign, cell.context, cell.mode), Counted())
         n.decisions += number
         n.matches += number * cell.is_match

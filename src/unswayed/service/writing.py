@@ -26,7 +26,7 @@ from unswayed.service.database import Connection, Database, StoreError
 MOST_WAITING = 200_000
 
 #: Ours: decisions in one row of the store.
-_CHUNK = 5_000
+_CHUNK = 10_000
 
 #: Decisions in one row of the store are no more than these milliseconds apart.
 LONGEST_CHUNK_MS = 60_000
@@ -35,7 +35,7 @@ LONGEST_CHUNK_MS = 60_000
 _GROUP = 512
 
 #: Ours: how long decisions may wait for others, and how often a broken store is tried.
-_FLUSH_SECONDS = 0.05
+_FLUSH_SECONDS = 0.25
 _RETRY_SECONDS = 0.25
 
 
@@ -188,7 +188,8 @@ class Writer:
     def _run(self) -> None:
         while True:
             with self._condition:
-                if not self._requests and not self._is_stopping:
+                is_idle = not self._requests and len(self._decisions) < _CHUNK
+                if (is_idle or not self.is_healthy) and not self._is_stopping:
                     self._condition.wait(_FLUSH_SECONDS if self.is_healthy else _RETRY_SECONDS)
                 requests = _taken(self._requests, _GROUP)
                 decisions = _taken(self._decisions, _CHUNK)
