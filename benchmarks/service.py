@@ -73,7 +73,7 @@ def serving(window: float = 3600.0) -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "shop.toml").write_text(TOML.format(window=window))
         store = f"sqlite:///{folder}/shop.db"
-        command = [Path(sys.executable).with_name("unswayed"), "serve", "--port", "0"]
+        command = [str(Path(sys.executable).with_name("unswayed")), "serve", "--port", "0"]
         command += ["--config", "shop.toml", "--store", store]
         process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
         try:

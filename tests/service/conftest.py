@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from tests.service.running import Running, running
+from unswayed.service.settings import DEMO
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -35,4 +36,12 @@ def shop(store: str, tmp_path: Path) -> Iterator[Running]:
 def sqlite_shop(tmp_path: Path) -> Iterator[Running]:
     """Yield a server with one campaign on SQLite, for what does not depend on the database."""
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def sqlite_demo(tmp_path: Path) -> Iterator[Running]:
+    """Yield a server with the campaign that is served without a configuration."""
+    settings = DEMO.campaigns["demo"]
+    with running(f"sqlite:///{tmp_path}/demo.db", tmp_path, settings, name="demo") as server:
         yield server

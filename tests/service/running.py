@@ -91,7 +91,9 @@ def running(
     )
     if not (folder / "test.secret").exists():
         # Always the same users explore, so that a test does not depend on luck.
-        Secrets(b"sixteen bytes ok", {"k1": bytes(32)}).save(folder / "test.secret")
+        Secrets(b"sixteen bytes ok", {"k1": b"thirty-two bytes that sign well."}).save(
+            folder / "test.secret"
+        )
     prepared = prepare(configuration, store=store, secret_path=folder / "test.secret")
     (folder / "metrics").mkdir(exist_ok=True)
     launch = Launch(

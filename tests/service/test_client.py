@@ -9,12 +9,16 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import unswayed
 from tests.service.running import Running, command
+from unswayed.cli.serve import serve
+from unswayed.errors import InputError
 from unswayed.service.client import Client, ServiceError
+from unswayed.service.settings import load_configuration
 
 UNSWAYED = Path(sys.executable).with_name("unswayed")
 
@@ -139,24 +143,66 @@ def test_serve_refuses_to_listen_beyond_loopback_without_keys(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (("--store", "mysql://x"), "--store"),
-        (("--store", "sqlite:////nowhere/at/all.db"), "cannot write the store"),
-        (("--config", "missing.toml"), "missing.toml"),
-        (("--workers", "0"), "--workers"),
-        (("--port", "99999"), "--port"),
-        (("--make-key", "demo"), "--make-key"),
-        (("--make-key", "demo:king"), "role"),
-        (("--make-key", "nobody:decide"), "nobody"),
+        ({"store": "mysql://x"}, "--store"),
+        ({"store": "sqlite:////nowhere/at/all.db"}, "cannot write the store"),
+        ({"config": Path("missing.toml")}, "missing.toml"),
+        ({"workers": 0}, "--workers"),
+        ({"port": 99_999}, "--port"),
+        ({"make_key": "demo"}, "--make-key"),
+        ({"make_key": "demo:king"}, "role"),
+        ({"make_key": "nobody:decide"}, "nobody"),
+        ({"host": "192.0.2.1"}, "--make-key"),
     ],
 )
 def test_serve_says_in_one_sentence_what_is_wrong(
-    tmp_path: Path, options: tuple[str, ...], word: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], word: str
 ) -> None:
-    result = run("serve", *options, folder=tmp_path)
-    assert result.returncode == 2
-    assert word in result.stderr
-    assert "Traceback" not in result.stderr
-    assert result.stderr.count("\n") == 1
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=word) as refused:
+        serve(**options)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[campaigns", "TOML"),
+        ("[campaigns.shop]\ncontexts = ['a']", "actions"),
+        ("[campaigns.Shop]\ncontexts = ['a']\nactions = ['x', 'y']", "Shop"),
+        ("[campaigns.shop]\ncontexts = ['a']\nactions = ['x', 'y']\nalpha = 0.7", "alpha"),
+        ("[server]\ncolour = 'red'", "colour"),
+    ],
+)
+def test_a_bad_configuration_names_what_is_wrong(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "shop.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=word):
+        load_configuration(path)
+
+
+def test_the_curl_example_of_the_readme_works(sqlite_demo: Running, tmp_path: Path) -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    block = readme.read_text(encoding="utf-8").split("```bash\n")[1].split("```")[0]
+    first, *rest = block.splitlines()
+    assert first.startswith("unswayed serve &")
+    port = sqlite_demo.address.rsplit(":", 1)[1]
+    script = "\n".join(rest).replace("8321", port)
+    script = script.replace("unswayed ", f"{UNSWAYED} ").replace(
+        "decide demo", f"decide demo --address {sqlite_demo.address}"
+    )
+    result = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    reward = json.loads(next(line for line in result.stdout.splitlines() if '"reward"' in line))
+    assert reward["reward"] == 1.0
+    assert "propensity" in result.stdout
+    assert sqlite_demo.get("/v1/demo/status")["rewards"] == 1
 
 
 def test_a_missing_extra_is_one_sentence(tmp_path: Path) -> None:

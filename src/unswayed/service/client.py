@@ -177,6 +177,10 @@ class Client(_Requests):
         """Ask a route of the campaign to do something, such as ``learn``."""
         return self._ask(_Ask("POST", f"/v1/{self._campaign}/{path}", body))
 
+    def patch(self, settings: Mapping[str, Any]) -> Any:
+        """Change some settings of the campaign."""
+        return self._ask(_Ask("PATCH", f"/v1/{self._campaign}", settings))
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -245,6 +249,10 @@ class AsyncClient(_Requests):
     async def post(self, path: str, body: Any = None) -> Any:
         """Ask a route of the campaign to do something."""
         return await self._ask(_Ask("POST", f"/v1/{self._campaign}/{path}", body))
+
+    async def patch(self, settings: Mapping[str, Any]) -> Any:
+        """Change some settings of the campaign."""
+        return await self._ask(_Ask("PATCH", f"/v1/{self._campaign}", settings))
 
     async def close(self) -> None:
         """Close the connections."""
