@@ -143,3 +143,36 @@ def test_the_report_shows_the_uplift_over_users_held_back(
 def test_the_command_of_offline_work_names_no_store() -> None:
     """An address may hold a password, and everybody can list processes."""
     assert len(offline_command("learn")) == 4
+
+
+@pytest.mark.slow
+def test_a_learner_that_is_killed_at_any_moment_leaves_a_whole_policy_or_none(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, QUICK) as server:
+        visit(server, rng, n_users=1_000, visits=8, colluders=0.2)
+        wait_for_windows()
+        start = time.monotonic()
+        assert learned(server)["state"] == "done"
+        seconds = time.monotonic() - start
+        n_killed = 0
+        for _ in range(20):
+            with server.prepared.database.connected() as connection, connection.transaction():
+                connection.execute("DELETE FROM jobs WHERE state <> 'done'")
+                job, _ = jobs.add_job(connection, "shop")
+            process = jobs.start_learner(server.store, "shop", job.id)
+            time.sleep(float(rng.uniform(0.0, 1.2)) * seconds)
+            n_killed += process.poll() is None
+            process.kill()
+            process.wait()
+            active = server.get("/v1/shop/policy")
+            assert active["policy"]["policy"] == BEST
+            versions = server.get("/v1/shop/policy/versions")["versions"][1:]
+            done = [one for one in server.get("/v1/shop/learn")["jobs"] if one["state"] == "done"]
+            assert {one["result"]["version"] for one in done} == {
+                one["version"] for one in versions
+            }
+            for version in versions:
+                found = server.get(f"/v1/shop/policy/{version['version']}")["policy"]
+                assert found["policy"] == BEST
+        assert n_killed >= 5
