@@ -83,6 +83,8 @@ def serving(window: float = 3600.0) -> Iterator[Server]:
         finally:
             process.terminate()
             process.wait(timeout=30)
+            assert process.stdout is not None
+            process.stdout.close()
 
 
 def request(method: str, path: str, body: Any = None) -> bytes:

@@ -15,6 +15,7 @@ from unswayed.service.writing import (
     KeptReward,
     NewActivation,
     NewReward,
+    Recorded,
     write_chunk,
 )
 
@@ -82,7 +83,7 @@ def write_asked(
     for row, new in zip(rows, inserted, strict=True):
         if new:
             record = decode_record(row.record)
-            write_chunk(connection, row.campaign, [(record.time_ms, row.record)])
+            write_chunk(connection, [Recorded(row.campaign, record.time_ms, [row.record])])
             key = CountKey(record.campaign, record.context, record.mode)
             n = counts.setdefault(key, Counted())
             n.decisions += 1

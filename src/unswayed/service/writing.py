@@ -16,9 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
-
-import msgspec
+from typing import Any, NamedTuple
 
 from unswayed.service.database import Connection, Database, StoreError
 
@@ -66,6 +64,14 @@ class NewActivation(NamedTuple):
     received_ms: int
     record: bytes
     is_late: bool
+
+
+class Recorded(NamedTuple):
+    """Decisions of one moment that wait to be recorded, or are being."""
+
+    campaign: str
+    time_ms: int
+    payloads: Sequence[bytes]
 
 
 class CountKey(NamedTuple):
@@ -121,7 +127,8 @@ class Writer:
         self._name = secrets.token_hex(4)
         self._condition = threading.Condition()
         self._requests: deque[_Request] = deque()
-        self._decisions: deque[tuple[str, int, bytes]] = deque()
+        self._decisions: deque[Recorded] = deque()
+        self._n_waiting = 0
         self._counts: dict[CountKey, Counted] = {}
         self._is_stopping = False
         self._connection: Connection | None = None
@@ -134,7 +141,7 @@ class Writer:
     @property
     def n_waiting(self) -> int:
         """How many decisions wait to be recorded."""
-        return len(self._decisions)
+        return self._n_waiting
 
     def record(
         self,
@@ -144,12 +151,15 @@ class Writer:
         counts: dict[CountKey, Counted],
     ) -> None:
         """Record decisions that were made at one moment, soon."""
+        if not payloads:
+            return
         with self._condition:
-            self._decisions.extend([(campaign, time_ms, payload) for payload in payloads])
+            self._decisions.append(Recorded(campaign, time_ms, payloads))
+            self._n_waiting += len(payloads)
             _add_counts(self._counts, counts)
-            while len(self._decisions) > MOST_WAITING:
-                self._decisions.popleft()
-                self.n_dropped += 1
+            while self._n_waiting > MOST_WAITING:
+                self._n_waiting -= len(lost := self._decisions.popleft().payloads)
+                self.n_dropped += len(lost)
 
     async def written(self, write: Write, rows: Sequence[Any]) -> Sequence[Any]:
         """Write rows in the next transaction, and return their results after the commit."""
@@ -188,11 +198,13 @@ class Writer:
     def _run(self) -> None:
         while True:
             with self._condition:
-                is_idle = not self._requests and len(self._decisions) < _CHUNK
+                is_idle = not self._requests and self._n_waiting < _CHUNK
                 if (is_idle or not self.is_healthy) and not self._is_stopping:
                     self._condition.wait(_FLUSH_SECONDS if self.is_healthy else _RETRY_SECONDS)
-                requests = _taken(self._requests, _GROUP)
-                decisions = _taken(self._decisions, _CHUNK)
+                requests = [
+                    self._requests.popleft() for _ in range(min(len(self._requests), _GROUP))
+                ]
+                decisions = self._next_decisions()
                 counts, self._counts = self._counts, {}
                 is_last = self._is_stopping and not requests
             if requests or decisions or counts or not self.is_healthy:
@@ -202,10 +214,20 @@ class Writer:
                     self._connection.close()
                 return
 
+    def _next_decisions(self) -> list[Recorded]:
+        """Take the oldest decisions that wait, about a row of the store full; under the lock."""
+        taken: list[Recorded] = []
+        n_taken = 0
+        while self._decisions and n_taken < _CHUNK:
+            taken.append(self._decisions.popleft())
+            n_taken += len(taken[-1].payloads)
+        self._n_waiting -= n_taken
+        return taken
+
     def _write_group(
         self,
         requests: list[_Request],
-        decisions: list[tuple[str, int, bytes]],
+        decisions: list[Recorded],
         counts: dict[CountKey, Counted],
     ) -> None:
         own: dict[CountKey, Counted] = {}
@@ -231,6 +253,7 @@ class Writer:
             with self._condition:
                 _add_counts(self._counts, counts)
                 self._decisions.extendleft(reversed(decisions))
+                self._n_waiting += sum(len(one.payloads) for one in decisions)
             failure = error if isinstance(error, StoreError) else StoreError(repr(error))
             _answer(requests, lambda request: request.fail(failure))
         else:
@@ -240,12 +263,6 @@ class Writer:
 
 
 logger = logging.getLogger("unswayed.service")
-
-Item = TypeVar("Item")
-
-
-def _taken(queue: deque[Item], most: int) -> list[Item]:
-    return [queue.popleft() for _ in range(min(len(queue), most))]
 
 
 def _by_write(requests: list[_Request]) -> dict[Write, list[_Request]]:
@@ -274,21 +291,22 @@ def _answer(requests: list[_Request], give: Callable[[_Request], None]) -> None:
             loop.call_soon_threadsafe(give_all, waiting)
 
 
-def _write_chunks(connection: Connection, decisions: list[tuple[str, int, bytes]]) -> None:
-    chunks: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
-    for campaign, ms, payload in decisions:
-        chunks.setdefault((campaign, ms // LONGEST_CHUNK_MS), []).append((ms, payload))
-    for (campaign, _), rows in chunks.items():
-        write_chunk(connection, campaign, rows)
+def _write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
+    chunks: dict[tuple[str, int], list[Recorded]] = {}
+    for one in decisions:
+        chunks.setdefault((one.campaign, one.time_ms // LONGEST_CHUNK_MS), []).append(one)
+    for alike in chunks.values():
+        write_chunk(connection, alike)
 
 
-def write_chunk(connection: Connection, campaign: str, rows: Sequence[tuple[int, bytes]]) -> None:
-    """Write decisions into one row of the store."""
-    times = [ms for ms, _ in rows]
-    records = msgspec.msgpack.encode([msgspec.Raw(payload) for _, payload in rows])
+def write_chunk(connection: Connection, alike: Sequence[Recorded]) -> None:
+    """Write decisions of one campaign into one row of the store: an array in MessagePack."""
+    payloads = [payload for one in alike for payload in one.payloads]
+    times = [one.time_ms for one in alike]
+    records = b"\xdd" + len(payloads).to_bytes(4, "big") + b"".join(payloads)
     connection.execute(
         "INSERT INTO decisions (campaign, first_ms, last_ms, n, records) VALUES (?, ?, ?, ?, ?)",
-        (campaign, min(times), max(times), len(rows), records),
+        (alike[0].campaign, min(times), max(times), len(payloads), records),
     )
 
 
