@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.service.running import SHOP, Running, running
+from unswayed.service.export import GRACE_MS, export_batches
 from unswayed.service.keys import make_key
 from unswayed.service.settings import ServerSettings
 
@@ -207,3 +208,32 @@ def test_metrics_count_and_name_no_user(sqlite_shop: Running) -> None:
     assert 'unswayed_requests_total{route="/v1/{campaign}/reward",status="200"} 5' in text
     assert "unswayed_store_healthy 1" in text
     assert "secret-user" not in text
+
+
+def test_without_keys_web_pages_of_others_are_refused(sqlite_shop: Running) -> None:
+    """A browser on this machine may be made to ask, and names may be made to point here."""
+    host = sqlite_shop.address.removeprefix("http://")
+    for headers, status in (
+        ({}, 200),
+        ({"Origin": f"http://{host}"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "evil.example:8321"}, 403),
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "localhost"}, 200),
+    ):
+        answer = sqlite_shop.http.get("/v1/shop", headers=headers)
+        assert answer.status_code == status, headers
+
+
+def test_a_campaign_made_again_has_nothing_of_the_old_one(sqlite_shop: Running) -> None:
+    sqlite_shop.decide("old")
+    assert sqlite_shop.call("DELETE", "/v1/shop?confirm=shop").status_code == 200
+    time.sleep(0.5)  # the decision that waited is recorded only now
+    quick = msgspec.structs.replace(SHOP, reward_window=0.001)
+    sqlite_shop.post("/v1/campaigns", {"name": "shop", "settings": quick})
+    new = sqlite_shop.decide("new")["id"]
+    time.sleep(GRACE_MS / 1000.0 + 0.5)
+    with sqlite_shop.prepared.database.connected() as connection:
+        batches = list(export_batches(connection, "shop"))
+    assert [row["decision"] for batch in batches for row in batch.to_pylist()] == [new]

@@ -76,6 +76,18 @@ def test_learning_from_nothing_fails_with_a_sentence(sqlite_shop: Running) -> No
     assert sqlite_shop.get("/v1/shop/policy")["version"] == 0
 
 
+def test_the_service_learns_by_itself_when_it_is_asked_to(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(QUICK, learn_every=0.5)
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
+        until(lambda: len(server.get("/v1/shop/learn")["jobs"]) >= 1, 20.0)
+        assert server.get("/v1/shop")["settings"]["learn_every"] == 0.5
+        server.call("PATCH", "/v1/shop", {"learn_every": 0.0}).raise_for_status()
+        until(
+            lambda: all(job["state"] == "failed" for job in server.get("/v1/shop/learn")["jobs"]),
+            60.0,
+        )
+
+
 def test_users_weigh_no_more_beyond_the_cap(tmp_path: Path, rng: np.random.Generator) -> None:
     settings = msgspec.structs.replace(QUICK, max_interactions_per_user=10)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:

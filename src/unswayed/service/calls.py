@@ -184,6 +184,7 @@ def check_caller(
     """Refuse callers without a key that opens what they ask for, and those that ask too often."""
     keys = runtime.service.watcher.state.keys
     if not runtime.needs_keys and not keys:
+        check_origin(headers)
         client = scope.get("client")
         runtime.rates.take(client[0] if client else "")
         return
@@ -192,6 +193,24 @@ def check_caller(
     if not key.may(roles, campaign):
         needed = " or ".join((*roles, "admin"))
         raise Refusal(403, "forbidden", f"this needs a key of role {needed} for this campaign.")
+
+
+def check_origin(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse what a web page of somebody else makes a browser on this machine ask.
+
+    Without keys everybody on this machine is trusted, its browsers included.
+    """
+    host = headers.get(b"host", b"")
+    name = host.rpartition(b":")[0] if host.rpartition(b":")[2].isdigit() else host
+    origin = headers.get(b"origin")
+    if name not in _OWN_NAMES or (origin is not None and origin.partition(b"://")[2] != host):
+        raise Refusal(
+            403, "cross_site", "without keys only programs on this machine may ask; make a key."
+        )
+
+
+#: How this machine calls itself.
+_OWN_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")
 
 
 def _presented(headers: Mapping[bytes, bytes]) -> str:

@@ -82,11 +82,14 @@ def export_batches(
     since_ms, until_ms
         Decisions made from one and before the other; by default all whose windows are closed.
     """
-    settings = campaign_of(connection, name).settings
+    campaign = campaign_of(connection, name)
+    settings = campaign.settings
     closed = learnable_before(settings, now_ms())
     end = closed if until_ms is None else min(until_ms, closed)
     explorers: dict[tuple[int, str], float] = {}
-    for piece in _slices(connection, name, max(since_ms, 0), min(end, _LAST_MS)):
+    # What is older belongs to a campaign of this name that was deleted.
+    first = max(since_ms, campaign.created_ms)
+    for piece in _slices(connection, name, first, min(end, _LAST_MS)):
         rows = [
             _row(connection, record, settings, rewards, explorers)
             for record, rewards in _joined(connection, name, piece)

@@ -147,6 +147,7 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # whoever asks could claim any address
             ws="none",
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
