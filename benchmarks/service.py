@@ -90,7 +90,7 @@ def serving(window: float = 3600.0) -> Iterator[Server]:
 def request(method: str, path: str, body: Any = None) -> bytes:
     """Return a request as it goes over the wire."""
     data = b"" if body is None else json.dumps(body).encode()
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n"
     return head.encode() + data
 
 

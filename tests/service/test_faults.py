@@ -248,11 +248,23 @@ def test_a_lost_sqlite_file_gives_503_and_nothing_is_written_into_the_void(
     for _ in range(3):
         assert sqlite_shop.refused("POST", "/v1/shop/reward", body) == (503, "store_unavailable")
     assert not (sqlite_shop.folder / "shop.db").exists()
+    (sqlite_shop.folder / "shop.db").touch()  # another file in its place is no store either
+    for _ in range(3):
+        assert sqlite_shop.refused("POST", "/v1/shop/reward", body) == (503, "store_unavailable")
     for name in names:
         if (away / name).exists():
             (away / name).rename(sqlite_shop.folder / name)
     until(lambda: sqlite_shop.call("GET", "/readyz").status_code == 200)
     sqlite_shop.post("/v1/shop/reward", body)
+
+
+def test_a_sqlite_file_that_was_replaced_is_noticed(sqlite_shop: Running) -> None:
+    body = {"token": sqlite_shop.decide()["token"], "reward": 1.0}
+    until(lambda: sqlite_shop.get("/v1/shop/status")["decisions"] == 1)
+    copy = sqlite_shop.folder / "copy.db"
+    copy.touch()
+    copy.replace(sqlite_shop.folder / "shop.db")
+    assert sqlite_shop.refused("POST", "/v1/shop/reward", body) == (503, "store_unavailable")
 
 
 def test_a_lost_postgresql_server_gives_503_until_it_is_back(tmp_path: Path) -> None:

@@ -91,11 +91,13 @@ class Exploration:
         # Line 6 for frequent contexts, line 8 for the others.
         return np.where(is_sticky, self._drawn(users, contexts), uniform)
 
+    def knows(self, user: int, context: int) -> bool:
+        """Whether codes are those of a user and a context that were added."""
+        return 0 <= user < len(self._users) and 0 <= context < len(self._contexts)
+
     def decide_one(self, user: int, context: int) -> int:
-        """Return what ``decide`` does for one arrival of a known user in a known context."""
-        if not (0 <= user < self.n_users and 0 <= context < self.n_contexts):
-            raise IndexError(f"user {user} or context {context} is not known")
-        is_warm = not self.warmup_left
+        """Return what ``decide`` does for one arrival whose codes it ``knows``."""
+        is_warm = not (self.warmup_interactions and self.warmup_left)
         if is_warm and self._is_sticky is None:
             self._sticky()
         is_sticky = is_warm and self._is_sticky is not None and self._is_sticky.room[context]

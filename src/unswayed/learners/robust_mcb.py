@@ -149,11 +149,7 @@ class RobustMCB:
             with self._lock:
                 exploration = self._exploration
                 # Codes that an earlier call was stopped short of telling it are told below.
-                if (
-                    exploration is not None
-                    and user_code < exploration.n_users
-                    and context_code < exploration.n_contexts
-                ):
+                if exploration is not None and exploration.knows(user_code, context_code):
                     return self._action_names[exploration.decide_one(user_code, context_code)]
         return self.decide_many([user], [context])[0]
 
