@@ -7,6 +7,7 @@ from unswayed.cli.interrupts import stop_on_interrupt
 #: Every subcommand `a-b` is the function `a_b` of the module `unswayed.cli.a_b`.
 COMMANDS = (
     "demo",
+    "demo-service",
     "learn",
     "predict",
     "compare",
@@ -16,6 +17,9 @@ COMMANDS = (
     "limits",
     "plan",
     "reproduce",
+    "serve",
+    "decide",
+    "reward",
 )
 
 

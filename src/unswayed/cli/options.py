@@ -51,6 +51,10 @@ GoalName = Annotated[
 Processes = Annotated[
     int | None, typer.Option(help="Number of processes [all cores]; does not change the results.")
 ]
+Address = Annotated[str, typer.Option(help="Address of the service.")]
+KeyVariable = Annotated[
+    str, typer.Option(help="Environment variable that holds your key, if one is needed.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

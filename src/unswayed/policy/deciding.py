@@ -160,6 +160,34 @@ class Decider:
             mode_propensities=table.mode_propensities[contexts, slots],
         )
 
+    def rulings(
+        self, users: Iterable[Label], contexts: Iterable[Label], plays: IntArray
+    ) -> list[Ruling]:
+        """Return what ``decide`` does, for many plays at once: labels as it takes them.
+
+        The contexts are known to the plan. Equal rulings of one context are one object.
+        """
+        table, codes = self._table, self._context_codes
+        find, digest_of = self._users.get, self._digest
+        positions = [codes[context] for context in contexts]
+        digests = [find(user) or digest_of(user) for user in users]
+        slots = _slots(
+            np.array(self._draws),
+            np.array(digests, np.int64),
+            plays,
+            np.array(positions, np.int64),
+            *table.drawing,
+        )
+        rulings = table.rulings
+        return [
+            rulings[position][slot]
+            for position, slot in zip(positions, slots.tolist(), strict=True)
+        ]
+
+    @cached_property
+    def _context_codes(self) -> dict[Label, int]:
+        return {context: code for code, context in enumerate(self.plan.contexts)}
+
     @cached_property
     def _table(self) -> _Table:
         rows = [self._new_row(context, rule) for context, rule in self._known()]
@@ -184,6 +212,7 @@ class Decider:
             actions=column(lambda ruling: codes[ruling.action], np.int64),
             propensities=column(lambda ruling: ruling.propensity, np.float64),
             mode_propensities=column(lambda ruling: ruling.mode_propensity, np.float64),
+            rulings=[row.rulings for row in rows],
         )
 
     def _known(self) -> Iterator[tuple[Label, Rule]]:
@@ -260,6 +289,7 @@ class _Table:
     actions: IntArray
     propensities: FloatArray
     mode_propensities: FloatArray
+    rulings: list[tuple[Ruling, ...]]
 
 
 @compiled
