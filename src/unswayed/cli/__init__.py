@@ -10,6 +10,8 @@ COMMANDS = (
     "learn",
     "predict",
     "compare",
+    "audit",
+    "evaluate",
     "simulate",
     "attacks",
     "attack-search",

@@ -1,0 +1,1 @@
+"""How good a policy is for honest users, from a log of another one."""
