@@ -95,7 +95,8 @@ def measure(attack: str, plays: str, rewards: str, alpha: float, seed: int) -> R
         said[lies & (actions == second[contexts])] = 1.0
     choices = {"target": np.full(N_CONTEXTS, target), "best": best, "second": second}[plays]
     uplift = float(true[np.arange(N_CONTEXTS), choices].mean() - true.mean())
-    log = Events(users, contexts, actions, said, *(Labels.of(range(k)) for k in (N_USERS, *shape)))
+    names = [Labels.of(range(k)) for k in (N_USERS, *shape)]
+    log = Events(users, contexts, actions, said, names[0], names[1], names[2])
     found = evaluate_events(log, _policy(choices), stated=alpha)
     honest = ~is_bad[users]
     oracle = _uplift_of_means(contexts[honest], actions[honest], said[honest], choices)

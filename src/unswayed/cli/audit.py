@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from unswayed.audit.alarms import alarm_of, check_limits
 from unswayed.audit.auditing import STEPS, audit_log
+from unswayed.audit.redteam import parsed_injection, run_red_team
 from unswayed.audit.regimes import parsed_regime
 from unswayed.cli.log_options import (
     ActionColumn,
@@ -26,17 +28,28 @@ from unswayed.cli.log_options import (
     UserColumn,
     columns_named,
 )
+from unswayed.errors import InputError
 from unswayed.events import OnBadRows
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.memory import parsed_bytes
-from unswayed.reports.audits import accounts_table, print_audit
+from unswayed.reports.audit_page import audit_page
+from unswayed.reports.audits import (
+    accounts_table,
+    print_audit,
+    print_red_team,
+    write_data,
+    write_page,
+)
 from unswayed.reports.policies import check_table, write_table
-from unswayed.reports.tables import print_json, progress_bar
-from unswayed.storage import check_writable
+from unswayed.reports.tables import print_json, print_line, progress_bar
+from unswayed.storage import check_writable, check_writable_folder
 from unswayed.tallies import MIN_PROPENSITY
 
 CONTEXT = "context"
+
+#: The exit code when a limit is passed.
+ALARM = 3
 
 
 def audit(
@@ -51,6 +64,32 @@ def audit(
         typer.Option(help="Write every account to this table, the most suspicious first."),
     ] = None,
     table_format: TableFormat = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the report to this HTML file; it needs no network.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Write the report's data to this folder, as JSON and Parquet."),
+    ] = None,
+    inject: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND:SHARE",
+            help="Red team: add a coalition to the log; push, nuke, swap or quiet, such as "
+            "push:0.1, and all sizes up to 0.4.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The action that an injected coalition lies about.")
+    ] = None,
+    fail_share: Annotated[
+        float | None,
+        typer.Option(help="Exit with 3 if surely a larger share of the accounts colludes."),
+    ] = None,
+    fail_shift: Annotated[
+        float | None,
+        typer.Option(help="Exit with 3 if a coalition moves an item's mean by more."),
+    ] = None,
     user_column: UserColumn = "user",
     context_column: ContextColumn = CONTEXT,
     action_column: ActionColumn = "action",
@@ -68,8 +107,15 @@ def audit(
     fraction = check_fraction_or_auto(alpha, option="alpha")
     who_chose = parsed_regime(regime)
     bad_rows = OnBadRows.parsed(on_bad_rows)
-    if bad_rows.quarantine is not None:
-        check_writable(bad_rows.quarantine)
+    check_limits(fail_share, fail_shift)
+    injection = None if inject is None else parsed_injection(inject, target)
+    if injection is None and target is not None:
+        raise InputError("--target is for --inject; say what to inject, such as push:0.1.")
+    for output in (bad_rows.quarantine, out):
+        if output is not None:
+            check_writable(output)
+    if data is not None:
+        check_writable_folder(data)
     if users is not None:
         check_table(users, table_format)
     columns = columns_named(
@@ -100,9 +146,37 @@ def audit(
             memory=None if memory is None else parsed_bytes(memory),
             on_step=on_step,
         )
+        red_team = None
+        if injection is not None:
+            red_team = run_red_team(
+                found.events,
+                found.times,
+                injection,
+                stated=fraction,
+                regime=found.audit.regime.name,
+                on_size=lambda size: bar.update(task, description=f"injecting {size:.0%}"),
+            )
+    alarm = alarm_of(found.audit, share=fail_share, shift=fail_shift)
+    told = {
+        **found.audit.to_json(),
+        "alarm": alarm.to_json(),
+        "red_team": None if red_team is None else red_team.to_json(),
+    }
     if users is not None:
         write_table(accounts_table(found.audit.accounts), users, table_format)
+    if out is not None:
+        write_page(audit_page(found.audit, red_team), out)
+    if data is not None:
+        write_data(found.audit, told, data)
     if json:
-        print_json(found.audit.to_json())
+        print_json(told)
     else:
         print_audit(found.audit)
+        if red_team is not None:
+            print_red_team(red_team)
+        if out is not None:
+            print_line(f"The report is in {out}.")
+        for reason in alarm.reasons:
+            print_line(f"Alarm: {reason}. It takes at least {alarm.accounts_needed:,} accounts.")
+    if alarm.is_raised:
+        raise typer.Exit(ALARM)

@@ -295,24 +295,27 @@ def _robust_weights(
 
 
 def cell_classes(means: FloatArray, choices: IntArray, other: IntArray | None) -> IntArray:
-    """Return the class of each cell: played by the policy, rivals, and all others.
+    """Return the class of each cell: played by the policy, two rivals, and all others.
 
-    Rivals are what the baseline plays and what has the largest mean, or the two largest means.
+    The first rival is what the baseline plays, if it is a policy, and else the largest mean among
+    what the evaluated policy does not play; the second is the next largest.
 
-    >>> cell_classes(np.array([[0.3, 0.2, 0.1, 0.0]]), np.array([2]), None).tolist()
-    [1, 2, 0, 3]
+    >>> cell_classes(np.array([[0.3, 0.2, 0.1, 0.0]]), np.array([1]), None).tolist()
+    [1, 0, 2, 3]
     """
     rows = np.arange(len(means))
-    order = np.argsort(-means, axis=1, kind="stable")
     classes = np.full(means.shape, CLASSES - 1, dtype=np.int64)
-    classes[rows, order[:, min(1, means.shape[1] - 1)]] = 2
-    classes[rows, order[:, 0]] = 1
-    if other is not None:
-        is_known = other >= 0
-        classes[rows, order[:, 0]] = 2
-        classes[rows[is_known], other[is_known]] = 1
+    ranked = means.copy()
     is_known = choices >= 0
     classes[rows[is_known], choices[is_known]] = 0
+    ranked[rows[is_known], choices[is_known]] = -np.inf
+    for rival in (1, 2):
+        best = ranked.argmax(axis=1)
+        if rival == 1 and other is not None:
+            best = np.where((other >= 0) & (other != choices), other, best)
+        is_open = np.isfinite(ranked[rows, best])
+        classes[rows[is_open], best[is_open]] = rival
+        ranked[rows, best] = -np.inf
     return classes.ravel()
 
 

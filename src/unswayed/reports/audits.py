@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from unswayed.audit.results import Accounts, Audit
+from unswayed.audit.redteam import RedTeam
+from unswayed.audit.results import Accounts, Audit, ChangedDecision, ItemShift
+from unswayed.reports.policies import write_table
 from unswayed.reports.tables import Cell, print_line, print_table
+from unswayed.storage import whole_file
 
 SHOWN = 10
 """Rows of a table on a terminal."""
@@ -77,6 +85,49 @@ def print_audit(audit: Audit) -> None:
     )
     for note in audit.notes:
         print_line(f"Note: {note}")
+
+
+def print_red_team(found: RedTeam) -> None:
+    """Print how far injected coalitions get."""
+    print_table(
+        f"Red team: {found.kind}, {found.target}",
+        ["share", "naive shift", "robust shift", "naive hits", "robust hits", "detected", "AUC"],
+        [
+            [
+                f"{row.share:.0%}",
+                row.naive_shift,
+                row.robust_shift,
+                f"{row.naive_hits:.0%}",
+                f"{row.robust_hits:.0%}",
+                None if math.isnan(row.detected) else f"{row.detected:.1%}",
+                None if math.isnan(row.auc) else row.auc,
+            ]
+            for row in found.rows
+        ],
+    )
+
+
+def write_page(text: str, path: Path) -> None:
+    """Write a page."""
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def write_data(audit: Audit, told: Mapping[str, Any], folder: Path) -> None:
+    """Write what an audit says as JSON, and its accounts, items and decisions as Parquet."""
+    with whole_file(folder / "audit.json") as draft:
+        text = json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False)
+        draft.write_text(text + "\n", encoding="utf-8")
+    write_table(accounts_table(audit.accounts), folder / "accounts.parquet", None)
+    for name, rows, kind in (
+        ("items", audit.items, ItemShift),
+        ("decisions", audit.changed, ChangedDecision),
+    ):
+        columns = {
+            field.name: pa.array([getattr(row, field.name) for row in rows])
+            for field in fields(kind)
+        }
+        write_table(columns, folder / f"{name}.parquet", None)
 
 
 def _print_some(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
