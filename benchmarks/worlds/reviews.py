@@ -117,6 +117,31 @@ def build_reviews(spec: ReviewSpec, seed: int) -> ReviewLog:
     )
 
 
+def planted(clean: ReviewLog, spec: ReviewSpec, seed: int) -> ReviewLog:
+    """Add the spammers of a spec to a log of honest users; the rest of the spec is not read."""
+    rng = generator(seed, "planted", spec.name)
+    here = replace(spec, n_users=clean.n_users, n_items=clean.n_items)
+    weight = np.bincount(clean.items, minlength=clean.n_items).astype(np.float64) + 0.1
+    n_spammers = round(clean.n_users * spec.spam_share / (1.0 - spec.spam_share))
+    paid_users, paid_items, hidden_users, hidden_items = _paid(here, rng, weight, n_spammers)
+    # What hides paid reviews is rated as others rated it.
+    order = np.argsort(clean.items, kind="stable")
+    starts = np.searchsorted(clean.items[order], np.arange(clean.n_items + 1))
+    sizes = np.diff(starts)[hidden_items]
+    drawn = starts[hidden_items] + (rng.random(len(hidden_items)) * sizes).astype(np.int64)
+    copied = clean.stars[order[np.minimum(drawn, len(order) - 1)]]
+    users = np.concatenate([clean.users, hidden_users, paid_users])
+    items = np.concatenate([clean.items, hidden_items, paid_items])
+    stars = np.concatenate([clean.stars, copied, np.full(len(paid_users), 5.0)])
+    days = np.concatenate([clean.days, np.zeros(len(hidden_users) + len(paid_users))])
+    _, first = np.unique(users * clean.n_items + items, return_index=True)
+    n_users = clean.n_users + n_spammers
+    is_spammer = np.arange(n_users) >= clean.n_users
+    return ReviewLog(
+        users[first], items[first], stars[first], days[first], n_users, clean.n_items, is_spammer
+    )
+
+
 def _honest_choices(
     spec: ReviewSpec, rng: np.random.Generator, community: IntArray, weight: FloatArray
 ) -> tuple[IntArray, IntArray]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from unswayed.audit.redteam import RedTeam
 from unswayed.audit.results import Audit, GroupCard
+from unswayed.reports.audits import error_rates
 from unswayed.reports.page import Value, key, page, paragraph, section, table, tiles
 from unswayed.reports.svg import Bars, curves, diverging_bars, histogram, paired_bars, text_of
 from unswayed.reports.svg import timeline as drawn_timeline
@@ -22,8 +23,8 @@ def audit_page(audit: Audit, red_team: RedTeam | None = None) -> str:
     parts = [
         "<h1>Audit</h1>",
         paragraph(
-            f"{audit.source}: {audit.n_events:,} events, {audit.n_users:,} accounts, "
-            f"{audit.n_contexts:,} contexts, {audit.n_actions:,} actions.",
+            f"{audit.source}. Events: {audit.n_events:,}, accounts: {audit.n_users:,}, contexts: "
+            f"{audit.n_contexts:,}, actions: {audit.n_actions:,}.",
             "soft",
         ),
         answer,
@@ -135,15 +136,9 @@ def _card(group: GroupCard) -> str:
 
 def _accounts(audit: Audit) -> str:
     rows = audit.listed_accounts()
-    rates = audit.rates
     return section(
         "Accounts, by evidence",
-        paragraph(
-            f"Evidence, never a verdict on a person. Threshold: {rates.threshold}. Honest accounts "
-            f"beyond it: {rates.nominal:.3%} by the null, {rates.realised:.2%} measured on "
-            f"{rates.measured_on}.",
-            "soft small",
-        ),
+        paragraph(error_rates(audit.rates), "soft small"),
         table(
             ["account", "weight", "score", "p", "group", "reason", "events"],
             [

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from unswayed.audit.redteam import RedTeam
-from unswayed.audit.results import Accounts, Audit, ChangedDecision, ItemShift
+from unswayed.audit.results import Accounts, Audit, ChangedDecision, ErrorRates, ItemShift
 from unswayed.reports.policies import write_table
 from unswayed.reports.tables import Cell, print_line, print_table
 from unswayed.storage import whole_file
@@ -35,6 +35,24 @@ def accounts_table(accounts: Accounts) -> pa.Table:
             "interactions": accounts.interactions[order],
             "p_value": pa.array(accounts.p_values[order], from_pandas=True),
         }
+    )
+
+
+def small_share(share: float) -> str:
+    """Return a share in percent, or a bound on it.
+
+    >>> small_share(0.0123), small_share(1e-7)
+    ('1.230%', 'below 0.001%')
+    """
+    return f"{share:.3%}" if share >= 1e-5 else "below 0.001%"
+
+
+def error_rates(rates: ErrorRates) -> str:
+    """Return what the threshold means for honest accounts, in words."""
+    return (
+        f"Threshold: {rates.threshold}. Honest accounts beyond it: {small_share(rates.nominal)} "
+        f"by the null, {rates.realised:.2%} measured on {rates.measured_on}. This is evidence, "
+        "never a verdict on a person."
     )
 
 
@@ -77,12 +95,7 @@ def print_audit(audit: Audit) -> None:
             if row["reason"]
         ],
     )
-    rates = audit.rates
-    print_line(
-        f"Threshold: {rates.threshold}. Honest accounts beyond it: {rates.nominal:.3%} by the "
-        f"null, {rates.realised:.2%} measured on {rates.measured_on}. This is evidence, never a "
-        "verdict on a person."
-    )
+    print_line(error_rates(audit.rates))
     for note in audit.notes:
         print_line(f"Note: {note}")
 

@@ -33,7 +33,7 @@ font-size:1.12rem;border-radius:4px}.answer.attacked{border-color:var(--naive)}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,320px),1fr));gap:14px}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid var(--rule);vertical-align:top;
-overflow-wrap:anywhere;min-width:4.2em}th{color:var(--soft);font-weight:600}
+overflow-wrap:anywhere;min-width:4.2em}th{color:var(--soft);font-weight:600;white-space:nowrap}
 td.number,th.number{text-align:right;font-variant-numeric:tabular-nums}td.long{min-width:15em}
 svg{display:block;width:100%;max-width:640px;height:auto;margin:8px 0}
 .naive{fill:var(--naive)}.robust{fill:var(--robust)}.axis{stroke:var(--soft);stroke-width:1}

@@ -64,14 +64,14 @@ def paired_bars(rows: Sequence[Bars], *, title: str) -> str:
     for place, row in enumerate(rows):
         y = place * (ROW + 8.0)
         parts.append(_row_label(row.label, y + 2.0))
-        for step, (value, kind) in enumerate(((row.first, "naive"), (row.second, "robust"))):
-            if value is None:
-                continue
+        pair = ((row.first, "naive"), (row.second, "robust"))
+        drawn = [(value, kind) for value, kind in pair if value is not None]
+        top = y + (2.0 if len(drawn) == 2 else 8.0)
+        for value, kind in drawn:
             length = room * max(value, 0.0) / largest
-            parts.append(_box(LABEL_WIDTH, y + 2.0 + 12.0 * step, length, 10.0, kind))
-            parts.append(
-                _words(f"{value:.3g}", LABEL_WIDTH + length + 4.0, y + 11.0 + 12.0 * step, "start")
-            )
+            parts.append(_box(LABEL_WIDTH, top, length, 10.0, kind))
+            parts.append(_words(f"{value:.3g}", LABEL_WIDTH + length + 4.0, top + 9.0, "start"))
+            top += 12.0
     return _picture(parts, (ROW + 8.0) * max(len(rows), 1), title)
 
 
