@@ -171,7 +171,8 @@ def print_row(row: Row) -> None:
     """Print one log."""
     print(
         f"{row.log[:60]:<60} {row.regime:<6} {row.share:>5.2f} {row.n_events:>8,}  AUC "
-        f"{row.auc:.3f}  within {row.auc_within_items:.3f}  flagged honest {row.flagged_honest:.4f} bad "
+        f"{row.auc:.3f}  within {row.auc_within_items:.3f}  flagged honest "
+        f"{row.flagged_honest:.4f} bad "
         f"{row.flagged_bad:.3f}  attacked {row.said_attacked}  {row.seconds:.1f} s",
         flush=True,
     )

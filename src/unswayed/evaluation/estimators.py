@@ -106,14 +106,15 @@ def _by_user(plays: Plays, above: FloatArray, below: FloatArray) -> Totals:
 def value_of(totals: Totals, user_weights: FloatArray) -> Estimate:
     """Return a value with its interval."""
     value, influences = _ratio(totals, user_weights)
-    return _estimate(value, influences)
+    return _estimate(value, influences, _n_witnesses(totals, user_weights))
 
 
 def uplift_of(totals: Totals, baseline: Totals, user_weights: FloatArray) -> Estimate:
     """Return how much a value exceeds another one of the same log, with its interval."""
     value, influences = _ratio(totals, user_weights)
     other, other_influences = _ratio(baseline, user_weights)
-    return _estimate(value - other, influences - other_influences)
+    n = min(_n_witnesses(totals, user_weights), _n_witnesses(baseline, user_weights))
+    return _estimate(value - other, influences - other_influences, n)
 
 
 def _ratio(totals: Totals, user_weights: FloatArray) -> tuple[float, FloatArray]:
@@ -126,8 +127,11 @@ def _ratio(totals: Totals, user_weights: FloatArray) -> tuple[float, FloatArray]
     return value, influences
 
 
-def _estimate(value: float, influences: FloatArray) -> Estimate:
-    n = int((influences != 0.0).sum())
+def _n_witnesses(totals: Totals, user_weights: FloatArray) -> int:
+    return int((user_weights * totals.below > 0.0).sum())
+
+
+def _estimate(value: float, influences: FloatArray, n: int) -> Estimate:
     if not np.isfinite(value) or n < 2:
         return Estimate(value, float("-inf"), float("inf"), float("inf"))
     error = float(np.sqrt((influences**2).sum() * n / (n - 1)))

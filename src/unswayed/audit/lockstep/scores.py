@@ -74,6 +74,9 @@ CLOSE_RANGE = (0.001, 0.5)
 MOST_PAIRS = 2_000_000
 """Ours: strong pairs that are kept to tell groups apart."""
 
+OWN_SAY = 0.5
+"""Ours: what an account's own deviation adds to those of what comes from others."""
+
 TIE_BREAK = 1e-3
 """Ours: what the weakest evidence adds, so that scores differ wherever accounts do."""
 
@@ -142,7 +145,7 @@ def find_lockstep(ratings: Ratings) -> Lockstep:
     from_others = by_threshold[JUDGED_BY]
     own = _own_deviations(beyond[JUDGED_BY])
     ties = weakest + np.log1p(ratings.activity) / 10.0
-    scores = np.mean(by_threshold, axis=0) + beyond[0] + TIE_BREAK * ties
+    scores = np.mean(by_threshold, axis=0) + OWN_SAY * own + TIE_BREAK * ties
     is_flagged = _flagged(from_others, own, evidence[:, 1] / np.log(max(n_users, 2)))
     pairs, expected = strong_pairs(rated, float(thresholds[1]), is_flagged, MOST_PAIRS)
     groups, group_of = groups_among(ratings, is_flagged, pairs, expected)
