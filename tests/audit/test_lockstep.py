@@ -29,7 +29,12 @@ def test_evidence_is_that_of_all_pairs_counted_one_by_one(rng: np.random.Generat
     n_users, n_items = 30, 12
     users, items = np.repeat(np.arange(n_users), 5), rng.integers(n_items, size=150)
     ratings = ratings_of(
-        users, items, rng.integers(1, 3, size=150) * 1.0, None, n_users=n_users, n_items=n_items
+        users,
+        items,
+        rng.integers(1, 3, size=150).astype(np.float64),
+        None,
+        n_users=n_users,
+        n_items=n_items,
     )
     starts, order = ratings.by_key
     everything = np.ones(len(ratings.said_by), dtype=np.bool_)

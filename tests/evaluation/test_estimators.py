@@ -27,6 +27,17 @@ def _plays(rng: np.random.Generator, n_users: int = 200, n_plays: int = 10) -> P
     )
 
 
+def _rows(plays: Plays, rows: np.ndarray) -> Plays:
+    return Plays(
+        plays.users[rows],
+        plays.contexts[rows],
+        plays.actions[rows],
+        plays.rewards[rows],
+        plays.inverse[rows],
+        plays.n_users,
+    )
+
+
 def test_values_are_the_textbook_sums(rng: np.random.Generator) -> None:
     plays, choices, model = _plays(rng), np.array([1, 0, 3]), rng.random((3, 4))
     weights = np.ones(plays.n_users)
@@ -47,7 +58,7 @@ def test_values_are_the_textbook_sums(rng: np.random.Generator) -> None:
 def test_weights_are_as_if_users_came_as_often(rng: np.random.Generator) -> None:
     plays, choices, model = _plays(rng, n_users=40), np.array([1, 0, 3]), rng.random((3, 4))
     twice = np.concatenate([np.arange(400), np.flatnonzero(plays.users < 20)])
-    doubled = Plays(*(column[twice] for column in plays[:5]), n_users=plays.n_users)
+    doubled = _rows(plays, twice)
     for name in ESTIMATORS:
         a = value_of(totals_of(doubled, choices, name, model), np.ones(40))
         weights = np.where(np.arange(40) < 20, 2.0, 1.0)
@@ -59,7 +70,7 @@ def test_plays_of_one_user_are_one_witness(rng: np.random.Generator) -> None:
     """Copying every play of every user adds nothing; new users do."""
     plays, choices, model = _plays(rng), np.array([1, 0, 3]), rng.random((3, 4))
     rows = np.repeat(np.arange(len(plays.rewards)), 4)
-    copied = Plays(*(column[rows] for column in plays[:5]), n_users=plays.n_users)
+    copied = _rows(plays, rows)
     once = value_of(totals_of(plays, choices, "ips", model), np.ones(plays.n_users))
     again = value_of(totals_of(copied, choices, "ips", model), np.ones(plays.n_users))
     assert again.error == pytest.approx(once.error)
@@ -85,7 +96,8 @@ def test_intervals_hold_as_often_as_stated(rng: np.random.Generator) -> None:
 
 
 def test_one_user_has_no_interval() -> None:
-    plays = Plays(*(np.zeros(3, np.int64) for _ in range(3)), np.ones(3), np.ones(3), 1)
+    nothing = np.zeros(3, np.int64)
+    plays = Plays(nothing, nothing, nothing, np.ones(3), np.ones(3), 1)
     found = value_of(logged_totals(plays), np.ones(1))
     assert found.estimate == 1.0
     assert not np.isfinite(found.low)

@@ -25,7 +25,7 @@ from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy
 from unswayed.randomness import generator
 
-REALISED = 0.003
+REALISED = 0.005
 """Share of honest accounts that count less than half in the logs of ``benchmarks/audit.py --part
 validation``; docs/audit.md has the table."""
 
@@ -34,6 +34,9 @@ ACCUSED = 0.5
 
 LEAST_REMOVED = 1e-3
 """Ours: a learner that took less of all weight found no coalition worth the name."""
+
+LEAST_MET = 0.2
+"""Ours: what fewer accounts met tells nothing of the others."""
 
 QUIET = "quiet coalition"
 MOST_ITEMS, MOST_EXAMPLES, MOST_CONTEXTS = 10, 5, 20
@@ -96,7 +99,7 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
     )
     shifts = item_shifts(tallies, weights, events.action_labels)
     claimed = weighted_cells(tallies, np.ones(events.n_users))[0].sum(axis=1)
-    share = _share(learned, is_attacked, events.n_users)
+    share = _share(learned, is_attacked, lies, events.n_users)
     cost = sum(change.cost * change.share for change in changed)
     up = [item.action for item in shifts if item.shift > 0]
     down = [item.action for item in shifts if item.shift < 0]
@@ -151,10 +154,11 @@ def _is_attacked(learned: Learned) -> bool:
     return bool(evidence["coalitions"] > 0 and evidence["removed"] > LEAST_REMOVED)
 
 
-def _share(learned: Learned, is_attacked: bool, n_users: int) -> Interval:
+def _share(learned: Learned, is_attacked: bool, lies: list[_Lie], n_users: int) -> Interval:
     """Return the share of accounts that collude, with an interval.
 
-    Of those found, the lower end counts the clear ones, and the upper end the suspected ones, too.
+    Of those found, the lower end counts the clear ones, and the upper end the suspected ones, too,
+    and as many again in proportion who never met what the others lie about.
     Where none were found the upper end is what may be there unseen: the stated share, or what was
     allowed for.
     """
@@ -165,7 +169,8 @@ def _share(learned: Learned, is_attacked: bool, n_users: int) -> Interval:
         return Interval(0.0, 0.0, high if unknown is None else unknown.upper + unknown.allowance)
     removed = float(1.0 - weights.mean())
     low, _ = share_bounds(int((weights < 0.1).sum()), n_users)
-    _, high = share_bounds(round(removed * n_users), n_users)
+    has_met = min((float((lie.plays > 0).mean()) for lie in lies), default=1.0)
+    _, high = share_bounds(round(removed / max(has_met, LEAST_MET) * n_users), n_users)
     if unknown is not None:
         high = max(high, unknown.upper)
     return Interval(removed, min(low, removed), high)

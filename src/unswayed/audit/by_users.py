@@ -22,7 +22,7 @@ from unswayed.learners.discount.values import cell_values
 from unswayed.learners.in_words import plain_actions
 from unswayed.learners.interface import BoolArray, IntArray
 
-REALISED = 0.0005
+REALISED = 0.0008
 """Share of honest accounts flagged in the clean and attacked markets of ``benchmarks/audit.py
 --part validation``; docs/audit.md has the table."""
 

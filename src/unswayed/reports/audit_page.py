@@ -208,7 +208,8 @@ def _red_team(found: RedTeam) -> str:
         paragraph(
             "Accounts of a coalition were added to this log, a share of all. Prediction shift: how "
             "far the target's mean moves. Hit ratio: share of visits that get a decision in the "
-            "coalition's interest.",
+            "coalition's interest. False positives: others that are flagged, those included who "
+            "were flagged before.",
             "soft small",
         ),
         curves(

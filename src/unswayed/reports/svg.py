@@ -17,6 +17,8 @@ WIDTH = 480.0
 ROW = 22.0
 LABEL_WIDTH = 130.0
 MOST_LETTERS = 18
+LEFT, ROOM = 66.0, 310.0
+"""Of curves: where they begin, and how wide they are."""
 
 
 class Bars(NamedTuple):
@@ -40,7 +42,7 @@ def diverging_bars(rows: Sequence[Bars], *, title: str) -> str:
     """Draw one bar for each row, to the right for what is raised and to the left for the rest."""
     largest = max((abs(row.first) for row in rows), default=0.0) or 1.0
     middle = LABEL_WIDTH + (WIDTH - LABEL_WIDTH) / 2.0
-    half = (WIDTH - LABEL_WIDTH) / 2.0 - 52.0
+    half = (WIDTH - LABEL_WIDTH) / 2.0 - 64.0
     parts = [_line(middle, 0.0, middle, ROW * len(rows), "axis")]
     for place, row in enumerate(rows):
         y = place * ROW
@@ -157,15 +159,15 @@ def curves(
     most = max(places) or 1.0
 
     def at(place: float, value: float) -> str:
-        x = 46.0 + (WIDTH - 150.0) * place / most
+        x = LEFT + ROOM * place / most
         return f"{x:.1f} {base - 140.0 * (value - low) / span:.1f}"
 
-    parts = [_line(46.0, base, WIDTH - 104.0, base, "axis")]
+    parts = [_line(LEFT, base, LEFT + ROOM, base, "axis")]
     for value in (low, high):
         y = base - 140.0 * (value - low) / span
-        parts.append(_words(f"{value:.3g}", 40.0, y + 4.0, "end"))
+        parts.append(_words(f"{value:.2g}", LEFT - 6.0, y + 4.0, "end"))
     for place in places:
-        x = 46.0 + (WIDTH - 150.0) * place / most
+        x = LEFT + ROOM * place / most
         parts.append(_words(f"{place:.0%}", x, base + 15.0, "middle"))
     used: list[float] = []
     for name, kind, some in lines:
@@ -175,7 +177,7 @@ def curves(
         while any(abs(y - other) < 13.0 for other in used):
             y -= 13.0
         used.append(y)
-        parts.append(_words(name, WIDTH - 98.0, y, "start"))
+        parts.append(_words(name, LEFT + ROOM + 8.0, y, "start"))
     return _picture(parts, height, title)
 
 
