@@ -6,6 +6,7 @@ import pytest
 from unswayed.evaluation.estimators import (
     ESTIMATORS,
     Plays,
+    calibrated,
     logged_totals,
     totals_of,
     uplift_of,
@@ -64,6 +65,14 @@ def test_weights_are_as_if_users_came_as_often(rng: np.random.Generator) -> None
         weights = np.where(np.arange(40) < 20, 2.0, 1.0)
         b = value_of(totals_of(plays, choices, name, model), weights)
         assert a.estimate == pytest.approx(b.estimate)
+
+
+def test_calibration_changes_no_value_of_all_users(rng: np.random.Generator) -> None:
+    plays, choices, model = _plays(rng), np.array([1, 0, 3]), rng.random((3, 4))
+    ips, snips = (totals_of(plays, choices, name, model) for name in ("ips", "snips"))
+    ones = np.ones(plays.n_users)
+    found = value_of(calibrated(ips, snips), ones)
+    assert found.estimate == pytest.approx(value_of(ips, ones).estimate)
 
 
 def test_plays_of_one_user_are_one_witness(rng: np.random.Generator) -> None:

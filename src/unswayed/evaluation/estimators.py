@@ -90,6 +90,17 @@ def totals_of(
     return _by_user(plays, above, below)
 
 
+def calibrated(ips: Totals, snips: Totals) -> Totals:
+    """Return the totals of IPS with the importance mass of all users, whoever is left out.
+
+    A user's weight depends on what that user met, and so does the importance mass of those who are
+    left; IPS would take the one for the other. With weights of one this changes no value.
+    """
+    mass = float(snips.below.sum())
+    scale = float(ips.below.sum()) / mass if mass > 0.0 else 0.0
+    return Totals(ips.above, np.asarray(snips.below * scale, np.float64))
+
+
 def logged_totals(plays: Plays) -> Totals:
     """Return what each user adds to the value of what was logged: its mean reward."""
     return _by_user(plays, plays.rewards, np.ones(len(plays.rewards)))

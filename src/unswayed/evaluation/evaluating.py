@@ -17,6 +17,7 @@ from unswayed.evaluation.estimators import (
     EstimatorName,
     Plays,
     Totals,
+    calibrated,
     effective_sample_size,
     logged_totals,
     totals_of,
@@ -409,13 +410,22 @@ def _evaluated_by(
 ) -> EvaluatedBy:
     totals = totals_of(plays, choices, name, model)
     against = logged_totals(plays) if other is None else totals_of(plays, other, name, model)
+    least_value, least_uplift = 0.0, 0.0
+    if is_robust and name == "ips":
+        ones = np.ones(plays.n_users)
+        least_value = value_of(totals, ones).error
+        least_uplift = uplift_of(totals, against, ones).error
+        totals = calibrated(totals, totals_of(plays, choices, "snips", model))
+        if other is not None:
+            against = calibrated(against, totals_of(plays, other, "snips", model))
+    value, uplift = value_of(totals, weights), uplift_of(totals, against, weights)
     return EvaluatedBy(
         name,
         is_robust,
-        _with_replicates(value_of(totals, weights), [value_of(totals, w) for w in replicates]),
-        _with_replicates(
-            uplift_of(totals, against, weights),
-            [uplift_of(totals, against, w) for w in replicates],
+        widened(_with_replicates(value, [value_of(totals, w) for w in replicates]), least_value),
+        widened(
+            _with_replicates(uplift, [uplift_of(totals, against, w) for w in replicates]),
+            least_uplift,
         ),
     )
 
