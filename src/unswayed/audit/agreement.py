@@ -42,6 +42,10 @@ LEAST_ALPHA = 0.05
 CLEAR_GAIN = 50.0
 """Ours: nats at which a candidate counts half."""
 
+WORTH_LOOKING = 0.1
+"""Ours: candidates that count less than this share of the best one are left out; to judge everybody
+by ranks as well as by items costs another pass over the log."""
+
 LARGEST_RATIO = 30.0
 """Ours: log-ratios are cut here: an account cannot be more suspicious than that."""
 
@@ -175,7 +179,8 @@ def _candidates(
             gain = max(lie.gain, 0.0)
             worth = gain / (gain + CLEAR_GAIN) * min(1.0, tilt / loudest)
             found.append(_Candidate(classes, honest.model, lie.about, lie.law, lie.prior, worth))
-    return found
+    largest = max(candidate.worth for candidate in found)
+    return [candidate for candidate in found if candidate.worth >= WORTH_LOOKING * largest]
 
 
 def _lean(sample: Tallies, dealt: Tallies) -> _Lean | None:

@@ -50,7 +50,7 @@ LARGEST_TILT = 6.0
 NULLS = 3
 """Ours: logs with dealt rewards."""
 
-NULL_MARGIN, CLEAR_GAIN = 1.5, 10.0
+NULL_MARGIN, CLEAR_GAIN = 1.25, 7.0
 """Ours: a gain must exceed this many times the largest of the nulls, and so many nats more."""
 
 CLEARLY_ONE_SIDED, ONE_SIDED, CLEAR_ORIENTATION = 0.5, 0.82, 5.0
@@ -114,7 +114,8 @@ class Found:
     """Weights of users, and whether a coalition was believed.
 
     ``replicates`` are weights of the same users fitted without a group of them each, in which the
-    left-out ones have none; empty if nothing was believed.
+    left-out ones have none; empty if nothing was believed. ``stories`` are the weights of two
+    opposite stories, if something is there and the log does not tell which of them is true.
     """
 
     weights: FloatArray
@@ -123,7 +124,8 @@ class Found:
     null_gain: float
     opposite_gain: float
     share: float
-    replicates: tuple[FloatArray, ...]
+    replicates: tuple[FloatArray, ...] = ()
+    stories: tuple[FloatArray, ...] = ()
 
 
 def find_coalition(
@@ -147,7 +149,7 @@ def find_coalition(
         Samples and dealt rewards are drawn from it.
     """
     everybody = _data_of(tallies, classes)
-    nobody = Found(np.ones(tallies.n_users), False, 0.0, 0.0, 0.0, 0.0, ())
+    nobody = Found(np.ones(tallies.n_users), False, 0.0, 0.0, 0.0, 0.0)
     most = MASS_MARGIN * adversarial_fraction
     if most <= 0.0 or len(everybody.users) == 0:
         return nobody
@@ -157,11 +159,16 @@ def find_coalition(
     opposite = _fitted(sample, _started(sample, -fit.tilts, most), most, LONG_STEPS)
     is_reversed = bool((opposite.tilts * fit.tilts).sum() < 0.0)
     opposite_gain = max(opposite.gain, 0.0) if is_reversed else 0.0
-    is_believed = fit.gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN and _is_one_sided(
-        fit, opposite_gain, most
-    )
-    if not is_believed:
-        return replace(nobody, gain=fit.gain, null_gain=null_gain, opposite_gain=opposite_gain)
+    is_clear = fit.gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
+    if not is_clear or not _is_one_sided(fit, opposite_gain, most):
+        both = (fit, opposite) if is_clear and is_reversed else ()
+        return replace(
+            nobody,
+            gain=fit.gain,
+            null_gain=null_gain,
+            opposite_gain=opposite_gain,
+            stories=tuple(1.0 - _membership(everybody, story)[0] for story in both),
+        )
     weights = 1.0 - _membership(everybody, fit)[0]
     return Found(
         weights,

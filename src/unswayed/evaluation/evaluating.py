@@ -50,6 +50,9 @@ FEW = 0.05
 """Ours: an effective sample below this share of the events, or visits without support above it, is
 worth a warning."""
 
+MODEL_ERROR = 0.05
+"""Ours: the share of a correction that intervals allow it to be wrong by."""
+
 LOGGING = "logging"
 """The baseline that is what was logged."""
 
@@ -220,12 +223,9 @@ def evaluate_events(
     robust_model = _cell_means(tallies, robust.weights)
     on_step("evaluating")
     estimates = tuple(
-        _evaluated_by(name, plays, choices, other, model, weights, replicates, is_robust=is_robust)
+        _evaluated_by(name, plays, choices, other, model, found)
         for name in ESTIMATORS
-        for is_robust, model, weights, replicates in (
-            (False, naive_model, np.ones(events.n_users), ()),
-            (True, robust_model, robust.weights, robust.found.replicates),
-        )
+        for model, found in ((naive_model, None), (robust_model, robust))
     )
     chosen = choices[events.contexts]
     is_matched = events.actions == chosen
@@ -256,7 +256,9 @@ def evaluate_events(
             "opposite_gain": robust.found.opposite_gain,
             "share": robust.found.share,
         },
-        warnings=_warnings(size, len(events), unsupported, weights, estimates),
+        warnings=_warnings(
+            size, len(events), unsupported, weights, estimates, bool(robust.found.stories)
+        ),
         notes=(*notes, *more, *unknown),
     )
 
@@ -403,41 +405,53 @@ def _evaluated_by(
     choices: IntArray,
     other: IntArray | None,
     model: FloatArray,
-    weights: FloatArray,
-    replicates: tuple[FloatArray, ...],
-    *,
-    is_robust: bool,
+    robust: _Robust | None,
 ) -> EvaluatedBy:
+    """Return what an estimator says of all users, or of honest ones."""
     totals = totals_of(plays, choices, name, model)
     against = logged_totals(plays) if other is None else totals_of(plays, other, name, model)
-    least_value, least_uplift = 0.0, 0.0
-    if is_robust and name == "ips":
-        ones = np.ones(plays.n_users)
-        least_value = value_of(totals, ones).error
-        least_uplift = uplift_of(totals, against, ones).error
-        totals = calibrated(totals, totals_of(plays, choices, "snips", model))
+    ones = np.ones(plays.n_users)
+    value, uplift = value_of(totals, ones), uplift_of(totals, against, ones)
+    if robust is None:
+        return EvaluatedBy(name, False, value, uplift)
+    honest, rival = totals, against
+    if name == "ips":
+        honest = calibrated(totals, totals_of(plays, choices, "snips", model))
         if other is not None:
-            against = calibrated(against, totals_of(plays, other, "snips", model))
-    value, uplift = value_of(totals, weights), uplift_of(totals, against, weights)
+            rival = calibrated(against, totals_of(plays, other, "snips", model))
+
+    def uplift_for(weights: FloatArray) -> Estimate:
+        return uplift_of(honest, rival, weights)
+
+    def value_for(weights: FloatArray) -> Estimate:
+        return value_of(honest, weights)
+
     return EvaluatedBy(
-        name,
-        is_robust,
-        widened(_with_replicates(value, [value_of(totals, w) for w in replicates]), least_value),
-        widened(
-            _with_replicates(uplift, [uplift_of(totals, against, w) for w in replicates]),
-            least_uplift,
-        ),
+        name, True, _honestly(value_for, value, robust), _honestly(uplift_for, uplift, robust)
     )
 
 
-def _with_replicates(found: Estimate, replicates: list[Estimate]) -> Estimate:
-    """Return an estimate whose error also has what the weights themselves are uncertain by."""
-    if not replicates:
-        return found
-    values = np.array([one.estimate for one in replicates])
-    n = JACKKNIFE_GROUPS
-    jackknife = float(np.sqrt((n - 1) / n * ((values - values.mean()) ** 2).sum()))
-    return widened(found, jackknife)
+def _honestly(
+    estimate: Callable[[FloatArray], Estimate], of_all: Estimate, robust: _Robust
+) -> Estimate:
+    """Return an estimate for honest users, with all that its interval has to allow for.
+
+    Chance; what the weights are uncertain by, from a jackknife; a share of the correction, for the
+    model is never quite true; and, where two opposite stories fit, both of them.
+    """
+    found = estimate(robust.weights)
+    error = found.error
+    replicates = [estimate(weights).estimate for weights in robust.found.replicates]
+    if replicates:
+        n = JACKKNIFE_GROUPS
+        spread = np.square(np.array(replicates) - np.mean(replicates)).sum()
+        error = max(error, float(np.sqrt((n - 1) / n * spread)))
+    correction = MODEL_ERROR * (found.estimate - of_all.estimate)
+    found = widened(found, float(np.hypot(max(error, of_all.error), correction)))
+    for weights in robust.found.stories:
+        story = estimate(weights)
+        found = found._replace(low=min(found.low, story.low), high=max(found.high, story.high))
+    return found
 
 
 def _by_context(
@@ -493,6 +507,7 @@ def _warnings(
     unsupported: float,
     weights: FloatArray,
     estimates: tuple[EvaluatedBy, ...],
+    has_two_stories: bool,
 ) -> tuple[str, ...]:
     found = []
     if size < FEW * n_events:
@@ -509,6 +524,11 @@ def _warnings(
     if total > 0.0 and float(weights.max()) > FEW * total:
         found.append(
             "a single event has more than 5 % of all importance weight; estimates hang on it."
+        )
+    if has_two_stories:
+        found.append(
+            "some users answer together, and the log does not tell which side of them is honest; "
+            "intervals contain both stories."
         )
     by_robust = {one.robust: one.uplift for one in estimates if one.estimator == "dr"}
     if by_robust[True].estimate * by_robust[False].estimate < 0.0:
