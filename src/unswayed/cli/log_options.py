@@ -8,6 +8,15 @@ import typer
 
 from unswayed.events import Columns, parsed_bins
 
+Log = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG",
+        help="Parquet, CSV, TSV or JSON lines: a file, a folder or a pattern; or a database "
+        "address such as sqlite:///shop.db with --query.",
+        show_default=False,
+    ),
+]
 AlphaOrAuto = Annotated[
     str,
     typer.Option(
@@ -63,6 +72,7 @@ def columns_named(
     propensity: str | None,
     time: str | None = None,
     bins: list[str] | None = None,
+    may_lack_context: bool = False,
 ) -> Columns:
     """Return the columns that options name."""
     return Columns(
@@ -73,4 +83,5 @@ def columns_named(
         propensity=propensity,
         time=time,
         bins=parsed_bins(bins or []),
+        may_lack_context=may_lack_context,
     )
