@@ -36,7 +36,7 @@ from worlds.real_data import is_installed
 
 WHOLE, POOLED, ORACLE = "nothing", "everything: the pooled mean", "oracle"
 FAMILIES = ("loud", "hidden", "rated", "real")
-EVER, NEVER = -np.inf, np.inf
+NEVER = np.inf
 
 
 def _one_mean_finds_nobody(_: Any, weights: Any, **__: Any) -> tuple[Discounted, list[Any]]:
@@ -62,14 +62,6 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
         (rounds, "_held_against_chance", _no_null),
         (taste_rounds, "_null_gains", lambda *_, **__: {False: 0.0, True: 0.0}),
     ),
-    "opposite story": (
-        (rounds, "CLEAR_ORIENTATION", EVER),
-        (taste_rounds, "RIVAL_GAIN", {False: NEVER, True: NEVER}),
-    ),
-    "least stake": (
-        (rounds, "LEAST_STAKE", EVER),
-        (taste_rounds, "LEAST_STAKE", EVER),
-    ),
     "loud lies": ((method, "discount_loud_lies", _no_loud_lies),),
     "knowing what wins": (
         (rounds, "AIM_LEVEL", 1.0),
@@ -86,7 +78,6 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     "alignment with decisions": (
         (rounds, "CLEAR_ALIGNMENT", NEVER),
         (taste_rounds, "CLEAR_ALIGNMENT", NEVER),
-        (taste_rounds, "LEAST_ALIGNMENT", EVER),
     ),
     "alikeness of colluders": (
         (taste_search, "fit_populations", _nobody_is_alike),

@@ -103,7 +103,7 @@ def test_context_probabilities_are_uniform_zipf_or_given() -> None:
         ({"attack": "psuh"}, "did you mean push"),
         ({"knobs": {"loudness": 1}}, "unknown knob"),
         ({"alpha": 0.5}, "alpha"),
-        ({"assumed_alpha": 0.7}, "assumed-alpha"),
+        ({"assumed_alpha": 0.7}, "assumed_alpha"),
         ({"repetitions": 0}, "repetitions"),
         ({"seed": -1}, "seed"),
         ({"rewards": "gausian"}, "did you mean gaussian"),

@@ -58,7 +58,7 @@ def test_the_same_log_does_not_count_twice(rng: np.random.Generator) -> None:
 
 def test_other_bins_are_refused(rng: np.random.Generator) -> None:
     day, next_day = labelled(random_log(rng)), labelled(random_log(rng, 10))
-    with pytest.raises(InputError, match="context-bins"):
+    with pytest.raises(InputError, match="other bins"):
         first_log(day, {}, {"price": (1.0,)}).with_log(next_day, {}, {})
 
 

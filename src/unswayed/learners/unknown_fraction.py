@@ -13,7 +13,7 @@ from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.safe_answers import answers_from
-from unswayed.learners.discount.settings import CLEAR_ORIENTATION, MEAN
+from unswayed.learners.discount.settings import MEAN
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.limits import smallest_swap_coalition, swap_separation
@@ -35,6 +35,9 @@ share, and a learner that allows for half of its users learns nothing."""
 SUSPICION = 0.4
 """Ours: nats per accused user from which an accusation that was not believed counts all the same.
 In small worlds without a coalition chance reached .25, coalitions .5 and more."""
+
+CLEAR_ORIENTATION = 10.0
+"""Ours: nats by which a side must stand out before it is called skewed."""
 
 LOPSIDED = 1.5
 """Ours: by this factor an accusation must beat the opposite one. Two-sided tastes split users into

@@ -32,10 +32,8 @@ from unswayed.learners.discount.search import (
 from unswayed.learners.discount.settings import (
     AIM_LEVEL,
     CLEAR_ALIGNMENT,
-    CLEAR_ORIENTATION,
     FULL,
     LARGEST_ROOM,
-    LEAST_STAKE,
     MASS_MARGIN,
     MEAN,
     RIVALS,
@@ -43,11 +41,8 @@ from unswayed.learners.discount.settings import (
     SAMPLE_ENTRIES,
 )
 from unswayed.learners.discount.story import (
-    CERTAIN_ALIGNMENT,
     DISCOUNTED,
-    EITHER_SIDE,
     LIKE_A_TASTE,
-    NOTHING_AT_STAKE,
     TOO_MANY,
     WITHIN_CHANCE,
     Discounted,
@@ -119,8 +114,7 @@ def discount_coalitions(
 
     Returns
     -------
-    What was discounted, and the accusations that explain how users differ: those that were
-    believed, and a last one on which nothing hung.
+    What was discounted, and the accusations that were believed.
     """
     explained: list[Accusation] = []
     story: list[Round] = []
@@ -131,22 +125,18 @@ def discount_coalitions(
             noise, candidate, null_gain = sample.ask(
                 _likeliest, weights, adversarial_fraction, is_first, own
             )
-            if candidate.verdict == DISCOUNTED and candidate.alignment < CERTAIN_ALIGNMENT:
+            if candidate.verdict == DISCOUNTED:
                 accused = candidate.finding.accusation.probabilities
                 if sample.ask(aims_by_chance, weights, accused, own) > AIM_LEVEL:
                     candidate = replace(candidate, verdict=LIKE_A_TASTE)
             story.append(
                 _round(candidate, noise.taste_share, null_gain, sample, weights[sample.chosen])
             )
-            if candidate.verdict not in (DISCOUNTED, NOTHING_AT_STAKE):
+            if candidate.verdict != DISCOUNTED:
                 break
             found = candidate.finding.accusation
             if not sample.is_everything:
                 found = _read_off(everybody, weights, found, noise, sample.contexts)
-            if candidate.verdict == NOTHING_AT_STAKE:
-                explained.append(found)
-                break
-            if not sample.is_everything:
                 found = _refitted(everybody, weights, found, noise, candidate.model)
             explained.append(found)
             weights = weights * (1.0 - found.probabilities)
@@ -273,9 +263,8 @@ def _candidate(
     after = data.weights * (1.0 - found.probabilities)
     removed = 1.0 - float(after.mean())
     at_stake = stake(data.answers, standing, after)
-    margin = found.gain - max(MEAN.clear_gain, finding.opposite_gain + CLEAR_ORIENTATION)
+    margin = found.gain - MEAN.clear_gain
     factor, spare = LARGEST_REMOVAL
-    least_stake = LEAST_STAKE * float(np.median(data.deviations))
     has_room = model.largest_mass > MASS_MARGIN * adversarial_fraction
     aligned = float("nan")
     if at_stake > 0.0 and margin > 0:
@@ -293,12 +282,10 @@ def _candidate(
         or removed > factor * adversarial_fraction + spare
         or float((after < 0.5).mean()) > MASS_MARGIN * adversarial_fraction
     )
-    if at_stake < least_stake and not is_aimed:
-        verdict = NOTHING_AT_STAKE
-    elif is_too_many and not (has_room and is_aimed):
+    if is_too_many and not (has_room and is_aimed):
         verdict = TOO_MANY
     elif margin <= 0:
-        verdict = EITHER_SIDE
+        verdict = WITHIN_CHANCE
     else:
         verdict = ""
     return _Candidate(model, finding, removed, at_stake, aligned, verdict, margin)

@@ -70,14 +70,6 @@ ROOM, LARGEST_ROOM = 2.5, 0.45
 """Then it has up to 2.5 times the stated share, at most .45: better than to trust a share that was
 understated. Quiet ones are then believed only if they clearly aim at decisions."""
 
-CLEAR_ORIENTATION = 10.0
-"""Nats by which a story must beat the opposite one, told from the other tail. Else colluders who
-replay favourable honest histories frame the honest tail."""
-
-LEAST_STAKE = 0.005
-"""Standard deviations of a reward that must be at stake per decision before quiet coalitions are
-discounted; else nobody is touched, and an honest minority keeps its say."""
-
 CLEAR_ALIGNMENT = 4.5
 """Accused who favour standing decisions by so many deviations aim at them. Honest tails reached up
 to 3 on development replays of real ratings, and 4 where many contexts could be picked from."""

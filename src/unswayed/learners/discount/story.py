@@ -10,19 +10,12 @@ import numpy as np
 from unswayed.learners.discount.settings import CLEAR_ALIGNMENT
 from unswayed.learners.interface import FloatArray
 
-NOTHING_AT_STAKE = "nothing at stake"
 TOO_MANY = "too many accused"
-EITHER_SIDE = "either side could be the coalition"
 LIKE_A_TASTE = "like the tail of a taste"
 WITHIN_CHANCE = "within chance"
-NOBODY = "nobody in particular"
 DISCOUNTED = "discounted"
 
-CERTAIN_ALIGNMENT = 6.0
-"""Ours: beyond this no further question is asked; below, the accused must show that they know what
-wins, by dealing the means anew."""
-
-ABSTAINED = (EITHER_SIDE, TOO_MANY, LIKE_A_TASTE, NOBODY)
+ABSTAINED = (TOO_MANY, LIKE_A_TASTE)
 """Verdicts that leave a stake on the table because the data cannot tell."""
 
 

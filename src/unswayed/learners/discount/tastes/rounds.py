@@ -17,7 +17,6 @@ from unswayed.learners.discount.settings import (
     CLEAR_ALIGNMENT,
     FULL,
     LARGEST_ROOM,
-    LEAST_STAKE,
     MASS_EXCESS,
     MASS_MARGIN,
     ROOM,
@@ -25,12 +24,8 @@ from unswayed.learners.discount.settings import (
     TASTES,
 )
 from unswayed.learners.discount.story import (
-    CERTAIN_ALIGNMENT,
     DISCOUNTED,
-    EITHER_SIDE,
     LIKE_A_TASTE,
-    NOBODY,
-    NOTHING_AT_STAKE,
     TOO_MANY,
     WITHIN_CHANCE,
     Discounted,
@@ -52,20 +47,9 @@ LARGEST_REMOVAL = (1.1, 0.02)
 """Ours: after the first coalition, weight that may go in all: 1.1 times the stated share plus .02.
 A second one that fits on top is mostly the tail of a taste."""
 
-LEAST_CERTAIN = 0.4
-"""Ours: users accused with more than even odds, as a share of the weight that would go. Less, and
-everybody is a little suspect: weights would move means towards one tail of all users."""
-
-LEAST_ALIGNMENT = 1.5
-"""Ours: deviations by which the accused must favour standing decisions at least."""
-
 CLEAR_GAIN_PER_ACCUSED = 1.0
 """Ours: nats beyond the null's per accused user that speak for a coalition without clear
 alignment: a hump of its own, or users too alike."""
-
-RIVAL_GAIN = {False: 0.8, True: 0.25}
-"""Ours: a contrary story with this share of the gain makes it a draw; against users who are alike
-less is enough, for beside wild colluders the crowd itself looks alike."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,8 +95,7 @@ def discount_among_tastes(
         best = sample.ask(_likeliest, weights, adversarial_fraction, not story, own)
         if best is None:
             break
-        is_certain = best.told.alignment >= CERTAIN_ALIGNMENT
-        if best.told.verdict == DISCOUNTED and not is_certain:
+        if best.told.verdict == DISCOUNTED:
             chance = sample.ask(aims_by_chance, weights, best.found.probabilities, own)
             if chance > AIM_LEVEL:
                 best = best._replace(told=replace(best.told, verdict=LIKE_A_TASTE))
@@ -206,7 +189,6 @@ def _candidates(
     largest = factor * adversarial_fraction + spare
     if is_first:
         largest = MASS_EXCESS * min(LARGEST_ROOM, ROOM * adversarial_fraction)
-    least_stake = LEAST_STAKE * float(np.median(data.deviations))
     standing = best_actions(pooled_means(answers, weights))
     candidates = []
     for fit in fits:
@@ -217,16 +199,9 @@ def _candidates(
         aligned = alignment(
             answers, noise, weights, fit.probabilities, standing=standing, proposed=proposed
         )
-        if at_stake < least_stake:
-            verdict = NOTHING_AT_STAKE
-        elif removed > largest or (fit.mass > MASS_EXCESS * limit and aligned < CLEAR_ALIGNMENT):
+        verdict = ""
+        if removed > largest or (fit.mass > MASS_EXCESS * limit and aligned < CLEAR_ALIGNMENT):
             verdict = TOO_MANY
-        elif (weights * (fit.probabilities > 0.5)).sum() < LEAST_CERTAIN * fit.mass * weights.sum():
-            verdict = NOBODY
-        elif aligned < LEAST_ALIGNMENT:
-            verdict = LIKE_A_TASTE
-        else:
-            verdict = ""
         candidates.append(_Candidate(fit, fit.alikeness < 1.0, aligned, removed, at_stake, verdict))
     return candidates
 
@@ -322,10 +297,7 @@ def _judged(
         return closest, -np.inf
     best = max(believed, key=lambda candidate: candidate.found.gain)
     contrary = [c.found.gain for c in believed if agreement(c.found, best.found) < -0.05]
-    opposite_gain = max(contrary, default=-np.inf)
-    if opposite_gain > RIVAL_GAIN[best.is_alike] * best.found.gain:
-        best = replace(best, verdict=EITHER_SIDE)
-    return best, opposite_gain
+    return best, max(contrary, default=-np.inf)
 
 
 def _round(
