@@ -19,7 +19,7 @@ GROWTH = 1.1
 class FedMomUCB:
     """Users fall into random groups; an action's value is the median of the groups' means.
 
-    There are 2·alpha·L + 1 groups, so that most of them hold no colluder, and at most one for each
+    There are 4·alpha·L + 1 groups, so that three in four hold no colluder, and at most one for each
     user. The index is the median plus UCB1's bonus for the plays of all groups.
 
     Guarantee
@@ -39,7 +39,7 @@ class FedMomUCB:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         n_bad = ceil(setting.adversarial_fraction * setting.n_users)
-        n_groups = min(setting.n_users, 2 * n_bad + 1)
+        n_groups = min(setting.n_users, 4 * n_bad + 1)
         self._group_of = setting.rng.permutation(setting.n_users) % n_groups
         shape = (setting.n_contexts, setting.n_actions)
         self._sums = np.zeros((n_groups, *shape))

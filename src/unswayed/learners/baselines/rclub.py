@@ -27,9 +27,9 @@ class RclubStyle:
     """UCB for each cluster; an edge between two users goes when their own means differ too much.
 
     All users begin in one cluster. Whenever the plays have doubled, edges are cut between users
-    whose squared difference over the cells that both played exceeds its expectation by ``CUT``
-    standard deviations; connected components are the clusters, and each has its own UCB1 table,
-    the sum of its users' plays.
+    whose squared difference over the cells that both played, weighted by plays, exceeds its
+    expectation by ``CUT`` standard deviations; connected components are the clusters, and each has
+    its own UCB1 table, the sum of its users' plays.
 
     Guarantee
     ---------
@@ -80,20 +80,19 @@ class RclubStyle:
         return average
 
     def _cut(self) -> None:
-        """Cut edges by the squared difference over shared cells, given its mean and variance."""
-        has = (self._counts > 0).astype(np.float32)
-        table = np.nan_to_num(means(self._sums, self._counts))
-        own = np.clip(table, -LARGEST_MEAN, LARGEST_MEAN).astype(np.float32)
-        noise = np.divide(
-            REWARD_SCALE**2, self._counts, where=self._counts > 0, out=np.zeros_like(self._sums)
-        ).astype(np.float32)
-        squares = own**2 @ has.T
-        distances = squares + squares.T - 2.0 * own @ own.T
-        expected = noise @ has.T
-        expected = expected + expected.T
-        # Of normal differences with variances v_c: the sum of squares has variance 2 Σ v_c².
-        second = noise**2 @ has.T
-        variances = 2.0 * (second + second.T + 2.0 * noise @ noise.T)
+        """Cut edges by Σ n_i n_j (mean_i − mean_j)² over cells, given its mean and variance.
+
+        Without a difference a term has mean σ²(n_i + n_j), and twice its square for variance.
+        """
+        counts = self._counts.astype(np.float64)
+        has = (counts > 0).astype(np.float64)
+        own = np.clip(np.nan_to_num(means(self._sums, self._counts)), -LARGEST_MEAN, LARGEST_MEAN)
+        squares = (counts * own**2) @ counts.T
+        distances = squares + squares.T - 2.0 * (counts * own) @ (counts * own).T
+        noise = REWARD_SCALE**2
+        first, second = counts @ has.T, counts**2 @ has.T
+        expected = noise * (first + first.T)
+        variances = 2.0 * noise**2 * (second + second.T + 2.0 * counts @ counts.T)
         self._is_edge &= distances <= expected + CUT * np.sqrt(variances)
 
     def _rebuild(self) -> None:
