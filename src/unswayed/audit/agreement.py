@@ -16,9 +16,9 @@ from scipy.sparse.linalg import svds
 
 from unswayed.learners.discount.loud.categories import Categories, find_categories
 from unswayed.learners.discount.loud.coalition import (
-    activity_bins,
+    Lie,
+    judged_by,
     loudness,
-    membership,
     search_coalitions,
     usual_law,
 )
@@ -73,9 +73,7 @@ class _Candidate(NamedTuple):
 
     classes: ClassArray
     model: Honest
-    about: int
-    law: FloatArray
-    prior: FloatArray
+    lie: Lie
     worth: float
 
 
@@ -174,11 +172,11 @@ def _candidates(
         honest = fit_honest(said, categories, weights)
         loudest = 1.2 * honest.model.grid.strongest_taste
         share = max(alpha, LEAST_ALPHA)
-        for lie in search_coalitions(said, categories, honest, weights, share):
-            tilt = abs(loudness(lie.law, usual_law(said, lie, weights), categories.scores))
-            gain = max(lie.gain, 0.0)
+        for one in search_coalitions(said, categories, honest, weights, share):
+            tilt = abs(loudness(one.lie.law, usual_law(said, one, weights), categories.scores))
+            gain = max(one.gain, 0.0)
             worth = gain / (gain + CLEAR_GAIN) * min(1.0, tilt / loudest)
-            found.append(_Candidate(classes, honest.model, lie.about, lie.law, lie.prior, worth))
+            found.append(_Candidate(classes, honest.model, one.lie, worth))
     largest = max(candidate.worth for candidate in found)
     return [candidate for candidate in found if candidate.worth >= WORTH_LOOKING * largest]
 
@@ -239,16 +237,11 @@ def _evidence(
             by_classes.setdefault(id(candidate.model), []).append(candidate)
         for some in by_classes.values():
             said = testimony_of(counts, some[0].classes)
-            _, of_runs, _, _ = summed_out(said, some[0].model, np.empty(0))
-            bins = activity_bins(counts.activity)
+            honest = summed_out(said, some[0].model, np.ones(tallies.n_users))
             for one in some:
-                if one.about >= said.n_classes:
-                    continue
-                runs = said.runs_about(one.about)
-                users = said.run_users[runs]
-                prior = one.prior[np.minimum(bins[users], len(one.prior) - 1)]
-                found, _, _ = membership(said.said[runs], of_runs[runs], one.law, prior)
-                ratios[users] += one.worth * np.exp(np.minimum(found, LARGEST_RATIO))
+                if one.lie.about < said.n_classes:
+                    users, found, _ = judged_by(said, honest, one.lie)
+                    ratios[users] += one.worth * np.exp(np.minimum(found, LARGEST_RATIO))
     evidence = np.log1p(ratios)
     if lean is not None:
         places = tallies.csr(_standardised(tallies, lean.means, lean.deviations)) @ lean.direction

@@ -49,7 +49,7 @@ def audit_log(
     method: str = DEFAULT_METHOD,
     columns: Columns | None = None,
     query: str | None = None,
-    on_bad_rows: OnBadRows | None = None,
+    on_bad_rows: OnBadRows | str = "error",
     min_propensity: float = MIN_PROPENSITY,
     memory: int | None = None,
     on_step: Listener = lambda _: None,

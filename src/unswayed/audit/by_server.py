@@ -16,7 +16,7 @@ from unswayed.audit.log import (
 )
 from unswayed.audit.results import Accounts, Audit, ErrorRates, GroupCard, Interval, SharedItem
 from unswayed.audit.shifts import changed_decisions, item_shifts, weighted_cells
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.learners.design import design_of_log
 from unswayed.learners.in_words import notes_on_policy, plain_actions
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
@@ -149,7 +149,7 @@ def _is_attacked(learned: Learned) -> bool:
     if "coalitions" not in evidence:
         raise InputError(
             "an audit reads which accounts the learner discounts, and this method discounts none; "
-            "use --method discount."
+            f"use {option('--method', 'discount')}."
         )
     return bool(evidence["coalitions"] > 0 and evidence["removed"] > LEAST_REMOVED)
 

@@ -154,7 +154,7 @@ def evaluate_log(
     adversarial_fraction: float | Auto = "auto",
     columns: Columns | None = None,
     query: str | None = None,
-    on_bad_rows: OnBadRows | None = None,
+    on_bad_rows: OnBadRows | str = "error",
     min_propensity: float = MIN_PROPENSITY,
     memory: int | None = None,
     on_step: Listener = lambda _: None,

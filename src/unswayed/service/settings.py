@@ -104,7 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 check_label(kind, label)
             if len(set(labels)) != len(labels):
                 raise InputError(f"a {kind} is given twice; give each once.")
-        check_fraction_or_auto(self.alpha, option="alpha")
+        check_fraction_or_auto(self.alpha, name="alpha")
         method_named(self.method)
         for name, share, most in (
             ("explore_share", self.explore_share, 1.0),
