@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
 
-.PHONY: demo test test-all fuzz check lock clean
+.PHONY: demo test test-all fuzz mutate check lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/unswayed demo
@@ -17,6 +17,9 @@ test-all: check
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.faults.fuzz
+
+mutate: $(VENV)/.installed-dev
+	$(BIN)/python scripts/mutate
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
