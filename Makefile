@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_OPTIONS := $(shell test -t 2 || echo --quiet)
 VERSION := $(shell $(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
 
-.PHONY: demo demo-service test test-all fuzz check lock clean
+.PHONY: demo demo-service test test-all fuzz mutate check lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/unswayed demo
@@ -22,6 +22,9 @@ test-all: check
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.faults.fuzz
+
+mutate: $(VENV)/.installed-dev
+	$(BIN)/python scripts/mutate
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
