@@ -8,8 +8,8 @@ WORLDS = ((10, 10), (50, 5))
 ALPHAS = (0.0, 0.2)
 USERS = 2000
 ATTACKS = ("push", "extreme", "trim-edge", "sleeper")
-"""Ours: the worst ones of the zoo for epochs, and for clusters of users; benchmarks/regret.py runs
-all of it."""
+"""Ours: two loud ones, a quiet one, and the worst that was seen for clusters of users;
+benchmarks/regret.py runs the whole zoo."""
 
 OURS, COMMIT, ORACLE = "epochs", "explore-then-commit", "oracle-ucb"
 RIVALS = (
