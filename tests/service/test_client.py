@@ -131,9 +131,9 @@ def test_serve_refuses_to_listen_beyond_loopback_without_keys(tmp_path: Path) ->
     refused = run("serve", "--host", "0.0.0.0", "--port", "0", folder=tmp_path)
     assert refused.returncode == 2
     assert "--make-key" in refused.stderr
-    made = run("serve", "--make-key", "*:admin", folder=tmp_path)
+    made = run("serve", "--make-key", "*:admin", "--json", folder=tmp_path)
     assert made.returncode == 0
-    key = made.stdout.strip()
+    key = json.loads(made.stdout)["key"]
     with command("--host", "0.0.0.0", folder=tmp_path) as (_, address):
         local = address.replace("0.0.0.0", "127.0.0.1")
         ask = ("decide", "demo", "--user", "ann", "--context", "lunch", "--address", local)

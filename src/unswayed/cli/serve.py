@@ -9,7 +9,7 @@ import typer
 
 from unswayed.cli.service import MISSING
 from unswayed.errors import InputError
-from unswayed.reports.tables import print_line
+from unswayed.reports.tables import print_json, print_line
 
 
 def serve(
@@ -34,6 +34,9 @@ def serve(
             help="Make a key, print it and end. Roles: decide, reward, admin; * is every campaign.",
         ),
     ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the line of readiness, or the key, as JSON.")
+    ] = False,
 ) -> None:
     """Serve decisions over HTTP, take in their rewards, and learn beside it."""
     try:
@@ -43,11 +46,14 @@ def serve(
     configuration = settings.DEMO if config is None else settings.load_configuration(config)
     prepared = serving.prepare(configuration, store=store, secret_path=secret)
     if make_key is not None:
-        print_line(serving.new_key(prepared, make_key))
+        key = serving.new_key(prepared, make_key)
+        print_json({"key": key}) if json else print_line(key)
         return
-    shown = ", ".join(prepared.names[:5]) + (", …" if len(prepared.names) > 5 else "")
 
     def on_ready(address: str) -> None:
-        print_line(f"unswayed serves {shown} at {address}; stop it with Ctrl-C.")
+        if json:
+            print_json({"address": address, "campaigns": list(prepared.names)})
+            return
+        print_line(f"unswayed is ready at {address}; stop it with Ctrl-C.")
 
     serving.serve(prepared, configuration, host=host, port=port, workers=workers, on_ready=on_ready)
