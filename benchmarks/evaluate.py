@@ -23,7 +23,7 @@ from unswayed.events import Events, Labels
 from unswayed.policy import Policy
 from unswayed.randomness import generator
 
-PARTS = {"development": 0, "validation": 1_000, "holdout": 2_000}
+PARTS = {"development": 0, "validation": 1_000, "holdout": 2_000, "second-holdout": 3_000}
 N_CONTEXTS, N_ACTIONS, N_USERS, N_PLAYS = 10, 5, 2_000, 30
 QUIET = 0.35
 NOISE = 0.3

@@ -53,10 +53,11 @@ NULLS = 3
 NULL_MARGIN, CLEAR_GAIN = 1.25, 7.0
 """Ours: a gain must exceed this many times the largest of the nulls, and so many nats more."""
 
-CLEARLY_ONE_SIDED, ONE_SIDED, CLEAR_ORIENTATION = 0.5, 0.82, 5.0
+CLEARLY_ONE_SIDED, ONE_SIDED, CLEAR_ORIENTATION = 0.5, 0.88, 2.5
 """Ours: the opposite story may gain the first share at most; or the second, and so many nats less,
 if the coalition is smaller than it may be and honest elsewhere. Tastes gain nearly as much either
-way, and take all the room that they get: .85 to 1 in logs with tastes, .57 to .81 with quiet lies.
+way, take all the room that they get, and show everywhere: .85 to 1 in most logs with tastes, .53 to
+.85 with quiet lies.
 """
 
 FULL, ELSEWHERE = 0.95, 0.3
