@@ -90,8 +90,8 @@ def test_the_default_method_discounts_and_claims_no_certificate(
     assert "withstands" not in printed
     written = json.loads((tmp_path / "p.json").read_text())
     assert written["method"] == "discount"
-    # The lies turn no decision here, so nobody is touched.
-    assert written["source"]["evidence"]["removed"] == 0
+    # A tenth of the users lie, loudly and all alike, and hardly anybody else pays for it.
+    assert 0.05 < written["source"]["evidence"]["removed"] < 0.15
     assert "flip_fraction" not in written
 
     unswayed("learn", log, "--alpha", 0.1, "--method", "paper", "--out", tmp_path / "p.json")
@@ -107,7 +107,8 @@ def test_the_summary_comes_as_json(log: Path, tmp_path: Path, capsys: Any) -> No
     unswayed("learn", log, "--out", tmp_path / "p.json", "--json")
     summary = json.loads(capsys.readouterr().out)
     assert (summary["n_users"], summary["n_actions"]) == (300, 3)
-    assert summary["notes"] == []
+    (note,) = summary["notes"]  # the liars of the log praise milk everywhere
+    assert "raise 'milk' in 3 contexts" in note
 
 
 def test_predict_answers_for_a_context_and_for_a_file(
