@@ -128,8 +128,9 @@ def test_limits_end_in_exit_code_three(reviews: Path) -> None:
 def test_bad_options_are_named_in_one_sentence(
     bots: Path, options: list[str], sentence: str
 ) -> None:
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError) as caught:
         unswayed("audit", bots, *options)
+    assert sentence in caught.value.on_command_line
 
 
 def test_one_user_or_equal_rewards_are_refused(tmp_path: Path) -> None:
