@@ -13,6 +13,7 @@ from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.loud.categories import find_categories
 from unswayed.learners.discount.loud.coalition import loudness
+from unswayed.learners.discount.loud.sampling import lean_of_users, single_rewards
 from unswayed.learners.discount.loud.testimony import counts_of, repeated_share
 from unswayed.learners.estimates import Estimates
 from unswayed.tallies import Tallies, tally
@@ -208,3 +209,92 @@ def test_doubling_an_accounts_events_beyond_the_cap_changes_nothing(
     log = make_log(rng, bots=0.0, n_users=1500)
     one, two = (learn(liar(log, n_events)) for n_events in (80_000, 160_000))
     assert_allclose(two.mean_rewards, one.mean_rewards, rtol=1e-9)
+
+
+def normal_log(
+    rng: np.random.Generator, *, plays: int, bots: float = 0.0
+) -> tuple[Tallies, np.ndarray]:
+    """Return tallies of 1,000 users with normal rewards, 10 × 5 cells, and the true means.
+
+    Bots say −5 about the best action of each context and nothing else.
+    """
+    n_users, n_contexts, n_actions = 1000, 10, 5
+    true_means = rng.uniform(0.0, 0.3, (n_contexts, n_actions))
+    true_means[np.arange(n_contexts), rng.integers(n_actions, size=n_contexts)] = 0.6
+    users = np.repeat(np.arange(n_users), 20 * plays)
+    cells = np.repeat(rng.integers(n_contexts * n_actions, size=n_users * 20), plays)
+    contexts, actions = np.divmod(cells, n_actions)
+    rewards = true_means[contexts, actions] + rng.normal(size=len(users))
+    lies = (users < bots * n_users) & (actions == true_means.argmax(axis=1)[contexts])
+    rewards[lies] = -5.0
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    return tallies, true_means
+
+
+def test_bots_that_repeat_themselves_do_not_pass_for_what_rewards_look_like(
+    rng: np.random.Generator,
+) -> None:
+    """Honest rewards vary from play to play; only those of bots are always the same."""
+    tallies, true_means = normal_log(rng, plays=3, bots=0.2)
+    plain = np.bincount(tallies.cells, tallies.sums) / np.bincount(tallies.cells, tallies.counts)
+    best = true_means.argmax(axis=1)
+    assert (plain.reshape(10, 5).argmax(axis=1) != best).sum() >= 8  # the negative control
+    learned = learn(tallies, alpha=0.2)
+    assert_array_equal(learned.mean_rewards.argmax(axis=1), best)
+
+
+def test_a_log_without_a_single_play_has_rewards(rng: np.random.Generator) -> None:
+    tallies, true_means = normal_log(rng, plays=2)
+    learned = learn(tallies)
+    assert_array_equal(learned.mean_rewards.argmax(axis=1), true_means.argmax(axis=1))
+    assert_array_equal(learned.user_weights, np.ones(1000))
+
+
+def drawn_log(rng: np.random.Generator, values: list[float], plays: int) -> Tallies:
+    """Return tallies of 200 users who meet each of three cells so many times."""
+    users = np.repeat(np.arange(200), 3 * plays)
+    actions = np.tile(np.repeat(np.arange(3), plays), 200)
+    rewards = rng.choice(values, size=len(users))
+    zeros = np.zeros(len(users), dtype=np.int64)
+    return tally(users, zeros, actions, rewards, n_users=200, n_contexts=1, n_actions=3)
+
+
+@pytest.mark.parametrize("values", [[0.0, 1.0], [-3.0, 5.0], [1e3, 1e3 + 2.0]])
+def test_two_values_are_seen_through_sums(rng: np.random.Generator, values: list[float]) -> None:
+    """Twenty plays of a fair coin are never equal; the values show all the same."""
+    rewards = single_rewards(drawn_log(rng, values, plays=20))
+    assert_allclose(np.unique(rewards), values, rtol=1e-6)
+    # 12,000 plays; five standard deviations.
+    assert abs((rewards == rewards.max()).mean() - 0.5) < 5 * 0.5 / np.sqrt(12_000)
+
+
+def test_stars_are_seen_through_sums(rng: np.random.Generator) -> None:
+    rewards = single_rewards(drawn_log(rng, [1.0, 2.0, 3.0, 4.0, 5.0], plays=3))
+    assert_allclose(np.unique(rewards), [1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+def test_a_third_of_the_users_cannot_lean_the_others(rng: np.random.Generator) -> None:
+    """All lean as far as they can; log-normal rewards are told from normal ones all the same."""
+    users = np.repeat(np.arange(900), 10)
+    zeros = np.zeros(len(users), dtype=np.int64)
+    cells = np.tile(np.arange(10), 900)
+
+    def lean(rewards: np.ndarray) -> float:
+        bad = users < 300
+        rewards = np.where(bad, np.where(cells == 0, 100.0, 0.001 * cells), rewards)
+        found = lean_of_users(
+            tally(users, zeros, cells, rewards, n_users=900, n_contexts=1, n_actions=10)
+        )
+        assert found is not None
+        return found
+
+    noise = rng.normal(size=len(users))
+    assert abs(lean(noise)) < 0.3 < lean(np.exp(0.5 * noise))

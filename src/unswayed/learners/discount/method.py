@@ -15,7 +15,7 @@ from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.leaning_cells import leaning_cells, upright_means
 from unswayed.learners.discount.loud import About, LookedAt, discount_loud_lies
 from unswayed.learners.discount.loud.categories import find_categories
-from unswayed.learners.discount.loud.sampling import sampled, single_rewards
+from unswayed.learners.discount.loud.sampling import lean_of_users, sampled, single_rewards
 from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.rounds import discount_coalitions
@@ -86,7 +86,7 @@ def learn_discounted(
         )
         sample, chosen = sampled(original, rng)
         rewards = single_rewards(sample)
-        categories = find_categories(rewards)
+        categories = find_categories(rewards, lean_of_users(sample))
         unit = unit_of(categories, rewards, sample)
         reach = None if categories.is_even else unit.reach
         answers = answers_from(unit.of(original), reach=reach)

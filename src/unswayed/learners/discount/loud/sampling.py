@@ -7,7 +7,19 @@ import numpy as np
 from unswayed.learners.discount.answers import entries_of
 from unswayed.learners.discount.settings import SAMPLE_ENTRIES
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies import BlockedTallies, Tallies
+from unswayed.tallies import BlockedTallies, Tallies, entry_users
+
+FROM_EACH = 10
+"""Entries of a user that tell what rewards look like: active accounts have no larger say."""
+
+VOTING, FEWEST_VOTES = 6, 100
+"""Entries that a user needs to tell to which side rewards lean, and users that it takes."""
+
+SAME = 1e-12
+"""Variances below this share of a squared mean are rounding."""
+
+ON_SCALE = 1e-4
+"""How far from a scale the mean of one play may lie, in steps."""
 
 
 def sampled(tallies: BlockedTallies, rng: np.random.Generator) -> tuple[Tallies, IntArray | slice]:
@@ -25,11 +37,116 @@ def sampled(tallies: BlockedTallies, rng: np.random.Generator) -> tuple[Tallies,
 
 
 def single_rewards(tallies: Tallies) -> FloatArray:
-    """Return the rewards of entries whose plays all brought the same, one for each."""
+    """Return rewards as single plays bring them, of each user about as many.
+
+    Tallies have sums only. Where all entries fit two values, these are returned in the right
+    numbers. Else an entry of one play, or of equal ones, stands for itself, and any other for two
+    rewards with its mean and variance, on the scale that the former show if its sum lies on it.
+    Nobody is left out: honest rewards vary, and those of a bot do not.
+    """
+    kept = _some_of_each(tallies)
+    plays, means = tallies.plays[kept], (tallies.sums / tallies.counts)[kept]
+    variances = (tallies.squares / tallies.counts)[kept] - means * means
+    is_one = (plays < 1.5) | (variances <= SAME * means * means)
+    if is_one.all():
+        return np.asarray(means)
+    variances = np.where(is_one, 0.0, variances)
+    two = _two_values(means, variances)
+    if two is not None:
+        low, high = _nearest(means[is_one], two)
+        n_high = int(np.rint(((means - low) / (high - low)).sum()))
+        return np.repeat([low, high], [len(means) - n_high, n_high])
+    exact, vary = means[is_one], ~is_one
+    deviations = np.sqrt(variances[vary])
+    drawn = np.concatenate([means[vary] - deviations, means[vary] + deviations])
+    scale = _scale(exact, plays[vary], means[vary])
+    if scale is not None:
+        low, high, step = scale
+        drawn = np.clip(low + step * np.rint((drawn - low) / step), low, high)
+    return np.concatenate([exact, exact, drawn])
+
+
+def lean_of_users(tallies: Tallies) -> float | None:
+    """Return how far most users' rewards lean to one side; None if few users can tell.
+
+    Of each user with enough entries, (largest + smallest − 2·median)/(largest − smallest); then the
+    median over users, which a minority moves by little. Who always says the same has no vote.
+    """
+    kept = _some_of_each(tallies)
+    users, means = entry_users(tallies.indptr)[kept], (tallies.sums / tallies.counts)[kept]
+    _, first, count = np.unique(users, return_index=True, return_counts=True)
+    first, count = first[count >= VOTING], count[count >= VOTING]
+    smallest, largest = means[first], means[first + count - 1]
+    middle = 0.5 * (means[first + (count - 1) // 2] + means[first + count // 2])
+    width = largest - smallest
+    votes = width > SAME * np.abs(largest)
+    if votes.sum() < FEWEST_VOTES:
+        return 0.0
+    return float(
+        np.median(((largest + smallest - 2.0 * middle) / np.maximum(width, 1e-300))[votes])
+    )
+
+
+def _some_of_each(tallies: Tallies) -> IntArray:
+    """Return at most so many entries of each user, from the smallest mean to the largest.
+
+    They are evenly spaced in that order, so that names of contexts and actions do not matter.
+    """
     means = tallies.sums / tallies.counts
-    spread = tallies.squares / tallies.counts - means * means
-    is_one = (tallies.plays < 1.5) | (spread <= 1e-12 * means * means)
-    return np.asarray(means[is_one])
+    order = np.lexsort(
+        (tallies.plays, tallies.squares / tallies.counts, means, entry_users(tallies.indptr))
+    )
+    count = np.diff(tallies.indptr)
+    place = np.arange(len(order)) - np.repeat(tallies.indptr[:-1], count)
+    out_of = np.repeat(np.maximum(count, FROM_EACH), count)
+    kept: IntArray = order[(place + 1) * FROM_EACH // out_of > place * FROM_EACH // out_of]
+    return kept
+
+
+def _two_values(means: FloatArray, variances: FloatArray) -> tuple[float, float] | None:
+    """Return the two values that explain all entries; None if there are no such.
+
+    With rewards of two values l and h, (mean − l)·(h − mean) is the variance, so the mean square is
+    a line in the mean.
+    """
+    centre, width = float(means.mean()), float(np.ptp(means)) + float(np.sqrt(variances.max()))
+    x = (means - centre) / width
+    y = variances / width**2 + x * x
+    least, largest = int(x.argmin()), int(x.argmax())
+    if x[largest] - x[least] < 1e-9:
+        return None
+    slope = (y[largest] - y[least]) / (x[largest] - x[least])
+    level = y[least] - slope * x[least]
+    spread = slope * slope / 4.0 + level
+    rounding = 1e-12 * (centre / width) ** 2
+    if spread <= 0.0 or np.abs(y - slope * x - level).max() > 1e-7 + rounding:
+        return None
+    low, high = slope / 2.0 - np.sqrt(spread), slope / 2.0 + np.sqrt(spread)
+    return centre + width * low, centre + width * high
+
+
+def _nearest(seen: FloatArray, wanted: tuple[float, float]) -> tuple[float, float]:
+    """Return the values as they were seen, where they were, and free of rounding."""
+    margin = 1e-6 * (wanted[1] - wanted[0])
+    close = [seen[np.abs(seen - value) < margin] for value in wanted]
+    low, high = (float(s[0]) if len(s) else v for s, v in zip(close, wanted, strict=True))
+    return low, high
+
+
+def _scale(
+    exact: FloatArray, plays: FloatArray, means: FloatArray
+) -> tuple[float, float, float] | None:
+    """Return ends and step of a scale, such as stars, on which nearly all sums lie."""
+    if len(exact) == 0:
+        return None
+    low, high = float(exact.min()), float(exact.max())
+    steps = np.diff(np.unique(np.rint((exact - low) / max(high - low, 1e-300) * 1e6)))
+    if len(steps) == 0:
+        return None
+    step = float(steps.min()) * 1e-6 * (high - low)
+    sums = plays * (means - low) / step
+    fits = (np.abs(sums - np.rint(sums)) < ON_SCALE * plays) & (means >= low) & (means <= high)
+    return (low, high, step) if fits.mean() >= 0.99 else None
 
 
 def _plays_of(tallies: Tallies, chosen: IntArray) -> Tallies:
