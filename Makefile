@@ -6,10 +6,13 @@ BIN := $(VENV)/bin
 PIP_OPTIONS := $(shell test -t 2 || echo --quiet)
 VERSION := $(shell $(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
 
-.PHONY: demo test test-all fuzz check lock clean
+.PHONY: demo demo-service test test-all fuzz mutate check lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/unswayed demo
+
+demo-service: $(VENV)/.installed
+	$(BIN)/unswayed demo-service
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
@@ -19,6 +22,9 @@ test-all: check
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.faults.fuzz
+
+mutate: $(VENV)/.installed-dev
+	$(BIN)/python scripts/mutate
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

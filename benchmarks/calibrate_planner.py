@@ -1,7 +1,7 @@
 """Fit the constants that the planner ships: run the worlds, keep the worst attack, write JSON.
 
-    python benchmarks/calibrate_planner.py [--methods paper] [--quick] [--output FILE]
-    python benchmarks/calibrate_planner.py --validate [--output FILE]
+    python benchmarks/calibrate_planner.py [--methods paper] [--every 3] [--output FILE]
+    python benchmarks/calibrate_planner.py --validate [--methods discount] [--output FILE]
 
 The theory bounds losses by orders of growth. Here each order gets its factor: losses are divided
 by the order ("units"), over worlds of many sizes, and the planner takes the worst of them. Every
@@ -27,11 +27,14 @@ import unswayed.limits
 from planner_worlds import REPETITIONS, World, context_probabilities, mean, worst_losses
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.methods import METHODS
+from unswayed.learners.on_log import EPSILON
 from unswayed.learners.paper import estimate_context_probabilities
 from unswayed.learners.playing import WARMUP_SHARE
 from unswayed.limits.calibration import Shape
 from unswayed.limits.planner import plan_traffic
+from unswayed.limits.traffic import Traffic
 from unswayed.randomness import generator
+from unswayed.simulation.arrivals import ACTIVITY_SPREAD
 from unswayed.simulation.attacks.registry import ATTACKS as ALL_ATTACKS
 from unswayed.simulation.planned import verify_plan
 from unswayed.simulation.settings import Settings
@@ -56,9 +59,15 @@ PLAYS = (20, 80)
 USER_FACTORS = (1, 4)
 """Users, in multiples of SA/alpha."""
 
-ATTACKS = {
-    "frequent": ("nuke", "extreme"),
-    "mixed": ("subtractive", "hide-in-covariance", "trim-edge"),
+ATTACKS: dict[str, dict[str, tuple[str, ...]]] = {
+    "paper": {
+        "frequent": ("nuke", "extreme"),
+        "mixed": ("subtractive", "hide-in-covariance", "trim-edge"),
+    },
+    "discount": {
+        "frequent": ("nuke", "id-grinding", "shifted-replay"),
+        "mixed": ("trim-edge", "shifted-replay", "on-off"),
+    },
 }
 """Those that cost most in a first look at all attacks, at S = A = 10 and at S = 40, A = 5."""
 
@@ -73,9 +82,22 @@ VALIDATION = (
 NOT_VALIDATED = ("hiding", "hiding-two-sided", "best-response")
 """Two need rewards of 0 and 1; the third rehearses the world many times."""
 
-ARRIVAL_RATIOS = (2.0, 4.0, 8.0)
-ARRIVAL_ATTACKS = ("nuke", "shifted-replay", "frequency-flood", "power-user")
-"""The last two come as often as the ratio allows."""
+TRAFFIC_WORLDS = (World(10, 10, "uniform", 0.1, 2000, 40), World(40, 5, "uniform", 0.1, 2000, 40))
+CLICK_RATE = 0.02
+TRAFFIC: tuple[tuple[str, float, Traffic], ...] = (
+    ("ratio", 4.0, Traffic(arrival_ratio=4.0)),
+    ("ratio", 8.0, Traffic(arrival_ratio=8.0)),
+    ("heavy-tailed", ACTIVITY_SPREAD, Traffic(is_heavy_tailed=True)),
+    ("clicks", CLICK_RATE, Traffic(base=CLICK_RATE)),
+    ("exploration", EPSILON, Traffic(exploration=EPSILON)),
+)
+"""Kinds of traffic that may take more plays than round robin with rewards of deviation one half."""
+
+COME_OFTEN = ("power-user",)
+"""Tried besides where arrivals differ: they come as often as they may."""
+
+LEAST_LOSS = 0.1
+"""In yardsticks: where usual traffic costs less, ratios to it would be chance."""
 
 FEW_USERS_CANDIDATES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
@@ -90,12 +112,13 @@ def worlds() -> Iterator[World]:
                     yield World(n_contexts, n_actions, law, fraction, n_users, plays)
 
 
-def calibrate_method(method: str, *, processes: int, quick: bool) -> dict[str, Any]:
+def calibrate_method(method: str, *, processes: int, every: int) -> dict[str, Any]:
     """Fit the factor of K(B)·sqrt(alpha/N) and the price of having few users."""
-    chosen = list(worlds())[:: 16 if quick else 1]
+    # An odd step meets all numbers of plays and users in turn.
+    chosen = list(worlds())[::every]
     found = []
     for number, world in enumerate(chosen):
-        attacks = ATTACKS[world.shape.value]
+        attacks = ATTACKS[method][world.shape.value]
         found.append(
             worst_losses(world, method, attacks=attacks, seed=SEED + number, processes=processes)
         )
@@ -150,26 +173,36 @@ def _spread(
     return float(sum(len(values) * np.var(values) for values in logs.values()))
 
 
-def calibrate_arrivals(method: str, *, processes: int) -> list[dict[str, Any]]:
-    """Measure what unequal numbers of plays cost, in units of the same mean number."""
-    world = World(10, 10, "uniform", 0.1, 2000, 40)
-    rows: list[dict[str, Any]] = []
-    for ratio in ARRIVAL_RATIOS:
-        result = worst_losses(
-            world,
-            method,
-            attacks=ARRIVAL_ATTACKS,
-            seed=SEED,
-            processes=processes,
-            arrivals=f"bursty:{ratio:g}",
-        )
-        row = {"ratio": ratio, "attack": result["attack"]}
-        rows.append(row | {"mean": round(result["mean"] / world.yardstick, 6)})
-        print(f"arrivals {rows[-1]}", flush=True)
+def calibrate_traffic(method: str, *, processes: int) -> list[dict[str, Any]]:
+    """Measure what traffic costs, in units, beside the usual traffic of the same world."""
+    rows: list[dict[str, Any]] = [{"kind": "ratio", "value": 2.0, "mean": 1.0, "usual": 1.0}]
+    for world in TRAFFIC_WORLDS:
+        attacks = (*ATTACKS[method][world.shape.value], *COME_OFTEN)
+        usual = worst_losses(world, method, attacks=attacks, seed=SEED, processes=processes)
+        for kind, value, traffic in TRAFFIC:
+            result = worst_losses(
+                world,
+                method if traffic.exploration == 1.0 else f"{method}-on-log",
+                attacks=attacks,
+                seed=SEED,
+                processes=processes,
+                traffic=traffic,
+            )
+            rows.append(
+                {
+                    "kind": kind,
+                    "value": value,
+                    "shape": world.shape.value,
+                    "attack": result["attack"],
+                    "mean": round(result["mean"] / (world.yardstick * traffic.scale), 6),
+                    "usual": round(max(usual["mean"] / world.yardstick, LEAST_LOSS), 6),
+                }
+            )
+            print(f"traffic {rows[-1]}", flush=True)
     return rows
 
 
-def calibrate_contexts(*, quick: bool) -> list[dict[str, Any]]:
+def calibrate_contexts(*, every: int) -> list[dict[str, Any]]:
     """Fit the factor of sqrt((alpha + S/L)/N0) in the error of estimated context probabilities."""
     rows: list[dict[str, Any]] = []
     cases = [
@@ -179,7 +212,7 @@ def calibrate_contexts(*, quick: bool) -> list[dict[str, Any]]:
         for fraction in FRACTIONS
         for plays in (5, 20)
     ]
-    for number, (n_contexts, law, fraction, plays) in enumerate(cases[:: 16 if quick else 1]):
+    for number, (n_contexts, law, fraction, plays) in enumerate(cases[::every]):
         n_users = round(10 * n_contexts / fraction)
         nu = context_probabilities(n_contexts, law)
         unit = math.sqrt((fraction + n_contexts / n_users) / plays)
@@ -257,7 +290,7 @@ def calibrate_alone() -> list[dict[str, Any]]:
                     gap=factor * unit,
                     context_probabilities=law,
                 )
-                losses = [row.suboptimality / unit for row in simulate(settings)]
+                losses = [row.loss / unit for row in simulate(settings)]
                 worst = max(worst, losses, key=mean)
             rows.append(
                 {
@@ -273,13 +306,13 @@ def calibrate_alone() -> list[dict[str, Any]]:
     return rows
 
 
-def validate(*, processes: int) -> list[dict[str, Any]]:
+def validate(method: str, *, processes: int) -> list[dict[str, Any]]:
     """Simulate plans for worlds that were not fitted, under all attacks."""
     attacks = [name for name in ALL_ATTACKS if name not in NOT_VALIDATED]
     rows = []
     for n_contexts, n_actions, law, fraction, target in VALIDATION:
         nu = context_probabilities(n_contexts, law)
-        plan = plan_traffic(nu, n_actions, fraction, target, 0.1)
+        plan = plan_traffic(nu, n_actions, fraction, target, 0.1, methods=(method,))
         found = verify_plan(
             plan, nu, attacks=attacks, repetitions=2, seed=SEED, processes=processes
         )
@@ -316,7 +349,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--methods", default="paper", help="methods to fit, separated by commas")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="a sixteenth of the worlds, to try it")
+    parser.add_argument("--every", type=int, default=1, help="only every Nth world; odd numbers")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--validate", action="store_true", help="only try the shipped constants")
     options = parser.parse_args()
@@ -324,7 +357,9 @@ def main() -> None:
     if options.output.exists():
         constants = json.loads(options.output.read_text(encoding="utf-8"))
     if options.validate:
-        constants["validation"] = validate(processes=options.processes)
+        validation = constants.setdefault("validation", {})
+        for method in options.methods.split(","):
+            validation[method] = validate(method, processes=options.processes)
         _write(constants, options.output)
         return
     constants |= {
@@ -333,17 +368,20 @@ def main() -> None:
         "seed": SEED,
         "repetitions": REPETITIONS,
         "rewards": "gaussian, standard deviation 0.5",
-        "attacks": {shape: list(names) for shape, names in ATTACKS.items()},
         "versions": {name: version(name) for name in ("unswayed", "numpy", "scipy", "numba")},
-        "contexts": calibrate_contexts(quick=options.quick),
+        "contexts": calibrate_contexts(every=options.every),
         "alone": calibrate_alone(),
     }
     methods = constants.setdefault("methods", {})
     for method in options.methods.split(","):
         if method not in METHODS:
             parser.error(f"unknown method {method}; choose from {', '.join(METHODS)}")
-        methods[method] = calibrate_method(method, processes=options.processes, quick=options.quick)
-        methods[method]["arrivals"] = calibrate_arrivals(method, processes=options.processes)
+        fitted_method = calibrate_method(method, processes=options.processes, every=options.every)
+        methods[method] = {
+            "attacks": ATTACKS[method],
+            "traffic": calibrate_traffic(method, processes=options.processes),
+            **fitted_method,
+        }
     _write(constants, options.output)
 
 

@@ -11,7 +11,10 @@ import numpy as np
 from unswayed.learners.interface import FloatArray
 from unswayed.limits import instance_complexity
 from unswayed.limits.calibration import Shape, crowding
+from unswayed.limits.planner import EVERYDAY
+from unswayed.limits.traffic import Traffic
 from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
+from unswayed.simulation.planned import simulated_traffic, widest_gap
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate
 
@@ -20,9 +23,6 @@ REPETITIONS = 6
 FIRST_GAP, GAP_GROWTH = 0.3, 1.5
 """Leads of the best action that are tried, in yardsticks: from the first on, each larger by the
 growth, until losses fall. A small lead costs little to miss, and a large one is not missed."""
-
-WIDEST_GAP = 0.7
-"""Random worlds have room for no larger lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +74,18 @@ def context_probabilities(n_contexts: int, law: str) -> FloatArray:
 
 def worst_losses(
     world: World,
-    method: str,
+    algorithm: str,
     *,
     attacks: tuple[str, ...],
     seed: int,
     processes: int,
-    arrivals: str = "random",
+    traffic: Traffic = EVERYDAY,
 ) -> dict[str, Any]:
     """Return the attack and the lead that cost most, with mean and deviation of their losses."""
     worst: dict[str, Any] = {"mean": -1.0}
     for attack in attacks:
-        gap, before = FIRST_GAP * world.yardstick, -1.0
-        while gap <= WIDEST_GAP:
+        gap, before = FIRST_GAP * world.yardstick * traffic.scale, -1.0
+        while gap <= widest_gap(traffic):
             settings = Settings(
                 contexts=world.n_contexts,
                 actions=world.n_actions,
@@ -93,14 +93,14 @@ def worst_losses(
                 interactions=world.interactions,
                 alpha=world.adversarial_fraction,
                 attack=attack,
-                algorithms=(method,),
+                algorithms=(algorithm,),
                 repetitions=REPETITIONS,
                 seed=seed,
                 gap=gap,
                 context_probabilities=world.law,
-                arrivals=arrivals,
+                **simulated_traffic(traffic),
             )
-            losses = [row.suboptimality for row in simulate(settings, processes=processes)]
+            losses = [row.loss for row in simulate(settings, processes=processes)]
             if mean(losses) > worst["mean"]:
                 worst = {"mean": mean(losses), "attack": attack, "gap": gap}
                 worst["deviation"] = float(np.std(losses, ddof=1))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.postgresql import running_server
 from unswayed.randomness import generator
 
 # Compiling a kernel takes longer than any deadline, and a run must not depend on luck.
@@ -35,3 +36,10 @@ def rng(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
 def streams(seed: int, request: pytest.FixtureRequest) -> Callable[..., np.random.Generator]:
     """Return a maker of further named generators for tests that need several."""
     return lambda *path: generator(seed, request.node.originalname, *path)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """Yield the address of a PostgreSQL server."""
+    with running_server() as address:
+        yield address

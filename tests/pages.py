@@ -58,7 +58,7 @@ class Reader:
     def run(self, block: Block) -> None:
         """Run a block; a failure names its line."""
         match block.kind:
-            case "python" if block.text.startswith("# file: "):
+            case "python" | "toml" if block.text.startswith("# file: "):
                 name = block.text.partition("\n")[0].removeprefix("# file: ")
                 (self.folder / name).write_text(block.text, encoding="utf-8")
             case "python" if ">>>" in block.text:

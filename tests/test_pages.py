@@ -9,7 +9,7 @@ import pytest
 from tests.pages import PAGES, ROOT, Block, Reader, blocks_of
 
 SHELL = ("sh", "console")
-LANGUAGES = ("python", *SHELL)
+LANGUAGES = ("python", "toml", *SHELL)
 
 #: Blocks that may stay unrun; more of them and the pages are no longer tested.
 MOST_UNRUN = 6

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from unswayed.learners.from_log import learn_log
     from unswayed.learners.options import LearnOptions
     from unswayed.policy import Decision, Policy
+    from unswayed.service.client import AsyncClient, Client
 
 __all__ = [
+    "AsyncClient",
+    "Client",
     "Columns",
     "Decision",
     "Events",
@@ -30,6 +33,8 @@ __all__ = [
 
 # Loaded on first use: the compiler and scipy cost a second that `unswayed --help` need not pay.
 _HOMES = {
+    "AsyncClient": "unswayed.service.client",
+    "Client": "unswayed.service.client",
     "Columns": "unswayed.events",
     "Decision": "unswayed.policy",
     "Events": "unswayed.events",

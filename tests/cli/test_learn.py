@@ -90,8 +90,8 @@ def test_the_default_method_discounts_and_claims_no_certificate(
     assert "withstands" not in printed
     written = json.loads((tmp_path / "p.json").read_text())
     assert written["method"] == "discount"
-    # The lies turn no decision here, so nobody is touched.
-    assert written["source"]["evidence"]["removed"] == 0
+    # A tenth of the users lie, loudly and all alike, and hardly anybody else pays for it.
+    assert 0.05 < written["source"]["evidence"]["removed"] < 0.15
     assert "flip_fraction" not in written
 
     unswayed("learn", log, "--alpha", 0.1, "--method", "paper", "--out", tmp_path / "p.json")
@@ -107,7 +107,8 @@ def test_the_summary_comes_as_json(log: Path, tmp_path: Path, capsys: Any) -> No
     unswayed("learn", log, "--out", tmp_path / "p.json", "--json")
     summary = json.loads(capsys.readouterr().out)
     assert (summary["n_users"], summary["n_actions"]) == (300, 3)
-    assert summary["notes"] == []
+    (note,) = summary["notes"]  # the liars of the log praise milk everywhere
+    assert "raise 'milk' in 3 contexts" in note
 
 
 def test_predict_answers_for_a_context_and_for_a_file(
@@ -334,3 +335,74 @@ def test_the_real_command_ends_with_code_2_and_one_sentence(tmp_path: Path) -> N
     assert "broken line" in result.stderr
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_attacks_on_decisions_are_had_from_the_command_line(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every decision gets the share that changed it; without attacks the default has none."""
+    out = tmp_path / "policy.json"
+    for certify, is_attacked in (("bounds", False), ("attack", True)):
+        unswayed("learn", log, "--out", out, "--certify", certify, "--json")
+        rows = json.loads(capsys.readouterr().out)["decisions"]
+        shares = {row["context"]: row["falls_to"] for row in rows}
+        assert set(shares) == set(BEST)
+        assert Policy.load(out).flip_fraction is None
+        for share in shares.values():
+            # Liars are a tenth already; to turn a lead of .7 takes a good part of the others.
+            assert (share is not None and 0.05 < share <= 0.5) if is_attacked else share is None
+    unswayed("learn", log, "--out", out, "--certify", "attack")
+    assert "falls to" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--certify", "maybe"], "choose one of none, bounds, attack"),
+        (["--certify", "attack", "--engine", "dask"], "--engine local"),
+    ],
+)
+def test_attacks_that_cannot_be_had_are_refused_in_a_sentence(
+    log: Path, tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    out = tmp_path / "policy.json"
+    with pytest.raises(InputError) as caught:
+        unswayed("learn", log, "--out", out, *arguments)
+    assert says in caught.value.on_command_line
+    assert not out.exists()
+
+
+def test_users_of_another_taste_get_their_own_decisions(
+    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At home users 0 to 9 want water and nothing else; everybody else wants tea."""
+    table = café_log(rng, n=30_000, n_users=150, alpha=0.0)
+    users, contexts, actions = (table[name].to_pylist() for name in ("user", "context", "action"))
+    few = {f"user-{code}" for code in range(10)}
+    rewards = [
+        float(action == "water") if user in few and context == "home" else reward
+        for user, context, action, reward in zip(
+            users, contexts, actions, table["reward"].to_pylist(), strict=True
+        )
+    ]
+    log, out = tmp_path / "log.parquet", tmp_path / "policy.json"
+    pq.write_table(table.set_column(3, "reward", [rewards]), log)
+    unswayed("learn", log, "--out", out, "--personal")
+    assert "decisions of their own" in capsys.readouterr().out.replace("\n", " ")
+    policy = Policy.load(out)
+    assert policy.decide("home").action == "tea"
+    assert [policy.decide("home", user).action for user in sorted(few)].count("water") >= 8
+    unswayed("predict", out, "--context", "home", "--user", "user-99", "--json")
+    assert json.loads(capsys.readouterr().out)[0]["action"] == "tea"
+    with pytest.raises(InputError, match="common policy"):
+        unswayed("predict", out, "--file", log, "--user", "ann", "--out", tmp_path / "x.csv")
+    with pytest.raises(InputError) as caught:
+        unswayed("learn", log, "--personal", "--engine", "dask")
+    assert "--personal is for --engine local" in caught.value.on_command_line
+
+
+def test_a_common_policy_has_nothing_to_say_of_a_user(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "policy.json"
+    unswayed("learn", log, "--out", out)
+    with pytest.raises(InputError, match="learn it with --personal"):
+        unswayed("predict", out, "--context", "home", "--user", "ann")

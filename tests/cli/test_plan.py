@@ -6,20 +6,31 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from unswayed.cli.plan import plan
+from unswayed.cli.plan import plan as plan_command
 from unswayed.errors import InputError
+from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.limits.calibration import calibrated_methods
 from unswayed.limits.plan_words import plan_words
 from unswayed.limits.planner import plan_traffic
 
 COMMAND = Path(sys.executable).with_name("unswayed")
 # Wide, so that messages are not wrapped in the middle of words.
 WIDE = {**os.environ, "COLUMNS": "200"}
-PLANNED = ("discount", "paper")
+#: The methods of a plan, the one it is for first.
+PLANNED = tuple(sorted(calibrated_methods(), key=lambda name: name != DEFAULT_METHOD))
 GOOD = {"--contexts": "100", "--actions": "20", "--alpha": "0.1", "--epsilon": "0.05"}
+
+
+def plan(contexts: int, actions: int, alpha: float, epsilon: float, **options: Any) -> None:
+    """Run the command in this process."""
+    plan_command(alpha, epsilon, contexts=contexts, actions=actions, **options)
 
 
 def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,20 +39,21 @@ def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]
     expected = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1, methods=PLANNED, n_users=50_000)
     for sentence in plan_words(expected):
         assert sentence in printed
+    is_borrowed = "No constants are fitted for method discount" in printed
+    assert is_borrowed == ("discount" not in PLANNED)
     assert "plays per user" in printed
 
 
-def test_numbers_that_were_borrowed_are_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
-    """Constants are fitted for the paper's method only, and the table shows no others."""
+def test_the_plan_is_for_the_method_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in PLANNED:
+        plan(100, 20, 0.1, 0.05, method=name, json=True)
+        first, *_ = json.loads(capsys.readouterr().out)["plan"]["methods"]
+        expected = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1, methods=(name,))
+        assert first["method"] == name
+        assert first["interactions_per_user"] == expected.methods[0].interactions_per_user
     plan(100, 20, 0.1, 0.05)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "the policy that method paper learns loses at most 0.05" in printed
-    assert (
-        "No constants were fitted for method discount: the numbers are those of method paper. With "
-        "--verify they are tried on discount." in printed
-    )
-    assert "method: paper" in printed
-    assert "method: discount" not in printed
+    printed = capsys.readouterr().out
+    assert all(f"method: {name}" in printed for name in PLANNED)
 
 
 def test_the_command_prints_the_whole_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +80,7 @@ def test_verifying_says_what_was_simulated(capsys: pytest.CaptureFixture[str]) -
     plan(2, 2, 0.3, 0.25, verify=True, repetitions=1, json=True)
     found = json.loads(capsys.readouterr().out)["verification"]
     assert found["plan"]["n_contexts"] == 2
-    assert found["method"] == "discount"
+    assert found["method"] == PLANNED[0]
     assert found["trials"][0]["share_within"] <= found["trials"][-1]["share_within"]
 
 
@@ -107,6 +119,11 @@ def test_a_file_that_holds_no_probabilities_is_refused(
         ({"--users": "10"}, "users cannot learn"),
         ({"--arrival-ratio": "1"}, "arrival ratio"),
         ({"--context-probabilities": "nonsense"}, "it must be uniform"),
+        ({"--method": "magic"}, "no constants for method 'magic'; plan for one of"),
+        ({"--base": "1.5"}, "a click rate lies between 0 and 1"),
+        ({"--activity": "sometimes"}, "--activity is even or heavy-tailed"),
+        ({"--exploration": "0"}, "above 0 and at most 1"),
+        ({"--deviation": "-1"}, "deviation is -1.0"),
     ],
 )
 def test_the_real_command_refuses_bad_input_in_one_sentence(
@@ -125,3 +142,67 @@ def test_the_real_command_refuses_bad_input_in_one_sentence(
     assert done.stderr.startswith("error: ")
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def written_log(path: Path, *, n_users: int, plays: int, rng: np.random.Generator) -> Path:
+    """Write a log of clicks around 2 % in three contexts with four actions, played evenly."""
+    n = n_users * plays
+    table = {
+        "who": np.repeat(np.arange(n_users), plays),
+        "context": rng.choice(["home", "search", "cart"], n, p=[0.6, 0.3, 0.1]),
+        "action": rng.integers(4, size=n),
+        "reward": (rng.random(n) < 0.02).astype(float),
+    }
+    pq.write_table(pa.table(table), path)
+    return path
+
+
+def test_a_plan_from_a_log_has_the_logs_traffic(
+    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = written_log(tmp_path / "log.parquet", n_users=2_000, plays=20, rng=rng)
+    plan_command(0.1, 0.01, str(log), user_column="who", json=True)
+    found = json.loads(capsys.readouterr().out)
+    planned = found["plan"]
+    assert (planned["n_contexts"], planned["n_actions"], planned["n_users"]) == (3, 4, 2_000)
+    # 40,000 plays: the rate is known to .0007 and cells of 4,000 to about .0022 each.
+    assert planned["traffic"]["base"] == pytest.approx(0.02, abs=0.005)
+    assert not planned["traffic"]["is_heavy_tailed"]
+    assert planned["traffic"]["exploration"] == 1.0
+    needed = planned["methods"][0]["interactions_per_user"]
+    assert found["log"]["interactions_per_user"] == 20.0
+    assert found["log"]["more_interactions"] == max(0, needed - 20)
+    assert 0.0 < found["log"]["hidden_by"] < 0.5
+    assert any("plays per user of 2,000 users" in sentence for sentence in found["words"])
+    plan_command(0.1, 0.01, str(log), user_column="who")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "could hide a difference of 0.02 from every method" in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "column"),
+        (["--user-column", "who", "--contexts", "3"], "--contexts is read off the log"),
+        (["--user-column", "who", "--base", "0.1"], "--base is read off the log"),
+    ],
+)
+def test_a_log_that_cannot_be_planned_from_is_refused_in_one_sentence(
+    rng: np.random.Generator, tmp_path: Path, options: list[str], words: str
+) -> None:
+    log = written_log(tmp_path / "log.parquet", n_users=100, plays=2, rng=rng)
+    done = subprocess.run(
+        [COMMAND, "plan", log, "--alpha", "0.1", "--epsilon", "0.01", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=WIDE,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert words in done.stderr
+
+
+def test_without_a_log_or_sizes_nothing_is_planned() -> None:
+    with pytest.raises(InputError, match="a log, or --contexts and --actions"):
+        plan_command(0.1, 0.01)

@@ -37,6 +37,7 @@ def test_the_command_prints_claims_and_redraws_them(
     assert [claim["name"] for claim in outcome["claims"]] == [
         "beats-naive",
         "contexts-do-not-degrade",
+        "own-is-no-worse",
     ]
     assert (tmp_path / "figure-2a" / "figure.svg").exists()
 

@@ -134,3 +134,19 @@ def test_worlds_that_cannot_be_are_refused(option: str, value: str, words: str) 
     result = called(*SMALL, option, value)
     assert isinstance(result.exception, InputError)
     assert words in str(result.exception)
+
+
+def test_regret_is_printed_with_its_spread_over_good_users() -> None:
+    printed = simulated("--algorithm", "naive-ucb", "--goal", "regret")
+    assert printed["goal"] == "regret"
+    regret = printed["results"][0]["regret"]
+    assert 0.0 < regret["median"] <= regret["quantile_95"] <= regret["worst"]
+    assert len(regret["repetitions"]) == 2
+    table = called(*SMALL, "--repetitions", "1", "--algorithm", "naive-ucb", "--goal", "regret")
+    assert "mean regret" in table.stdout
+
+
+def test_an_unknown_goal_is_refused() -> None:
+    result = called(*SMALL, "--goal", "regert")
+    assert isinstance(result.exception, InputError)
+    assert "did you mean regret" in str(result.exception)

@@ -1,14 +1,5 @@
 """A real PostgreSQL server on loopback; scripts/install-system-packages brings it."""
 
-import getpass
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import psycopg
 import pytest
@@ -18,38 +9,10 @@ from unswayed.errors import InputError
 from unswayed.events import read_events
 
 
-def _command(name: str, *arguments: str) -> None:
-    found = shutil.which(name) or next(
-        map(str, sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)), name
-    )
-    # The server refuses to run as root.
-    account_ = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    subprocess.run(
-        [*account_, found, *arguments], check=True, stdout=subprocess.DEVNULL, timeout=60, cwd="/"
-    )
-
-
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Yield the address of a fresh cluster, and stop it afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="unswayed-pg-"))
-    user = "postgres" if os.geteuid() == 0 else getpass.getuser()
-    try:
-        if os.geteuid() == 0:
-            shutil.chown(folder, "postgres")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        data = str(folder / "data")
-        _command("initdb", "-D", data, "-A", "trust", "-U", user, "--no-sync")
-        options = f"-h 127.0.0.1 -p {port} -k {folder} -c fsync=off"
-        _command("pg_ctl", "-D", data, "-o", options, "-l", f"{folder}/log", "-w", "start")
-        try:
-            yield f"postgresql://{user}@127.0.0.1:{port}/postgres"
-        finally:
-            _command("pg_ctl", "-D", data, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def server(postgresql: str) -> str:
+    """Return the address of a server."""
+    return postgresql
 
 
 def test_a_query_on_postgresql_is_read(server: str, rng: np.random.Generator) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.experiments.tiny import tiny
 from unswayed.experiments.claims import Verdict
-from unswayed.experiments.registry import IDS, find_experiment
+from unswayed.experiments.registry import BEYOND, IDS, find_experiment
 from unswayed.experiments.reproducing import redraw, run_and_report
 from unswayed.experiments.running import Workers
-from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, cells_of
+from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, cells_of, quick_version
 from unswayed.experiments.theorem_lower import analysis
 from unswayed.experiments.theorem_lower.sweep import PAPERS
 from unswayed.learners.methods import DEFAULT_METHOD
@@ -21,7 +21,7 @@ from unswayed.limits import largest_one_sided_interactions, largest_two_sided_in
 FILES = {"results.parquet", "settings.json", "claims.json", "figure.png", "figure.svg"}
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", [*IDS, *BEYOND])
 def test_a_tiny_sweep_runs_from_points_to_claims(name: str, tmp_path: Path) -> None:
     experiment = tiny(find_experiment(name))
     with Workers(1) as workers:
@@ -35,7 +35,8 @@ def test_a_tiny_sweep_runs_from_points_to_claims(name: str, tmp_path: Path) -> N
     main = [row for row in rows if row["stage"] == "main"]
     assert {row["cell"] for row in main} == {cell.id for cell in cells_of(experiment.sweep)}
     assert len(main) == 2 * len(cells_of(experiment.sweep))
-    assert all(0 <= row["value"] <= 2 for row in rows)
+    largest = experiment.sweep.points[0].settings.interactions if name in BEYOND else 2
+    assert all(0 <= row["value"] <= largest for row in rows)
     assert {"seed", "unswayed", "numpy", "python", "users", "alpha", "gap"} <= rows[0].keys()
 
     claims = json.loads((tmp_path / "claims.json").read_text())["claims"]
@@ -53,19 +54,25 @@ def test_a_tiny_sweep_runs_from_points_to_claims(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", IDS)
 def test_every_experiment_has_the_learners_it_must_have(name: str) -> None:
     sweep = find_experiment(name).sweep
+    if name == "guessing-game":  # nobody learns in it
+        assert sweep.algorithms == ("sticky", "uniform")
+        return
     assert {"paper", "oracle"} <= set(sweep.algorithms)
-    compares_learners = name.startswith("figure") or name == "theorem-lower"
-    assert (DEFAULT_METHOD in sweep.algorithms) == compares_learners
+    tests_a_guarantee_of_the_papers = name in {
+        *("base-case-1", "base-case-2", "lemma-nu", "theorem-upper", "parallel-gain")
+    }
+    assert (DEFAULT_METHOD in sweep.algorithms) != tests_a_guarantee_of_the_papers
     if name.startswith("figure"):
         assert {"naive-ucb", "independent-ucb"} <= set(sweep.algorithms)
         assert all(point.attacks == OBLIVIOUS_ATTACKS for point in sweep.points)
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", [*IDS, *BEYOND])
 def test_the_quick_sweep_is_a_part_of_the_full_one(name: str) -> None:
-    experiment = find_experiment(name)
-    assert all(point in experiment.sweep.points for point in experiment.quick.points)
-    assert experiment.quick.algorithms == experiment.sweep.algorithms
+    sweep = find_experiment(name).sweep
+    assert sweep.quick
+    assert all(point in sweep.points for point in sweep.quick)
+    assert quick_version(sweep).algorithms == sweep.algorithms
 
 
 def test_the_papers_settings_are_those_of_the_paper() -> None:

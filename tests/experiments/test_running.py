@@ -146,7 +146,7 @@ def test_a_row_is_what_the_simulator_gives_for_its_settings(tmp_path: Path) -> N
             rewards=row["rewards"],
             deviation=row["deviation"],
         )
-        assert simulate(settings)[-1].suboptimality == row["value"]
+        assert simulate(settings)[-1].loss == row["value"]
 
 
 def _fail(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:

@@ -5,25 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unswayed.experiments.registry import Experiment
-from unswayed.experiments.sweeps import Point, Sweep
+from unswayed.experiments.sweeps import Point, Sweep, quick_version
 
 LARGE = 30
 
 
 def tiny(experiment: Experiment) -> Experiment:
     """Return the experiment with miniature worlds, two attacks at most and a pilot of one."""
-    quick = experiment.quick
+    quick = quick_version(experiment.sweep)
     points = quick.points
     if len(points) > LARGE:  # a grid of users and interactions: its corner will do
         points = tuple(point for point in points if point.settings.users <= 250)
+    shrunk = tuple(map(_shrunk, points))
     small = replace(
         quick,
-        points=tuple(map(_shrunk, points)),
+        points=shrunk,
+        quick=shrunk,
         algorithms=tuple(dict.fromkeys((*quick.algorithms[:3], *quick.algorithms[-5:]))),
         pilot_repetitions=1,
         repetition_factor=1,
     )
-    return replace(experiment, sweep=small, quick=small)
+    return replace(experiment, sweep=small)
 
 
 def miniature(sweep: Sweep, *, points: int = 2) -> Sweep:

@@ -162,6 +162,22 @@ def test_a_removed_action_is_neither_played_nor_chosen(rng: np.random.Generator)
         learner.add_action("tea")
 
 
+def test_single_decisions_follow_a_change_of_actions() -> None:
+    """Known users and contexts take a short cut, which must not remember the actions of before."""
+    learner = RobustMCB(0.05, actions=["tea", "milk"], contexts=["home"], secret=SECRET)
+    users = list(range(100))
+
+    def decided() -> list[object]:
+        return [learner.decide(user, "home") for user in users]
+
+    learner.decide_many(users, ["home"] * 100)
+    assert set(decided()) == {"tea", "milk"}
+    learner.add_action("soup")
+    assert set(decided()) == {"tea", "milk", "soup"}
+    learner.remove_action("tea")
+    assert set(decided()) == {"milk", "soup"}
+
+
 def test_plays_since_the_last_policy_count_although_the_actions_changed(
     rng: np.random.Generator,
 ) -> None:

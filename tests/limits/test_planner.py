@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
+from unswayed.learners.methods import METHODS
 from unswayed.limits import instance_complexity, total_variation
 from unswayed.limits.calibration import Shape, constants, method_constants
 from unswayed.limits.plan_words import plan_words
 from unswayed.limits.planner import FEWEST_USERS, Plan, plan_traffic
+from unswayed.limits.traffic import Traffic
 
 UNIFORM = np.full(100, 0.01)
 
@@ -40,7 +42,6 @@ def test_plays_follow_the_formula_with_the_fitted_factor() -> None:
         Shape.FREQUENT,
         adversarial_fraction=0.1,
         failure_probability=0.1,
-        arrival_ratio=2.0,
     )
     corruption = 0.1 + fitted.few_users * 5 * math.log(20) / 10_000
     expected = (fitted.factor * instance_complexity(nu, 5) / 0.05) ** 2 * corruption
@@ -55,7 +56,10 @@ def test_plays_follow_the_formula_with_the_fitted_factor() -> None:
         ("adversarial_fraction", [0.06, 0.1, 0.2, 0.3]),
         ("failure_probability", [0.5, 0.2, 0.1, 0.02]),
         ("n_users", [200_000, 20_000, 5_000, 2_500]),
-        ("arrival_ratio", [2.0, 3.0, 8.0, 50.0]),
+        ("traffic", [Traffic(arrival_ratio=ratio) for ratio in (2.0, 3.0, 8.0, 50.0)]),
+        ("traffic", [Traffic(exploration=share) for share in (1.0, 0.5, 0.2, 0.02)]),
+        ("traffic", [Traffic(), Traffic(is_heavy_tailed=True)]),
+        ("traffic", [Traffic(deviation=deviation) for deviation in (0.1, 0.5, 2.0)]),
     ],
 )
 def test_harder_targets_never_take_fewer_plays(name: str, values: list[float]) -> None:
@@ -126,13 +130,23 @@ def test_without_users_the_plan_takes_as_many_as_the_constants_ask_for() -> None
     assert many_actions.n_users == math.ceil(few_users * 100 * math.log(100) / 0.1)
 
 
-def test_a_method_without_constants_borrows_the_papers_and_says_so() -> None:
-    plan = planned(methods=("brand-new", "paper"))
-    new, paper = plan.methods
-    assert new.interactions_per_user == paper.interactions_per_user
-    assert (new.constants_of, paper.constants_of) == ("paper", "paper")
-    assert any(
-        "No constants were fitted for method brand-new" in words for words in plan_words(plan)
+def test_a_method_without_constants_is_refused() -> None:
+    with pytest.raises(InputError, match="no constants for method 'brand-new'; plan for one of"):
+        planned(methods=("brand-new", "paper"))
+
+
+def test_rewards_in_other_units_take_the_same_plays() -> None:
+    """Twice the deviation with twice the target is the same question in another currency."""
+    assert plays(traffic=Traffic(deviation=0.25), target_suboptimality=0.025) == plays()
+    clicks = planned(traffic=Traffic(base=0.02), target_suboptimality=0.005)
+    scale = math.sqrt(0.02 * 0.98) / 0.5
+    usual = planned(target_suboptimality=0.005 / scale)
+    growth = (
+        clicks.methods[0].interactions_per_user - clicks.methods[0].context_steps / clicks.n_users
+    ) / (usual.methods[0].interactions_per_user - usual.methods[0].context_steps / usual.n_users)
+    rows = [row for row in constants()["methods"]["paper"]["traffic"] if row["kind"] == "clicks"]
+    assert growth == pytest.approx(
+        max(1.0, *((row["mean"] / row["usual"]) ** 2 for row in rows)), rel=0.05
     )
 
 
@@ -162,8 +176,6 @@ def test_the_words_name_the_numbers_of_the_plan() -> None:
         ({"context_probabilities": [1.5, -0.5]}, "at least 0"),
         ({"n_actions": 1}, "at least 2"),
         ({"n_users": 1_000}, "users cannot learn"),
-        ({"arrival_ratio": 1.0}, "arrival ratio"),
-        ({"arrival_ratio": math.nan}, "arrival ratio"),
         ({"lead": -1.0}, "lead"),
     ],
 )
@@ -172,13 +184,31 @@ def test_impossible_questions_get_a_sentence(changes: dict[str, Any], message: s
         planned(**changes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arrival_ratio": 1.0}, "arrival ratio"),
+        ({"arrival_ratio": math.nan}, "arrival ratio"),
+        ({"base": 0.0}, "click rate"),
+        ({"deviation": math.inf}, "deviation"),
+        ({"exploration": 1.1}, "exploration"),
+    ],
+)
+def test_impossible_traffic_gets_a_sentence(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Traffic(**changes)
+
+
 def test_the_constants_say_where_they_come_from() -> None:
     shipped = constants()
     assert shipped["experiment"] == "benchmarks/calibrate_planner.py"
-    assert {"seed", "repetitions", "rewards", "attacks", "versions"} <= set(shipped)
+    assert {"seed", "repetitions", "rewards", "versions"} <= set(shipped)
+    assert set(shipped["methods"]) <= set(METHODS)
     for fitted in shipped["methods"].values():
         assert {row["shape"] for row in fitted["rows"]} == {shape.value for shape in Shape}
         assert {row["alpha"] for row in fitted["rows"]} >= {0.03, 0.1, 0.2, 0.3}
+        kinds = {row["kind"] for row in fitted["traffic"]}
+        assert kinds == {"ratio", "heavy-tailed", "clicks", "exploration"}
 
 
 @pytest.mark.parametrize("shape", list(Shape))
@@ -192,6 +222,5 @@ def test_no_calibrated_world_lost_more_than_the_factor_allows(shape: Shape) -> N
                 shape,
                 adversarial_fraction=row["alpha"],
                 failure_probability=0.5,
-                arrival_ratio=2.0,
             ).factor
             assert row["mean"] <= factor + 1e-12

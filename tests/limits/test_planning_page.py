@@ -13,7 +13,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def test_the_page_quotes_what_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:
-    plan(100, 20, 0.1, 0.05, 0.1, json=True)
+    plan(0.1, 0.05, contexts=100, actions=20, delta=0.1, json=True)
     words = json.loads(capsys.readouterr().out)["words"]
     assert "\n".join(words) in TEXT
 
@@ -26,10 +26,12 @@ def test_the_page_lists_the_fitted_factors() -> None:
                 shape,
                 adversarial_fraction=fraction,
                 failure_probability=0.1,
-                arrival_ratio=2.0,
             ).factor
             for shape in Shape
         ]
         assert f"| {fraction:g} | {factors[0]:.2f} | {factors[1]:.2f} |" in TEXT
+    for row in constants()["methods"]["paper"]["traffic"]:
+        if "shape" in row:
+            assert f" {(row['mean'] / row['usual']) ** 2:.2f} |" in TEXT
     prices = constants()["methods"]["paper"]["few_users"]
     assert f"e is {prices['frequent']:g} and {prices['mixed']:g}" in TEXT

@@ -56,6 +56,16 @@ def test_draws_change_from_play_to_play() -> None:
     assert stats.chisquare(np.bincount(plays, minlength=5)).pvalue > 1e-6
 
 
+def test_the_first_play_is_not_the_action_for_good() -> None:
+    """Both are uniform over 5 and independent: 2,000 pairs agree in 400, ± 18 each (four times)."""
+    draw = Assignment(secret=SECRET)
+    users = draw.digests("user", range(2000))
+    contexts = np.repeat(draw.digests("context", ["home"]), 2000)
+    for_good = draw.actions(users, contexts, n_actions=5)
+    first = draw.actions(users, contexts, n_actions=5, plays=np.zeros(2000, np.int64))
+    assert abs(int((for_good == first).sum()) - 400) < 72
+
+
 def test_the_number_7_and_the_text_7_are_different_users() -> None:
     draw = Assignment(secret=SECRET)
     assert draw.digests("user", [7])[0] != draw.digests("user", ["7"])[0]

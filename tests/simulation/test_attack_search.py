@@ -59,7 +59,7 @@ def test_the_search_finds_an_attack_on_the_pooled_mean_at_least_as_bad_as_push(s
         run_repetition(replace(settings, attack="push"), "naive-mean", FIRST_FRESH_WORLD + world)
         for world in range(fresh)
     ]
-    losses = np.array([row.suboptimality for row in push])
+    losses = np.array([row.loss for row in push])
     stderr = float(np.hypot(worst.fresh.stderr or 0.0, losses.std(ddof=1) / np.sqrt(fresh)))
     assert worst.fresh.mean >= losses.mean() - 3 * stderr
     assert worst.fresh.mean > 0.1  # a third of the gap, where honest accounts do no harm
@@ -72,12 +72,10 @@ def test_the_winner_is_judged_in_worlds_that_the_search_never_saw(seed: int) -> 
     assert worst.fresh.mean != worst.training_mean
     attacked = replace(settings, attack=worst.attack, knobs=worst.knobs)
     assert worst.fresh.repetitions == tuple(
-        run_repetition(attacked, "naive-mean", FIRST_FRESH_WORLD + world).suboptimality
-        for world in range(3)
+        run_repetition(attacked, "naive-mean", FIRST_FRESH_WORLD + world).loss for world in range(3)
     )
     trained = [
-        run_repetition(attacked, "naive-mean", world).suboptimality
-        for world in range(worst.training_worlds)
+        run_repetition(attacked, "naive-mean", world).loss for world in range(worst.training_worlds)
     ]
     assert worst.training_mean == pytest.approx(np.mean(trained))
     assert worst.training_worlds < FIRST_FRESH_WORLD

@@ -55,7 +55,7 @@ def test_seeds_and_repetitions_are_different_worlds() -> None:
 @pytest.mark.parametrize("name", algorithms())
 def test_every_algorithm_plays(name: str) -> None:
     (row,) = simulate(settings(algorithms=(name,), repetitions=1))
-    assert row.suboptimality >= 0.0
+    assert row.loss >= 0.0
     assert algorithms()[name].summary
 
 
@@ -76,7 +76,7 @@ def test_the_oracle_is_right_where_a_believer_is_swayed() -> None:
 
 def test_summaries_hold_mean_and_standard_error() -> None:
     rows = [
-        Row(algorithm=name, repetition=index, suboptimality=value)
+        Row(algorithm=name, repetition=index, loss=value)
         for name, values in (("a", (0.1, 0.3)), ("b", (0.5,)))
         for index, value in enumerate(values)
     ]

@@ -7,15 +7,21 @@ from unswayed.cli.interrupts import stop_on_interrupt
 #: Every subcommand `a-b` is the function `a_b` of the module `unswayed.cli.a_b`.
 COMMANDS = (
     "demo",
+    "demo-service",
     "learn",
     "predict",
     "compare",
+    "audit",
+    "evaluate",
     "simulate",
     "attacks",
     "attack-search",
     "limits",
     "plan",
     "reproduce",
+    "serve",
+    "decide",
+    "reward",
 )
 
 

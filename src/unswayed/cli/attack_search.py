@@ -16,6 +16,7 @@ from unswayed.cli.options import (
     Contexts,
     Deviation,
     Gap,
+    GoalName,
     Interactions,
     Json,
     Perturbation,
@@ -31,7 +32,7 @@ from unswayed.reports.tables import print_json, print_table, progress_bar
 from unswayed.simulation.attack_search import Worst, runs_planned, search_attacks
 from unswayed.simulation.instances import DEFAULT_DEVIATION
 from unswayed.simulation.settings import PAPER_GAP, Settings
-from unswayed.simulation.simulate import Summary
+from unswayed.simulation.simulate import Goal, Summary, goal_named
 
 
 def attack_search(
@@ -57,6 +58,7 @@ def attack_search(
     arrivals: ArrivalOrder = "round-robin",
     perturbation: Perturbation = 0.0,
     seed: Seed = 0,
+    goal: GoalName = Goal.SUBOPTIMALITY.value,
     processes: Processes = None,
     json: Json = False,
 ) -> None:
@@ -78,6 +80,7 @@ def attack_search(
         arrivals=arrivals,
         perturbation=perturbation,
     )
+    measured = goal_named(goal)
     with progress_bar() as progress:
         planned = runs_planned(settings, budget=budget, fresh_worlds=fresh_worlds)
         task = progress.add_task("searching", total=planned)
@@ -85,13 +88,16 @@ def attack_search(
             settings,
             budget=budget,
             fresh_worlds=fresh_worlds,
+            goal=measured,
             processes=process_count(processes),
             on_run=lambda: progress.advance(task),
         )
-    _print(settings, found, budget=budget, as_json=json)
+    _print(settings, found, measured, budget=budget, as_json=json)
 
 
-def _print(settings: Settings, found: list[Worst], *, budget: int, as_json: bool) -> None:
+def _print(
+    settings: Settings, found: list[Worst], goal: Goal, *, budget: int, as_json: bool
+) -> None:
     if as_json:
         settings_shown = {
             name: value
@@ -99,7 +105,12 @@ def _print(settings: Settings, found: list[Worst], *, budget: int, as_json: bool
             if name not in ("attack", "knobs", "repetitions")
         }
         print_json(
-            {"settings": settings_shown, "budget": budget, "worst": [_as_json(w) for w in found]}
+            {
+                "settings": settings_shown,
+                "goal": goal.value,
+                "budget": budget,
+                "worst": [_as_json(worst, goal) for worst in found],
+            }
         )
         return
     print_table(
@@ -118,19 +129,25 @@ def _print(settings: Settings, found: list[Worst], *, budget: int, as_json: bool
             for worst in found
         ],
         note=(
-            f"worst: what good users lose in {len(found[0].fresh.repetitions)} fresh worlds, "
+            f"worst: {_MEASURED[goal]} in {len(found[0].fresh.repetitions)} fresh worlds, "
             "with its standard error; before: under the attack from which the search climbed; "
             "without: if all were honest."
         ),
     )
 
 
-def _as_json(worst: Worst) -> dict[str, object]:
+_MEASURED = {
+    Goal.SUBOPTIMALITY: "what good users lose",
+    Goal.REGRET: "a good user's mean regret",
+}
+
+
+def _as_json(worst: Worst, goal: Goal) -> dict[str, object]:
     return {
         "algorithm": worst.algorithm,
         "attack": worst.attack,
         "knobs": worst.knobs,
-        "suboptimality": _losses(worst.fresh),
+        goal.value: _losses(worst.fresh),
         "before_climbing": _losses(worst.before_climbing),
         "honest": _losses(worst.honest),
         "training": {"mean": worst.training_mean, "worlds": worst.training_worlds},

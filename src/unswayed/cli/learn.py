@@ -8,9 +8,26 @@ from typing import Annotated, cast
 import pyarrow as pa
 import typer
 
+from unswayed.cli.log_options import (
+    ActionColumn,
+    AlphaOrAuto,
+    BadRows,
+    ContextBins,
+    ContextColumn,
+    Memory,
+    MinPropensity,
+    PropensityColumn,
+    Query,
+    RewardColumn,
+    TableFormat,
+    TimeColumn,
+    UserColumn,
+    columns_named,
+)
 from unswayed.errors import InputError
-from unswayed.events import Columns, OnBadRows, parsed_bins
+from unswayed.events import OnBadRows
 from unswayed.learners.design import DesignName
+from unswayed.learners.flip_fraction import CERTIFY_CHOICES, check_certify
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.in_words import decision_rows
 from unswayed.learners.methods import DEFAULT_METHOD, method_names
@@ -40,52 +57,25 @@ def learn(
             show_default=False,
         ),
     ] = None,
-    alpha: Annotated[
-        str,
-        typer.Option(
-            metavar="FLOAT|auto",
-            help="Share of users that may collude, below 0.5; auto: use an upper estimate from "
-            "the data.",
-        ),
-    ] = "0.1",
+    alpha: AlphaOrAuto = "0.1",
     out: Annotated[Path, typer.Option(help="Where to write the policy.")] = Path("policy.json"),
     method: Annotated[
         str,
         typer.Option(help=f"How to learn: {', '.join(method_names())}."),
     ] = DEFAULT_METHOD,
-    user_column: Annotated[str, typer.Option(help="Column of the user.")] = "user",
-    context_column: Annotated[
-        str, typer.Option(help="Column of the context; several, separated by commas, are joined.")
-    ] = "context",
-    action_column: Annotated[str, typer.Option(help="Column of the action.")] = "action",
-    reward_column: Annotated[str, typer.Option(help="Column of the reward.")] = "reward",
-    propensity_column: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the probability of the logged action [propensity, if there is one]."
-        ),
-    ] = None,
-    time_column: Annotated[
-        str | None, typer.Option(help="Column of the time [time, if there is one].")
-    ] = None,
-    context_bins: Annotated[
-        list[str] | None,
-        typer.Option(help="Bin a numeric context column, COLUMN:NUMBER; repeatable."),
-    ] = None,
-    query: Annotated[str | None, typer.Option(help="SQL query to read from the database.")] = None,
-    on_bad_rows: Annotated[
-        str,
-        typer.Option(
-            help="What to do with unusable rows: error, drop or quarantine=FILE (.parquet, .csv, "
-            ".jsonl)."
-        ),
-    ] = "error",
+    user_column: UserColumn = "user",
+    context_column: ContextColumn = "context",
+    action_column: ActionColumn = "action",
+    reward_column: RewardColumn = "reward",
+    propensity_column: PropensityColumn = None,
+    time_column: TimeColumn = None,
+    context_bins: ContextBins = None,
+    query: Query = None,
+    on_bad_rows: BadRows = "error",
     max_interactions_per_user: Annotated[
         int | None, typer.Option(help="Down-sample users with more interactions to this many.")
     ] = None,
-    min_propensity: Annotated[
-        float, typer.Option(help="Raise smaller propensities to this one.")
-    ] = MIN_PROPENSITY,
+    min_propensity: MinPropensity = MIN_PROPENSITY,
     design: Annotated[
         str, typer.Option(help="How actions were chosen: auto, uniform or sticky.")
     ] = "auto",
@@ -99,6 +89,10 @@ def learn(
             help="Learn although some actions were never played in some contexts.",
         ),
     ] = False,
+    personal: Annotated[
+        bool,
+        typer.Option("--personal", help="Also decide for users whose taste differs from the rest."),
+    ] = False,
     users: Annotated[
         Path | None, typer.Option(help="Write the weight of each user to this table.")
     ] = None,
@@ -108,9 +102,7 @@ def learn(
             help="Write estimates and intervals of every (context, action) to this table."
         ),
     ] = None,
-    table_format: Annotated[
-        str | None, typer.Option("--format", help="Format of the tables: parquet or csv.")
-    ] = None,
+    table_format: TableFormat = None,
     engine: Annotated[
         str, typer.Option(help="Where to run: local, or dask for a cluster.")
     ] = "local",
@@ -120,13 +112,16 @@ def learn(
             help="Dask scheduler, tcp://HOST:PORT, with --engine dask [workers on this machine]."
         ),
     ] = None,
-    memory: Annotated[
-        str | None,
+    memory: Memory = None,
+    certify: Annotated[
+        str,
         typer.Option(
-            help="Memory limit, such as 2GB [three quarters of the free memory].",
-            show_default=False,
+            metavar="|".join(CERTIFY_CHOICES),
+            help="How many accounts would change each decision: bounds computes what is certain, "
+            "attack also attacks the decisions without an upper bound, learning some 15 times for "
+            "each.",
         ),
-    ] = None,
+    ] = "bounds",
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Learn a policy from a log that is robust to a share alpha of colluding users."""
@@ -135,14 +130,14 @@ def learn(
         adversarial_fraction=check_fraction_or_auto(alpha),
         method=method,
         design=cast("DesignName", design),
-        columns=Columns(
+        columns=columns_named(
             user=user_column,
-            context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
+            context=context_column,
             action=action_column,
             reward=reward_column,
             propensity=propensity_column,
             time=time_column,
-            bins=parsed_bins(context_bins or []),
+            bins=context_bins,
         ),
         query=query,
         memory=None if memory is None else parsed_bytes(memory),
@@ -150,14 +145,17 @@ def learn(
         max_interactions_per_user=max_interactions_per_user,
         min_propensity=min_propensity,
         tallies=tallies,
+        certify=check_certify(certify),
         allow_unplayed=allow_unplayed,
+        personal=personal,
     )
     _check_outputs(options, out, (users, cells), table_format, has_log=log is not None)
     with progress_bar() as bar:
         task = bar.add_task("starting", total=len(STEPS))
 
         def on_step(step: str) -> None:
-            bar.update(task, description=step, completed=STEPS.index(step))
+            done = STEPS.index(step) if step in STEPS else len(STEPS)
+            bar.update(task, description=step, completed=done)
 
         if engine == "dask" and log is not None:
             learned = learn_on_cluster(
@@ -181,7 +179,7 @@ def learn(
             }
         )
     else:
-        _print_summary(learned, out)
+        _print_summary(learned, out, with_attacks=certify == "attack")
 
 
 def _check_engine(
@@ -228,9 +226,9 @@ def _users_table(learned: LearnedLog) -> dict[str, object]:
     }
 
 
-def _print_summary(learned: LearnedLog, out: Path) -> None:
+def _print_summary(learned: LearnedLog, out: Path, *, with_attacks: bool) -> None:
     _print_log(learned.findings)
-    _print_policy(learned)
+    _print_policy(learned, with_attacks=with_attacks)
     for note in learned.notes:
         print_line(f"Note: {note}")
     print_line(
@@ -259,7 +257,7 @@ def _print_log(found: Findings) -> None:
     )
 
 
-def _print_policy(learned: LearnedLog) -> None:
+def _print_policy(learned: LearnedLog, *, with_attacks: bool) -> None:
     """Print the most visited contexts; means of rewards that are 0 or 1 as percentages."""
     every = decision_rows(learned.policy)
     hidden = len(every) - _SHOWN
@@ -269,7 +267,8 @@ def _print_policy(learned: LearnedLog) -> None:
     print_table(
         "The policy",
         ["context", "share", "action", "mean", "runner-up", "lead", "naive"]
-        + ["withstands"] * has_flips,
+        + ["withstands"] * has_flips
+        + ["falls to"] * with_attacks,
         [
             [
                 str(row["context"]),
@@ -280,6 +279,7 @@ def _print_policy(learned: LearnedLog) -> None:
                 shown(row["lead"]),
                 "same" if row["naive"] is None else str(row["naive"]),
                 *([rate(row["withstands"])] if has_flips else []),
+                *([_share_or_none(row["falls_to"])] if with_attacks else []),
             ]
             for row in every[:_SHOWN]
         ],
@@ -296,7 +296,16 @@ def _print_policy(learned: LearnedLog) -> None:
             "withstands: changing fewer accounts than this share of all, chosen by somebody who "
             "knows the secret groups, cannot change the decision."
         )
+    if with_attacks:
+        print_line(
+            "falls to: an attack that replaced this share of the accounts was carried out and "
+            "changed the decision; none: no coalition of up to half of the accounts was found."
+        )
 
 
 def _as_it_is(value: float | None) -> float | None:
     return value
+
+
+def _share_or_none(share: float | None) -> str | None:
+    return "none" if share is None else rate(share)

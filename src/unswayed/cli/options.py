@@ -42,8 +42,18 @@ Perturbation = Annotated[
     float, typer.Option(help="Size eps_0 of the good users' individual tastes.")
 ]
 Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same results.")]
+GoalName = Annotated[
+    str,
+    typer.Option(
+        help="suboptimality of the policy at the end, or regret of good users on the way."
+    ),
+]
 Processes = Annotated[
     int | None, typer.Option(help="Number of processes [all cores]; does not change the results.")
+]
+Address = Annotated[str, typer.Option(help="Address of the service.")]
+KeyVariable = Annotated[
+    str, typer.Option(help="Environment variable that holds your key, if one is needed.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

@@ -8,43 +8,86 @@ from typing import Annotated
 
 import typer
 
+from unswayed.cli.log_options import (
+    ActionColumn,
+    ContextColumn,
+    PropensityColumn,
+    RewardColumn,
+    UserColumn,
+    columns_named,
+)
 from unswayed.cli.options import probabilities_in
 from unswayed.errors import InputError
+from unswayed.events import OnBadRows, read_events
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.limits.calibration import calibrated_methods
 from unswayed.limits.checks import MAX_CONTEXTS, check_context_probabilities, check_count
-from unswayed.limits.plan_words import plan_words
-from unswayed.limits.planner import (
-    DEFAULT_ARRIVAL_RATIO,
-    DEFAULT_LEAD,
-    FALLBACK_METHOD,
-    Plan,
-    plan_traffic,
-)
+from unswayed.limits.log_plans import LogPlan, log_traffic, plan_from_log
+from unswayed.limits.plan_words import log_words, plan_words
+from unswayed.limits.planner import DEFAULT_LEAD, Plan, plan_traffic
+from unswayed.limits.traffic import SMALLEST_ARRIVAL_RATIO, Traffic
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
 from unswayed.simulation.planned import Verification, n_runs, verify_plan
 from unswayed.simulation.simulate import Row
 
+ACTIVITIES = ("even", "heavy-tailed")
+
 
 def plan(
-    contexts: Annotated[int, typer.Option(help="Number of contexts S.")],
-    actions: Annotated[int, typer.Option(help="Number of actions A.")],
     alpha: Annotated[float, typer.Option(help="Share of users that may collude, below 1/3.")],
     epsilon: Annotated[
         float, typer.Option(help="Largest acceptable loss against the best policy, below alpha.")
     ],
+    log: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[LOG]",
+            help="A log to plan from: its contexts, actions, users, rewards, activity and "
+            "propensities. Without it, --contexts and --actions say what there is.",
+            show_default=False,
+        ),
+    ] = None,
+    contexts: Annotated[int | None, typer.Option(help="Number of contexts S.")] = None,
+    actions: Annotated[int | None, typer.Option(help="Number of actions A.")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Method to plan for [the default of learn, once it is calibrated]."),
+    ] = None,
     delta: Annotated[
         float, typer.Option(help="Failure probability of the plan, from 0.01 to 0.5.")
     ] = 0.1,
     users: Annotated[int | None, typer.Option(help="Number of users [as many as needed].")] = None,
     context_probabilities: Annotated[
-        str,
-        typer.Option(help="uniform, zipf:EXPONENT, or a file with one number for each context."),
-    ] = "uniform",
+        str | None,
+        typer.Option(
+            help="uniform, zipf:EXPONENT, or a file with one number for each context [uniform]."
+        ),
+    ] = None,
+    base: Annotated[
+        float | None,
+        typer.Option(help="Rate of a runner-up where rewards are 0 and 1, such as a click rate."),
+    ] = None,
+    deviation: Annotated[
+        float | None, typer.Option(help="Standard deviation of one reward [0.5].")
+    ] = None,
+    activity: Annotated[
+        str | None, typer.Option(help="even, as --arrival-ratio says, or heavy-tailed [even].")
+    ] = None,
     arrival_ratio: Annotated[
-        float, typer.Option(help="Ratio of the busiest user's plays to the least busy one's, c_L.")
-    ] = DEFAULT_ARRIVAL_RATIO,
+        float | None,
+        typer.Option(help="Ratio of the busiest user's plays to the least busy one's, c_L [2]."),
+    ] = None,
+    exploration: Annotated[
+        float | None,
+        typer.Option(help="Share of plays that explore, in logs with propensities [1]."),
+    ] = None,
+    user_column: UserColumn = "user",
+    context_column: ContextColumn = "context",
+    action_column: ActionColumn = "action",
+    reward_column: RewardColumn = "reward",
+    propensity_column: PropensityColumn = None,
     lead: Annotated[
         float,
         typer.Option(
@@ -61,18 +104,60 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Compute how many users and interactions a target takes, and a bound for any method."""
-    probabilities = _probabilities(context_probabilities, contexts)
-    result = plan_traffic(
-        probabilities,
-        actions,
-        alpha,
-        epsilon,
-        delta,
-        methods=(DEFAULT_METHOD, FALLBACK_METHOD),
-        n_users=users,
-        arrival_ratio=arrival_ratio,
-        lead=lead,
-    )
+    calibrated = sorted(calibrated_methods(), key=lambda name: name != DEFAULT_METHOD)
+    methods = tuple(dict.fromkeys((method or calibrated[0], *calibrated)))
+    described = {
+        "--contexts": contexts,
+        "--actions": actions,
+        "--users": users,
+        "--context-probabilities": context_probabilities,
+        "--base": base,
+        "--deviation": deviation,
+        "--activity": activity,
+        "--arrival-ratio": arrival_ratio,
+        "--exploration": exploration,
+    }
+    from_log = None
+    if log is not None:
+        given = [option for option, value in described.items() if value is not None]
+        if given:
+            raise InputError(f"{given[0]} is read off the log: leave it out, or leave out the log.")
+        columns = columns_named(
+            user=user_column,
+            context=context_column,
+            action=action_column,
+            reward=reward_column,
+            propensity=propensity_column,
+        )
+        # A plan needs no cleaner log than learning does: rows that cannot be used are left out.
+        events = read_events(log, columns=columns, on_bad_rows=OnBadRows.parsed("drop")).events
+        read = log_traffic(events)
+        probabilities = read.context_probabilities
+        from_log = plan_from_log(read, alpha, epsilon, delta, methods=methods[:1], lead=lead)
+        result = from_log.plan
+    else:
+        if contexts is None or actions is None:
+            raise InputError("say what to plan for: a log, or --contexts and --actions.")
+        if activity not in (None, *ACTIVITIES):
+            raise InputError(f"--activity is {' or '.join(ACTIVITIES)}, not {activity!r}.")
+        probabilities = _probabilities(context_probabilities or "uniform", contexts)
+        result = plan_traffic(
+            probabilities,
+            actions,
+            alpha,
+            epsilon,
+            delta,
+            methods=methods,
+            n_users=users,
+            traffic=Traffic(
+                base=base,
+                deviation=deviation,
+                arrival_ratio=SMALLEST_ARRIVAL_RATIO if arrival_ratio is None else arrival_ratio,
+                is_heavy_tailed=activity == "heavy-tailed",
+                exploration=1.0 if exploration is None else exploration,
+            ),
+            lead=lead,
+        )
     verification = None
     if verify:
         with progress_bar() as progress:
@@ -89,20 +174,31 @@ def plan(
                 processes=os.cpu_count() or 1,
                 on_row=advance,
             )
+    words = (*(() if from_log is None else log_words(from_log)), *plan_words(result))
+    if DEFAULT_METHOD not in calibrated:
+        words += (
+            f"No constants are fitted for method {DEFAULT_METHOD}, the default of learn: learn "
+            f"with --method {methods[0]} to have what is planned.",
+        )
     if json:
         print_json(
             {
                 "plan": asdict(result),
-                "words": plan_words(result),
+                "log": None if from_log is None else _log_json(from_log),
+                "words": words,
                 "verification": None if verification is None else asdict(verification),
             }
         )
         return
-    for sentence in plan_words(result):
+    for sentence in words:
         print_line(sentence)
     _print_plan(result)
     if verification is not None:
         _print_verification(verification)
+
+
+def _log_json(found: LogPlan) -> dict[str, object]:
+    return {name: value for name, value in asdict(found).items() if name != "plan"}
 
 
 def _print_plan(result: Plan) -> None:
@@ -115,7 +211,6 @@ def _print_plan(result: Plan) -> None:
             f"{method.gain:.2g}",
         ]
         for method in result.methods
-        if method.constants_of == method.method  # the numbers of others are borrowed
     ]
     rows += [
         ["one user alone", result.interactions_alone, "-", "-", "1"],

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from unswayed.errors import InputError
-from unswayed.events import parsed_label
+from unswayed.events import Label, parsed_label
 from unswayed.memory import parsed_bytes
 from unswayed.names import closest
 from unswayed.policy import Policy
@@ -23,6 +23,9 @@ def predict(
     context: Annotated[
         list[str] | None,
         typer.Option(help="A context; repeatable. Join several context columns with |."),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="The user, for a policy learned with --personal.")
     ] = None,
     file: Annotated[str | None, typer.Option(help="A file with one context per row.")] = None,
     column: Annotated[
@@ -47,6 +50,8 @@ def predict(
     """Print the action of each context, or add them to the rows of a file."""
     if (context is None) == (file is None):
         raise InputError("say what to predict for: either --context or --file.")
+    if user is not None and file is not None:
+        raise InputError("--user goes with --context; the rows of a file get the common policy.")
     loaded = Policy.load(policy)
     if file is not None:
         if out is None:
@@ -66,17 +71,26 @@ def predict(
             f"know and got the default action {loaded.action_labels[loaded.default_action]!r}."
         )
         return
-    rows = [_row(text, loaded) for text in context or []]
+    whose = _user(loaded, user)
+    rows = [_row(text, loaded, whose) for text in context or []]
     if json:
         print_json(rows)
     else:
         _print(rows, loaded)
 
 
-def _row(text: str, policy: Policy) -> dict[str, Any]:
+def _user(policy: Policy, text: str | None) -> Label | None:
+    if text is None:
+        return None
+    if policy.personal is None:
+        raise InputError("this policy has no decisions of single users; learn it with --personal.")
+    return parsed_label(text, policy.personal.user_labels.type_name)
+
+
+def _row(text: str, policy: Policy, user: Label | None) -> dict[str, Any]:
     """Return what a policy decides in a context; None for what is not known or has no bound."""
     label = parsed_label(text, policy.context_labels.type_name)
-    decision = policy.decide(label)
+    decision = policy.decide(label, user)
     numbers = {"mean": decision.mean, "low": decision.low, "high": decision.high}
     if decision.is_known and policy.sampling_errors is not None:
         cell = policy.context_labels.code(label), policy.action_labels.code(decision.action)
@@ -86,6 +100,7 @@ def _row(text: str, policy: Policy) -> dict[str, Any]:
         "context": label,
         "action": decision.action,
         "is_known": decision.is_known,
+        "is_personal": decision.is_personal,
         **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
         "did_you_mean": _hint(text, policy),
     }

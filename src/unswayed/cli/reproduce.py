@@ -12,7 +12,7 @@ import typer
 from rich.progress import Progress
 
 from unswayed.cli.interrupts import INTERRUPTED, say_when_stopped
-from unswayed.experiments.registry import IDS, find_experiment, split_id
+from unswayed.experiments.registry import BEYOND, IDS, find_experiment, split_id
 from unswayed.experiments.reproducing import (
     CellOutcome,
     Outcome,
@@ -30,7 +30,10 @@ def reproduce(
     ids: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"Experiments [all]: {', '.join(IDS)}; or single cells, like figure-2a/7.",
+            help=(
+                f"Experiments [the paper's: {', '.join(IDS)}], also {', '.join(BEYOND)}; or single "
+                "cells, like figure-2a/7."
+            ),
             show_default=False,
         ),
     ] = None,

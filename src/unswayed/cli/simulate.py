@@ -17,6 +17,7 @@ from unswayed.cli.options import (
     Contexts,
     Deviation,
     Gap,
+    GoalName,
     Interactions,
     Json,
     Perturbation,
@@ -30,12 +31,12 @@ from unswayed.cli.options import (
 )
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.reports.tables import print_json, print_table, progress_bar
+from unswayed.reports.tables import Cell, print_json, print_table, progress_bar
 from unswayed.simulation.algorithms import algorithms
 from unswayed.simulation.attacks.registry import Knob
 from unswayed.simulation.instances import DEFAULT_DEVIATION
 from unswayed.simulation.settings import PAPER_GAP, Settings
-from unswayed.simulation.simulate import Row, Summary, summarise
+from unswayed.simulation.simulate import Goal, Row, Summary, goal_named, summarise
 from unswayed.simulation.simulate import simulate as run_simulation
 
 
@@ -69,6 +70,7 @@ def simulate(
         list[str] | None,
         typer.Option(help="Another parameter of the attack, NAME=VALUE; repeatable."),
     ] = None,
+    goal: GoalName = Goal.SUBOPTIMALITY.value,
     processes: Processes = None,
     json: Json = False,
 ) -> None:
@@ -93,6 +95,7 @@ def simulate(
         perturbation=perturbation,
         knobs=_knobs(strength, knob or []),
     )
+    measured = goal_named(goal)
     with progress_bar() as progress:
         task = progress.add_task(attack, total=len(settings.algorithms) * repetitions)
 
@@ -101,34 +104,61 @@ def simulate(
 
         rows = run_simulation(
             settings,
+            goal=measured,
             processes=process_count(processes),
             on_row=advance,
         )
-    _print(settings, summarise(rows), as_json=json)
+    _print(settings, summarise(rows), measured, as_json=json)
 
 
-def _print(settings: Settings, summaries: list[Summary], *, as_json: bool) -> None:
+def _print(settings: Settings, summaries: list[Summary], goal: Goal, *, as_json: bool) -> None:
     if as_json:
         results = [
             {
                 "algorithm": summary.algorithm,
-                "suboptimality": {
+                goal.value: {
                     "mean": summary.mean,
                     "stderr": summary.stderr,
                     "repetitions": list(summary.repetitions),
+                    **(asdict(summary.spread) if summary.spread else {}),
                 },
             }
             for summary in summaries
         ]
-        print_json({"settings": asdict(settings), "results": results})
+        print_json({"settings": asdict(settings), "goal": goal.value, "results": results})
+        return
+    title = f"{settings.attack}, {100 * settings.alpha:g} % colluders"
+    if goal is Goal.REGRET:
+        print_table(
+            title,
+            ["algorithm", "mean regret", "standard error", "median", "95 %", "worst"],
+            [_regret_row(summary) for summary in summaries],
+            note=(
+                f"What a good user loses against the best actions in {settings.interactions} "
+                f"interactions; {settings.repetitions} repetitions."
+            ),
+        )
         return
     print_table(
-        f"{settings.attack}, {100 * settings.alpha:g} % colluders",
+        title,
         ["algorithm", "suboptimality", "standard error"],
         [[summary.algorithm, summary.mean, summary.stderr] for summary in summaries],
         note="suboptimality: what good users lose per visit against the best policy, mean of "
         f"{settings.repetitions} repetitions.",
     )
+
+
+def _regret_row(summary: Summary) -> list[Cell]:
+    assert summary.spread is not None  # the goal was regret
+    spread = summary.spread
+    return [
+        summary.algorithm,
+        summary.mean,
+        summary.stderr,
+        spread.median,
+        spread.quantile_95,
+        spread.worst,
+    ]
 
 
 def _knobs(strength: float | None, texts: list[str]) -> dict[str, Knob]:

@@ -87,28 +87,27 @@ def all_positive(
     -----
     Intervals share the level by Bonferroni, so that together they hold with probability 0.95. The
     claim holds if all lie above the margin, fails if one lies below it, and is open otherwise.
-    The comparison that is reported is the one with the smallest mean.
+    The comparison that is reported is the one that decided: where the claim fails, that with the
+    smallest upper end; else that with the smallest lower end.
     """
     level = 1 - (1 - LEVEL) / len(comparisons)
     intervals = {label: mean_interval(diff, level=level) for label, diff in comparisons.items()}
-    worst = min(comparisons, key=lambda label: float(comparisons[label].mean()))
-    if len(comparisons[worst]) < FEWEST:
-        verdict = Verdict.OPEN
-    elif any(high < -margin for _, high in intervals.values()):
-        verdict = Verdict.FAILS
-    elif all(low > -margin for low, _ in intervals.values()):
-        verdict = Verdict.HOLDS
-    else:
-        verdict = Verdict.OPEN
     failed = [label for label, (_, high) in intervals.items() if high < -margin]
-    told = f"; fails for {', '.join(failed)}" if failed and len(comparisons) > 1 else ""
+    if failed:
+        verdict, decided = Verdict.FAILS, min(failed, key=lambda label: intervals[label][1])
+    else:
+        decided = min(intervals, key=lambda label: intervals[label][0])
+        verdict = Verdict.HOLDS if intervals[decided][0] > -margin else Verdict.OPEN
+    if len(comparisons[decided]) < FEWEST:
+        verdict = Verdict.OPEN
+    told = f"; fails for {len(failed)} of them" if len(failed) > 1 else ""
     return Claim(
         name=name,
         statement=statement,
-        statistic=f"mean difference, smallest of {len(comparisons)}: {worst}{told}",
-        estimate=float(comparisons[worst].mean()),
-        low=_told(intervals[worst][0]),
-        high=_told(intervals[worst][1]),
+        statistic=f"mean difference, decided by 1 of {len(comparisons)}: {decided}{told}",
+        estimate=float(comparisons[decided].mean()),
+        low=_told(intervals[decided][0]),
+        high=_told(intervals[decided][1]),
         verdict=verdict,
     )
 
@@ -139,7 +138,7 @@ def resampled(
     """
     estimate = compute(values)
     low = high = float("nan")
-    if len(values) > 1 and np.isfinite(estimate):
+    if len(values) >= FEWEST and np.isfinite(estimate):
         rng = generator(0, "bootstrap", name)
         draws = np.array(
             [compute(values[rng.integers(len(values), size=len(values))]) for _ in range(RESAMPLES)]
@@ -147,9 +146,7 @@ def resampled(
         # Resamples in which the statistic is not defined count as unknown, so few may be.
         if np.isfinite(draws).mean() > LEVEL:
             low, high = map(float, np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
-    if len(values) < FEWEST:
-        verdict = Verdict.OPEN
-    elif low >= above and high <= below:
+    if low >= above and high <= below:
         verdict = Verdict.HOLDS
     elif high < above or low > below:
         verdict = Verdict.FAILS

@@ -129,7 +129,9 @@ def name_curves(ax: Axes, curves: Sequence[Curve]) -> None:
     )
 
 
-def draw_attacks(results: Results, *, heading: str, x_label: str) -> Figure | None:
+def draw_attacks(
+    results: Results, *, heading: str, x_label: str, y_label: str = LOSS
+) -> Figure | None:
     """Draw what each attack of the pilot did to each algorithm; None if there was no pilot.
 
     Sweeps with several series are drawn by the number of the point, since values of x repeat.
@@ -166,7 +168,7 @@ def draw_attacks(results: Results, *, heading: str, x_label: str) -> Figure | No
                 look_of(algorithm).label, loc="left", fontsize=11, color=look_of(algorithm).colour
             )
             ax.set_xlabel(x_label if is_single else "number of the point")
-        axes[0].set_ylabel(LOSS, fontsize=10)
+        axes[0].set_ylabel(y_label, fontsize=10)
         axes[0].set_ylim(bottom=0.0)
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(

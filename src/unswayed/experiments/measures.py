@@ -1,11 +1,16 @@
-"""What a repetition of most experiments yields: the suboptimality of one algorithm in the arena."""
+"""What a repetition yields: losses in the arena, or what a witness of a run computes."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from unswayed.learners.interface import BoolArray, FloatArray, LearnerMaker
 from unswayed.simulation.algorithms import find_algorithm
-from unswayed.simulation.arena import run
+from unswayed.simulation.arena import run, run_regret
 from unswayed.simulation.attacks.registry import make_attack
+from unswayed.simulation.oracle import OracleMaker
 from unswayed.simulation.settings import Settings
+from unswayed.tallies import Tallies
 
 
 def suboptimality_in_arena(
@@ -24,3 +29,48 @@ def suboptimality_in_arena(
         seed=settings.seed,
         path=(repetition,),
     )
+
+
+def regret_in_arena(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
+    """Return a good user's mean regret while the algorithm learns against the attack.
+
+    The same number as `unswayed simulate --goal regret` gives.
+    """
+    regrets = run_regret(
+        settings.instance(repetition),
+        make_attack(attack),
+        find_algorithm(algorithm).make,
+        settings.crowd(),
+        algorithm=algorithm,
+        seed=settings.seed,
+        path=(repetition,),
+    )
+    return float(regrets.by_user.mean())
+
+
+class Witness(OracleMaker):
+    """Makes learners with another maker, and remembers who is good, which the arena tells it."""
+
+    is_good: BoolArray
+
+    def __init__(self, make: LearnerMaker) -> None:
+        self._make = make
+
+    def knowing(self, is_good: BoolArray) -> LearnerMaker:
+        """Remember the good users and return the maker."""
+        self.is_good = is_good
+        return self._make
+
+
+def cell_means(tallies: Tallies, is_counted: BoolArray | None = None) -> FloatArray:
+    """Return the plain mean reward of each cell, of all users or of some; NaN where none played."""
+    weights = np.ones(len(tallies.cells))
+    if is_counted is not None:
+        weights = np.repeat(is_counted, np.diff(tallies.indptr)).astype(np.float64)
+    counts, sums = (
+        np.bincount(tallies.cells, weights * column, minlength=tallies.n_cells)
+        for column in (tallies.counts, tallies.sums)
+    )
+    means = np.full(tallies.n_cells, np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means.reshape(tallies.n_contexts, tallies.n_actions)

@@ -1,45 +1,56 @@
-"""All experiments by id: each folder's sweep and analysis, put together."""
+"""All experiments by id: each folder's sweeps and analyses, put together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from matplotlib.figure import Figure
-
 from unswayed.errors import InputError
-from unswayed.experiments.claims import Claim
-from unswayed.experiments.results import Results
+from unswayed.experiments.judging import Analysis
 from unswayed.experiments.sweeps import Sweep
 from unswayed.names import find
 
-IDS = (
-    "figure-2a",
-    "figure-2b",
-    "figure-2c",
-    "figure-2d",
-    "figure-3a",
-    "figure-3b",
-    "figure-3c",
-    "lemma-nu",
-    "theorem-upper",
-    "theorem-lower",
-    "parallel-gain",
-)
+FOLDERS = {
+    "figure-2a": "figures",
+    "figure-2b": "figures",
+    "figure-2c": "figures",
+    "figure-2d": "figures",
+    "figure-3a": "figures",
+    "figure-3b": "figures",
+    "figure-3c": "figures",
+    "slope": "figures",
+    "knowing-attack": "figures",
+    "base-case-1": "base_cases",
+    "base-case-2": "base_cases",
+    "lemma-nu": "lemma_nu",
+    "theorem-upper": "theorem_upper",
+    "theorem-lower": "theorem_lower",
+    "guessing-game": "guessing_game",
+    "hidden-contexts": "guessing_game",
+    "parallel-gain": "parallel_gain",
+    "regret": "regret",
+    "regret-personal": "regret_personal",
+}
+"""The folder of each experiment. Its ``sweep`` and ``analysis`` hold SWEEPS and ANALYSES by id."""
+
+BEYOND = ("regret", "regret-personal")
+"""Experiments on what the paper leaves open."""
+
+IDS = tuple(name for name in FOLDERS if name not in BEYOND)
+"""The paper's experiments and theorems: what is run when nothing is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """An experiment: what to run, in full and quickly, and what to make of the results."""
+    """An experiment: what to run, and what to make of the results."""
 
-    id: str
-    title: str
-    x_label: str
     sweep: Sweep
-    quick: Sweep
-    draw: Callable[[Results], Figure]
-    judge: Callable[[Results], list[Claim]]
+    analysis: Analysis
+
+    @property
+    def id(self) -> str:
+        """Return its name."""
+        return self.sweep.id
 
 
 def split_id(text: str) -> tuple[str, int | None]:
@@ -59,18 +70,9 @@ def split_id(text: str) -> tuple[str, int | None]:
 def find_experiment(name: str) -> Experiment:
     """Return the experiment of this id; an unknown id lists the choices.
 
-    >>> find_experiment("figure-2a").title
+    >>> find_experiment("figure-2a").analysis.title
     'Figure 2(a): more contexts'
     """
-    find(name, dict.fromkeys(IDS), kind="experiment")
-    folder = f"unswayed.experiments.{name.replace('-', '_')}"
+    folder = f"unswayed.experiments.{find(name, FOLDERS, kind='experiment')}"
     sweep, analysis = (import_module(f"{folder}.{part}") for part in ("sweep", "analysis"))
-    return Experiment(
-        id=name,
-        title=analysis.TITLE,
-        x_label=analysis.X_LABEL,
-        sweep=sweep.SWEEP,
-        quick=sweep.QUICK,
-        draw=analysis.draw,
-        judge=analysis.judge,
-    )
+    return Experiment(sweep=sweep.SWEEPS[name], analysis=analysis.ANALYSES[name])

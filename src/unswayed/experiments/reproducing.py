@@ -15,7 +15,7 @@ from unswayed.experiments.registry import Experiment
 from unswayed.experiments.results import Results
 from unswayed.experiments.running import Watcher, Workers, run_sweep
 from unswayed.experiments.store import Row, Store
-from unswayed.experiments.sweeps import find_cell
+from unswayed.experiments.sweeps import find_cell, quick_version
 from unswayed.reports.style import save
 from unswayed.storage import whole_file
 
@@ -69,7 +69,7 @@ def run_and_report(
 ) -> Outcome:
     """Run what is missing of an experiment, then write figures and claims into its folder."""
     rows = run_sweep(
-        experiment.quick if quick else experiment.sweep,
+        quick_version(experiment.sweep) if quick else experiment.sweep,
         Store(folder),
         workers,
         repetitions=_repetitions(repetitions, quick=quick),
@@ -89,7 +89,7 @@ def run_cell(
     watcher: Watcher | None = None,
 ) -> CellOutcome:
     """Run what is missing of one cell and return what it came to; nothing is drawn."""
-    sweep = experiment.quick if quick else experiment.sweep
+    sweep = quick_version(experiment.sweep) if quick else experiment.sweep
     cell = find_cell(sweep, number)
     rows = run_sweep(
         sweep,
@@ -122,6 +122,13 @@ def redraw(experiment: Experiment, folder: Path) -> Outcome:
     return _report(experiment, folder, store.rows())
 
 
+def _attack_in_words(row: Row, tied: dict[int, tuple[str, ...]]) -> str:
+    """Name the attack of a cell, and those that did as much harm in the pilot."""
+    others = [name for name in tied.get(row["number"], ()) if name != row["attack"]]
+    tie = f" (tied with {', '.join(others)})" if others else ""
+    return f"{row['algorithm']}: {row['attack']}{tie}"
+
+
 def _repetitions(asked: int | None, *, quick: bool) -> int:
     if asked is not None:
         return asked
@@ -129,26 +136,27 @@ def _repetitions(asked: int | None, *, quick: bool) -> int:
 
 
 def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcome:
-    results = Results(rows)
-    save(experiment.draw(results), folder, "figure")
+    results, analysis = Results(rows), experiment.analysis
+    save(analysis.picture(results), folder, "figure")
     attacks = draw_attacks(
         results,
-        heading=f"{experiment.title}: every attack in the pilot",
-        x_label=experiment.x_label,
+        heading=f"{analysis.title}: every attack in the pilot",
+        x_label=analysis.x_label,
+        y_label=analysis.y_label,
     )
     if attacks is not None:
         save(attacks, folder, "attacks")
     outcome = Outcome(
         id=experiment.id,
-        title=experiment.title,
+        title=analysis.title,
         repetitions=results.repetitions,
         cpu_seconds=round(sum(row["cpu_seconds"] for row in rows), 1),
-        claims=tuple(experiment.judge(results)),
+        claims=tuple(analysis.judge(results)),
     )
     written = asdict(outcome) | {
         "versions": {name: rows[0][name] for name in ("unswayed", "numpy", "python")},
         "attacks": {
-            row["cell"]: f"{row['algorithm']}: {row['attack']}"
+            row["cell"]: _attack_in_words(row, results.tied_attacks)
             for row in results.main
             if row["repetition"] == 0
         },

@@ -20,16 +20,21 @@ def strongest_attacks(rows: Iterable[Row]) -> dict[int, str]:
 
     Of equal ones the last by name, so that the choice depends on nothing but the rows.
     """
+    return {number: attacks[-1] for number, attacks in tied_attacks(rows).items()}
+
+
+def tied_attacks(rows: Iterable[Row]) -> dict[int, tuple[str, ...]]:
+    """Return for each cell number with a pilot all attacks with the largest mean value, by name."""
     values: dict[int, dict[str, list[float]]] = {}
     for row in rows:
         if row["stage"] == PILOT:
             values.setdefault(row["number"], {}).setdefault(row["attack"], []).append(row["value"])
-    return {
-        number: max(
-            sorted(by_attack, reverse=True), key=lambda attack: float(np.mean(by_attack[attack]))
-        )
-        for number, by_attack in values.items()
-    }
+    tied = {}
+    for number, by_attack in values.items():
+        means = {attack: float(np.mean(losses)) for attack, losses in by_attack.items()}
+        most = max(means.values())
+        tied[number] = tuple(sorted(attack for attack, mean in means.items() if mean == most))
+    return tied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +84,7 @@ class Results:
         finished = _finished_everywhere(main)
         self.main = [row for row in main if row["repetition"] in finished]
         self.pilot = [row for row in rows if row["stage"] == PILOT]
+        self.tied_attacks = tied_attacks(self.pilot)
         self.repetitions = len(finished)
 
     @property

@@ -57,12 +57,15 @@ class Sweep:
 
     Attributes
     ----------
+    quick
+        Those of the points that a quick run has.
     repetition_factor
         Repetitions of this sweep for each one asked for; successes need more than means.
     """
 
     id: str
     points: tuple[Point, ...]
+    quick: tuple[Point, ...]
     algorithms: tuple[str, ...]
     measure: Measure
     pilot_repetitions: int = PILOT_REPETITIONS
@@ -157,6 +160,6 @@ def with_own(*algorithms: str) -> tuple[str, ...]:
     return (*algorithms, *own)
 
 
-def smaller(sweep: Sweep, *, points: tuple[Point, ...], pilot_repetitions: int = 1) -> Sweep:
-    """Return the quick version of a sweep: some of its points, and a shorter pilot."""
-    return replace(sweep, points=points, pilot_repetitions=pilot_repetitions)
+def quick_version(sweep: Sweep) -> Sweep:
+    """Return a sweep with its quick points only, and a pilot of one repetition."""
+    return replace(sweep, points=sweep.quick, pilot_repetitions=1)

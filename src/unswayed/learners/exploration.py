@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
@@ -15,6 +16,7 @@ from unswayed.learners.growing import GrowingArray
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.paper import estimate_context_probabilities, frequent_contexts
 from unswayed.policy import Assignment
+from unswayed.policy.assignment import siphash_of_four, uniform_index
 from unswayed.tallies import Accumulator, Tallies
 
 
@@ -46,6 +48,7 @@ class Exploration:
         self._contexts = GrowingArray(np.uint64)
         self._plays = GrowingArray(np.int64)
         self._is_sticky: GrowingArray | None = None
+        self._key = assignment.key
         self._warmup = Accumulator(n_actions=n_actions)
         self._main = Accumulator(n_actions=n_actions)
         self.add_contexts(contexts)
@@ -81,13 +84,35 @@ class Exploration:
     def decide(self, users: IntArray, contexts: IntArray) -> IntArray:
         """Return the actions to play, in the order of arrival; shape (n_arrivals,)."""
         self._check_codes(users, contexts)
-        plays = _next_plays(self._plays.values, users)
+        plays = next_plays(self._plays.values, users)
         uniform = self._drawn(users, contexts, plays)
         if self.warmup_left:
             return uniform  # Algorithm 1, line 3
         is_sticky = self._sticky()[contexts]  # Algorithm 2, line 5
         # Line 6 for frequent contexts, line 8 for the others.
         return np.where(is_sticky, self._drawn(users, contexts), uniform)
+
+    def knows(self, user: int, context: int) -> bool:
+        """Whether codes are those of a user and a context that were added."""
+        return 0 <= user < len(self._users) and 0 <= context < len(self._contexts)
+
+    def decide_one(self, user: int, context: int) -> int:
+        """Return what ``decide`` does for one arrival whose codes it ``knows``."""
+        is_warm = not (self.warmup_interactions and self.warmup_left)
+        if is_warm and self._is_sticky is None:
+            self._sticky()
+        is_sticky = is_warm and self._is_sticky is not None and self._is_sticky.room[context]
+        return _drawn_one(
+            self._key,
+            self._users.room,
+            self._contexts.room,
+            self._plays.room,
+            user,
+            context,
+            self.assignment.epoch,
+            bool(is_sticky),
+            self.n_actions,
+        )
 
     def observe(
         self, users: IntArray, contexts: IntArray, actions: IntArray, rewards: FloatArray
@@ -217,7 +242,7 @@ def check_bounds(codes: IntArray, n_codes: int, role: str) -> None:
 
 
 @compiled
-def _next_plays(plays: IntArray, users: IntArray) -> IntArray:
+def next_plays(plays: IntArray, users: IntArray) -> IntArray:
     """Return the number of each user's play, counting on from ``plays``, which is updated.
 
     The users' codes are within bounds: ``Exploration.decide`` checks them.
@@ -227,3 +252,28 @@ def _next_plays(plays: IntArray, users: IntArray) -> IntArray:
         numbers[arrival] = plays[users[arrival]]
         plays[users[arrival]] += 1
     return numbers
+
+
+@compiled
+def _drawn_one(
+    key: tuple[int, int],
+    users: npt.NDArray[np.uint64],
+    contexts: npt.NDArray[np.uint64],
+    plays: IntArray,
+    user: int,
+    context: int,
+    epoch: int,
+    is_sticky: bool,
+    n_actions: int,
+) -> int:
+    """Return the action of one arrival, and count the play; codes are within bounds."""
+    play = plays[user]
+    plays[user] += 1
+    hashed = siphash_of_four(
+        key,
+        np.int64(users[user]),  # type: ignore[arg-type]  # numba's integers
+        np.int64(contexts[context]),  # type: ignore[arg-type]
+        epoch,
+        0 if is_sticky else play + 1,
+    )
+    return np.int64(uniform_index(hashed, np.uint64(n_actions)))  # type: ignore[return-value]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.flip_attack import attack_decision
@@ -27,15 +28,21 @@ Certify = Literal["none", "bounds", "attack"]
 
 CERTIFY_CHOICES: tuple[Certify, ...] = ("none", "bounds", "attack")
 
+#: Told how many decisions have been attacked, of how many.
+OnAttack = Callable[[int, int], None]
+
 CERTIFIERS: dict[str, Certifier] = {"paper": certify_paper}
 """Bounds by the method's name. A method without an entry gets ``certify_one_account``."""
 
 
-def check_certify(certify: Certify) -> Certify:
+def check_certify(certify: str) -> Certify:
     """Return the choice, or say which there are."""
-    if certify not in CERTIFY_CHOICES:
-        raise InputError(f"certify is {certify!r}: choose one of {', '.join(CERTIFY_CHOICES)}.")
-    return certify
+    for choice in CERTIFY_CHOICES:
+        if certify == choice:
+            return choice
+    raise InputError(
+        f"{option('--certify')} is {certify!r}: choose one of {', '.join(CERTIFY_CHOICES)}."
+    )
 
 
 def flip_bounds(
@@ -47,6 +54,7 @@ def flip_bounds(
     adversarial_fraction: float,
     warmup: Tallies | None = None,
     certify: Certify = "bounds",
+    on_attack: OnAttack = lambda _done, _total: None,
 ) -> FlipBounds | None:
     """Return how many accounts each decision withstands.
 
@@ -62,6 +70,8 @@ def flip_bounds(
         "bounds" computes what can be had without learning again, in about the time of sorting the
         data once. "attack" also attacks every decision that is left without an upper bound, and
         learns some 15 times for each; it needs all tallies in one place. "none" returns None.
+    on_attack
+        Called before each attacked decision with how many are done and how many there are.
 
     Notes
     -----
@@ -76,7 +86,10 @@ def flip_bounds(
     if certify == "bounds":
         return bounds
     if isinstance(tallies, BlockedTallies):
-        raise InputError('attacks need all tallies in one place; use certify="bounds" for blocks.')
+        raise InputError(
+            "attacks need all tallies in one place; use "
+            f"{option('--certify', 'bounds')} for so large a log."
+        )
     learn = partial(
         method_named(method),
         design=design,
@@ -85,7 +98,9 @@ def flip_bounds(
     )
     before = decisions(estimates.mean_rewards)
     upper = bounds.upper.copy()
-    for context in np.flatnonzero(np.isnan(upper)).tolist():
+    attacked_contexts = np.flatnonzero(np.isnan(upper)).tolist()
+    for done, context in enumerate(attacked_contexts):
+        on_attack(done, len(attacked_contexts))
         found = None
         if context in bounds.untried:
             attacked, accounts = bounds.untried[context]()

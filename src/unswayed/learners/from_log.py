@@ -18,11 +18,13 @@ from unswayed.learners.design import design_of_log
 from unswayed.learners.in_words import notes_on_policy
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.options import LearnOptions, OptionKeywords
+from unswayed.learners.personal import Personal, personal_decisions
 from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
 from unswayed.tallies import (
     BlockedTallies,
+    LabelledTallies,
     Tallies,
     as_blocks,
     row_sums,
@@ -80,7 +82,7 @@ def learn_log(
         How to learn; ``learn_log(log, method="paper")`` is short for
         ``learn_log(log, LearnOptions(method="paper"))``.
     on_step
-        Called with each of ``STEPS`` as it begins.
+        Called with each of ``STEPS`` as it begins, and with what is being attacked.
 
     Notes
     -----
@@ -102,7 +104,7 @@ def learn_log(
         notes += (note_on_logs(len(stored.index.logs), folder),)
     labelled = summed.labelled.in_blocks(n_events_of(collected))
     del collected, summed, stored
-    return learn_tallied(
+    learned = learn_tallied(
         labelled.uniform(),
         labelled.context_labels,
         labelled.action_labels,
@@ -111,6 +113,33 @@ def learn_log(
         notes=notes,
         on_step=on_step,
         user_labels=labelled.user_labels,
+    )
+    return _with_tastes(learned, labelled) if options.personal else learned
+
+
+def _with_tastes(learned: LearnedLog, labelled: LabelledTallies) -> LearnedLog:
+    """Add the decisions of users whose taste differs, and a note on how many there are."""
+    found = personal_decisions(
+        labelled.tallies,
+        learned.policy,
+        labelled.user_labels,
+        adversarial_fraction=learned.policy.adversarial_fraction,
+    )
+    notes = (*learned.notes, note_on_tastes(found, labelled.tallies.n_users))
+    policy = replace(
+        learned.policy,
+        personal=found.decisions,
+        source={**learned.policy.source, "notes": list(notes)},
+    )
+    return replace(learned, policy=policy, notes=notes)
+
+
+def note_on_tastes(found: Personal, n_users: int) -> str:
+    """Return a note on the users who differ."""
+    return (
+        f"{found.n_different:,} of {n_users:,} users differ from the common taste by more than "
+        f"chance; {len(found.decisions.user_labels):,} of them get {len(found.decisions.users):,} "
+        "decisions of their own."
     )
 
 
@@ -153,6 +182,8 @@ def learn_tallied(
         action_labels,
         adversarial_fraction=stated,
         method=options.method,
+        certify=options.certify,
+        on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
     )
     if learned.unknown_fraction is not None:
         findings = examined(learned.unknown_fraction.chosen)

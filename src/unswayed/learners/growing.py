@@ -52,6 +52,10 @@ class GrowingLabels:
             check_storable(label, row)
         return listed
 
+    def known(self, label: object) -> int | None:
+        """Return the code of a label that was seen before, None for any other."""
+        return self._codes.get(label) if type(label) is self._type else None
+
     def codes(self, labels: Iterable[Label]) -> npt.NDArray[np.int64]:
         """Return the codes of labels, giving new ones the next codes."""
         listed = self.checked(labels)
@@ -102,6 +106,11 @@ class GrowingArray:
     def values(self) -> npt.NDArray[Any]:
         """What was appended so far; a view that may be written to."""
         return self._room[: self._size]
+
+    @property
+    def room(self) -> npt.NDArray[Any]:
+        """The values and the room behind them: to make a view takes longer than to decide."""
+        return self._room
 
     def append(self, values: npt.ArrayLike) -> None:
         """Append values at the end."""

@@ -124,20 +124,21 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _at(table: FloatArray | None, context: int, action: int) -> float | None:
-    return None if table is None else _number(float(table[context, action]))
+def _at(table: FloatArray | None, *place: int) -> float | None:
+    return None if table is None else _number(float(table[place]))
 
 
 def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     """Return one row a context, the most visited first: what is chosen, and over what.
 
     ``naive`` is what the mean over all users would choose, if that is something else. The interval
-    comes with its two parts, ``sampling_error`` and ``bias_bound``. Numbers that are not known, and
-    ends of intervals without a bound, are None.
+    comes with its two parts, ``sampling_error`` and ``bias_bound``. ``withstands`` is the share of
+    accounts whose change cannot change the decision, ``falls_to`` one whose replacement did.
+    Numbers that are not known, and ends of intervals without a bound, are None.
     """
     changed = policy.source.get("changed", {})
     seconds, lead = leads(policy)
-    rows, flips = [], policy.flip_fraction
+    rows = []
     for code in (-policy.context_probabilities).argsort(kind="stable").tolist():
         context = policy.context_labels[code]
         decision = policy.decide(context)
@@ -160,7 +161,8 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
                     if policy.sampling_errors is None
                     else _at(policy.bias_bounds, code, action)
                 ),
-                "withstands": None if flips is None else _number(float(flips[code])),
+                "withstands": _at(policy.flip_fraction, code),
+                "falls_to": _at(policy.flip_fraction_upper, code),
             }
         )
     return rows

@@ -12,7 +12,7 @@ from unswayed.events import Labels
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.flip_bounds import FlipBounds
-from unswayed.learners.flip_fraction import Certify, flip_bounds
+from unswayed.learners.flip_fraction import Certify, OnAttack, flip_bounds
 from unswayed.learners.in_words import changed_decisions, named_lies, plain_actions
 from unswayed.learners.methods import method_named
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
@@ -52,8 +52,9 @@ def learn_policy(
     method: str,
     certify: Certify = "bounds",
     warmup: Tallies | None = None,
+    on_attack: OnAttack = lambda _done, _total: None,
 ) -> Learned:
-    """Learn a policy; parameters as ``RobustMCB`` and its methods take them."""
+    """Learn a policy; parameters as ``RobustMCB``, its methods and ``flip_bounds`` take them."""
     check_actions(len(action_labels))
     learn = method_named(method)
     if not tallies.interactions.any():
@@ -91,6 +92,7 @@ def learn_policy(
         adversarial_fraction=adversarial_fraction,
         warmup=warmup,
         certify=certify,
+        on_attack=on_attack,
     )
     if flips is not None:
         policy = replace(

@@ -60,10 +60,17 @@ def learn_on_cluster(
     options = (options or LearnOptions()).changed(**changes)
     if options.query is not None:
         refuse_query()
+    local = option("--engine", "local", python="learn_log")
     if options.memory is not None:
         raise InputError(
-            f"{option('--memory')} is for {option('--engine', 'local', python='learn_log')}; a "
-            "Dask worker has a limit of its own."
+            f"{option('--memory')} is for {local}; a Dask worker has a limit of its own."
+        )
+    if options.personal:
+        raise InputError(f"{option('--personal')} is for {local}.")
+    if options.certify == "attack":
+        raise InputError(
+            f"attacks need all tallies in one place: use {local}, or "
+            f"{option('--certify', 'bounds')}."
         )
     with ExitStack() as held:
         held.enter_context(explained_losses(scheduler))

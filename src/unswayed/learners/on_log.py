@@ -27,11 +27,14 @@ class LogLearner:
         Numbers of users, contexts and actions, the believed share of colluders, randomness.
     method
         What to learn with.
+    epsilon
+        Share of the plays that are uniform.
     """
 
-    def __init__(self, setting: Setting, method: Method) -> None:
+    def __init__(self, setting: Setting, method: Method, epsilon: float = EPSILON) -> None:
         self._setting = setting
         self._method = method
+        self._epsilon = epsilon
         shape = (setting.n_contexts, setting.n_actions)
         self._sums, self._counts = np.zeros(shape), np.zeros(shape)
         self._log: list[tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray]] = []
@@ -43,9 +46,10 @@ class LogLearner:
             self._sums, self._counts, where=self._counts > 0, out=np.zeros(self._sums.shape)
         )
         greedy = means.argmax(axis=1)[contexts]
-        is_uniform = rng.random(len(users)) < EPSILON
+        is_uniform = rng.random(len(users)) < self._epsilon
         actions = np.where(is_uniform, rng.integers(n_actions, size=len(users)), greedy)
-        propensities = EPSILON / n_actions + (1.0 - EPSILON) * (actions == greedy)
+        epsilon = self._epsilon
+        propensities = epsilon / n_actions + (1.0 - epsilon) * (actions == greedy)
         rewards = answers[np.arange(len(users)), actions]
         np.add.at(self._sums, (contexts, actions), rewards)
         np.add.at(self._counts, (contexts, actions), 1.0)

@@ -10,6 +10,7 @@ from unswayed.errors import InputError, option
 from unswayed.events import Columns, OnBadRows
 from unswayed.events.capping import check_cap
 from unswayed.learners.design import DesignName
+from unswayed.learners.flip_fraction import Certify, check_certify
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.tallies import MIN_PROPENSITY
@@ -38,8 +39,13 @@ class LearnOptions:
         A folder of tallies: this log is added to those in it, and the policy is learned from all.
         One run at a time changes a folder; others wait for it. On a cluster this machine and all
         workers must see the folder under the same name.
+    certify
+        As ``RobustMCB`` takes it. A cluster cannot attack: that needs all tallies in one place.
     allow_unplayed
         Whether to go on when actions have no support in some contexts: they stay undecided there.
+    personal
+        Whether to learn decisions of users whose taste differs from the common one, too. Not on a
+        cluster.
     """
 
     adversarial_fraction: float | Auto = 0.1
@@ -52,7 +58,9 @@ class LearnOptions:
     max_interactions_per_user: int | None = None
     min_propensity: float = MIN_PROPENSITY
     tallies: str | Path | None = None
+    certify: Certify = "bounds"
     allow_unplayed: bool = False
+    personal: bool = False
 
     def __post_init__(self) -> None:
         fraction = check_fraction_or_auto(self.adversarial_fraction)
@@ -64,6 +72,7 @@ class LearnOptions:
                 f"{option('--design')} is {' or '.join(designs)}, not {self.design!r}."
             )
         OnBadRows.parsed(self.on_bad_rows)
+        check_certify(self.certify)
         check_min_propensity(self.min_propensity)
         if self.max_interactions_per_user is not None:
             check_cap(self.max_interactions_per_user)
@@ -86,4 +95,6 @@ class OptionKeywords(TypedDict, total=False):
     max_interactions_per_user: int | None
     min_propensity: float
     tallies: str | Path | None
+    certify: Certify
     allow_unplayed: bool
+    personal: bool

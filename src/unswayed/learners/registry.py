@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from unswayed.learners.baselines import BASELINES
+from unswayed.learners.epochs import EpochPlayer, PersonalEpochPlayer, explore_then_commit
 from unswayed.learners.interface import LearnerSpec
 from unswayed.learners.methods import METHODS, Method, method_names
 from unswayed.learners.on_log import LogLearner
+from unswayed.learners.paper import learn_paper
 from unswayed.learners.playing import Explorer
 
 _SUMMARIES = {
@@ -15,15 +17,48 @@ _SUMMARIES = {
     "discount": "finds coalitions as a second population of users and discounts them",
 }
 
+_VARIANTS = (
+    LearnerSpec(
+        name="paper-per-visit",
+        summary="Robust MCB as Section 3.1 reads: trimmed means of users' means per visit",
+        make=partial(Explorer, method=partial(learn_paper, per_visit=True)),
+    ),
+    LearnerSpec(
+        name="epochs",
+        summary="explores ever less and serves what discount learned, epoch by epoch",
+        make=EpochPlayer,
+    ),
+    LearnerSpec(
+        name="epochs-paper",
+        summary="the same with the paper's estimates",
+        make=partial(EpochPlayer, method="paper"),
+    ),
+    LearnerSpec(
+        name="epochs-share",
+        summary="epochs in which a secret share of the users explores, as the paper has it",
+        make=partial(EpochPlayer, is_spread=False),
+    ),
+    LearnerSpec(
+        name="epochs-personal",
+        summary="epochs for what users have in common, each user's own plays for the rest",
+        make=PersonalEpochPlayer,
+    ),
+    LearnerSpec(
+        name="explore-then-commit",
+        summary="one epoch of exploration, then what discount learned, for ever",
+        make=explore_then_commit,
+    ),
+)
+
 
 def learner_specs() -> dict[str, LearnerSpec]:
-    """Return every learner by name: the methods, online and on a log, and the baselines.
+    """Return every learner by name: the methods, online, on a log and in epochs, and baselines.
 
     Looked up at each call, so that methods and baselines registered later are among them.
     """
     specs = [_explorer(name, METHODS[name]) for name in method_names()]
     specs += [_log_learner(name, METHODS[name]) for name in method_names()]
-    return {spec.name: spec for spec in (*specs, *BASELINES.values())}
+    return {spec.name: spec for spec in (*specs, *_VARIANTS, *BASELINES.values())}
 
 
 def _explorer(name: str, method: Method) -> LearnerSpec:

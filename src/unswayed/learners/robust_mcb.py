@@ -147,6 +147,7 @@ class RobustMCB(Fitted):
         self._actions = None if actions is None else Labels.of(actions)
         if self._actions is not None:
             check_actions(len(self._actions))
+        self._action_names = () if self._actions is None else tuple(self._actions)
         self._declared_contexts = Labels.of(contexts)
         if warmup_interactions < 0:
             raise InputError(f"warmup_interactions is {warmup_interactions}; it counts plays.")
@@ -204,6 +205,13 @@ class RobustMCB(Fitted):
 
     def decide(self, user: Label, context: Label, *, mode: Mode = "explore") -> Label:
         """Return the action to play for a user in a context; see ``decide_many``."""
+        user_code, context_code = self._users.known(user), self._contexts.known(context)
+        if mode == "explore" and user_code is not None and context_code is not None:
+            with self._lock:
+                exploration = self._exploration
+                # Codes that an earlier call was stopped short of telling it are told below.
+                if exploration is not None and exploration.knows(user_code, context_code):
+                    return self._action_names[exploration.decide_one(user_code, context_code)]
         return self.decide_many([user], [context], mode=mode)[0]
 
     def decide_many(
@@ -527,7 +535,7 @@ class RobustMCB(Fitted):
         self._assignment = replace(self._assignment, epoch=self._assignment.epoch + 1)
         codes = actions.codes(old).tolist()
         self._open.recoded({old: new for old, new in enumerate(codes) if new != UNKNOWN})
-        self._actions = actions
+        self._actions, self._action_names = actions, tuple(actions)
         self._exploration = self._new_exploration((), warmup_interactions=0)
         self._exploration.add_users(self._users.since(0))
         self._exploration.add_contexts(self._contexts.since(0))

@@ -124,8 +124,8 @@ class UnknownFraction:
         return {**asdict(self), "statement": self.statement()}
 
 
-def check_fraction_or_auto(value: float | str) -> float | Auto:
-    """Return "auto" or a share of users; text may hold either.
+def check_fraction_or_auto(value: float | str, *, name: str = ALPHA) -> float | Auto:
+    """Return "auto" or a share of users; text may hold either. ``name`` is for the error's words.
 
     >>> check_fraction_or_auto("0.2"), check_fraction_or_auto("auto")
     (0.2, 'auto')
@@ -135,8 +135,8 @@ def check_fraction_or_auto(value: float | str) -> float | Auto:
     try:
         number = float(value)
     except ValueError:
-        raise InputError(f"{ALPHA} is {value!r}: give a number below 0.5, or auto.") from None
-    return check_adversarial_fraction(number)
+        raise InputError(f"{name} is {value!r}: give a number below 0.5, or auto.") from None
+    return check_adversarial_fraction(number, name=name)
 
 
 def estimate_fraction(

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from unswayed.errors import InputError
+from unswayed.limits.traffic import Traffic
 
 SMALLEST_FAILURE_PROBABILITY = 0.01
 """Ours: losses are taken as normal over repetitions, which a handful of them cannot vouch for
@@ -52,14 +53,14 @@ class MethodConstants:
         How much ``crowding`` weighs beside alpha.
     warmup_share
         Share of the plays that went into context probabilities when there were rare contexts.
-    arrival_growth
-        How many times as many plays unequal numbers of plays take.
+    traffic_growth
+        How many times as many plays the traffic takes as that of the calibration.
     """
 
     factor: float
     few_users: float
     warmup_share: float
-    arrival_growth: float
+    traffic_growth: float
 
 
 def crowding(n_contexts: int, n_actions: int, n_users: int) -> float:
@@ -93,7 +94,7 @@ def method_constants(
     *,
     adversarial_fraction: float,
     failure_probability: float,
-    arrival_ratio: float,
+    traffic: Traffic | None = None,
 ) -> MethodConstants:
     """Return a method's constants for one question.
 
@@ -108,21 +109,26 @@ def method_constants(
         than sqrt(alpha) when alpha does. In between it is interpolated, beyond it is constant.
     failure_probability
         From 0.01 to 0.5.
-    arrival_ratio
-        c_L, at least 2.
+    traffic
+        How rewards and visits come about; as in the calibration if not given.
 
     Notes
     -----
     The factor is the worst over all calibrated worlds of mean loss plus z standard deviations, both
     in units of the bound, against the worst of the attacks tried. Empirical: not a guarantee.
     """
+    if method not in calibrated_methods():
+        raise InputError(
+            f"there are no constants for method {method!r}; plan for one of: "
+            f"{', '.join(calibrated_methods())}."
+        )
     fitted = constants()["methods"][method]
     rows = [row for row in fitted["rows"] if row["shape"] == shape]
     return MethodConstants(
         factor=_worst_at(rows, adversarial_fraction, failure_probability),
         few_users=float(fitted["few_users"][shape.value]),
         warmup_share=float(fitted["warmup_share"]),
-        arrival_growth=_arrival_growth(fitted["arrivals"], arrival_ratio),
+        traffic_growth=_traffic_growth(fitted["traffic"], traffic or Traffic()),
     )
 
 
@@ -146,23 +152,40 @@ def check_plan_failure(failure_probability: float) -> float:
     return float(failure_probability)
 
 
-def _arrival_growth(rows: list[dict[str, Any]], arrival_ratio: float) -> float:
-    """Return how many times as many plays a ratio c_L takes as the smallest one.
+def _traffic_growth(rows: list[dict[str, Any]], traffic: Traffic) -> float:
+    """Return how many times as many plays the traffic takes as that of the calibration.
 
-    Plays grow like the square of the measured loss. Beyond the measured ratios they are taken to
-    grow like the ratio, which is what the plays of the least busy user could cost at worst.
+    Plays grow like the square of the measured loss. What was measured apart is multiplied.
     """
-    ratios = [float(row["ratio"]) for row in rows]
-    if not (arrival_ratio >= ratios[0] and np.isfinite(arrival_ratio)):
-        raise InputError(
-            f"the arrival ratio is {arrival_ratio}: it is the plays of the busiest user over those "
-            f"of the least busy one, and at least {ratios[0]:g} as soon as one has come twice and "
-            "another once."
+    growth = 1.0
+    if traffic.is_heavy_tailed:
+        growth *= _growth_of(rows, "heavy-tailed")
+    else:
+        ratios = sorted(row["value"] for row in rows if row["kind"] == "ratio")
+        growths = [max(1.0, _growth_of(rows, "ratio", ratio)) for ratio in ratios]
+        measured = np.interp(
+            np.log(traffic.arrival_ratio), np.log(ratios), np.maximum.accumulate(growths)
         )
-    losses = [float(row["mean"]) for row in rows]
-    growths = np.maximum.accumulate((np.array(losses) / losses[0]) ** 2)
-    measured = float(np.interp(np.log(arrival_ratio), np.log(ratios), growths))
-    return measured * max(1.0, arrival_ratio / ratios[-1])
+        # Beyond what was measured: like the ratio, what the least busy user could cost at worst.
+        growth *= float(measured) * max(1.0, traffic.arrival_ratio / ratios[-1])
+    if traffic.base is not None:
+        growth *= _growth_of(rows, "clicks")
+    if traffic.exploration < 1.0:
+        # A power of the share, through what was measured at one share.
+        share = next(row["value"] for row in rows if row["kind"] == "exploration")
+        power = math.log(_growth_of(rows, "exploration")) / math.log(share)
+        growth *= float(traffic.exploration**power)
+    return growth
+
+
+def _growth_of(rows: list[dict[str, Any]], kind: str, value: float | None = None) -> float:
+    """Return the worst measured growth of plays for one kind of traffic, at least 1."""
+    found = [
+        (float(row["mean"]) / float(row["usual"])) ** 2
+        for row in rows
+        if row["kind"] == kind and value in (None, row["value"])
+    ]
+    return max(1.0, *found)
 
 
 def _worst_at(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from unswayed.limits.calibration import constants
-from unswayed.limits.planner import MethodPlan, Plan
+from unswayed.limits.log_plans import LogPlan
+from unswayed.limits.planner import PAPER_METHOD, MethodPlan, Plan
+from unswayed.limits.traffic import CALIBRATED_DEVIATION, Traffic
 
 
 def plan_words(plan: Plan) -> tuple[str, ...]:
@@ -15,24 +17,23 @@ def plan_words(plan: Plan) -> tuple[str, ...]:
             _promise(plan, first),
             _limit(plan),
             _users(plan),
-            _estimators(plan),
+            _estimators(plan) if first.method == PAPER_METHOD else "",
             _context_phase(plan, first),
             _gain(first),
             _cost(plan, first),
-            _borrowed(plan),
+            _traffic(plan.traffic),
         )
         if sentence
     )
 
 
 def _promise(plan: Plan, method: MethodPlan) -> str:
-    learner = "" if _is_fitted(method) else f" that method {method.constants_of} learns"
     return (
         f"Let each of {plan.n_users:,} users play {method.interactions_per_user:,} times. Then the "
-        f"policy{learner} loses at most {plan.target_suboptimality:g} against the best one in "
-        f"{_percent(1 - plan.failure_probability)} of all cases, under a coalition of "
-        f"{_percent(plan.adversarial_fraction)} and the attacks that the constants were fitted "
-        f"with: {', '.join(_attacks(plan))}."
+        f"policy that method {method.method} learns loses at most {plan.target_suboptimality:g} "
+        f"against the best one in {_percent(1 - plan.failure_probability)} of all cases, under a "
+        f"coalition of {_percent(plan.adversarial_fraction)} and the attacks that the constants "
+        f"were fitted with: {', '.join(_attacks(plan))}."
     )
 
 
@@ -73,8 +74,13 @@ def _estimators(plan: Plan) -> str:
 
 
 def _context_phase(plan: Plan, method: MethodPlan) -> str:
-    if method.context_error is None:
+    if method.context_steps == 0:
         return "No plays are needed to separate frequent contexts from rare ones."
+    if method.context_error is None:
+        return (
+            f"Of them the first {method.context_steps:,} (T0) separate frequent contexts from rare "
+            "ones, whose users get an action for good."
+        )
     return (
         f"The first {method.context_steps:,} of all plays (T0, "
         f"{_plays(round(method.context_steps / plan.n_users))} per user) estimate how likely the "
@@ -98,24 +104,49 @@ def _cost(plan: Plan, method: MethodPlan) -> str:
     )
 
 
-def _borrowed(plan: Plan) -> str:
-    borrowed = [found for found in plan.methods if not _is_fitted(found)]
-    if not borrowed:
-        return ""
-    names = ", ".join(found.method for found in borrowed)
-    return (
-        f"No constants were fitted for method {names}: the numbers are those of method "
-        f"{borrowed[0].constants_of}. With --verify they are tried on {plan.methods[0].method}."
+def _traffic(traffic: Traffic) -> str:
+    parts = [f"rewards with a deviation of {traffic.scale * CALIBRATED_DEVIATION:.3g}"]
+    if traffic.base is not None:
+        parts = [f"rewards of 0 and 1 around a rate of {traffic.base:.3g}"]
+    if traffic.is_heavy_tailed:
+        parts.append("heavy-tailed activity, where plays per user are a mean")
+    if traffic.exploration < 1.0:
+        parts.append(f"a log in which {_percent(traffic.exploration)} of the plays explore")
+    return f"This is for {', and '.join(parts)}."
+
+
+def log_words(found: LogPlan) -> tuple[str, ...]:
+    """Return what a plan from a log says, what is missing first."""
+    plan = found.plan
+    had = f"The log has {found.interactions_per_user:.3g} plays per user of {plan.n_users:,} users"
+    if found.more_interactions == 0:
+        first = f"{had}: enough for this target."
+    else:
+        first = f"{had}: {found.more_interactions:,} more of each are missing for this target."
+    users = ""
+    if found.more_interactions and found.users_instead is not None:
+        users = f"With {found.users_instead:,} users as active as these it would be enough too."
+    elif found.more_interactions:
+        users = "More users who are as active as these would not make up for it."
+    withstands = (
+        f"As it is, it meets the target for a coalition of {_accounts(found.withstands, plan)}."
+        if found.withstands
+        else "As it is, it does not meet the target for any coalition."
     )
+    hidden = (
+        f"From {_accounts(found.hidden_by, plan)} on, a coalition could hide a difference of "
+        f"{2 * plan.target_suboptimality:g} from every method."
+    )
+    return tuple(sentence for sentence in (first, users, withstands, hidden) if sentence)
 
 
-def _is_fitted(method: MethodPlan) -> bool:
-    return method.constants_of == method.method
+def _accounts(share: float, plan: Plan) -> str:
+    return f"{_percent(share)} ({int(share * plan.n_users):,} accounts)"
 
 
 def _attacks(plan: Plan) -> list[str]:
     shape = "frequent" if plan.n_frequent == plan.n_contexts else "mixed"
-    found: list[str] = constants()["attacks"][shape]
+    found: list[str] = constants()["methods"][plan.methods[0].method]["attacks"][shape]
     return found
 
 

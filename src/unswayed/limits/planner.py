@@ -12,7 +12,6 @@ from unswayed.errors import InputError
 from unswayed.limits.calibration import (
     Shape,
     alone_factor,
-    calibrated_methods,
     check_plan_failure,
     context_factor,
     crowding,
@@ -30,6 +29,7 @@ from unswayed.limits.complexity import instance_complexity
 from unswayed.limits.horizon import largest_two_sided_interactions
 from unswayed.limits.paper_bounds import interactions_alone, lower_bound_interactions
 from unswayed.limits.swaps import largest_swap_interactions
+from unswayed.limits.traffic import CALIBRATED_DEVIATION, Traffic
 
 USERS_PER_CELL = 1.0
 """Ours: the constants are fitted with this many times SA/alpha users and more."""
@@ -37,11 +37,11 @@ USERS_PER_CELL = 1.0
 FEWEST_USERS = 300
 """Ours: the fewest users of the calibration, however small the world."""
 
-FALLBACK_METHOD = "paper"
-"""Its constants stand in for a method that was not calibrated."""
+PAPER_METHOD = "paper"
+"""The method of Theorem 5.1, which asks for context probabilities that err by epsilon at most."""
 
-DEFAULT_ARRIVAL_RATIO = 2.0
-"""The smallest that any order of arrivals can keep, and the one of the calibration."""
+EVERYDAY = Traffic()
+"""The traffic of the calibration."""
 
 DEFAULT_LEAD = 0.1
 """Ours: how much better than the average action the best one is taken to be, to price exploring."""
@@ -55,8 +55,6 @@ class MethodPlan:
     ----------
     method
         Its name.
-    constants_of
-        The method whose constants were used; another one if this one was not calibrated.
     factor
         C in C·K(B)·sqrt((alpha + few_users·A·log(SA)/L)/N).
     interactions_per_user, total_interactions
@@ -64,7 +62,7 @@ class MethodPlan:
     context_steps
         T0, those of the N·L that go into context probabilities first.
     context_error
-        The l1 error of the context probabilities after them; None without such a phase.
+        The l1 error of the context probabilities after them; None where nothing depends on it.
     gain
         Plays per user as a share of what a user alone would need; 0.01 is a hundredth.
     exploration_cost
@@ -72,7 +70,6 @@ class MethodPlan:
     """
 
     method: str
-    constants_of: str
     factor: float
     interactions_per_user: int
     total_interactions: int
@@ -90,8 +87,8 @@ class Plan:
     ----------
     n_contexts, n_actions, adversarial_fraction, target_suboptimality, failure_probability
         The question.
-    arrival_ratio, lead
-        c_L, and the best action's assumed lead over the average one.
+    traffic, lead
+        How rewards and visits come about, and the best action's assumed lead over the average one.
     n_users, users_given, users_needed
         Users of the plan, whether they were given, and how many the constants ask for.
     complexity
@@ -119,7 +116,7 @@ class Plan:
     adversarial_fraction: float
     target_suboptimality: float
     failure_probability: float
-    arrival_ratio: float
+    traffic: Traffic
     lead: float
     n_users: int
     users_given: bool
@@ -142,9 +139,9 @@ def plan_traffic(
     target_suboptimality: float,
     failure_probability: float,
     *,
-    methods: tuple[str, ...] = ("paper",),
+    methods: tuple[str, ...] = (PAPER_METHOD,),
     n_users: int | None = None,
-    arrival_ratio: float = DEFAULT_ARRIVAL_RATIO,
+    traffic: Traffic = EVERYDAY,
     lead: float = DEFAULT_LEAD,
 ) -> Plan:
     """Return the plays per user after which a policy is within epsilon, and what bounds them.
@@ -158,23 +155,24 @@ def plan_traffic(
     adversarial_fraction, target_suboptimality, failure_probability
         alpha below 1/3, epsilon below alpha, delta from 0.01 to 0.5.
     methods
-        Methods to plan for; one that was not calibrated borrows the paper's constants.
+        Methods to plan for, the one that matters first.
     n_users
         Users there are; without them the plan takes as many as it needs.
-    arrival_ratio
-        c_L, the plays of the busiest user over those of the least busy one; at least 2.
+    traffic
+        How rewards and visits come about.
     lead
         The best action's mean reward minus the average action's, to price exploring.
 
     Notes
     -----
-    Plays: N = C²·K(B)²·(alpha + e·A·log(SA)/L)/epsilon², Theorem 5.1 with factors fitted by
+    Plays: N = g·C²·K(B)²·(alpha + e·A·log(SA)/L)·(sigma/0.5)²/epsilon², Theorem 5.1 with factors
+    and the growth g that traffic causes fitted by
     ``benchmarks/calibrate_planner.py`` against the attacks listed in ``constants.json``. Empirical:
     a coalition that does better than those needs more. Never below the lower bound, which is exact
-    and holds for every method. Two worlds whose best action and runner-up, 2·epsilon apart, are
-    exchanged in all contexts look alike to everybody up to that number of plays. The losses of any
-    policy in the two add up to 2·epsilon, so in one of them it loses epsilon or more at least half
-    of the time.
+    and holds for every method. Two worlds, in which one action of each context is worse by epsilon
+    than the best of the others or better by as much, look alike to everybody up to that number of
+    plays. The losses of any policy in the two add up to epsilon or more, so in one of them it is
+    wrong, and loses epsilon, at least half of the time.
 
     Examples
     --------
@@ -190,7 +188,7 @@ def plan_traffic(
     target, fraction = check_target(target_suboptimality, adversarial_fraction)
     delta = check_plan_failure(failure_probability)
     cells = n_contexts * n_actions
-    needed = _users_needed(n_contexts, n_actions, fraction, delta)
+    needed = _users_needed(methods[0], n_contexts, n_actions, fraction, delta)
     users = needed if n_users is None else check_count(n_users, "n_users")
     if users <= cells:
         raise InputError(
@@ -199,12 +197,9 @@ def plan_traffic(
             "rare contexts."
         )
     alone = alone_factor(failure_probability=delta) ** 2 * interactions_alone(
-        probabilities, n_actions, target
+        probabilities, n_actions, target / traffic.scale
     )
-    # Exchanging best and runner-up around 1/2 makes every play of either a coin of bias epsilon
-    # one way or the other, so all plays of a user count alike, in whatever order they are chosen.
-    gap = 2 * target
-    lower = 1 + int(largest_two_sided_interactions(gap, fraction, base=0.5 - target))
+    lower = 1 + _largest_hidden(target, fraction, traffic)
     n_frequent = min(n_contexts, n_actions)
     plan = Plan(
         n_contexts=n_contexts,
@@ -212,7 +207,7 @@ def plan_traffic(
         adversarial_fraction=fraction,
         target_suboptimality=target,
         failure_probability=delta,
-        arrival_ratio=float(arrival_ratio),
+        traffic=traffic,
         lead=check_positive(lead, "lead"),
         n_users=users,
         users_given=n_users is not None,
@@ -221,7 +216,12 @@ def plan_traffic(
         effective_corruption=max(cells / users, fraction),
         lower_bound=lower,
         lower_bound_uniform=max(
-            lower, math.ceil(largest_swap_interactions(gap, n_actions, fraction))
+            lower,
+            math.ceil(
+                largest_swap_interactions(
+                    2 * target, n_actions, fraction, noise=traffic.scale * CALIBRATED_DEVIATION
+                )
+            ),
         ),
         lower_bound_order=lower_bound_interactions(n_contexts, n_actions, fraction, target),
         interactions_alone=math.ceil(alone),
@@ -234,17 +234,29 @@ def plan_traffic(
     )
 
 
-def _users_needed(n_contexts: int, n_actions: int, fraction: float, delta: float) -> int:
+def _largest_hidden(target: float, fraction: float, traffic: Traffic) -> int:
+    """Return the plays per user up to which a coalition hides an action's rank from everybody.
+
+    The action pays epsilon less or more than the others, with 0 or 1 at the click rate, or with two
+    values as far apart as the deviation says.
+    """
+    unit = 1.0 if traffic.base is not None else traffic.scale
+    base = 0.5 - target / unit if traffic.base is None else traffic.base
+    return int(largest_two_sided_interactions(2 * target / unit, fraction, base=base))
+
+
+def _users_needed(
+    method: str, n_contexts: int, n_actions: int, fraction: float, delta: float
+) -> int:
     """Return the users from which on too few of them cost no more than the coalition does.
 
     Never fewer than the calibration had.
     """
     fitted = method_constants(
-        FALLBACK_METHOD,
+        method,
         Shape.of(n_contexts, n_actions),
         adversarial_fraction=fraction,
         failure_probability=delta,
-        arrival_ratio=DEFAULT_ARRIVAL_RATIO,
     )
     balanced = fitted.few_users * crowding(n_contexts, n_actions, 1) / fraction
     calibrated = USERS_PER_CELL * n_contexts * n_actions / fraction
@@ -253,29 +265,32 @@ def _users_needed(n_contexts: int, n_actions: int, fraction: float, delta: float
 
 def _method_plan(method: str, plan: Plan) -> MethodPlan:
     """Return what one method needs for the target of a plan."""
-    constants_of = method if method in calibrated_methods() else FALLBACK_METHOD
     shape = Shape.of(plan.n_contexts, plan.n_actions)
     fitted = method_constants(
-        constants_of,
+        method,
         shape,
         adversarial_fraction=plan.adversarial_fraction,
         failure_probability=plan.failure_probability,
-        arrival_ratio=plan.arrival_ratio,
+        traffic=plan.traffic,
     )
     crowd = crowding(plan.n_contexts, plan.n_actions, plan.n_users)
     corruption = plan.adversarial_fraction + fitted.few_users * crowd
-    plays = (fitted.factor * plan.complexity / plan.target_suboptimality) ** 2 * corruption
-    plays = max(plays * fitted.arrival_growth, plan.lower_bound)
+    unit = fitted.factor * plan.complexity * plan.traffic.scale
+    plays = (unit / plan.target_suboptimality) ** 2 * corruption * fitted.traffic_growth
+    plays = max(plays, plan.lower_bound)
     context_plays, context_error = 0.0, None
     if shape is Shape.MIXED:
-        # The calibration spent a share on the contexts; Theorem 5.1 asks for an error of epsilon.
+        context_plays = fitted.warmup_share * plays
+    if shape is Shape.MIXED and method == PAPER_METHOD:
+        # The calibration spent a share on the contexts; Theorem 5.1 asks for an error of epsilon,
+        # where rewards are of the order of one.
         factor = context_factor(
             adversarial_fraction=plan.adversarial_fraction,
             failure_probability=plan.failure_probability,
         )
         spread = plan.adversarial_fraction + plan.n_contexts / plan.n_users
-        asked = (factor / plan.target_suboptimality) ** 2 * spread
-        context_plays = max(fitted.warmup_share * plays, asked)
+        asked = (factor * plan.traffic.scale / plan.target_suboptimality) ** 2 * spread
+        context_plays = max(context_plays, asked)
         context_error = factor * math.sqrt(spread / context_plays)
         plays = (1 - fitted.warmup_share) * plays + context_plays
     interactions = math.ceil(plays * (1 - 1e-12))
@@ -288,7 +303,6 @@ def _method_plan(method: str, plan: Plan) -> MethodPlan:
     total = interactions * plan.n_users
     return MethodPlan(
         method=method,
-        constants_of=constants_of,
         factor=fitted.factor,
         interactions_per_user=interactions,
         total_interactions=total,

@@ -1,6 +1,22 @@
 """What to play, how sure we are, and who was asked to play what."""
 
 from unswayed.policy.assignment import Assignment, new_secret
+from unswayed.policy.deciding import Decider, Mode, Ruling
+from unswayed.policy.personal import PersonalDecisions
+from unswayed.policy.plan import EpochPlan, Rule
 from unswayed.policy.policy import NO_BOUND, Decision, Policy, best_known
 
-__all__ = ["NO_BOUND", "Assignment", "Decision", "Policy", "best_known", "new_secret"]
+__all__ = [
+    "NO_BOUND",
+    "Assignment",
+    "Decider",
+    "Decision",
+    "EpochPlan",
+    "Mode",
+    "PersonalDecisions",
+    "Policy",
+    "Rule",
+    "Ruling",
+    "best_known",
+    "new_secret",
+]

@@ -11,6 +11,7 @@ import hashlib
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,10 @@ from unswayed.errors import InputError
 from unswayed.events import Label
 
 Digests = npt.NDArray[np.uint64]
+State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
+
+#: One word, or an array of them.
+Words = TypeVar("Words", np.uint64, Digests)
 
 #: Bytes of a secret: the key length of SipHash.
 SECRET_BYTES = 16
@@ -67,22 +72,26 @@ class Assignment:
 
         The integer 7 and the string "7" get different bits.
         """
-        tag = kind.encode()
-        return np.array(
-            [
-                int.from_bytes(
-                    hashlib.blake2b(
-                        (b"i" if isinstance(label, int) else b"s") + str(label).encode(),
-                        digest_size=8,
-                        key=self.secret,
-                        person=tag,
-                    ).digest(),
-                    "little",
-                )
-                for label in labels
-            ],
-            dtype=np.uint64,
+        return np.array([self.digest(kind, label) for label in labels], np.int64).view(np.uint64)
+
+    def digest(self, kind: str, label: Label) -> int:
+        """Return the bits that ``digests`` gives one label, as a signed integer."""
+        message = (b"i" if isinstance(label, int) else b"s") + str(label).encode()
+        hashed = hashlib.blake2b(message, digest_size=8, key=self.secret, person=kind.encode())
+        return int.from_bytes(hashed.digest(), "little", signed=True)
+
+    def for_campaign(self, campaign: str) -> Assignment:
+        """Return the assignment of one campaign: no two campaigns draw alike under a secret."""
+        key = hashlib.blake2b(
+            campaign.encode(), digest_size=SECRET_BYTES, key=self.secret, person=b"campaign"
         )
+        return Assignment(secret=key.digest(), epoch=self.epoch)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The secret as two signed words, as ``siphash_of_four`` takes it."""
+        low, high = np.frombuffer(self.secret, dtype="<i8").tolist()
+        return low, high
 
     def actions(
         self,
@@ -108,9 +117,7 @@ class Assignment:
         messages[:, 2] = np.uint64(self.epoch)
         messages[:, 3] = 0 if plays is None else plays.astype(np.uint64) + np.uint64(1)
         key = np.frombuffer(self.secret, dtype="<u8").astype(np.uint64)
-        # The upper 32 bits times n_actions: the bias is below n_actions / 2^32.
-        upper = siphash(key, messages) >> np.uint64(32)
-        return ((upper * np.uint64(n_actions)) >> np.uint64(32)).astype(np.int64)
+        return uniform_index(siphash(key, messages), np.uint64(n_actions)).astype(np.int64)
 
 
 @compiled
@@ -120,27 +127,58 @@ def siphash(key: Digests, messages: Digests) -> Digests:
     hashes = np.empty(n_rows, np.uint64)
     length = np.uint64((8 * n_words) % 256) << np.uint64(56)
     for row in range(n_rows):
-        v0 = key[0] ^ np.uint64(0x736F6D6570736575)
-        v1 = key[1] ^ np.uint64(0x646F72616E646F6D)
-        v2 = key[0] ^ np.uint64(0x6C7967656E657261)
-        v3 = key[1] ^ np.uint64(0x7465646279746573)
-        for word in range(n_words + 1):
-            m = messages[row, word] if word < n_words else length
-            v3 ^= m
-            for _ in range(2):
-                v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-            v0 ^= m
-        v2 ^= np.uint64(0xFF)
-        for _ in range(4):
-            v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-        hashes[row] = v0 ^ v1 ^ v2 ^ v3
+        state = _begun(key[0], key[1])
+        for word in range(n_words):
+            state = _absorbed(state, messages[row, word])
+        hashes[row] = _finished(_absorbed(state, length))
     return hashes
 
 
 @compiled
-def _sip_round(
-    v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64
-) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+def siphash_of_four(key: tuple[int, int], a: int, b: int, c: int, d: int) -> np.uint64:
+    """Return SipHash-2-4 of four words, each given as a signed integer of the same bits."""
+    state = _begun(np.uint64(key[0]), np.uint64(key[1]))
+    state = _absorbed(state, np.uint64(a))
+    state = _absorbed(state, np.uint64(b))
+    state = _absorbed(state, np.uint64(c))
+    state = _absorbed(state, np.uint64(d))
+    return _finished(_absorbed(state, np.uint64(32) << np.uint64(56)))
+
+
+@compiled
+def uniform_index(hashes: Words, n: np.uint64) -> Words:
+    """Return numbers below n from the upper 32 bits of hashes: the bias is below n / 2^32."""
+    return ((hashes >> np.uint64(32)) * n) >> np.uint64(32)
+
+
+@compiled
+def _begun(low: np.uint64, high: np.uint64) -> State:
+    return (
+        low ^ np.uint64(0x736F6D6570736575),
+        high ^ np.uint64(0x646F72616E646F6D),
+        low ^ np.uint64(0x6C7967656E657261),
+        high ^ np.uint64(0x7465646279746573),
+    )
+
+
+@compiled
+def _absorbed(state: State, word: np.uint64) -> State:
+    v0, v1, v2, v3 = state
+    v0, v1, v2, v3 = _sip_round(*_sip_round(v0, v1, v2, v3 ^ word))
+    return v0 ^ word, v1, v2, v3
+
+
+@compiled
+def _finished(state: State) -> np.uint64:
+    v0, v1, v2, v3 = state
+    v2 ^= np.uint64(0xFF)
+    for _ in range(4):
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+@compiled
+def _sip_round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> State:
     v0 += v1
     v1 = _rotated(v1, 13) ^ v0
     v0 = _rotated(v0, 32)

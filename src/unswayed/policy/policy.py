@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ import numpy.typing as npt
 
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import UNKNOWN, Label, Labels, check_list
-from unswayed.storage import whole_file
+from unswayed.policy.documents import check_version, read_object, write_object
+from unswayed.policy.personal import PersonalDecisions
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -50,6 +50,8 @@ class Decision:
     """One context's decision.
 
     ``is_known`` is False when nothing was learned of the context, and the action is the default.
+    ``is_personal`` is True where a user gets another action than everybody; mean and interval are
+    then the common ones of that action.
     """
 
     action: Label
@@ -57,6 +59,7 @@ class Decision:
     mean: float
     low: float
     high: float
+    is_personal: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,6 +88,8 @@ class Policy:
     sampling_errors
         Shape (S, A), or None; half-width of the interval that chance alone explains. The rest is
         what the stated share of colluders could do at worst.
+    personal
+        Decisions of users whose taste differs, or None.
     created
         UTC time, ISO 8601.
     source
@@ -125,6 +130,7 @@ class Policy:
     flip_fraction: FloatArray | None = None
     flip_fraction_upper: FloatArray | None = None
     sampling_errors: FloatArray | None = None
+    personal: PersonalDecisions | None = None
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -180,20 +186,30 @@ class Policy:
         """Code of the action chosen in each context; shape (S,)."""
         return np.where(self.is_learned, best_known(self.mean_rewards), self.default_action)
 
-    def decide(self, context: Label) -> Decision:
-        """Return the decision for one context; see ``Decision`` for unknown ones."""
+    def decide(self, context: Label, user: Label | None = None) -> Decision:
+        """Return the decision for one context; see ``Decision`` for unknown ones.
+
+        With a user, that user's own decision if there is one.
+        """
         code = self.context_labels.code(context)
+        if user is not None and self.personal is not None:
+            own = self.personal.action(user, code)
+            if own != UNKNOWN:
+                return self._decision(code, own, is_personal=True)
         if code == UNKNOWN or not self.is_learned[code]:
             return Decision(
                 self.action_labels[self.default_action], False, math.nan, math.nan, math.nan
             )
-        action = int(self.actions[code])
+        return self._decision(code, int(self.actions[code]))
+
+    def _decision(self, code: int, action: int, *, is_personal: bool = False) -> Decision:
         return Decision(
             self.action_labels[action],
             True,
             float(self.mean_rewards[code, action]),
             float(self.low[code, action]),
             float(self.high[code, action]),
+            is_personal,
         )
 
     def decide_many(self, contexts: Iterable[Label]) -> tuple[list[Label], npt.NDArray[np.bool_]]:
@@ -239,24 +255,21 @@ class Policy:
             shares = getattr(self, name)
             if shares is not None:
                 result[name] = _by_context(self.context_labels, shares)
+        if self.personal is not None:
+            result["personal"] = self.personal.to_json(self.context_labels, self.action_labels)
         return result
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Policy:
         """Return the policy that ``to_json`` wrote; refuse anything else."""
-        if value.get("format") != FORMAT:
-            raise InputError(f"this is not a policy: its 'format' is not {FORMAT!r}.")
-        if value.get("version") != VERSION:
-            raise InputError(
-                f"the policy has version {value.get('version')} and this program reads version "
-                f"{VERSION}; learn it again or use the program that wrote it."
-            )
+        check_version(value, "policy", format_name=FORMAT, version=VERSION)
         try:
             _check_kinds(value)
             contexts = Labels.parsed(value["mean_rewards"], str(value["context_type"]))
             actions = Labels.of(value["actions"])
             cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
             flips, uppers = value.get("flip_fraction"), value.get("flip_fraction_upper")
+            own = value.get("personal")
             return cls(
                 context_labels=contexts,
                 action_labels=actions,
@@ -272,6 +285,9 @@ class Policy:
                 method=_checked_text(value["method"]),
                 flip_fraction=None if flips is None else _in_order(contexts, flips),
                 flip_fraction_upper=None if uppers is None else _in_order(contexts, uppers),
+                personal=(
+                    None if own is None else PersonalDecisions.from_json(own, contexts, actions)
+                ),
                 created=_checked_text(value["created"]),
                 source=_checked_source(value["source"]),
             )
@@ -282,43 +298,12 @@ class Policy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as JSON; a half-written file never takes the place of a whole one."""
-        text = _written(self.to_json(), n_levels=2) + "\n"
-        with whole_file(path) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_object(path, self.to_json(), n_levels=2)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read a policy that ``save`` wrote."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read the policy {os.fspath(path)}: {error}.") from error
-        try:
-            value = json.loads(text, parse_constant=_no_constant)
-        except RecursionError as error:
-            raise InputError(f"{os.fspath(path)} is no policy: it is nested too deep.") from error
-        except ValueError as error:  # also for integers of thousands of digits
-            raise InputError(f"{os.fspath(path)} is not JSON: {error}.") from error
-        if not isinstance(value, dict):
-            raise InputError(f"{os.fspath(path)} is not a policy: it holds no JSON object.")
-        return cls.from_json(value)
-
-
-def _written(value: Mapping[str, Any], *, n_levels: int) -> str:
-    """Return JSON with a line for each key of the outer levels.
-
-    Lines for all, as ``indent`` makes them, take five times as long: C does not write those.
-    """
-    items = (
-        f"{json.dumps(key, ensure_ascii=False)}: "
-        + (
-            _written(item, n_levels=n_levels - 1)
-            if n_levels > 1 and isinstance(item, Mapping) and item
-            else json.dumps(item, allow_nan=False, ensure_ascii=False)
-        )
-        for key, item in value.items()
-    )
-    return "{\n" + ",\n".join(items) + "\n}"
+        return cls.from_json(read_object(path, "policy"))
 
 
 def _cell(mean: float, low: float, high: float, n: int, *parts: float) -> dict[str, Any]:
@@ -345,10 +330,6 @@ def _check_kinds(value: Mapping[str, Any]) -> None:
     for name, kind in (("mean_rewards", Mapping), ("actions", list), ("source", Mapping)):
         if not isinstance(value[name], kind):
             raise TypeError(repr(name))
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number that JSON knows")
 
 
 def _whole_numbers(values: FloatArray) -> npt.NDArray[np.int64]:

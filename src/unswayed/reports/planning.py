@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from unswayed.limits.planner import FALLBACK_METHOD, plan_traffic
+from unswayed.limits.planner import PAPER_METHOD, plan_traffic
 from unswayed.reports.style import BLUE, GREEN, GREY, ORANGE, STYLE, new_figure, save
 from unswayed.storage import make_folder, whole_file
 
@@ -33,7 +33,7 @@ def planned_plays() -> list[dict[str, Any]]:
         for epsilon in TARGETS:
             if epsilon < alpha:
                 plan = plan_traffic(
-                    probabilities, N_ACTIONS, alpha, epsilon, DELTA, methods=(FALLBACK_METHOD,)
+                    probabilities, N_ACTIONS, alpha, epsilon, DELTA, methods=(PAPER_METHOD,)
                 )
                 rows.append(
                     {
@@ -99,9 +99,7 @@ def write_picture(folder: Path) -> list[Path]:
     settings = {"contexts": N_CONTEXTS, "actions": N_ACTIONS, "delta": DELTA}
     data = folder / f"{NAME}.json"
     with whole_file(data) as draft:
-        text = json.dumps(
-            {"settings": settings, "method": FALLBACK_METHOD, "plans": rows}, indent=1
-        )
+        text = json.dumps({"settings": settings, "method": PAPER_METHOD, "plans": rows}, indent=1)
         draft.write_text(text, encoding="utf-8")
     return [*save(draw_plays(rows), folder, NAME), data]
 

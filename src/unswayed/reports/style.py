@@ -40,8 +40,11 @@ class Look:
 
 LOOKS = {
     "paper": Look(label="Robust MCB", colour=BLUE, marker="o"),
+    "paper-per-visit": Look(label="Robust MCB per visit", colour=SKY, marker="d", dashes="--"),
     "paper-on-log": Look(label="Robust MCB on a log", colour=BLUE, marker="h", dashes="-."),
     "discount-on-log": Look(label="Discount on a log", colour=VERMILION, marker="p", dashes="-."),
+    "sticky": Look(label="one action for good", colour=PURPLE, marker="o"),
+    "uniform": Look(label="uniform play", colour=GREEN, marker="s"),
     "naive-ucb": Look(label="Naive UCB", colour=ORANGE, marker="s"),
     "independent-ucb": Look(label="Independent UCB", colour=GREEN, marker="^"),
     "oracle": Look(label="Oracle", colour=BLACK, marker=".", dashes=":"),
@@ -52,6 +55,20 @@ LOOKS = {
     ),
     "naive-mean": Look(label="Naive mean", colour=BROWN, marker="X"),
     "epsilon-greedy": Look(label="ε-greedy", colour=BROWN, marker="<", dashes="-."),
+    "epochs": Look(label="Ours (epochs)", colour=VERMILION, marker="o"),
+    "epochs-paper": Look(label="Epochs, the paper's means", colour=BLUE, marker="8", dashes="--"),
+    "epochs-share": Look(
+        label="Epochs, a share explores", colour=VERMILION, marker="d", dashes=":"
+    ),
+    "epochs-personal": Look(label="Ours (with tastes)", colour=PURPLE, marker="s"),
+    "explore-then-commit": Look(
+        label="Explore, then commit", colour=VERMILION, marker="H", dashes="--"
+    ),
+    "barbat": Look(label="BARBAT-style", colour=PURPLE, marker="1", dashes="-."),
+    "fed-mom-ucb": Look(label="Fed-MoM-UCB-style", colour=SKY, marker="2"),
+    "phased-elimination": Look(label="Phased elimination", colour=GREY, marker="3", dashes="--"),
+    "rclub": Look(label="RCLUB-style", colour=GREEN, marker="4", dashes="--"),
+    "oracle-ucb": Look(label="UCB on good users", colour=BLACK, marker="+", dashes=":"),
     "thompson": Look(label="Thompson", colour=GREY, marker=">", dashes="-."),
 }
 

@@ -1,4 +1,4 @@
-"""All algorithms that the simulator can run: every learner, and the oracle."""
+"""All algorithms that the simulator can run: every learner, and the oracles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from unswayed.learners.interface import LearnerMaker
 from unswayed.learners.registry import learner_specs
 from unswayed.names import find
-from unswayed.simulation.oracle import OracleMaker
+from unswayed.simulation.oracle import OracleMaker, OracleUCB
 
 AnyMaker = LearnerMaker | OracleMaker
 
@@ -21,20 +21,27 @@ class Algorithm:
     make: AnyMaker
 
 
-ORACLE = Algorithm(
-    name="oracle",
-    summary="knows the good users and averages only their rewards: the yardstick",
-    make=OracleMaker(),
+ORACLES = (
+    Algorithm(
+        name="oracle",
+        summary="knows the good users and averages only their rewards: the yardstick",
+        make=OracleMaker(),
+    ),
+    Algorithm(
+        name="oracle-ucb",
+        summary="UCB that knows the good users and listens to nobody else: the yardstick of regret",
+        make=OracleMaker(OracleUCB),
+    ),
 )
 
 
 def algorithms() -> dict[str, Algorithm]:
     """Return every algorithm by name, those registered by plugins included."""
-    found = {
-        spec.name: Algorithm(name=spec.name, summary=spec.summary, make=spec.make)
+    found = [
+        Algorithm(name=spec.name, summary=spec.summary, make=spec.make)
         for spec in learner_specs().values()
-    }
-    return {**found, ORACLE.name: ORACLE}
+    ]
+    return {algorithm.name: algorithm for algorithm in (*found, *ORACLES)}
 
 
 def find_algorithm(name: str) -> Algorithm:

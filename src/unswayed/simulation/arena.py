@@ -103,6 +103,69 @@ def run(
     path
         Names the run under the seed, usually by the repetition's number.
     """
+    world, learner = _opened(
+        instance, attack, make_learner, crowd, algorithm=algorithm, seed=seed, path=path
+    )
+    for _ in _played_rounds(world, attack, learner):
+        pass
+    return suboptimality(instance, learner.action_probabilities(np.flatnonzero(~world.is_bad)))
+
+
+def run_regret(
+    instance: Instance,
+    attack: Attack,
+    make_learner: LearnerMaker | OracleMaker,
+    crowd: Crowd,
+    *,
+    algorithm: str,
+    seed: int,
+    path: StreamPath = (),
+) -> Regrets:
+    """Let a learner play against an attack and return what good users lost while it learned.
+
+    Parameters are those of ``run``, and so are the streams.
+    """
+    world, learner = _opened(
+        instance, attack, make_learner, crowd, algorithm=algorithm, seed=seed, path=path
+    )
+    lost = np.zeros(crowd.n_users)
+    over_time = np.zeros(crowd.interactions_per_user)
+    n_good = crowd.n_users - crowd.n_accounts
+    for number, (users, contexts, actions) in enumerate(_played_rounds(world, attack, learner)):
+        losses = world.losses(users, contexts, actions)
+        losses[world.is_bad[users]] = 0.0
+        lost += np.bincount(users, losses, minlength=crowd.n_users)
+        over_time[number] = losses.sum() / n_good
+    return Regrets(by_user=lost[~world.is_bad], over_time=np.cumsum(over_time))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regrets:
+    """What good users lost against the best action for them, in mean rewards.
+
+    Attributes
+    ----------
+    by_user
+        Shape (n_good_users,).
+    over_time
+        Shape (interactions_per_user,); the mean over good users, summed up to each round.
+    """
+
+    by_user: FloatArray
+    over_time: FloatArray
+
+
+def _opened(
+    instance: Instance,
+    attack: Attack,
+    make_learner: LearnerMaker | OracleMaker,
+    crowd: Crowd,
+    *,
+    algorithm: str,
+    seed: int,
+    path: StreamPath,
+) -> tuple[_World, Learner]:
+    """Return the world, with the attack briefed, and a learner before its first arrival."""
     world = _World(instance=instance, attack=attack, crowd=crowd, seed=seed, path=path)
 
     def rehearse(candidate: Attack, number: int) -> float:
@@ -137,8 +200,7 @@ def run(
             rng=world.stream("learner", algorithm),
         )
     )
-    _play_rounds(world, attack, learner)
-    return suboptimality(instance, learner.action_probabilities(np.flatnonzero(~world.is_bad)))
+    return world, learner
 
 
 class _World:
@@ -208,12 +270,22 @@ class _World:
         Colluders' answers are drawn, too, and thrown away: good users' draws must not depend on
         who colludes.
         """
-        means = self.instance.mean_rewards[contexts]
-        if self._tastes is not None:
-            means = means + self._tastes.shift(users, contexts)
         return draw_rewards(
-            means, law=self.instance.law, deviation=self.instance.deviation, rng=self._rewards
+            self._means(users, contexts),
+            law=self.instance.law,
+            deviation=self.instance.deviation,
+            rng=self._rewards,
         )
+
+    def losses(self, users: IntArray, contexts: IntArray, actions: IntArray) -> FloatArray:
+        """Return how far the played actions' means lie below each user's best; shape (n,)."""
+        means = self._means(users, contexts)
+        losses: FloatArray = means.max(axis=1) - means[np.arange(len(users)), actions]
+        return losses
+
+    def _means(self, users: IntArray, contexts: IntArray) -> FloatArray:
+        means: FloatArray = self.instance.mean_rewards[contexts]
+        return means if self._tastes is None else means + self._tastes.shift(users, contexts)
 
     def briefing(self, knows: Knowledge, secrets: Secrets) -> Briefing:
         """Return the briefing of an attack with this knowledge."""
@@ -248,8 +320,13 @@ class _World:
         )
 
 
-def _play_rounds(world: _World, attack: Attack, learner: Learner) -> None:
-    """Let arrivals come round by round; the coalition fills in its own rows."""
+def _played_rounds(
+    world: _World, attack: Attack, learner: Learner
+) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Let arrivals come round by round and yield users, contexts and actions of each.
+
+    The coalition fills in its own rows.
+    """
     account_of_user = np.cumsum(world.is_bad) - 1
     sees_histories = Knowledge.HISTORIES in attack.knows
     for number, users in enumerate(world.rounds(is_eager=attack.is_eager)):
@@ -274,6 +351,7 @@ def _play_rounds(world: _World, attack: Attack, learner: Learner) -> None:
                     rewards=answers[np.arange(users.size), actions],
                 )
             )
+        yield users, contexts, actions
 
 
 def _checked_contexts(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from unswayed.simulation.climbing import climb
 from unswayed.simulation.rewards import RewardLaw
 from unswayed.simulation.search_space import Candidate, attacks_for, drawn, neighbour
 from unswayed.simulation.settings import Settings
-from unswayed.simulation.simulate import Row, Summary, run_repetition, summarise
+from unswayed.simulation.simulate import Goal, Row, Summary, run_repetition, summarise
 
 GENERATIONS = 4
 """Ours: rounds of new candidates, each drawn near the best of those before."""
@@ -62,10 +63,10 @@ class Worst:
     algorithm, attack, knobs
         Who was attacked, and how; `unswayed simulate` takes the same names.
     training_mean, training_worlds
-        Mean suboptimality in the worlds of the search. The attack was chosen for it, so it is too
+        Mean loss in the worlds of the search. The attack was chosen for it, so it is too
         large on average.
     fresh
-        Suboptimality in worlds that the search never saw: the number to report.
+        The loss in worlds that the search never saw: the number to report.
     before_climbing
         The same worlds under the winner of the first race, before its knobs were tuned uphill.
     honest
@@ -90,6 +91,7 @@ def search_attacks(
     *,
     budget: int,
     fresh_worlds: int,
+    goal: Goal = Goal.SUBOPTIMALITY,
     processes: int = 1,
     on_run: Callable[[], None] = lambda: None,
 ) -> list[Worst]:
@@ -109,6 +111,8 @@ def search_attacks(
         Arena runs of each search, at most.
     fresh_worlds
         Worlds in which the winner is judged, at least 2; they come on top of the budget.
+    goal
+        What the attacker wants to be large.
     processes
         Changes no number.
     on_run
@@ -126,7 +130,7 @@ def search_attacks(
         raise InputError(f"fresh-worlds is {fresh_worlds}: a standard error takes at least 2.")
     if processes < 1:
         raise InputError(f"processes is {processes}: at least 1 is needed.")
-    with _evaluator(settings, processes, on_run) as evaluate:
+    with _evaluator(settings, goal, processes, on_run) as evaluate:
         return [
             _worst(settings, algorithm, budget, fresh_worlds, evaluate)
             for algorithm in settings.algorithms
@@ -244,7 +248,7 @@ def _judged(algorithm: str, candidate: Candidate, fresh_worlds: int, evaluate: E
     worlds = range(FIRST_FRESH_WORLD, FIRST_FRESH_WORLD + fresh_worlds)
     losses = evaluate([(algorithm, candidate, world) for world in worlds])
     rows = [
-        Row(algorithm=algorithm, repetition=world, suboptimality=loss)
+        Row(algorithm=algorithm, repetition=world, loss=loss)
         for world, loss in zip(worlds, losses, strict=True)
     ]
     return summarise(rows)[0]
@@ -252,7 +256,7 @@ def _judged(algorithm: str, candidate: Candidate, fresh_worlds: int, evaluate: E
 
 @contextmanager
 def _evaluator(
-    settings: Settings, processes: int, on_run: Callable[[], None]
+    settings: Settings, goal: Goal, processes: int, on_run: Callable[[], None]
 ) -> Iterator[Evaluate]:
     """Yield a function that plays tasks and returns their harms in order."""
 
@@ -264,16 +268,16 @@ def _evaluator(
         return found
 
     if processes == 1:
-        yield lambda tasks: counted(_harm(settings, task) for task in tasks)
+        yield lambda tasks: counted(_harm(settings, goal, task) for task in tasks)
         return
     with WorkerPool(processes) as pool:
         try:
-            yield lambda tasks: counted(pool.map(_harm, [settings] * len(tasks), tasks))
+            yield lambda tasks: counted(pool.map(partial(_harm, settings, goal), tasks))
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _harm(settings: Settings, task: Task) -> float:
+def _harm(settings: Settings, goal: Goal, task: Task) -> float:
     algorithm, candidate, world = task
     attacked = replace(settings, attack=candidate.attack, knobs=candidate.knobs)
-    return run_repetition(attacked, algorithm, world).suboptimality
+    return run_repetition(attacked, algorithm, world, goal).loss

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from unswayed.learners.baselines import NaiveUCB
 from unswayed.learners.interface import (
     BoolArray,
     FloatArray,
@@ -49,14 +48,35 @@ class OracleLearner:
         return evenly_among_best(means.reshape(self._shape))
 
 
-@dataclass(frozen=True, slots=True)
+class OracleUCB:
+    """UCB1 per context on good users' rewards only; colluders are served and not listened to."""
+
+    def __init__(self, setting: Setting, is_good: BoolArray) -> None:
+        self._is_good = is_good
+        self._ucb = NaiveUCB(setting)
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Play good users by UCB1; colluders get any action."""
+        good = self._is_good[users]
+        actions = np.zeros(users.size, np.int64)
+        actions[good] = self._ucb.play(users[good], contexts[good], answers[good])
+        return actions
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:
+        """Recommend the best mean in each context."""
+        return self._ucb.action_probabilities(users)
+
+
 class OracleMaker:
     """Makes oracles; the arena recognises it and passes it the good users."""
+
+    def __init__(self, kind: type[OracleLearner] | type[OracleUCB] = OracleLearner) -> None:
+        self._kind = kind
 
     def knowing(self, is_good: BoolArray) -> LearnerMaker:
         """Return a maker of oracles for these good users."""
 
         def make(setting: Setting) -> Learner:
-            return OracleLearner(setting, is_good)
+            return self._kind(setting, is_good)
 
         return make

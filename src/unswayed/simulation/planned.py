@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray
+from unswayed.learners.on_log import EPSILON
 from unswayed.limits.calibration import Shape, constants
 from unswayed.limits.checks import check_context_probabilities
 from unswayed.limits.planner import FEWEST_USERS, Plan, plan_traffic
+from unswayed.limits.traffic import CALIBRATED_DEVIATION, Traffic
+from unswayed.simulation.arrivals import Order
+from unswayed.simulation.instances import GAP_SPREAD
+from unswayed.simulation.rewards import RewardLaw
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Row, simulate
 
@@ -103,9 +109,9 @@ def verify_plan(
     probabilities = check_context_probabilities(context_probabilities)
     tried, nu = _small_enough(plan, probabilities)
     method = tried.methods[0]
-    shape = Shape.of(tried.n_contexts, tried.n_actions)
     trials = []
-    for attack in attacks or constants()["attacks"][shape.value]:
+    algorithm = method.method if tried.traffic.exploration == 1.0 else f"{method.method}-on-log"
+    for attack in attacks or _attacks(tried):
         for gap in _leads(tried):
             settings = Settings(
                 contexts=tried.n_contexts,
@@ -114,15 +120,15 @@ def verify_plan(
                 interactions=method.interactions_per_user,
                 alpha=tried.adversarial_fraction,
                 attack=attack,
-                algorithms=(method.method,),
+                algorithms=(algorithm,),
                 repetitions=repetitions,
                 seed=seed,
                 gap=gap,
                 context_probabilities=tuple(nu.tolist()),
-                arrivals=f"random:{tried.arrival_ratio:g}",
+                **simulated_traffic(tried.traffic),
             )
             rows = simulate(settings, processes=processes, on_row=on_row)
-            losses = np.array([row.suboptimality for row in rows])
+            losses = np.array([row.loss for row in rows])
             trials.append(
                 PlanTrial(
                     attack=attack,
@@ -138,17 +144,45 @@ def verify_plan(
 
 def n_runs(plan: Plan, repetitions: int) -> int:
     """Return how many runs a verification has at most."""
-    attacks = constants()["attacks"][Shape.of(plan.n_contexts, plan.n_actions).value]
-    return len(attacks) * len(LEADS) * repetitions
+    return len(_attacks(plan)) * len(_leads(plan)) * repetitions
+
+
+def simulated_traffic(traffic: Traffic) -> dict[str, Any]:
+    """Return the settings of a simulation that has this traffic, but for its exploration."""
+    arrivals = f"{Order.RANDOM.value}:{traffic.arrival_ratio:g}"
+    if traffic.is_heavy_tailed:
+        arrivals = Order.HEAVY_TAILED.value
+    if traffic.base is not None:
+        return {"arrivals": arrivals, "rewards": RewardLaw.BERNOULLI.value, "base": traffic.base}
+    return {"arrivals": arrivals, "deviation": traffic.scale * CALIBRATED_DEVIATION}
+
+
+def widest_gap(traffic: Traffic) -> float:
+    """Return the largest lead that a world with this traffic has room for."""
+    if traffic.base is None:
+        return WIDEST_GAP
+    return min(WIDEST_GAP, traffic.base / GAP_SPREAD, 1.0 - traffic.base)
+
+
+def _attacks(plan: Plan) -> list[str]:
+    shape = Shape.of(plan.n_contexts, plan.n_actions)
+    found: list[str] = constants()["methods"][plan.methods[0].method]["attacks"][shape.value]
+    return found
 
 
 def _leads(plan: Plan) -> list[float]:
-    return sorted({min(factor * plan.target_suboptimality, WIDEST_GAP) for factor in LEADS})
+    widest = widest_gap(plan.traffic)
+    return sorted({min(factor * plan.target_suboptimality, widest) for factor in LEADS})
 
 
 def _small_enough(plan: Plan, probabilities: FloatArray) -> tuple[Plan, FloatArray]:
     """Return the plan, or the largest plan of its kind that is small enough to simulate."""
     tried, nu, divisor = plan, probabilities, 1.0
+    traffic = plan.traffic
+    if traffic.exploration not in (1.0, EPSILON):
+        # Simulated logs explore with one share; another is replaced by it.
+        traffic = replace(traffic, exploration=EPSILON)
+        tried = _replanned(plan, nu, plan.n_actions, plan.n_users, traffic)
     while _answers(tried) > LARGEST_RUN:
         if tried.n_contexts <= 2 and tried.n_actions <= 2:
             raise InputError(
@@ -159,18 +193,24 @@ def _small_enough(plan: Plan, probabilities: FloatArray) -> tuple[Plan, FloatArr
         nu = _thinned(probabilities, max(min(2, plan.n_contexts), round(plan.n_contexts / divisor)))
         n_actions = max(2, round(plan.n_actions / divisor))
         share = nu.size * n_actions / (plan.n_contexts * plan.n_actions)
-        tried = plan_traffic(
-            nu,
-            n_actions,
-            plan.adversarial_fraction,
-            plan.target_suboptimality,
-            plan.failure_probability,
-            methods=tuple(method.method for method in plan.methods),
-            n_users=max(FEWEST_USERS, round(share * plan.n_users)),
-            arrival_ratio=plan.arrival_ratio,
-            lead=plan.lead,
-        )
+        n_users = max(FEWEST_USERS, round(share * plan.n_users))
+        tried = _replanned(plan, nu, n_actions, n_users, traffic)
     return tried, nu
+
+
+def _replanned(plan: Plan, nu: FloatArray, n_actions: int, n_users: int, traffic: Traffic) -> Plan:
+    """Return a plan for the same targets in another world."""
+    return plan_traffic(
+        nu,
+        n_actions,
+        plan.adversarial_fraction,
+        plan.target_suboptimality,
+        plan.failure_probability,
+        methods=tuple(method.method for method in plan.methods),
+        n_users=n_users,
+        traffic=traffic,
+        lead=plan.lead,
+    )
 
 
 def _answers(plan: Plan) -> int:

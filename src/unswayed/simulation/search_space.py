@@ -101,6 +101,11 @@ KNOBS: dict[str, Mapping[str, Range]] = {
     "subtractive": {"draws": OneOf((2, 3, 4, 6, 8, 16))},
     "sleeper": {**_INNER, "wake": Between(0.0, 0.9)},
     "on-off": {**_INNER, "period": OneOf((1, 2, 3, 5, 10))},
+    "epoch-sleeper": _INNER,
+    "epoch-on-off": {**_INNER, "first": OneOf((0, 1))},
+    "epoch-strike": {**_INNER, "epoch": OneOf((0, 1, 2, 3, 4, 5, 6))},
+    "throwaway-accounts": _INNER,
+    "explorer-flood": _INNER,
     "context-poisoning": {**_LOUD, "mode": OneOf(("inflate", "crowd"))},
     "frequency-flood": _LOUD,
     "id-grinding": _LOUD,  # whoever has the secret could do more; a searching attacker has not

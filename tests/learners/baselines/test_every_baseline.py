@@ -21,8 +21,9 @@ from unswayed.learners.interface import LearnerSpec
 Streams = Callable[..., np.random.Generator]
 
 every_baseline = pytest.mark.parametrize("spec", BASELINES.values(), ids=BASELINES.keys())
+LISTENS_TO_USERS = ("independent-ucb", "fed-mom-ucb", "phased-elimination", "rclub")
 pooled_baseline = pytest.mark.parametrize(
-    "spec", [pytest.param(s, id=n) for n, s in BASELINES.items() if n != "independent-ucb"]
+    "spec", [pytest.param(s, id=n) for n, s in BASELINES.items() if n not in LISTENS_TO_USERS]
 )
 
 
@@ -36,6 +37,10 @@ def test_the_names_are_those_of_the_command_line() -> None:
         "active-arm-elimination",
         "epsilon-greedy",
         "thompson",
+        "barbat",
+        "fed-mom-ucb",
+        "phased-elimination",
+        "rclub",
     ]
     assert all(name == spec.name and spec.summary for name, spec in BASELINES.items())
 

@@ -33,13 +33,17 @@ def algorithm_1(
     floor = 20 * math.log(max(n_contexts, 2)) / T0
     n_s = [sum(event.context == s for event in events) for s in range(n_contexts)]
     sigma = [math.sqrt(max(n_s[s] / T0, floor)) for s in range(n_contexts)]
+    weights = None
     for _ in range(n_passes):
         b = np.zeros((len(users), n_contexts))
         for row, user in enumerate(users):
             own = [event for event in events if event.user == user]
             for event in own:
                 b[row, event.context] += 1 / sigma[event.context] / len(own)
-        b_hat = spectral_filter(b, adversarial_fraction=adversarial_fraction).estimate
+        filtered = spectral_filter(
+            b, adversarial_fraction=adversarial_fraction, row_weights=weights
+        )
+        b_hat, weights = filtered.estimate, filtered.weights
         nu = [sigma[s] * float(b_hat[s]) for s in range(n_contexts)]
         sigma = [math.sqrt(max(nu[s], floor)) for s in range(n_contexts)]
     return [value / sum(nu) for value in nu], sigma

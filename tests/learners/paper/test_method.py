@@ -3,6 +3,7 @@ import pytest
 
 from tests.learners.paper.literal_twin import Event, algorithm_1, algorithm_2
 from unswayed.errors import InputError
+from unswayed.estimators import spectral_filter
 from unswayed.learners.design import design_of_log, sticky_design, uniform_design
 from unswayed.learners.exploration import Exploration
 from unswayed.learners.paper import estimate_context_probabilities, learn_paper
@@ -105,7 +106,7 @@ def context_log(
 
 
 def test_algorithm_1_equals_its_literal_twin(rng: np.random.Generator) -> None:
-    """The flood is so mild that the second pass of erratum 5 still changes the estimate."""
+    """A mild flood of a rare context, and both passes of erratum 5."""
     nu = np.append(np.full(19, 0.998 / 19), 0.002)
     tallies = context_log(rng, nu, n_users=400, n_plays=10, flooded=19, share=0.3)
     log = [
@@ -119,8 +120,24 @@ def test_algorithm_1_equals_its_literal_twin(rng: np.random.Generator) -> None:
     twin, sigma = algorithm_1(log, 20, ALPHA)
     np.testing.assert_allclose(result.context_probabilities, twin, rtol=1e-9)
     np.testing.assert_allclose(result.scales, sigma, rtol=1e-9)
-    as_printed, _ = algorithm_1(log, 20, ALPHA, n_passes=1)
-    assert not np.allclose(result.context_probabilities, as_printed, rtol=1e-3)
+
+
+def test_the_second_pass_of_algorithm_1_finds_what_the_flood_hid_from_the_first(
+    rng: np.random.Generator,
+) -> None:
+    """Erratum 5: the flood's own visits widen its coordinate; half of them are enough for that."""
+    nu = np.append(np.full(19, 0.998 / 19), 0.002)
+    tallies = context_log(rng, nu, n_users=2000, n_plays=10, flooded=19, share=0.5)
+    contexts, total = tallies.cells // 2, tallies.counts.sum()
+    visits = np.bincount(contexts, tallies.counts, minlength=20)
+    sigma = np.sqrt(np.maximum(visits, 20 * np.log(20)) / total)
+    rows = np.zeros((2000, 20))
+    users = np.repeat(np.arange(2000), np.diff(tallies.indptr))
+    np.add.at(rows, (users, contexts), tallies.counts / 10 / sigma[contexts])
+    first = spectral_filter(rows, adversarial_fraction=ALPHA)
+    result = estimate_context_probabilities(tallies, adversarial_fraction=ALPHA)
+    is_bad = np.arange(2000) < ALPHA * 2000
+    assert first.weights[is_bad].mean() > 2 * result.filtered.weights[is_bad].mean() + 1e-3
 
 
 def test_context_probabilities_survive_a_flood_of_a_rare_context(rng: np.random.Generator) -> None:
@@ -137,6 +154,24 @@ def test_context_probabilities_survive_a_flood_of_a_rare_context(rng: np.random.
     bound = 3 * np.sqrt(50 / (0.8 * n_users * n_plays))
     assert np.abs(naive - nu).sum() > 0.3
     assert np.abs(estimated - nu).sum() < bound
+
+
+def test_good_users_of_a_flooded_context_do_not_go_with_the_flood(
+    rng: np.random.Generator,
+) -> None:
+    """Zipf contexts, the rarest flooded; a second pass from equal weights removes a fifth of them.
+
+    Counting good visits errs by sqrt(S/n) at most, n good plays, up to 5/sqrt(n) (McDiarmid).
+    """
+    nu = 1 / np.arange(1, 21)
+    nu /= nu.sum()
+    tallies = context_log(rng, nu, n_users=1000, n_plays=16, flooded=19)
+    result = estimate_context_probabilities(tallies, adversarial_fraction=ALPHA)
+    is_good = np.arange(1000) >= ALPHA * 1000
+    assert result.filtered.weights[is_good].mean() > 0.95
+    assert result.filtered.weights[~is_good].mean() < 0.05
+    n = is_good.sum() * 16
+    assert np.abs(result.context_probabilities - nu).sum() < (np.sqrt(20) + 5) / np.sqrt(n)
 
 
 def test_context_probabilities_are_a_distribution(rng: np.random.Generator) -> None:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.interface import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Learner,
-    LearnerMaker,
-    Setting,
-)
+from unswayed.experiments.measures import Witness
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray, Setting
 from unswayed.learners.paper import estimate_context_probabilities
 from unswayed.simulation.arena import run
 from unswayed.simulation.attacks.registry import make_attack
-from unswayed.simulation.oracle import OracleMaker
 from unswayed.simulation.settings import Settings
 from unswayed.tallies import Accumulator, Tallies
 
@@ -43,23 +36,6 @@ class Visits:
         return self._seen.tallies(n_users=self.setting.n_users, n_contexts=self.setting.n_contexts)
 
 
-class VisitsMaker(OracleMaker):
-    """Makes the one `Visits` of a run, and is told by the arena who is good."""
-
-    def knowing(self, is_good: BoolArray) -> LearnerMaker:
-        """Remember the good users and return the maker."""
-        object.__setattr__(self, "is_good", is_good)
-
-        def make(setting: Setting) -> Learner:
-            object.__setattr__(self, "visits", Visits(setting))
-            return self.visits
-
-        return make
-
-    is_good: BoolArray
-    visits: Visits
-
-
 def context_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
     """Return the l1 distance between estimated and true context probabilities.
 
@@ -69,23 +45,29 @@ def context_error(settings: Settings, algorithm: str, attack: str, repetition: i
         "paper" is Algorithm 1; "naive-mean" counts all visits; "oracle" those of good users.
     """
     instance = settings.instance(repetition)
-    maker = VisitsMaker()
+    visits: list[Visits] = []
+
+    def make(setting: Setting) -> Visits:
+        visits.append(Visits(setting))
+        return visits[-1]
+
+    witness = Witness(make)
     run(
         instance,
         make_attack(attack),
-        maker,
+        witness,
         settings.crowd(),
         algorithm=algorithm,
         seed=settings.seed,
         path=(repetition,),
     )
-    tallies = maker.visits.tallies()
+    tallies = visits[-1].tallies()
     if algorithm == "paper":
         estimated = estimate_context_probabilities(
             tallies, adversarial_fraction=settings.alpha
         ).context_probabilities
     else:
-        estimated = _shares(tallies, maker.is_good if algorithm == "oracle" else None)
+        estimated = _shares(tallies, witness.is_good if algorithm == "oracle" else None)
     return float(np.abs(estimated - instance.context_probabilities).sum())
 
 

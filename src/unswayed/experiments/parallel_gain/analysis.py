@@ -7,13 +7,13 @@ from matplotlib.figure import Figure
 
 from unswayed.experiments.claims import Claim, log_slope, resampled
 from unswayed.experiments.drawing import Panel, set_axes
+from unswayed.experiments.judging import Analysis
 from unswayed.experiments.parallel_gain.sweep import ALPHAS, INTERACTIONS, USERS, series_of
 from unswayed.experiments.results import Results
 from unswayed.learners.interface import FloatArray
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 
 TITLE = "The parallelization gain: what each user must give"
-X_LABEL = "interactions per user T/L"
 TARGET = 0.1
 """Ours: a third of the paper's gap."""
 
@@ -81,29 +81,32 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def judge(results: Results) -> list[Claim]:
-    """Judge the gain with and without colluders."""
-    clean, attacked = (np.array(users_of(results, alpha), dtype=float) for alpha in ALPHAS)
-    many = attacked >= THRESHOLD
-    return [
-        resampled(
-            "full-gain-without-colluders",
-            "Without colluders L users share the work: the log-log slope is about -1.",
-            "log-log slope of interactions needed against L, alpha = 0",
-            losses(results, "paper", 0.0),
-            lambda table: gain_slope(clean, table),
-            above=-1.25,
-            below=-0.75,
-        ),
-        resampled(
-            "gain-stops-with-colluders",
-            "With 20 % colluders the gain stops: beyond SA/alpha the slope is above -1/4.",
-            f"log-log slope for L >= {THRESHOLD}, alpha = 0.2",
-            losses(results, "paper", 0.2)[:, many],
-            lambda table: gain_slope(attacked[many], table),
-            above=FLAT,
-        ),
-    ]
+def full_gain(results: Results) -> Claim:
+    """Judge the gain without colluders."""
+    users = np.array(users_of(results, 0.0), dtype=float)
+    return resampled(
+        "full-gain-without-colluders",
+        "Without colluders L users share the work: the log-log slope is about -1.",
+        "log-log slope of interactions needed against L, alpha = 0",
+        losses(results, "paper", 0.0),
+        lambda table: gain_slope(users, table),
+        above=-1.25,
+        below=-0.75,
+    )
+
+
+def stopped_gain(results: Results) -> Claim:
+    """Judge the gain with colluders, beyond SA/alpha users."""
+    users = np.array(users_of(results, 0.2), dtype=float)
+    many = users >= THRESHOLD
+    return resampled(
+        "gain-stops-with-colluders",
+        "With 20 % colluders the gain stops: beyond SA/alpha the slope is above -1/4.",
+        f"log-log slope for L >= {THRESHOLD}, alpha = 0.2",
+        losses(results, "paper", 0.2)[:, many],
+        lambda table: gain_slope(users[many], table),
+        above=FLAT,
+    )
 
 
 def _draw_share(ax: Axes, results: Results, alpha: float) -> None:
@@ -146,3 +149,13 @@ def _draw_share(ax: Axes, results: Results, alpha: float) -> None:
             fontsize=9,
         )
     label_ends(ax, ends)
+
+
+ANALYSES = {
+    "parallel-gain": Analysis(
+        title=TITLE,
+        x_label="interactions per user T/L",
+        draw=draw,
+        judges=(full_gain, stopped_gain),
+    )
+}

@@ -1,7 +1,7 @@
 """A grid of users and interactions, with and without colluders; S = A = 10."""
 
 from unswayed.experiments.measures import suboptimality_in_arena
-from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Point, Sweep, smaller, world
+from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Point, Sweep, world
 
 USERS = (125, 250, 500, 1000, 2000)
 INTERACTIONS = (1, 2, 5, 10, 20, 40, 80, 160)
@@ -15,25 +15,27 @@ def series_of(alpha: float, users: int) -> str:
     return f"alpha={alpha:g}, L={users}"
 
 
-SWEEP = Sweep(
-    id="parallel-gain",
-    points=tuple(
-        Point(
-            x=interactions,
-            series=series_of(alpha, users),
-            settings=world(users=users, interactions=interactions, alpha=alpha),
-            attacks=OBLIVIOUS_ATTACKS if alpha else ("honest",),
-        )
-        for alpha in ALPHAS
-        for users in USERS
-        for interactions in INTERACTIONS
-        if users * interactions <= MOST_PLAYS
-    ),
-    algorithms=("paper", "naive-ucb", "independent-ucb", "oracle"),
-    measure=suboptimality_in_arena,
+_POINTS = tuple(
+    Point(
+        x=interactions,
+        series=series_of(alpha, users),
+        settings=world(users=users, interactions=interactions, alpha=alpha),
+        attacks=OBLIVIOUS_ATTACKS if alpha else ("honest",),
+    )
+    for alpha in ALPHAS
+    for users in USERS
+    for interactions in INTERACTIONS
+    if users * interactions <= MOST_PLAYS
 )
 
-QUICK = smaller(
-    SWEEP,
-    points=tuple(point for point in SWEEP.points if point.settings.users <= 1000 and point.x <= 80),
-)
+SWEEPS = {
+    "parallel-gain": Sweep(
+        id="parallel-gain",
+        points=_POINTS,
+        quick=tuple(
+            point for point in _POINTS if point.settings.users in (250, 500, 1000) and point.x <= 80
+        ),
+        algorithms=("paper", "naive-ucb", "independent-ucb", "oracle"),
+        measure=suboptimality_in_arena,
+    )
+}

@@ -4,8 +4,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from unswayed.experiments.claims import Claim, all_positive
 from unswayed.experiments.drawing import Panel, name_curves, set_axes
+from unswayed.experiments.judging import Analysis, compared
 from unswayed.experiments.results import Results
 from unswayed.experiments.theorem_lower.sweep import FEW, MANY, PAPERS
 from unswayed.learners.interface import FloatArray
@@ -91,45 +91,65 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def judge(results: Results) -> list[Claim]:
-    """Judge the theorem, with the oracle as control."""
-    learners = [name for name in results.algorithms if name not in UNBOUND]
-    return [
-        all_positive(
-            "no-learner-beats-the-bound",
-            "No learner succeeds more often than ½ + ½·min(1, L·H), up to 0.16.",
-            {
-                f"bound minus success of {name}, {series}, T/L={x:g}": most
-                - results.curve(name, series).at(x)
-                for name in learners
-                for series in WORLDS
-                for x, most in zip(
-                    results.curve(name, series).xs,
-                    bound(series, results.curve(name, series).xs),
-                    strict=True,
-                )
-                if most < 1
-            },
-            margin=MARGIN,
+def _learners(results: Results) -> list[str]:
+    return [name for name in results.algorithms if name not in UNBOUND]
+
+
+def _bound_minus_success(results: Results) -> dict[str, FloatArray]:
+    return {
+        f"bound minus success of {name}, {series}, T/L={x:g}": most
+        - results.curve(name, series).at(x)
+        for name in _learners(results)
+        for series in WORLDS
+        for x, most in zip(
+            results.curve(name, series).xs,
+            bound(series, results.curve(name, series).xs),
+            strict=True,
+        )
+        if most < 1
+    }
+
+
+def _oracle_minus_chance(results: Results) -> dict[str, FloatArray]:
+    return {
+        f"success of the oracle minus ½, {series}, T/L={hidden}": results.curve(
+            "oracle", series
+        ).at(hidden)
+        - 0.5
+        for series, hidden in HIDDEN_UP_TO.items()
+    }
+
+
+def _margin_minus_gain(results: Results) -> dict[str, FloatArray]:
+    return {
+        f"{MARGIN:g} minus the gain of {name} at T/L=9": MARGIN
+        - (results.curve(name, MANY).at(9) - results.curve(name, FEW).at(9))
+        for name in _learners(results)
+    }
+
+
+ANALYSES = {
+    "theorem-lower": Analysis(
+        title=TITLE,
+        x_label=X_LABEL,
+        draw=draw,
+        judges=(
+            compared(
+                "no-learner-beats-the-bound",
+                "No learner succeeds more often than ½ + ½·min(1, L·H), up to 0.16.",
+                _bound_minus_success,
+                margin=MARGIN,
+            ),
+            compared(
+                "oracle-sees-it",
+                "Who knows the good users tells the worlds apart where they are hidden (control).",
+                _oracle_minus_chance,
+            ),
+            compared(
+                "users-do-not-help",
+                "Ten times the users do not help where the difference is hidden, up to 0.16.",
+                _margin_minus_gain,
+            ),
         ),
-        all_positive(
-            "oracle-sees-it",
-            "Who knows the good users tells the worlds apart where they are hidden (control).",
-            {
-                f"success of the oracle minus ½, {series}, T/L={hidden}": results.curve(
-                    "oracle", series
-                ).at(hidden)
-                - 0.5
-                for series, hidden in HIDDEN_UP_TO.items()
-            },
-        ),
-        all_positive(
-            "users-do-not-help",
-            "Ten times the users do not help where the difference is hidden, up to 0.16.",
-            {
-                f"{MARGIN:g} minus the gain of {name} at T/L=9": MARGIN
-                - (results.curve(name, MANY).at(9) - results.curve(name, FEW).at(9))
-                for name in learners
-            },
-        ),
-    ]
+    )
+}

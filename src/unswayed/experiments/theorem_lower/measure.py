@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray
+from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.limits import HidingAdversary, one_sided_adversary, two_sided_adversaries
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import find_algorithm
@@ -27,7 +27,7 @@ ONE_SIDED, TWO_SIDED = "hidden-one-sided", "hidden-two-sided"
 
 @dataclass(kw_only=True)
 class HideContested(Attack):
-    """Honest, except that action 1 is answered from urns that hide how good it is.
+    """Honest, except that one action of each context is answered from urns that hide its worth.
 
     The zoo's hiding attacks contest best and runner-up together, so that a learner who plays both
     with the same user sees more than one action tells. Here one action is contested and the other
@@ -35,9 +35,10 @@ class HideContested(Attack):
     """
 
     name = "hide-contested"
-    summary = "one action answered from urns that hide how good it is"
+    summary = "one action of each context answered from urns that hide how good it is"
     knows = Knowledge.BANDIT
     adversary: HidingAdversary
+    contested: IntArray
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Fill the urns."""
@@ -45,13 +46,14 @@ class HideContested(Attack):
         self._urns = self.adversary.start(briefing.n_accounts, rng)
 
     def answers(self, turn: Turn) -> FloatArray:
-        """Return honest draws, with action 1 from the urns.
+        """Return honest draws, with the contested actions from the account's one urn.
 
         Urns are in random order, so what is shown of one is hidden as well as its beginning.
         """
         means = self.briefing.mean_rewards[turn.contexts]
         answers = self.briefing.honest_answers(means, self.rng)
-        answers[:, 1] = self._urns.draw(turn.accounts, self.rng)
+        contested = self.contested[turn.contexts]
+        answers[np.arange(len(contested)), contested] = self._urns.draw(turn.accounts, self.rng)
         return answers
 
 
@@ -80,7 +82,7 @@ def success(settings: Settings, algorithm: str, attack: str, repetition: int) ->
             mean_rewards=np.array([[BASE + gap / 2, BASE + gap * is_better]]),
             law=RewardLaw.BERNOULLI,
         ),
-        HideContested(adversary=adversary),
+        HideContested(adversary=adversary, contested=np.array([1])),
         find_algorithm(algorithm).make,
         Crowd(
             n_users=n_users,

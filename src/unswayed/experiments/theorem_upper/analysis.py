@@ -5,7 +5,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from unswayed.experiments.claims import Claim, all_positive, mean_interval
+from unswayed.experiments.claims import mean_interval
+from unswayed.experiments.judging import Analysis, compared
 from unswayed.experiments.results import Results
 from unswayed.experiments.theorem_upper.sweep import ALPHA, N_ACTIONS, N_CONTEXTS, SERIES
 from unswayed.learners.interface import FloatArray
@@ -14,7 +15,6 @@ from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
 
 TITLE = "Theorem 5.1: one bound for all distributions of contexts"
-X_LABEL = "interactions per user T/L"
 MARKERS = dict(zip(SERIES, ("o", "^", "D"), strict=True))
 
 
@@ -110,27 +110,39 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def judge(results: Results) -> list[Claim]:
-    """Judge the theorem."""
+def _bound_minus_loss(results: Results) -> dict[str, FloatArray]:
     curves = {series: results.curve("paper", series) for series in SERIES}
-    flat, steep = curves["uniform"], curves["gamma = 2"]
-    return [
-        all_positive(
-            "within-the-bound",
-            "Robust MCB loses less than K(B)·sqrt(alpha L/T), with constant one, everywhere.",
-            {
-                f"bound minus loss for {series} at T/L={x:g}": float(bounds(series, x))
-                - curve.at(x)
-                for series, curve in curves.items()
-                for x in curve.xs
-            },
+    return {
+        f"bound minus loss for {series} at T/L={x:g}": float(bounds(series, x)) - curve.at(x)
+        for series, curve in curves.items()
+        for x in curve.xs
+    }
+
+
+def _uniform_minus_steep(results: Results) -> dict[str, FloatArray]:
+    flat, steep = (results.curve("paper", series) for series in ("uniform", "gamma = 2"))
+    return {
+        f"loss for uniform minus loss for gamma = 2 at T/L={x:g}": flat.at(x) - steep.at(x)
+        for x in flat.xs
+    }
+
+
+ANALYSES = {
+    "theorem-upper": Analysis(
+        title=TITLE,
+        x_label="interactions per user T/L",
+        draw=draw,
+        judges=(
+            compared(
+                "within-the-bound",
+                "Robust MCB loses less than K(B)·sqrt(alpha L/T), with constant one, everywhere.",
+                _bound_minus_loss,
+            ),
+            compared(
+                "smaller-complexity-smaller-loss",
+                "Contexts with a smaller K(B) are easier: nu ∝ j^-3 loses less than uniform.",
+                _uniform_minus_steep,
+            ),
         ),
-        all_positive(
-            "smaller-complexity-smaller-loss",
-            "Contexts with a smaller K(B) are easier: nu ∝ j^-3 loses less than uniform.",
-            {
-                f"loss for uniform minus loss for gamma = 2 at T/L={x:g}": flat.at(x) - steep.at(x)
-                for x in flat.xs
-            },
-        ),
-    ]
+    )
+}

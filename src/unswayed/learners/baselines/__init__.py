@@ -2,12 +2,16 @@
 
 from unswayed.learners.baselines.active_arm_elimination import ActiveArmElimination
 from unswayed.learners.baselines.barbar import Barbar
+from unswayed.learners.baselines.barbat import BarbatStyle
 from unswayed.learners.baselines.epochs import ORIGINAL_CONSTANT
 from unswayed.learners.baselines.epsilon_greedy import EpsilonGreedy
+from unswayed.learners.baselines.fed_mom_ucb import FedMomUCB
 from unswayed.learners.baselines.independent_ucb import IndependentUCB
 from unswayed.learners.baselines.liu import LiuStyle
 from unswayed.learners.baselines.naive_mean import NaiveMean
 from unswayed.learners.baselines.naive_ucb import NaiveUCB
+from unswayed.learners.baselines.phased_elimination import PhasedElimination
+from unswayed.learners.baselines.rclub import RclubStyle
 from unswayed.learners.baselines.thompson import ThompsonSampling
 from unswayed.learners.interface import LearnerSpec
 
@@ -54,6 +58,26 @@ BASELINES: dict[str, LearnerSpec] = {
             summary="Thompson sampling with Gaussian posteriors over all users",
             make=ThompsonSampling,
         ),
+        LearnerSpec(
+            name="barbat",
+            summary="BARBAR with epochs of fixed length, in the style of Hu and Chen 2025",
+            make=BarbatStyle,
+        ),
+        LearnerSpec(
+            name="fed-mom-ucb",
+            summary="UCB on medians of group means, in the style of Saday et al. 2022",
+            make=FedMomUCB,
+        ),
+        LearnerSpec(
+            name="phased-elimination",
+            summary="elimination by medians over users, in the style of Mitra et al. 2022",
+            make=PhasedElimination,
+        ),
+        LearnerSpec(
+            name="rclub",
+            summary="UCB for clusters of users cut ever finer, in the style of RCLUB-WCU 2023",
+            make=RclubStyle,
+        ),
     )
 }
 
@@ -62,10 +86,14 @@ __all__ = [
     "ORIGINAL_CONSTANT",
     "ActiveArmElimination",
     "Barbar",
+    "BarbatStyle",
     "EpsilonGreedy",
+    "FedMomUCB",
     "IndependentUCB",
     "LiuStyle",
     "NaiveMean",
     "NaiveUCB",
+    "PhasedElimination",
+    "RclubStyle",
     "ThompsonSampling",
 ]

@@ -59,7 +59,9 @@ def estimate_context_probabilities(
 
     - The floor of the scales is 20 log(max(S, 2))/T₀, since log 1 = 0 (erratum 7).
     - Line 5 counts the colluders' visits, so a flood inflates σ_s and hides itself in the scaled
-      coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor).
+      coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor), from
+      the weights of the first: from equal ones, good users who came to the flooded context, which
+      is rare, stand out as the flood does, and a fifth of them went with it.
     - Users without interactions are left out.
     - A user with more than ``LARGEST_ACTIVITY`` times as many interactions as the median one counts
       with as many in line 5 and in T₀ (erratum 14). The rows b_i are shares and need no cap.
@@ -73,13 +75,17 @@ def estimate_context_probabilities(
     floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
     # Line 5: σ_s² from the visits of everybody.
     shares = blocked.added(_capped_visits, most) / total
+    weights: FloatArray | None = None
     for _ in ("line 5 as printed", "erratum 5"):
         scales = np.sqrt(np.maximum(shares, floor))
         # Lines 6 and 7: the robust mean of the b_i = (1/n_i) Σ_t σ^-1 e_{s_t}. The rows are large,
         # so they are not given a name that would keep them until the next ones are made.
         filtered = spectral_filter(
-            blocked.rows(visit_rows, scales), adversarial_fraction=adversarial_fraction
+            blocked.rows(visit_rows, scales),
+            adversarial_fraction=adversarial_fraction,
+            row_weights=weights,
         )
+        weights = filtered.weights
         # Line 8: ν̂ = diag(σ)·b̂. Rows of visits are shares, so ν̂ is a probability vector.
         shares = scales * filtered.estimate
     return ContextEstimate(

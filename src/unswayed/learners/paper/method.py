@@ -38,6 +38,7 @@ def learn_paper(
     *,
     adversarial_fraction: float,
     warmup: Tallies | None = None,
+    per_visit: bool = False,
 ) -> Estimates:
     """Estimate the good users' mean rewards from collected interactions (Algorithm 2).
 
@@ -52,6 +53,10 @@ def learn_paper(
     warmup
         The T₀ interactions of Algorithm 1, if they were collected apart. None reads the context
         probabilities off ``tallies``, as on a log.
+    per_visit
+        Whether frequent contexts are estimated from users' means per visit (Section 3.1) instead of
+        sums over all of their interactions (appendix). For comparison only: a context that few
+        visit can then be full of colluders (erratum 9).
 
     Notes
     -----
@@ -87,6 +92,7 @@ def learn_paper(
         is_frequent,
         adversarial_fraction=adversarial_fraction,
         failure_probability=FAILURE_PROBABILITY,
+        per_visit=per_visit,
     ).scaled_means
     user_weights = np.ones(tallies.n_users)
     evidence: dict[str, Any] = {"context_filter": _told(contexts.filtered)}
@@ -107,6 +113,8 @@ def learn_paper(
         (contexts.scales / np.maximum(probabilities, np.finfo(float).tiny))[:, None],
         np.nan,
     )
+    if per_visit:  # which are means already where contexts are frequent
+        to_rewards[is_frequent] = np.where(np.isnan(to_rewards[is_frequent]), np.nan, 1.0)
     means = units.origin + scaled_means * to_rewards
     intervals = cell_intervals(
         tallies,

@@ -37,10 +37,13 @@ def recover_frequent(
     *,
     adversarial_fraction: float,
     failure_probability: float,
+    per_visit: bool = False,
 ) -> Recovered:
     """Estimate the contexts of S₊ one cell at a time, by trimmed means over the users.
 
-    b_{i,s} = (1/n_i) Σ_t r_t σ_s^-1 1{s_t = s} over the group I_{s,a}.
+    b_{i,s} = (1/n_i) Σ_t r_t σ_s^-1 1{s_t = s} over the group I_{s,a}, as the appendix has it; or,
+    ``per_visit``, the mean reward of the user's visits to s, over those who came, as Section 3.1
+    has it. The latter estimates μ(s, a) itself, and whoever never came has no say.
 
     Parameters
     ----------
@@ -59,7 +62,7 @@ def recover_frequent(
         nothing = np.full((tallies.n_contexts, tallies.n_actions), np.nan)
         return Recovered(nothing, filtered=None)
     blocks = as_blocks(tallies).blocks
-    entries = blocks.map_blocks(_frequent_entries, scales, is_frequent)
+    entries = blocks.map_blocks(_frequent_entries, scales, is_frequent, per_visit)
     values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
     sizes = np.where(is_frequent[:, None], design.group_sizes, 0)
     stored = np.bincount(groups, minlength=tallies.n_cells)
@@ -69,7 +72,7 @@ def recover_frequent(
         tallies.n_cells,
         adversarial_fraction=adversarial_fraction,
         failure_probability=failure_probability / tallies.n_cells,
-        n_zeros=np.maximum(sizes.ravel() - stored, 0),
+        n_zeros=np.maximum(0 * stored if per_visit else sizes.ravel() - stored, 0),
     )
     return Recovered(result.estimates.reshape(tallies.n_contexts, tallies.n_actions), filtered=None)
 
@@ -98,11 +101,14 @@ def recover_rare(
 
 
 def _frequent_entries(
-    tallies: Tallies, scales: FloatArray, is_frequent: BoolArray
+    tallies: Tallies, scales: FloatArray, is_frequent: BoolArray, per_visit: bool
 ) -> tuple[FloatArray, IntArray]:
-    """Return b_{i,s} of every entry in S₊, and its cell."""
+    """Return b_{i,s} of every entry in S₊, or its mean per visit, and its cell."""
     contexts = tallies.cells // tallies.n_actions
     chosen = is_frequent[contexts]
+    cells = tallies.cells[chosen].astype(np.int64)
+    if per_visit:
+        return tallies.sums[chosen] / tallies.counts[chosen], cells
     users = entry_users(tallies.indptr)[chosen]
     factors = 1.0 / (scales[contexts[chosen]] * tallies.interactions[users])
-    return tallies.sums[chosen] * factors, tallies.cells[chosen].astype(np.int64)
+    return tallies.sums[chosen] * factors, cells

@@ -11,6 +11,13 @@ from unswayed.plugins import load_plugins
 from unswayed.simulation.attacks.base import Attack
 from unswayed.simulation.attacks.best_response import BestResponse, ShiftedReplay
 from unswayed.simulation.attacks.coalitions import Focus, Lockstep, PrivateSubsets, SubCoalitions
+from unswayed.simulation.attacks.epoch_aware import (
+    EpochOnOff,
+    EpochSleeper,
+    EpochStrike,
+    ExplorerFlood,
+    ThrowawayAccounts,
+)
 from unswayed.simulation.attacks.extreme import Extreme, HeavyTail
 from unswayed.simulation.attacks.flip import Flip
 from unswayed.simulation.attacks.hiding import HidingOneSided, HidingTwoSided
@@ -49,6 +56,11 @@ ATTACKS: dict[str, type[Attack]] = {
         Subtractive,
         Sleeper,
         OnOff,
+        EpochSleeper,
+        EpochOnOff,
+        EpochStrike,
+        ThrowawayAccounts,
+        ExplorerFlood,
         ContextPoisoning,
         FrequencyFlood,
         IdGrinding,

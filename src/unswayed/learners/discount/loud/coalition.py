@@ -161,6 +161,12 @@ def fit_coalition(
 
 def accused_by(said: Testimony, honest: Fit, lie: Lie) -> FloatArray:
     """Return the probabilities of all users to tell a lie that was found among others."""
+    judged = judged_by(said, honest, lie)
+    return Coalition(lie, 0.0, 0.0, *judged).accused(said.counts.n_users)
+
+
+def judged_by(said: Testimony, honest: Fit, lie: Lie) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return who met the class of a lie, log-ratios of membership, and posterior probabilities."""
     runs = said.runs_about(lie.about)
     users = said.run_users[runs]
     ratios, _, probabilities = _membership(
@@ -170,7 +176,7 @@ def accused_by(said: Testimony, honest: Fit, lie: Lie) -> FloatArray:
         activity_bins(said.counts.activity[users], len(lie.prior)),
         lie,
     )
-    return Coalition(lie, 0.0, 0.0, users, ratios, probabilities).accused(said.counts.n_users)
+    return users, ratios, probabilities
 
 
 def _membership(

@@ -1,0 +1,384 @@
+"""What the service costs, as ratios measured in one run on this machine.
+
+``python benchmarks/service.py`` starts real servers on loopback and prints a line per ratio, with
+``--json`` for JSON. Requests are counted per second of the server's processor time, so that the
+client and whatever else runs on the machine do not count; where a disk is waited for, per second.
+With Vowpal Wabbit installed (``pip install vowpalwabbit``) in-process decisions are compared to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from unswayed import RobustMCB
+from unswayed.policy import Decider
+from unswayed.service.catalogue import make_plan
+from unswayed.service.database import opened
+from unswayed.service.rewarding import write_rewards
+from unswayed.service.serving import prepare
+from unswayed.service.settings import Configuration, Settings
+from unswayed.service.tokens import Record, encode_record
+from unswayed.service.writing import NewReward, Writer
+
+SHOP = Settings(contexts=tuple("abcd"), actions=tuple("uvwxyz"), reward_window=3600.0)
+TOML = """
+[server]
+requests_per_second = 1000000.0
+[campaigns.shop]
+contexts = ["a", "b", "c", "d"]
+actions = ["u", "v", "w", "x", "y", "z"]
+reward_window = {window}
+"""
+
+CONNECTIONS = 32
+
+
+class Server:
+    """A server of one worker process, and its processor time."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str, store: str) -> None:
+        self.process, self.address, self.store = process, address, store
+        self.host, port = address.removeprefix("http://").split(":")
+        self.port = int(port)
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time that the server has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int:
+        """Return how much memory the server holds."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def serving(window: float = 3600.0) -> Iterator[Server]:
+    """Start the command that people run, on a new SQLite store."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "shop.toml").write_text(TOML.format(window=window))
+        store = f"sqlite:///{folder}/shop.db"
+        command = [str(Path(sys.executable).with_name("unswayed")), "serve", "--port", "0"]
+        command += ["--config", "shop.toml", "--store", store]
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            yield Server(process, line.split(" at ")[1].split(";")[0], store)
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def request(method: str, path: str, body: Any = None) -> bytes:
+    """Return a request as it goes over the wire."""
+    data = b"" if body is None else json.dumps(body).encode()
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n"
+    return head.encode() + data
+
+
+async def one_connection(
+    server: Server, requests: Iterator[bytes], latencies: list[float]
+) -> list[bytes]:
+    """Send requests one after another, and return the bodies of the answers."""
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    bodies = []
+    try:
+        for data in requests:
+            start = time.perf_counter()
+            writer.write(data)
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            bodies.append(await reader.readexactly(length))
+            latencies.append(time.perf_counter() - start)
+            assert head.startswith(b"HTTP/1.1 2"), bodies[-1]
+    finally:
+        writer.close()
+    return bodies
+
+
+def sent(
+    server: Server, requests: list[bytes], connections: int = CONNECTIONS
+) -> tuple[list[bytes], list[float], float]:
+    """Send requests over some connections; return answers, latencies and seconds."""
+    latencies: list[float] = []
+
+    async def run() -> list[bytes]:
+        shared = iter(requests)
+        found = await asyncio.gather(
+            *(one_connection(server, shared, latencies) for _ in range(connections))
+        )
+        return [body for part in found for body in part]
+
+    start = time.perf_counter()
+    bodies = asyncio.run(run())
+    return bodies, latencies, time.perf_counter() - start
+
+
+def per_cpu_second(server: Server, requests: list[bytes]) -> float:
+    """Return how many of the requests the server answers in a second of processor time."""
+    start = server.cpu_seconds()
+    sent(server, requests)
+    return len(requests) / (server.cpu_seconds() - start)
+
+
+def decide_request(number: int) -> bytes:
+    """Return a request for one decision."""
+    body = {"user": f"user-{number % 20_000}", "context": "abcd"[number % 4]}
+    return request("POST", "/v1/shop/decide", body)
+
+
+def batch_request(number: int, size: int) -> bytes:
+    """Return a request for many decisions."""
+    first = number * size
+    rows = [
+        {"user": f"user-{n % 20_000}", "context": "abcd"[n % 4]} for n in range(first, first + size)
+    ]
+    return request("POST", "/v1/shop/decide/batch", {"decisions": rows})
+
+
+def compare_decides(server: Server, *, n: int, turns: int) -> dict[str, Any]:
+    """Compare single decisions with a constant answer of the same server."""
+    constants, decides = [], []
+    sent(server, [decide_request(number) for number in range(200)])
+    for _ in range(turns):
+        constants.append(per_cpu_second(server, [request("GET", "/healthz")] * n))
+        decides.append(per_cpu_second(server, [decide_request(number) for number in range(n)]))
+    ratio = statistics.median(d / c for d, c in zip(decides, constants, strict=True))
+    return {
+        "what": "single decides against a constant answer, per processor second",
+        "ratio": ratio,
+        "target": 0.5,
+        "decides": statistics.median(decides),
+        "constants": statistics.median(constants),
+    }
+
+
+def batch_rate(server: Server, *, n: int, turns: int) -> dict[str, Any]:
+    """Return how many decisions come out of requests for a hundred."""
+    rates = [
+        100 * per_cpu_second(server, [batch_request(number, 100) for number in range(n)])
+        for _ in range(turns)
+    ]
+    return {
+        "what": "decisions in requests for a hundred, per processor second",
+        "ratio": statistics.median(rates) / 300_000,
+        "target": 1.0,
+        "decisions": statistics.median(rates),
+    }
+
+
+def store_alone(n: int) -> float:
+    """Return how many rewards a second the store takes from 32 callers, without HTTP."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"sqlite:///{folder}/shop.db"
+        prepare(Configuration(campaigns={"shop": SHOP}), store=store, secret_path=None)
+        writer = Writer(opened(store))
+
+        def row(number: int) -> NewReward:
+            id_ = number.to_bytes(16, "big")
+            record = Record("shop", id_, f"user-{number}", "a", "u", 0.25, "explore", 1)
+            return NewReward("shop", id_, "", 1.0, number, encode_record(record), False)
+
+        async def caller(numbers: Iterator[int]) -> None:
+            for number in numbers:
+                await writer.written(write_rewards, (row(number),))
+
+        async def run() -> None:
+            shared = iter(range(n))
+            await asyncio.gather(*(caller(shared) for _ in range(CONNECTIONS)))
+
+        start = time.perf_counter()
+        asyncio.run(run())
+        seconds = time.perf_counter() - start
+        writer.stop()
+        return n / seconds
+
+
+def compare_rewards(server: Server, *, n: int, turns: int) -> dict[str, Any]:
+    """Compare durable single rewards over HTTP with what the store alone does."""
+    alone, served = [], []
+    for turn in range(turns):
+        alone.append(store_alone(n))
+        batches = [batch_request(turn * 1_000 + number, 100) for number in range(n // 100)]
+        answers, _, _ = sent(server, batches)
+        tokens = [one["token"] for body in answers for one in json.loads(body)["decisions"]]
+        rewards = [
+            request("POST", "/v1/shop/reward", {"token": token, "reward": 1.0}) for token in tokens
+        ]
+        _, _, seconds = sent(server, rewards)
+        served.append(len(rewards) / seconds)
+    return {
+        "what": "durable single rewards on 32 connections against the store alone, per second",
+        "ratio": statistics.median(s / a for s, a in zip(served, alone, strict=True)),
+        "target": 0.5,
+        "served": statistics.median(served),
+        "alone": statistics.median(alone),
+    }
+
+
+def rate_of(decide: Callable[[str, str], object], n: int) -> float:
+    """Return how many decisions a processor second takes, one at a time."""
+    users = [f"user-{number % 1_000}" for number in range(n)]
+    for user in users[:1_000]:
+        decide(user, "a")
+    start = time.process_time()
+    for user in users:
+        decide(user, "a")
+    return n / (time.process_time() - start)
+
+
+def compare_in_process(*, n: int, turns: int) -> dict[str, Any]:
+    """Compare single decisions in this process with Vowpal Wabbit's predictions."""
+    decider = Decider(make_plan("shop", SHOP, None, epoch=0), bytes(16))
+    learner = RobustMCB(0.1, actions=SHOP.actions, contexts=SHOP.contexts, secret=bytes(16))
+    ways: dict[str, Callable[[str, str], object]] = {
+        "Decider.decide": lambda user, context: decider.decide(user, context, 7),
+        "RobustMCB.decide": learner.decide,
+    }
+    predict = wabbit()
+    if predict is not None:
+        ways["vowpalwabbit"] = predict
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(turns):
+        for name, decide in ways.items():
+            rates[name].append(rate_of(decide, n))
+    medians = {name: statistics.median(found) for name, found in rates.items()}
+    ratio = None
+    if "vowpalwabbit" in medians:
+        ratio = min(
+            statistics.median(o / w for o, w in zip(rates[way], rates["vowpalwabbit"], strict=True))
+            for way in ("Decider.decide", "RobustMCB.decide")
+        )
+    return {
+        "what": "single decisions in process against Vowpal Wabbit's predict",
+        "ratio": ratio,
+        "target": 5.0,
+        **medians,
+    }
+
+
+def wabbit() -> Callable[[str, str], object] | None:
+    """Return Vowpal Wabbit's prediction for a context of four, if it is installed."""
+    try:
+        from vowpalwabbit import Workspace
+    except ImportError:
+        return None
+    workspace = Workspace(f"--cb_explore {len(SHOP.actions)} --quiet")
+    workspace.learn(f"1:0.5:{1 / len(SHOP.actions)} | a")
+    return lambda _, context: workspace.predict(f"| {context}")
+
+
+def memory_growth(server: Server, *, n: int) -> dict[str, Any]:
+    """Return how much memory a million decisions leave behind."""
+    per_request = 1_000
+    warm = [batch_request(number, per_request) for number in range(200)]
+    sent(server, warm, connections=4)
+    time.sleep(3.0)
+    before = server.resident_bytes()
+    for start in range(0, n // per_request, 100):
+        rows = range(start, min(start + 100, n // per_request))
+        sent(server, [batch_request(number, per_request) for number in rows], connections=4)
+    time.sleep(3.0)
+    after = server.resident_bytes()
+    return {
+        "what": f"memory after {n:,} more decisions, as a share of before",
+        "ratio": after / before,
+        "target": 1.1,
+        "before": before,
+        "after": after,
+    }
+
+
+def latency_while_learning(*, n: int) -> dict[str, Any]:
+    """Compare the 99th percentile of single decisions at rest and while a learner runs."""
+    with serving(window=1.0) as server:
+        answers, _, _ = sent(server, [batch_request(number, 1_000) for number in range(200)])
+        for body in answers:
+            rows = json.loads(body)["decisions"]
+            rewards = [
+                {"token": row["token"], "reward": float(row["action"] == "u")} for row in rows
+            ]
+            sent(server, [request("POST", "/v1/shop/reward/batch", {"rewards": rewards})], 1)
+        time.sleep(3.0)
+        decides = [decide_request(number) for number in range(n)]
+        resting = [percentile_99(sent(server, decides, 4)[1]) for _ in range(3)]
+        busy: list[float] = []
+        with httpx.Client(base_url=server.address, timeout=60.0) as http:
+            job = http.post("/v1/shop/learn").json()
+            is_done = threading.Event()
+
+            def watch() -> None:
+                while http.get(f"/v1/shop/learn/{job['id']}").json()["state"] in (
+                    "queued",
+                    "running",
+                ):
+                    time.sleep(0.5)
+                is_done.set()
+
+            watching = threading.Thread(target=watch)
+            watching.start()
+            while not is_done.is_set():
+                busy.append(percentile_99(sent(server, decides, 4)[1]))
+            watching.join()
+    return {
+        "what": "99th percentile of a decision while learning against at rest",
+        "ratio": statistics.median(busy) / statistics.median(resting),
+        "target": 3.0,
+        "at_rest_ms": 1000 * statistics.median(resting),
+        "learning_ms": 1000 * statistics.median(busy),
+    }
+
+
+def percentile_99(values: list[float]) -> float:
+    """Return the 99th percentile."""
+    return statistics.quantiles(values, n=100)[98]
+
+
+def main() -> None:
+    """Measure all ratios and print them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=4_000)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    n, turns = arguments.requests, arguments.turns
+    results = [compare_in_process(n=25 * n, turns=turns)]
+    with serving() as server:
+        results.append(compare_decides(server, n=n, turns=turns))
+        results.append(batch_rate(server, n=n // 10, turns=turns))
+        results.append(compare_rewards(server, n=n, turns=turns))
+        results.append(memory_growth(server, n=250 * n))
+    results.append(latency_while_learning(n=n))
+    if arguments.json:
+        print(json.dumps(results))
+        return
+    for result in results:
+        ratio = "not measured" if result["ratio"] is None else f"{result['ratio']:.3g}"
+        rest = "  ".join(
+            f"{name}: {value:,.4g}"
+            for name, value in result.items()
+            if name not in ("what", "ratio", "target")
+        )
+        print(f"{result['what']}: {ratio} (target {result['target']:g})   {rest}")
+
+
+if __name__ == "__main__":
+    main()

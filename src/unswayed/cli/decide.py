@@ -1,0 +1,34 @@
+"""`unswayed decide`: ask a running service for a decision."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from unswayed.cli.options import Address, Json, KeyVariable
+from unswayed.cli.service import asking
+from unswayed.reports.tables import print_json, print_line
+
+
+def decide(
+    campaign: Annotated[str, typer.Argument(help="Campaign.")],
+    user: Annotated[str, typer.Option(help="User to decide for.")],
+    context: Annotated[str, typer.Option(help="Context the user is in.")],
+    address: Address = "http://127.0.0.1:8321",
+    key_variable: KeyVariable = "UNSWAYED_KEY",
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="The same key again gets the same decision again.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Ask a running service what to show a user, and get the token of its reward."""
+    with asking(address, campaign, os.environ.get(key_variable)) as client:
+        decision = client.decide(user, context, idempotency_key=idempotency_key)
+    if json:
+        print_json(asdict(decision))
+        return
+    print_line(f"{decision.action} ({decision.mode}, propensity {decision.propensity:.4g})")
+    print_line(f"token: {decision.token}")

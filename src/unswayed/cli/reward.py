@@ -1,0 +1,32 @@
+"""`unswayed reward`: tell a running service what a decision brought."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from unswayed.cli.options import Address, Json, KeyVariable
+from unswayed.cli.service import asking
+from unswayed.reports.tables import print_json, print_line
+
+
+def reward(
+    campaign: Annotated[str, typer.Argument(help="Campaign.")],
+    token: Annotated[str, typer.Option(help="Token that `unswayed decide` printed.")],
+    reward: Annotated[float, typer.Option(help="What the decision brought.")],
+    reward_id: Annotated[
+        str, typer.Option(help="Tells several rewards of one decision apart.")
+    ] = "",
+    address: Address = "http://127.0.0.1:8321",
+    key_variable: KeyVariable = "UNSWAYED_KEY",
+    json: Json = False,
+) -> None:
+    """Tell a running service the reward of a decision; it is durable when this ends."""
+    with asking(address, campaign, os.environ.get(key_variable)) as client:
+        taken = client.reward(token, reward, reward_id=reward_id)
+    if json:
+        print_json(taken)
+        return
+    print_line(f"taken: {taken['reward']:g} for decision {taken['id']}")

@@ -1,0 +1,59 @@
+"""`unswayed serve`: decisions and rewards over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unswayed.cli.service import MISSING
+from unswayed.errors import InputError
+from unswayed.reports.tables import print_json, print_line
+
+
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with campaigns and limits [a campaign named demo]."),
+    ] = None,
+    store: Annotated[
+        str, typer.Option(help="sqlite:///FILE, or postgresql://USER@HOST/DATABASE.")
+    ] = "sqlite:///unswayed.db",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8321,
+    workers: Annotated[int, typer.Option(help="Worker processes.")] = 1,
+    secret: Annotated[
+        Path | None,
+        typer.Option(help="File of secrets, made if it is missing [beside the SQLite file]."),
+    ] = None,
+    make_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CAMPAIGN:ROLE",
+            help="Make a key, print it and end. Roles: decide, reward, admin; * is every campaign.",
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the line of readiness, or the key, as JSON.")
+    ] = False,
+) -> None:
+    """Serve decisions over HTTP, take in their rewards, and learn beside it."""
+    try:
+        from unswayed.service import serving, settings
+    except ImportError as error:
+        raise InputError(MISSING) from error
+    configuration = settings.DEMO if config is None else settings.load_configuration(config)
+    prepared = serving.prepare(configuration, store=store, secret_path=secret)
+    if make_key is not None:
+        key = serving.new_key(prepared, make_key)
+        print_json({"key": key}) if json else print_line(key)
+        return
+
+    def on_ready(address: str) -> None:
+        if json:
+            print_json({"address": address, "campaigns": list(prepared.names)})
+            return
+        print_line(f"unswayed is ready at {address}; stop it with Ctrl-C.")
+
+    serving.serve(prepared, configuration, host=host, port=port, workers=workers, on_ready=on_ready)

@@ -1,1 +1,0 @@
-"""Figure 2(a): the number of contexts grows."""

@@ -1,1 +1,0 @@
-"""Figure 2(b): the number of actions grows."""

@@ -1,1 +1,0 @@
-"""Figure 2(c): every user interacts more."""

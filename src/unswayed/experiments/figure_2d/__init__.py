@@ -1,1 +1,0 @@
-"""Figure 2(d): the coalition grows, against corruption-robust learners."""

@@ -1,1 +1,0 @@
-"""Figure 3(b): the share of colluders is misstated."""

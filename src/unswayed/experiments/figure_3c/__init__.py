@@ -1,1 +1,0 @@
-"""Figure 3(c): good users have tastes of their own."""

@@ -1,0 +1,357 @@
+"""What the paper says about its figures, panel by panel and claim by claim."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from unswayed.experiments.claims import Claim, contains, log_slope, resampled
+from unswayed.experiments.drawing import Panel
+from unswayed.experiments.figures.sweep import (
+    BELIEF_VARIES,
+    FREQUENT,
+    PER_VISIT,
+    RARE,
+    SCALED_GAP,
+    TOLD,
+    TRUTH_VARIES,
+)
+from unswayed.experiments.judging import (
+    MARGIN,
+    NAIVE,
+    Analysis,
+    Judge,
+    compared,
+    does_not_degrade,
+    own_is_no_worse,
+    paper_beats,
+)
+from unswayed.experiments.results import Curve, Results
+from unswayed.learners.interface import FloatArray
+
+BASE = "20 % colluders, each learner against its worst attack"
+CORRUPTION_ROBUST = ("liu", "barbar", "active-arm-elimination")
+SMALL_SHARE, LARGEST_SHARE = 0.1, 0.3
+"""A tenth is a small share; Theorem 5.1 is for alpha < 1/3."""
+
+BROKEN = 0.15
+"""Ours: half of the paper's gap; who loses more is broken."""
+
+USER_THRESHOLD = 1000
+"""SA/alpha at S = 20, A = 10, alpha = 0.2."""
+
+SMALL_TASTES = 0.1
+"""Ours: a third of the paper's gap; larger tastes are not small differences."""
+
+UNIFORM_LOSS = 0.3
+"""About what uniform play loses at the paper's gap."""
+
+UNSATURATED = (0.1, 0.9)
+"""Ours: "before saturation" means between these shares of the loss of uniform play."""
+
+WIDEST = 0.5
+"""Ours: an interval for the slope that is wider than this resolves nothing."""
+
+
+def unsaturated_slope(results: Results) -> Claim:
+    """Judge the slope of Figure 2(c), where the gap is fixed."""
+    paper = results.curve("paper")
+    low, high = (share * UNIFORM_LOSS for share in UNSATURATED)
+    chosen = np.flatnonzero((paper.means >= low) & (paper.means <= high))
+    return _slope_claim(
+        "slope-one-half",
+        "Before saturation suboptimality falls like (T/L)^-1/2: the log-log slope is -1/2.",
+        paper,
+        chosen,
+    )
+
+
+def scaled_slope(results: Results, algorithm: str, name: str, statement: str) -> Claim:
+    """Judge the slope where gaps shrink with sqrt(L/T)."""
+    curve = results.curve(algorithm)
+    return _slope_claim(name, statement, curve, np.arange(curve.xs.size))
+
+
+def _slope_claim(name: str, statement: str, curve: Curve, chosen: np.ndarray) -> Claim:
+    xs = curve.xs[chosen]
+    told = ", ".join(f"{x:g}" for x in xs) or "none"
+    claim = resampled(
+        name,
+        statement,
+        f"log-log slope over T/L in {told}",
+        curve.values[:, chosen],
+        lambda values: log_slope(xs, values.mean(axis=0)),
+    )
+    return contains(claim, -0.5, widest=WIDEST)
+
+
+def _beats(name: str, statement: str, symbol: str, **limits: Any) -> Judge:
+    return partial(
+        paper_beats, rivals=NAIVE, name=name, statement=statement, x_symbol=symbol, **limits
+    )
+
+
+def _figure(
+    title: str,
+    x_label: str,
+    *judges: Judge,
+    panel: str = "",
+    panels: tuple[dict[str, Any], ...] = (),
+    **look: Any,
+) -> Analysis:
+    """Return an analysis; several panels are alike but for what each says."""
+    drawn = panels or ({"title": panel},)
+    return Analysis(
+        title=title,
+        x_label=x_label,
+        panels=tuple(Panel(**({"x_label": x_label} | look | one)) for one in drawn),
+        judges=judges,
+    )
+
+
+PER_USER = "interactions per user T/L"
+
+
+def _gained(results: Results) -> dict[str, FloatArray]:
+    losses = results.curve("paper").values
+    return {"loss at the smallest T/L minus loss at the largest": losses[:, 0] - losses[:, -1]}
+
+
+def _appendix_minus_visits(results: Results) -> dict[str, FloatArray]:
+    appendix, visits = results.curve("paper"), results.curve(PER_VISIT)
+    return {f"appendix minus visits at T/L={x:g}": appendix.at(x) - visits.at(x) for x in visits.xs}
+
+
+def _beyond_half_of_the_gap(results: Results) -> dict[str, FloatArray]:
+    return {
+        f"loss of {name} at alpha={SMALL_SHARE:g} minus half of the gap": results.curve(name).at(
+            SMALL_SHARE
+        )
+        - BROKEN
+        for name in CORRUPTION_ROBUST
+    }
+
+
+def _within_a_tenth(results: Results) -> dict[str, FloatArray]:
+    paper = results.curve("paper")
+    return {
+        f"tenth of the gap minus loss at alpha={x:g}": MARGIN - paper.at(x)
+        for x in paper.xs
+        if x <= LARGEST_SHARE
+    }
+
+
+def _by_users_up_to_threshold(results: Results) -> dict[str, FloatArray]:
+    paper = results.curve("paper")
+    better = paper.values[:, 0] - paper.at(USER_THRESHOLD)
+    return {f"loss at the fewest users minus loss at L={USER_THRESHOLD}": better}
+
+
+def _by_users_beyond(results: Results) -> dict[str, FloatArray]:
+    paper = results.curve("paper")
+    better = paper.at(USER_THRESHOLD) - paper.values[:, -1]
+    return {f"{MARGIN:g} minus the gain from L={USER_THRESHOLD} to the most users": MARGIN - better}
+
+
+def _by_true_share(results: Results) -> dict[str, FloatArray]:
+    paper = results.curve("paper", TRUTH_VARIES)
+    return {"loss at alpha=0.2 minus loss at alpha=0.1": paper.at(0.2) - paper.at(TOLD)}
+
+
+def _by_stated_share(results: Results) -> dict[str, FloatArray]:
+    paper = results.curve("paper", BELIEF_VARIES)
+    return {"loss when told 0.05 minus loss when told 0.2": paper.at(0.05) - paper.at(0.2)}
+
+
+ANALYSES = {
+    "figure-2a": _figure(
+        "Figure 2(a): more contexts",
+        "contexts S",
+        _beats("beats-naive", "Robust MCB beats both naive approaches at every S.", "S"),
+        partial(
+            does_not_degrade,
+            name="contexts-do-not-degrade",
+            statement="Growing S beyond A does not degrade Robust MCB.",
+            x_symbol="S",
+            start=10,
+        ),
+        partial(own_is_no_worse, x_symbol="S"),
+        panel=f"A = 10, T/L = 30, {BASE}",
+        log_x=True,
+        marks=((10, "S = A"),),
+    ),
+    "figure-2b": _figure(
+        "Figure 2(b): more actions",
+        "actions A",
+        _beats("beats-naive", "Robust MCB beats both naive approaches at every A.", "A"),
+        partial(
+            does_not_degrade,
+            name="actions-do-not-degrade",
+            statement="Growing A beyond S at fixed S does not degrade Robust MCB.",
+            x_symbol="A",
+            start=10,
+        ),
+        partial(own_is_no_worse, x_symbol="A"),
+        panel=f"S = 10, T/L = 30, {BASE}",
+        log_x=True,
+        marks=((10, "A = S"),),
+    ),
+    "figure-2c": _figure(
+        "Figure 2(c): more interactions per user",
+        PER_USER,
+        _beats("beats-naive", "Robust MCB beats both naive approaches at every T/L.", "T/L"),
+        compared(
+            "interactions-help", "More interactions of each user make Robust MCB better.", _gained
+        ),
+        unsaturated_slope,
+        compared(
+            "visits-need-less",
+            "By Section 3.1, with means over visits, Robust MCB loses no more than by the appendix "
+            "at any T/L.",
+            _appendix_minus_visits,
+            margin=MARGIN,
+        ),
+        partial(own_is_no_worse, x_symbol="T/L"),
+        panel=f"S = A = 10, {BASE}",
+        log_x=True,
+    ),
+    "figure-2d": _figure(
+        "Figure 2(d): more colluders, against corruption-robust learners",
+        r"true share of colluders $\alpha$",
+        partial(
+            paper_beats,
+            rivals=CORRUPTION_ROBUST,
+            name="beats-corruption-robust",
+            statement="Robust MCB beats the corruption-robust learners at every alpha from 0.1 on.",
+            x_symbol="alpha",
+            above=SMALL_SHARE - 1e-9,
+        ),
+        compared(
+            "small-share-breaks-corruption-robust",
+            "A tenth of colluders breaks every corruption-robust learner (half of the gap lost).",
+            _beyond_half_of_the_gap,
+        ),
+        compared(
+            "defends",
+            "Robust MCB loses less than a tenth of the gap at every alpha up to 0.3.",
+            _within_a_tenth,
+        ),
+        partial(own_is_no_worse, x_symbol="alpha"),
+        panel="S = 2, A = 5, L = 500, T/L = 500, each learner against its worst attack",
+    ),
+    "figure-3a": _figure(
+        "Figure 3(a): more users",
+        "users L",
+        compared(
+            "users-help-first",
+            "More users improve Robust MCB up to L = SA/alpha.",
+            _by_users_up_to_threshold,
+        ),
+        compared(
+            "users-stop-helping",
+            "More users stop helping beyond L = SA/alpha (by less than a tenth of the gap).",
+            _by_users_beyond,
+        ),
+        _beats(
+            "beats-naive",
+            "Robust MCB beats both naive approaches at every L from SA/alpha on.",
+            "L",
+            above=USER_THRESHOLD - 1,
+        ),
+        partial(own_is_no_worse, x_symbol="L"),
+        panel=f"S = 20, A = 10, T/L = 50, {BASE}",
+        log_x=True,
+        marks=((USER_THRESHOLD, r"$L = SA/\alpha$"),),
+    ),
+    "figure-3b": _figure(
+        "Figure 3(b): a misstated share of colluders",
+        "share of colluders",
+        _beats(
+            "overstated-still-beats-naive",
+            "Told 0.1, Robust MCB beats both naive approaches while 0 < alpha <= 0.1.",
+            "alpha",
+            series=TRUTH_VARIES,
+            above=0.0,
+            up_to=TOLD,
+        ),
+        compared(
+            "understating-loses-robustness",
+            "Told 0.1, Robust MCB loses more at a true 0.2 than at a true 0.1.",
+            _by_true_share,
+        ),
+        compared(
+            "overstating-is-safer",
+            "At a true 0.1, stating half of it costs more than stating twice as much.",
+            _by_stated_share,
+        ),
+        partial(own_is_no_worse, x_symbol="alpha", series=TRUTH_VARIES, up_to=TOLD),
+        panels=(
+            {
+                "title": "learners are told 0.1 (the paper's panel)",
+                "x_label": r"true share of colluders $\alpha$",
+                "series": TRUTH_VARIES,
+            },
+            {
+                "title": "the true share is 0.1",
+                "x_label": "share that learners are told",
+                "series": BELIEF_VARIES,
+            },
+        ),
+        marks=((TOLD, "told the truth"),),
+    ),
+    "figure-3c": _figure(
+        "Figure 3(c): similar, not equal preferences",
+        r"size of personal tastes $\epsilon_0$",
+        partial(
+            does_not_degrade,
+            name="small-differences-are-tolerated",
+            statement="Tastes of up to 0.1, a third of the gap, do not degrade Robust MCB.",
+            x_symbol="eps_0",
+            start=0.0,
+            up_to=SMALL_TASTES,
+        ),
+        _beats("beats-naive", "Robust MCB beats both naive approaches at every eps_0.", "eps_0"),
+        partial(own_is_no_worse, x_symbol="eps_0"),
+        panel=f"S = A = 10, T/L = 30, {BASE}",
+    ),
+    "slope": _figure(
+        "The slope, with gaps to scale",
+        PER_USER,
+        *(
+            partial(
+                scaled_slope,
+                algorithm=algorithm,
+                name=f"slope-{name}",
+                statement=f"With gaps that shrink like (T/L)^-1/2, Robust MCB {reading} loses in "
+                "proportion: the log-log slope is -1/2.",
+            )
+            for algorithm, name, reading in (
+                ("paper", "appendix", "by the appendix"),
+                (PER_VISIT, "visits", "by Section 3.1"),
+            )
+        ),
+        panel=f"S = A = 10, gap {SCALED_GAP[0]:g}·sqrt({SCALED_GAP[1]} L/T), {BASE}",
+        log_x=True,
+        log_y=True,
+    ),
+    "knowing-attack": _figure(
+        "Attacks that know the algorithm",
+        PER_USER,
+        *(
+            _beats(
+                f"beats-naive-{name}",
+                f"At {series} Robust MCB beats both naive approaches although the coalition knows "
+                "it.",
+                "T/L",
+                series=series,
+            )
+            for series, name in ((FREQUENT, "frequent"), (RARE, "rare"))
+        ),
+        panels=tuple(
+            {"title": f"{series}, 20 % colluders", "series": series} for series in (FREQUENT, RARE)
+        ),
+        log_x=True,
+    ),
+}

@@ -1,0 +1,1 @@
+"""Regret per good user: learning while serving, against what others run."""

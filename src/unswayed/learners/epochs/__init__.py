@@ -1,0 +1,18 @@
+"""Learning while serving: epochs, each with a plan of who explores and who plays the policy."""
+
+from unswayed.learners.epochs.learner import EpochDecision, EpochLearner
+from unswayed.learners.epochs.planning import next_plan
+from unswayed.learners.epochs.playing import EpochPlayer, explore_then_commit
+from unswayed.learners.epochs.schedule import Schedule, planned_schedule
+from unswayed.learners.epochs.tastes import PersonalEpochPlayer
+
+__all__ = [
+    "EpochDecision",
+    "EpochLearner",
+    "EpochPlayer",
+    "PersonalEpochPlayer",
+    "Schedule",
+    "explore_then_commit",
+    "next_plan",
+    "planned_schedule",
+]

@@ -1,0 +1,112 @@
+"""A user's own decisions: common means plus residuals, shrunk as much as their size tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unswayed.errors import check_adversarial_fraction
+from unswayed.events import Labels
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.personal.residuals import Residuals, residuals_of
+from unswayed.policy import PersonalDecisions, Policy
+from unswayed.tallies import Tallies
+
+PRUDENCE = 0.5
+"""Ours: a user's own action must lead by this many standard errors. Those who pass the test were
+chosen for large residuals, which are too large on average; docs/epochs.md has the numbers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Personal:
+    """Decisions of users whose taste differs, and how many those are."""
+
+    decisions: PersonalDecisions
+    n_different: int
+    noise: float
+
+
+def personal_decisions(
+    tallies: Tallies, policy: Policy, user_labels: Labels, *, adversarial_fraction: float
+) -> Personal:
+    """Return the decisions in which users differ from a common policy.
+
+    First the common policy, then what is left of each user (Ghosh et al. 2021): a user whose
+    residuals chance explains keeps the common policy and pays nothing. The residuals of the others
+    are shrunk, all by their size or, where few stick out, each by a threshold (as in MOLAR, Huang
+    et al. 2023); Stein's estimate of the risk says which. A user's action changes where another one
+    has the larger sum of common mean and shrunken residual, by more than chance.
+
+    Parameters
+    ----------
+    tallies
+        All plays, explorers' and others': a user is compared with their own rewards only.
+    policy
+        The common policy, robustly learned.
+    """
+    alpha = check_adversarial_fraction(adversarial_fraction)
+    residuals = residuals_of(tallies, policy.mean_rewards, adversarial_fraction=alpha)
+    users, contexts, actions = [], [], []
+    differing = np.flatnonzero(residuals.is_different)
+    bounds = np.searchsorted(residuals.users, np.stack([differing, differing + 1]))
+    for user, start, end in zip(differing, *bounds, strict=True):
+        entries = slice(int(start), int(end))
+        changed, chosen = _own_actions(residuals, entries, policy)
+        users.append(np.full(len(changed), user))
+        contexts.append(changed)
+        actions.append(chosen)
+    codes = np.concatenate(users) if users else np.empty(0, np.int64)
+    owners = np.unique(codes)
+    decisions = PersonalDecisions(
+        Labels(user_labels.values[owners]),
+        np.searchsorted(owners, codes),
+        np.concatenate(contexts) if contexts else np.empty(0, np.int64),
+        np.concatenate(actions) if actions else np.empty(0, np.int64),
+    )
+    return Personal(decisions, len(differing), residuals.noise)
+
+
+def _own_actions(residuals: Residuals, entries: slice, policy: Policy) -> tuple[IntArray, IntArray]:
+    """Return the contexts in which one user's best action is another one, and that action."""
+    n_actions = policy.mean_rewards.shape[1]
+    cells = residuals.cells[entries]
+    errors = residuals.noise / np.sqrt(residuals.plays[entries])
+    met = np.unique(cells // n_actions)
+    table = np.where(np.isnan(policy.mean_rewards[met]), -np.inf, policy.mean_rewards[met])
+    rows = np.searchsorted(met, cells // n_actions)
+    table[rows, cells % n_actions] += shrunken(residuals.values[entries], errors)
+    variances = np.zeros(table.shape)
+    variances[rows, cells % n_actions] = errors**2
+    best, common = table.argmax(axis=1), policy.actions[met]
+    every = np.arange(len(met))
+    lead = table[every, best] - table[every, common]
+    chance = np.sqrt(variances[every, best] + variances[every, common])
+    differs = (best != common) & (lead > PRUDENCE * chance)
+    return met[differs], best[differs]
+
+
+def shrunken(values: FloatArray, errors: FloatArray) -> FloatArray:
+    """Return residuals shrunk towards 0, linearly or by a soft threshold, as their size tells.
+
+    Parameters
+    ----------
+    values, errors
+        Shape (n_cells,); residuals and their standard errors.
+
+    Examples
+    --------
+    >>> shrunken(np.array([0.0, 0.1, -0.1]), np.full(3, 0.5)).tolist()
+    [0.0, 0.0, -0.0]
+    >>> shrunken(np.array([2.0, 0.0, 0.0, 0.0]), np.full(4, 0.1)).round(1).tolist()
+    [1.8, 0.0, 0.0, 0.0]
+    """
+    variance = max(0.0, float(np.average(values**2 - errors**2, weights=errors**-2.0)))
+    kept = variance / (variance + errors**2)
+    linear = kept * values
+    # Risk of a linear estimate, by Stein: the squared change plus twice the kept noise.
+    linear_risk = float(((values - linear) ** 2 + (2.0 * kept - 1.0) * errors**2).sum())
+    threshold = errors * np.sqrt(2.0 * np.log(max(len(values), 2)))
+    soft = np.sign(values) * np.maximum(np.abs(values) - threshold, 0.0)
+    soft_risk = float(((values - soft) ** 2 + np.where(soft != 0, 1.0, -1.0) * errors**2).sum())
+    return soft if soft_risk < linear_risk else linear

@@ -1,0 +1,182 @@
+"""The application of one worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from unswayed.service.calls import Runtime
+from unswayed.service.catalogue import ACTIVE, now_ms
+from unswayed.service.database import StoreError, opened
+from unswayed.service.endpoints import ENDPOINTS
+from unswayed.service.errors import Refusal
+from unswayed.service.jobs import add_job, jobs_of, start_learner
+from unswayed.service.metrics import Metrics
+from unswayed.service.rates import Rates
+from unswayed.service.service import Service
+from unswayed.service.settings import ServerSettings
+from unswayed.service.state import Watcher
+from unswayed.service.writing import Writer
+
+#: Where worker processes find what they were started with.
+ENVIRONMENT = "UNSWAYED_SERVICE"
+
+#: Ours: how often metrics are left for other processes, and learning is looked after.
+_CHORE_SECONDS = 1.0
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker process is started with; it holds no secret, only where the secrets are."""
+
+    store: str
+    secret_path: str
+    metrics_folder: str
+    needs_keys: bool = False
+    server: ServerSettings = ServerSettings()
+
+
+#: The busiest routes, by method and what follows the campaign.
+_BUSY = {
+    (one.method, one.path.removeprefix("/v1/{campaign}/")): one
+    for one in ENDPOINTS
+    if one.path.endswith(("/decide", "/reward", "/batch"))
+}
+
+
+class _Application(Starlette):
+    """Starlette with a short cut to the busiest routes: a look into a dictionary.
+
+    These endpoints answer every error themselves, so nothing has to stand around them.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http":
+            parts = scope["path"].split("/", 3)
+            if len(parts) == 4 and parts[1] == "v1":
+                endpoint = _BUSY.get((scope["method"], parts[3]))
+                if endpoint is not None:
+                    scope["app"] = self
+                    scope["path_params"] = {"campaign": parts[2]}
+                    await endpoint(scope, receive, send)
+                    return
+        await super().__call__(scope, receive, send)
+
+
+def create_app(launch: Launch, pages: Sequence[BaseRoute] = ()) -> Starlette:
+    """Return the application; ``pages`` come before its own routes."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        runtime = _runtime(launch)
+        app.state.runtime = runtime
+        chores = asyncio.create_task(_chores(runtime))
+        try:
+            yield
+        finally:
+            chores.cancel()
+            with suppress(asyncio.CancelledError):
+                await chores
+            await asyncio.to_thread(runtime.service.stop)
+            runtime.metrics.save()
+
+    routes = [Route(one.path, one, methods=[one.method]) for one in ENDPOINTS]
+    return _Application(
+        routes=[*pages, *routes],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _no_route},
+    )
+
+
+def app_from_environment() -> Starlette:
+    """Return the application that the environment describes; worker processes call it."""
+    _end_with_parent()
+    return create_app(msgspec.json.decode(os.environ[ENVIRONMENT], type=Launch))
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it ends, however that happens."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, name="follow-parent", daemon=True).start()
+
+
+def _runtime(launch: Launch) -> Runtime:
+    database = opened(launch.store)
+    service = Service(
+        database,
+        Watcher(database, Path(launch.secret_path)),
+        Writer(database),
+        launch.server,
+    )
+    return Runtime(
+        service,
+        Metrics(Path(launch.metrics_folder)),
+        Rates(launch.server.requests_per_second),
+        launch.store,
+        launch.secret_path,
+        launch.needs_keys,
+    )
+
+
+async def _no_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    refusal = (
+        Refusal(405, "wrong_method", "this address does not take that method.")
+        if error.status_code == 405
+        else Refusal(error.status_code, "no_route", "there is nothing at this address.")
+    )
+    return Response(
+        refusal.body(),
+        status_code=refusal.status,
+        media_type="application/json",
+        headers=error.headers,
+    )
+
+
+async def _chores(runtime: Runtime) -> None:
+    """Leave metrics for the other processes, and start the learnings that are due."""
+    while True:
+        await asyncio.sleep(_CHORE_SECONDS)
+        await asyncio.to_thread(runtime.metrics.save)
+        with suppress(StoreError, Refusal):
+            await asyncio.to_thread(_learn_when_due, runtime)
+
+
+def _learn_when_due(runtime: Runtime) -> None:
+    for serving in list(runtime.service.watcher.state.campaigns.values()):
+        every = serving.settings.learn_every
+        if not every or serving.state != ACTIVE:
+            continue
+        with runtime.service.database.connected() as connection:
+            jobs = jobs_of(connection, serving.name)
+            last = jobs[0].created_ms if jobs else serving.created_ms
+            if now_ms() < last + 1000.0 * every:
+                continue
+            with connection.transaction():
+                # Another worker may have been faster since.
+                jobs = jobs_of(connection, serving.name)
+                if jobs and now_ms() < jobs[0].created_ms + 1000.0 * every:
+                    continue
+                job, is_new = add_job(connection, serving.name)
+        if is_new:
+            start_learner(runtime.store_url, serving.name, job.id)

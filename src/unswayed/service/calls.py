@@ -1,0 +1,290 @@
+"""From an HTTP request to a function and back: keys, limits, bodies, and the shape of errors."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
+
+from unswayed.errors import InputError
+from unswayed.service.database import StoreError
+from unswayed.service.errors import Refusal, bad_request, store_unavailable
+from unswayed.service.keys import EVERY_CAMPAIGN, Role, key_of
+from unswayed.service.metrics import Metrics
+from unswayed.service.rates import Rates
+from unswayed.service.service import Service
+
+logger = logging.getLogger("unswayed.service")
+
+JSON = b"application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer other than JSON with status 200."""
+
+    body: bytes
+    status: int = 200
+    content_type: bytes = JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer that is sent piece by piece: ``send`` gets a function for the pieces."""
+
+    produce: Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[None]]
+    content_type: bytes
+    filename: str
+
+
+class BrokenStreamError(Exception):
+    """An answer that was begun cannot be finished; the connection is closed before its end."""
+
+
+@dataclass(slots=True)
+class Runtime:
+    """What all requests of a process share."""
+
+    service: Service
+    metrics: Metrics
+    rates: Rates
+    store_url: str
+    secret_path: str
+    needs_keys: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, checked: its campaign, path and query parameters, and decoded body."""
+
+    runtime: Runtime
+    campaign: str
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any
+
+    @property
+    def service(self) -> Service:
+        """What serves."""
+        return self.runtime.service
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Endpoint:
+    """A route: what it needs, what it calls, and what its documentation says.
+
+    Parameters
+    ----------
+    roles
+        Keys of these roles open it, and those of admins; None for everybody.
+    body
+        Type of the body, None if it has none.
+    query
+        Names and descriptions of query parameters.
+    answers
+        Type of the answer's body, for the documentation.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    roles: tuple[Role, ...] | None = ()
+    body: type | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    answers: Any = dict[str, Any]
+    status: int = 200
+    decoder: Any = None
+
+    def __post_init__(self) -> None:
+        if self.body is not None:
+            object.__setattr__(self, "decoder", msgspec.json.Decoder(self.body))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; whatever happens, with one answer in the documented shape."""
+        runtime: Runtime = scope["app"].state.runtime
+        started = time.perf_counter()
+        status = 500
+        try:
+            result = await self._result(runtime, scope, receive)
+            if isinstance(result, Streamed):
+                status = 200
+                await _stream(result, send)
+            else:
+                reply = (
+                    result
+                    if isinstance(result, Reply)
+                    else Reply(msgspec.json.encode(result), self.status)
+                )
+                status = reply.status
+                await respond(send, reply)
+        except Refusal as refusal:
+            status = refusal.status
+            runtime.metrics.count("unswayed_refusals_total", code=refusal.code)
+            await respond(send, Reply(refusal.body(), status))
+        except BrokenStreamError:
+            raise
+        except Exception:
+            logger.exception("%s %s failed", self.method, self.path)
+            failure = Refusal(500, "internal", "something went wrong here; it was logged.")
+            await respond(send, Reply(failure.body(), 500))
+        finally:
+            runtime.metrics.answered(self.path, status, time.perf_counter() - started)
+
+    async def _result(self, runtime: Runtime, scope: Scope, receive: Receive) -> Any:
+        path = scope.get("path_params") or {}
+        campaign = path.get("campaign", EVERY_CAMPAIGN)
+        headers = dict(scope["headers"])
+        if self.roles is not None:
+            check_caller(runtime, headers, scope, self.roles, campaign)
+        body = None
+        if self.decoder is not None:
+            raw = await read_body(headers, receive, runtime.service.server.max_request_bytes)
+            try:
+                body = self.decoder.decode(raw)
+            except msgspec.ValidationError as error:
+                raise Refusal(422, "bad_body", f"{error}.") from None
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise bad_request(f"the body is not JSON: {error}.", "not_json") from None
+        query = self._query(scope["query_string"])
+        try:
+            return await self.handler(Call(runtime, campaign, path, query, body))
+        except InputError as error:
+            raise Refusal(422, "bad_input", str(error)) from None
+        except StoreError as error:
+            logger.warning("the store failed: %s", error)
+            raise store_unavailable() from None
+
+    def _query(self, text: bytes) -> dict[str, str]:
+        if not text:
+            return {}
+        given = parse_qs(text.decode("latin-1"), keep_blank_values=True)
+        unknown = sorted(set(given) - set(self.query))
+        if unknown:
+            raise bad_request(f"there is no query parameter {unknown[0][:80]!r}.")
+        return {name: values[-1] for name, values in given.items()}
+
+
+def check_caller(
+    runtime: Runtime,
+    headers: Mapping[bytes, bytes],
+    scope: Scope,
+    roles: tuple[Role, ...],
+    campaign: str,
+) -> None:
+    """Refuse callers without a key that opens what they ask for, and those that ask too often."""
+    keys = runtime.service.watcher.state.keys
+    if not runtime.needs_keys and not keys:
+        check_origin(headers)
+        client = scope.get("client")
+        runtime.rates.take(client[0] if client else "")
+        return
+    key = key_of(_presented(headers), keys)
+    runtime.rates.take(key.id)
+    if not key.may(roles, campaign):
+        needed = " or ".join((*roles, "admin"))
+        raise Refusal(403, "forbidden", f"this needs a key of role {needed} for this campaign.")
+
+
+def check_origin(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse what a web page of somebody else makes a browser on this machine ask.
+
+    Without keys everybody on this machine is trusted, its browsers included.
+    """
+    host = headers.get(b"host", b"")
+    name = host.rpartition(b":")[0] if host.rpartition(b":")[2].isdigit() else host
+    origin = headers.get(b"origin")
+    if name not in _OWN_NAMES or (origin is not None and origin.partition(b"://")[2] != host):
+        raise Refusal(
+            403, "cross_site", "without keys only programs on this machine may ask; make a key."
+        )
+
+
+#: How this machine calls itself.
+_OWN_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")
+
+
+def _presented(headers: Mapping[bytes, bytes]) -> str:
+    scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() != b"bearer" or not key:
+        raise Refusal(401, "no_key", "send your key as 'Authorization: Bearer KEY'.")
+    return key.decode("latin-1")
+
+
+async def read_body(headers: Mapping[bytes, bytes], receive: Receive, most: int) -> bytes:
+    """Return the body, or refuse one that is too large, before it is read if it says so."""
+    stated = headers.get(b"content-length", b"0")
+    if stated.isdigit() and int(stated) > most:
+        raise _too_large(most)
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            raise _too_large(most)
+        if not message.get("more_body"):
+            break
+    if message["type"] == "http.disconnect":
+        raise bad_request("the request ended before its body did.")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, "too_large", f"the body is larger than {most:,} bytes; send less at once.")
+
+
+async def respond(send: Send, reply: Reply) -> None:
+    """Send an answer."""
+    start: Message = {
+        "type": "http.response.start",
+        "status": reply.status,
+        "headers": [
+            (b"content-type", reply.content_type),
+            (b"content-length", str(len(reply.body)).encode()),
+        ],
+    }
+    if reply.status == 401:
+        start["headers"].append((b"www-authenticate", b"Bearer"))
+    elif reply.status in (429, 503):
+        start["headers"].append((b"retry-after", b"1"))
+    await send(start)
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+async def _stream(streamed: Streamed, send: Send) -> None:
+    is_begun = False
+
+    async def piece(data: bytes) -> None:
+        nonlocal is_begun
+        if not is_begun:
+            is_begun = True
+            name = streamed.filename.encode("latin-1")
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": 200,
+                    "headers": [
+                        (b"content-type", streamed.content_type),
+                        (b"content-disposition", b'attachment; filename="' + name + b'"'),
+                    ],
+                }
+            )
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+
+    try:
+        await streamed.produce(piece)
+    except Exception as error:
+        if is_begun:
+            raise BrokenStreamError from error
+        raise
+    await send({"type": "http.response.body", "body": b""})

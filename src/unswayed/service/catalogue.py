@@ -1,0 +1,279 @@
+"""Campaigns, plans, policies and keys in the store; every change is one transaction."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from unswayed.errors import InputError
+from unswayed.policy import EpochPlan, Policy, Rule
+from unswayed.service.database import OF_CAMPAIGNS, Connection
+from unswayed.service.errors import conflict, not_found
+from unswayed.service.settings import Settings, check_name
+
+ACTIVE, ARCHIVED = "active", "archived"
+
+#: The version of the policy of a campaign that has learned nothing.
+NOTHING_LEARNED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A campaign as it is in the store."""
+
+    name: str
+    settings: Settings
+    state: str
+    created_ms: int
+    plan_version: int
+    policy_version: int
+
+
+def now_ms() -> int:
+    """Return the time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def change_number(connection: Connection) -> int:
+    """Return a number that grows with every change of campaigns, plans and keys."""
+    ((value,),) = connection.execute("SELECT value FROM meta WHERE name = 'change'")
+    return int(value)
+
+
+def bump(connection: Connection) -> None:
+    """Tell every process that something changed."""
+    connection.execute(
+        "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = 'change'"
+    )
+
+
+def campaigns(connection: Connection) -> list[Campaign]:
+    """Return all campaigns, by name."""
+    rows = connection.execute(
+        "SELECT name, settings, state, created_ms, plan, policy FROM campaigns ORDER BY name"
+    )
+    return [_campaign(*row) for row in rows]
+
+
+def campaign(connection: Connection, name: str) -> Campaign:
+    """Return a campaign, or refuse a name that there is not."""
+    rows = connection.execute(
+        "SELECT name, settings, state, created_ms, plan, policy FROM campaigns WHERE name = ?",
+        (name,),
+    )
+    if not rows:
+        raise unknown_campaign(name)
+    return _campaign(*rows[0])
+
+
+def unknown_campaign(name: str) -> Exception:
+    """Return the refusal for a campaign that is not there."""
+    return not_found(f"there is no campaign {name[:80]!r}; create it first.", "unknown_campaign")
+
+
+def _campaign(
+    name: str, settings: str, state: str, created_ms: int, plan: int, policy: int
+) -> Campaign:
+    return Campaign(
+        name, msgspec.json.decode(settings, type=Settings), state, created_ms, plan, policy
+    )
+
+
+def create_campaign(connection: Connection, name: str, settings: Settings) -> Campaign:
+    """Create a campaign with its first plan; the same one again is no error, another one is."""
+    check_name(name)
+    text = msgspec.json.encode(settings).decode()
+    row = (name, text, ACTIVE, now_ms(), 0, NOTHING_LEARNED)
+    columns = ("name", "settings", "state", "created_ms", "plan", "policy")
+    (is_new,) = connection.insert_new("campaigns", columns, [row])
+    if not is_new:
+        there = campaign(connection, name)
+        if there.settings != settings:
+            raise conflict(f"there is a campaign {name!r} with other settings.", "campaign_exists")
+        return there
+    return publish(connection, name, reason="created")
+
+
+def publish(
+    connection: Connection,
+    name: str,
+    *,
+    reason: str,
+    settings: Settings | None = None,
+    policy_version: int | None = None,
+    is_new_epoch: bool = False,
+) -> Campaign:
+    """Make the next plan of a campaign and serve it.
+
+    Parameters
+    ----------
+    settings, policy_version
+        What changes; the rest stays.
+    is_new_epoch
+        Whether explorers and their actions are drawn anew.
+    """
+    # First of all: it makes other processes that publish wait until this one is done.
+    connection.execute("UPDATE campaigns SET plan = plan + 1 WHERE name = ?", (name,))
+    old = campaign(connection, name)
+    settings = old.settings if settings is None else settings
+    chosen = old.policy_version if policy_version is None else policy_version
+    policy = policy_of(connection, name, chosen)
+    before = connection.execute(
+        "SELECT plan FROM plans WHERE campaign = ? AND version = ?", (name, old.plan_version - 1)
+    )
+    epoch = int(json.loads(before[0][0])["epoch"]) if before else 0
+    plan = make_plan(name, settings, policy, epoch=epoch + is_new_epoch)
+    connection.execute(
+        "INSERT INTO plans (campaign, version, created_ms, reason, policy, plan) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (name, old.plan_version, now_ms(), reason, chosen, json.dumps(plan.to_json())),
+    )
+    connection.execute(
+        "UPDATE campaigns SET settings = ?, policy = ? WHERE name = ?",
+        (msgspec.json.encode(settings).decode(), chosen, name),
+    )
+    bump(connection)
+    return campaign(connection, name)
+
+
+def make_plan(name: str, settings: Settings, policy: Policy | None, *, epoch: int) -> EpochPlan:
+    """Return the plan of a campaign's settings and of the policy that was learned, if any.
+
+    Explorers keep one action in a context if there are at most as many contexts as actions, as in
+    base case 1 of Algorithm 2; else they draw at every play.
+    """
+    is_sticky = len(settings.contexts) <= len(settings.actions)
+
+    def rule(context: str) -> Rule:
+        action = settings.held_action if policy is None else str(policy.decide(context).action)
+        return Rule(
+            action=action,
+            surviving=settings.actions,
+            explorer_share=settings.explorer_share,
+            is_sticky=is_sticky,
+            baseline=settings.held_action,
+        )
+
+    start = EpochPlan.start(name, settings.contexts, settings.actions)
+    return EpochPlan(
+        campaign=name,
+        epoch=epoch,
+        contexts=start.contexts,
+        actions=start.actions,
+        rules=tuple(rule(context) for context in settings.contexts),
+        unknown=Rule(
+            action=settings.held_action,
+            surviving=settings.actions,
+            explorer_share=settings.explorer_share,
+            is_sticky=False,
+            baseline=settings.held_action,
+        ),
+        control_share=settings.control_share,
+    )
+
+
+def plan_of(connection: Connection, name: str, version: int) -> tuple[EpochPlan, int]:
+    """Return a plan and the version of the policy it plays."""
+    rows = connection.execute(
+        "SELECT plan, policy FROM plans WHERE campaign = ? AND version = ?", (name, version)
+    )
+    if not rows:
+        raise not_found(f"campaign {name!r} has no plan {version}.", "unknown_plan")
+    return EpochPlan.from_json(json.loads(rows[0][0]), campaign=name), int(rows[0][1])
+
+
+def policy_of(connection: Connection, name: str, version: int) -> Policy | None:
+    """Return a policy; None for version 0, when nothing was learned."""
+    if version == NOTHING_LEARNED:
+        return None
+    rows = connection.execute(
+        "SELECT policy FROM policies WHERE campaign = ? AND version = ?", (name, version)
+    )
+    if not rows:
+        raise not_found(f"campaign {name!r} has no policy {version}.", "unknown_policy")
+    return Policy.from_json(json.loads(rows[0][0]))
+
+
+def policy_versions(connection: Connection, name: str) -> list[dict[str, Any]]:
+    """Return what policies there are, the oldest first."""
+    there = campaign(connection, name)
+    rows = connection.execute(
+        "SELECT version, created_ms, job FROM policies WHERE campaign = ? ORDER BY version", (name,)
+    )
+    found: list[dict[str, Any]] = [
+        {"version": NOTHING_LEARNED, "created_ms": there.created_ms, "job": ""}
+    ]
+    found += [{"version": row[0], "created_ms": row[1], "job": row[2]} for row in rows]
+    for one in found:
+        one["is_active"] = one["version"] == there.policy_version
+    return found
+
+
+def add_policy(
+    connection: Connection, name: str, policy: Policy, *, job: str, activate: bool
+) -> int:
+    """Keep a learned policy, and serve it if wanted; return its version."""
+    there = campaign(connection, name)
+    ((last,),) = connection.execute(
+        "SELECT COALESCE(MAX(version), 0) FROM policies WHERE campaign = ?", (name,)
+    )
+    version = int(last) + 1
+    connection.execute(
+        "INSERT INTO policies (campaign, version, created_ms, job, policy) VALUES (?, ?, ?, ?, ?)",
+        (name, version, now_ms(), job, json.dumps(policy.to_json())),
+    )
+    if activate and there.state == ACTIVE:
+        publish(
+            connection,
+            name,
+            reason=f"policy {version} was learned",
+            policy_version=version,
+            is_new_epoch=True,
+        )
+    return version
+
+
+def activate_policy(connection: Connection, name: str, version: int) -> Campaign:
+    """Serve a policy that was learned before; the one that is served already changes nothing."""
+    there = campaign(connection, name)
+    if version == there.policy_version:
+        return there
+    policy_of(connection, name, version)
+    return publish(
+        connection, name, reason=f"policy {version} was activated", policy_version=version
+    )
+
+
+def change_settings(connection: Connection, name: str, settings: Settings) -> Campaign:
+    """Change the settings of a campaign; labels can only be added."""
+    there = campaign(connection, name)
+    for kind in ("contexts", "actions"):
+        gone = set(getattr(there.settings, kind)) - set(getattr(settings, kind))
+        if gone:
+            raise InputError(
+                f"{kind} cannot be taken away while decisions of them are out: {min(gone)!r}."
+            )
+    if settings == there.settings:
+        return there
+    return publish(connection, name, reason="settings were changed", settings=settings)
+
+
+def set_state(connection: Connection, name: str, state: str) -> Campaign:
+    """Archive or restore a campaign."""
+    campaign(connection, name)
+    connection.execute("UPDATE campaigns SET state = ? WHERE name = ?", (state, name))
+    bump(connection)
+    return campaign(connection, name)
+
+
+def delete_campaign(connection: Connection, name: str) -> None:
+    """Delete a campaign with all that was recorded of it."""
+    campaign(connection, name)
+    for table in OF_CAMPAIGNS:
+        connection.execute(f"DELETE FROM {table} WHERE campaign = ?", (name,))
+    connection.execute("DELETE FROM campaigns WHERE name = ?", (name,))
+    bump(connection)

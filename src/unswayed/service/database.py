@@ -1,0 +1,158 @@
+"""What the service asks of a database, and the tables it keeps there.
+
+SQL is written once, with ``?`` for parameters; the two databases differ in what ``Database`` names.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+#: Raise it when tables change.
+SCHEMA_VERSION = "1"
+
+#: ``{bytes}`` and ``{number}`` stand for the database's own types.
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS campaigns (
+        name TEXT PRIMARY KEY, settings TEXT NOT NULL, state TEXT NOT NULL,
+        created_ms BIGINT NOT NULL, plan BIGINT NOT NULL, policy BIGINT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS plans (
+        campaign TEXT NOT NULL, version BIGINT NOT NULL, created_ms BIGINT NOT NULL,
+        reason TEXT NOT NULL, policy BIGINT NOT NULL, plan TEXT NOT NULL,
+        PRIMARY KEY (campaign, version))""",
+    """CREATE TABLE IF NOT EXISTS policies (
+        campaign TEXT NOT NULL, version BIGINT NOT NULL, created_ms BIGINT NOT NULL,
+        job TEXT NOT NULL, policy TEXT NOT NULL, PRIMARY KEY (campaign, version))""",
+    """CREATE TABLE IF NOT EXISTS keys (
+        id TEXT PRIMARY KEY, campaign TEXT NOT NULL, role TEXT NOT NULL, hash TEXT NOT NULL,
+        created_ms BIGINT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS decisions (
+        campaign TEXT NOT NULL, first_ms BIGINT NOT NULL, last_ms BIGINT NOT NULL,
+        n BIGINT NOT NULL, records {bytes} NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS decisions_by_time ON decisions (campaign, first_ms)",
+    """CREATE TABLE IF NOT EXISTS asked (
+        campaign TEXT NOT NULL, key TEXT NOT NULL, record {bytes} NOT NULL,
+        PRIMARY KEY (campaign, key))""",
+    """CREATE TABLE IF NOT EXISTS rewards (
+        campaign TEXT NOT NULL, decision {bytes} NOT NULL, reward_id TEXT NOT NULL,
+        value {number} NOT NULL, received_ms BIGINT NOT NULL, record {bytes} NOT NULL,
+        PRIMARY KEY (campaign, decision, reward_id))""",
+    """CREATE TABLE IF NOT EXISTS activations (
+        campaign TEXT NOT NULL, decision {bytes} NOT NULL, received_ms BIGINT NOT NULL,
+        record {bytes} NOT NULL, PRIMARY KEY (campaign, decision))""",
+    """CREATE TABLE IF NOT EXISTS counts (
+        campaign TEXT NOT NULL, context TEXT NOT NULL, mode TEXT NOT NULL, writer TEXT NOT NULL,
+        decisions BIGINT NOT NULL, rewards BIGINT NOT NULL, matches BIGINT NOT NULL,
+        PRIMARY KEY (campaign, context, mode, writer))""",
+    """CREATE TABLE IF NOT EXISTS jobs (
+        id TEXT PRIMARY KEY, campaign TEXT NOT NULL, state TEXT NOT NULL, step TEXT NOT NULL,
+        created_ms BIGINT NOT NULL, alive_ms BIGINT NOT NULL, result TEXT NOT NULL)""",
+)
+
+#: Tables with rows of a campaign, all of which go when it is deleted.
+OF_CAMPAIGNS = (
+    "plans",
+    "policies",
+    "keys",
+    "decisions",
+    "asked",
+    "rewards",
+    "activations",
+    "counts",
+    "jobs",
+)
+
+Row = tuple[Any, ...]
+
+
+class StoreError(Exception):
+    """The database cannot be reached or written; nothing of the transaction is there."""
+
+
+class Connection(ABC):
+    """One connection; used by one thread at a time."""
+
+    @abstractmethod
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement and return its rows."""
+
+    @abstractmethod
+    def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
+        """Insert rows whose key is not there yet, and say for each whether it was inserted."""
+
+    @abstractmethod
+    def rows_of(
+        self, table: str, keys: Sequence[str], wanted: Sequence[str], values: Sequence[Row]
+    ) -> list[Row | None]:
+        """Return the wanted columns of the row of each key, None where there is none."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begin a transaction that writes."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Make the transaction durable; when this returns, it survives whatever happens."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection; a transaction that was not committed is undone."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write all that is done inside, or nothing of it."""
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            self.rollback()
+            raise
+        self.commit()
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Undo the transaction."""
+
+
+class Database(ABC):
+    """A place that keeps tables."""
+
+    @abstractmethod
+    def connect(self) -> Connection:
+        """Open a connection; ``StoreError`` if there is no way."""
+
+    @abstractmethod
+    def create(self) -> None:
+        """Make the tables that are missing."""
+
+    @abstractmethod
+    @contextmanager
+    def learner_lock(self) -> Iterator[bool]:
+        """Hold what only one learner can hold, if nobody does; gone with the process."""
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """Open a connection and close it."""
+        connection = self.connect()
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+def opened(url: str) -> Database:
+    """Return the database of an address: ``sqlite:///FILE`` or ``postgresql://…``."""
+    from unswayed.errors import InputError
+
+    if url.startswith("sqlite:///"):
+        from unswayed.service.sqlite import SqliteDatabase
+
+        return SqliteDatabase(url.removeprefix("sqlite:///"))
+    if url.startswith(("postgresql://", "postgres://")):
+        from unswayed.service.postgresql import PostgresqlDatabase
+
+        return PostgresqlDatabase(url)
+    raise InputError(f"--store is {url!r}; give sqlite:///FILE or postgresql://USER@HOST/DATABASE.")

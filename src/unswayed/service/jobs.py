@@ -1,0 +1,127 @@
+"""Jobs of learning: asked for by a request, worked on by a process of their own."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from unswayed.service.catalogue import campaign as campaign_of
+from unswayed.service.catalogue import now_ms
+from unswayed.service.database import Connection
+from unswayed.service.errors import not_found
+
+QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
+
+#: Ours: a learner says this often that it is alive, and counts as dead after so much silence.
+HEARTBEAT_SECONDS = 1.0
+_SILENCE_MS = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it is in the store; ``result`` is what it found, or why it failed."""
+
+    id: str
+    campaign: str
+    state: str
+    step: str
+    created_ms: int
+    alive_ms: int
+    result: dict[str, Any]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody works on it, or will."""
+        return self.state in (QUEUED, RUNNING)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the job as plain values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    state = row[2]
+    if state in (QUEUED, RUNNING) and row[5] < now_ms() - _SILENCE_MS:
+        state = LOST
+    return Job(row[0], row[1], state, row[3], row[4], row[5], json.loads(row[6]))
+
+
+_COLUMNS = "id, campaign, state, step, created_ms, alive_ms, result"
+
+
+def jobs_of(connection: Connection, name: str) -> list[Job]:
+    """Return the jobs of a campaign, the newest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM jobs WHERE campaign = ? ORDER BY created_ms DESC, id", (name,)
+    )
+    return [_job(row) for row in rows]
+
+
+def job_of(connection: Connection, name: str, job_id: str) -> Job:
+    """Return a job of a campaign."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM jobs WHERE campaign = ? AND id = ?", (name, job_id)
+    )
+    if not rows:
+        raise not_found(f"campaign {name!r} has no job {job_id[:80]!r}.", "unknown_job")
+    return _job(rows[0])
+
+
+def add_job(connection: Connection, name: str) -> tuple[Job, bool]:
+    """Return the campaign's open job, or a new one; and whether it is new."""
+    # Others who ask at this moment wait here until the transaction ends.
+    connection.execute("UPDATE campaigns SET plan = plan WHERE name = ?", (name,))
+    campaign_of(connection, name)
+    for job in jobs_of(connection, name):
+        if job.is_open:
+            return job, False
+    now = now_ms()
+    row = (secrets.token_hex(8), name, QUEUED, "", now, now, "{}")
+    connection.execute(f"INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    return _job(row), True
+
+
+def update_job(
+    connection: Connection,
+    job_id: str,
+    *,
+    state: str | None = None,
+    step: str | None = None,
+    result: dict[str, Any] | None = None,
+) -> None:
+    """Say that a job is alive, and what became of it."""
+    connection.execute("UPDATE jobs SET alive_ms = ? WHERE id = ?", (now_ms(), job_id))
+    for column, value in (
+        ("state", state),
+        ("step", step),
+        ("result", None if result is None else json.dumps(result)),
+    ):
+        if value is not None:
+            connection.execute(f"UPDATE jobs SET {column} = ? WHERE id = ?", (value, job_id))
+
+
+def offline_command(task: str) -> list[str]:
+    """Return the command that does a task in a process of its own; it reads JSON first."""
+    return [sys.executable, "-m", "unswayed.service.offline", task]
+
+
+def start_learner(url: str, name: str, job_id: str) -> subprocess.Popen[bytes]:
+    """Start the process that works on a job; it outlives this one."""
+    process = subprocess.Popen(
+        offline_command("learn"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=None,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    # The address may hold a password: it is told, and in no list of processes.
+    with process.stdin as told:
+        told.write(json.dumps({"store": url, "campaign": name, "job": job_id}).encode())
+    threading.Thread(target=process.wait, daemon=True).start()  # so that no zombie is left
+    return process

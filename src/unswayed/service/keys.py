@@ -1,0 +1,90 @@
+"""Keys of callers: a role in a campaign, kept as a hash."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from unswayed.errors import InputError
+from unswayed.service.catalogue import bump, now_ms
+from unswayed.service.database import Connection
+from unswayed.service.errors import Refusal, not_found
+
+Role = Literal["decide", "reward", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+#: Stands for every campaign; an admin of it may create campaigns.
+EVERY_CAMPAIGN = "*"
+
+_PREFIX = "usk"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is kept of a key: never the key itself."""
+
+    id: str
+    campaign: str
+    role: Role
+    hash: str
+    created_ms: int
+
+    def may(self, roles: tuple[Role, ...], campaign: str) -> bool:
+        """Whether the key opens what needs one of these roles in a campaign; an admin's does."""
+        return self.campaign in (campaign, EVERY_CAMPAIGN) and (
+            self.role == "admin" or self.role in roles
+        )
+
+
+def make_key(connection: Connection, campaign: str, role: str) -> str:
+    """Make a key and return it; it cannot be shown again."""
+    if role not in ROLES:
+        raise InputError(f"the role is {role!r}; choose one of: {', '.join(ROLES)}.")
+    if campaign != EVERY_CAMPAIGN and not connection.execute(
+        "SELECT 1 FROM campaigns WHERE name = ?", (campaign,)
+    ):
+        raise InputError(f"there is no campaign {campaign!r}; name one, or * for all.")
+    key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    key = f"{_PREFIX}_{key_id}_{secret}"
+    connection.execute(
+        "INSERT INTO keys (id, campaign, role, hash, created_ms) VALUES (?, ?, ?, ?, ?)",
+        (key_id, campaign, role, _hash(key), now_ms()),
+    )
+    bump(connection)
+    return key
+
+
+def all_keys(connection: Connection) -> dict[str, Key]:
+    """Return all keys by id."""
+    rows = connection.execute("SELECT id, campaign, role, hash, created_ms FROM keys")
+    return {row[0]: Key(*row) for row in rows}
+
+
+def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
+    """Remove a key of a campaign; it opens nothing from then on."""
+    rows = connection.execute(
+        "SELECT id FROM keys WHERE id = ? AND campaign = ?", (key_id, campaign)
+    )
+    if not rows:
+        raise not_found(f"campaign {campaign!r} has no key {key_id[:80]!r}.", "unknown_key")
+    connection.execute("DELETE FROM keys WHERE id = ?", (key_id,))
+    bump(connection)
+
+
+def key_of(presented: str, keys: Mapping[str, Key]) -> Key:
+    """Return the key that was presented, or refuse it; the time taken tells nothing."""
+    parts = presented.split("_", 2)
+    key = keys.get(parts[1]) if len(parts) == 3 else None
+    given = _hash(presented)
+    if not hmac.compare_digest(given, given[::-1] if key is None else key.hash) or key is None:
+        raise Refusal(401, "bad_key", "this key is not known; send the one that was made for you.")
+    return key
+
+
+def _hash(key: str) -> str:
+    # Keys have 256 random bits: a slow hash would protect nothing more.
+    return hashlib.sha256(key.encode()).hexdigest()

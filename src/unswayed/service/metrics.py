@@ -1,0 +1,138 @@
+"""Numbers for Prometheus, summed over the worker processes; none of them names a user."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from bisect import bisect_left
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+
+#: Upper ends of the latency histogram, in seconds.
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+#: Name, kind and help of every metric.
+METRICS = {
+    "unswayed_requests_total": ("counter", "Requests by route and status."),
+    "unswayed_request_seconds": ("histogram", "Time to answer, by route."),
+    "unswayed_decisions_total": ("counter", "Decisions by campaign and mode."),
+    "unswayed_rewards_total": ("counter", "Rewards acknowledged, by campaign."),
+    "unswayed_refusals_total": ("counter", "Refusals by code."),
+    "unswayed_store_commits_total": ("counter", "Transactions committed."),
+    "unswayed_store_healthy": ("gauge", "Worker processes whose store works."),
+    "unswayed_decisions_waiting": ("gauge", "Decisions that wait to be recorded."),
+    "unswayed_decisions_dropped_total": ("counter", "Decisions never recorded: no store."),
+    "unswayed_workers": ("gauge", "Worker processes."),
+}
+
+_WRITE_SECONDS = 1.0
+
+
+class Metrics:
+    """The numbers of this process, and those the other processes left in a folder.
+
+    A process that ended leaves its counts there, so counters never go back; its gauges are dropped.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f"{os.getpid()}.json"
+        self._folder = folder
+        self.counts: defaultdict[str, float] = defaultdict(float)
+        self.gauges: dict[str, float] = {}
+        self._latencies: defaultdict[str, list[float]] = defaultdict(
+            lambda: [0.0] * (len(BUCKETS) + 2)
+        )
+        self._series: dict[tuple[str | int, ...], str] = {}
+        self._lock = threading.Lock()
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        series = self._series.get((route, status))
+        if series is None:
+            labels = {"route": route, "status": str(status)}
+            series = self._series[route, status] = labelled("unswayed_requests_total", labels)
+        self.counts[series] += 1
+        latency = self._latencies[route]
+        latency[bisect_left(BUCKETS, seconds)] += 1
+        latency[-1] += seconds
+
+    def count(self, name: str, number: float = 1.0, **labels: str) -> None:
+        """Add to a counter."""
+        key = (name, *labels.values())
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = labelled(name, labels)
+        self.counts[series] += number
+
+    def save(self) -> None:
+        """Leave the numbers where the other processes find them."""
+        own = {
+            "pid": os.getpid(),
+            "counts": dict(self.counts),
+            "gauges": dict(self.gauges),
+            "latencies": {route: list(values) for route, values in self._latencies.items()},
+        }
+        with self._lock, suppress(OSError):  # metrics never stop the service
+            draft = self._path.with_suffix(".new")
+            draft.write_text(json.dumps(own))
+            draft.replace(self._path)
+
+    def text(self) -> str:
+        """Return all numbers in Prometheus' text format."""
+        self.save()
+        counts: defaultdict[str, float] = defaultdict(float)
+        latencies: dict[str, list[float]] = {}
+        for path in sorted(self._folder.glob("*.json")):
+            with suppress(OSError, ValueError):
+                found = json.loads(path.read_text())
+                for name, number in found["counts"].items():
+                    counts[name] += number
+                if _is_alive(found["pid"]):
+                    counts["unswayed_workers"] += 1
+                    for name, number in found["gauges"].items():
+                        counts[name] += number
+                for route, values in found["latencies"].items():
+                    before = latencies.get(route, [0.0] * len(values))
+                    latencies[route] = [a + b for a, b in zip(before, values, strict=True)]
+        return _written(counts, latencies)
+
+
+def labelled(name: str, labels: dict[str, str]) -> str:
+    """Return the name of a series."""
+    inner = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+    return f"{name}{{{inner}}}" if inner else name
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _written(counts: dict[str, float], latencies: dict[str, list[float]]) -> str:
+    lines = []
+    for name, (kind, text) in METRICS.items():
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+        if kind == "histogram":
+            for route, values in sorted(latencies.items()):
+                total = 0.0
+                for end, number in zip((*map(str, BUCKETS), "+Inf"), values[:-1], strict=True):
+                    total += number
+                    lines.append(f'{name}_bucket{{route="{route}",le="{end}"}} {total:.0f}')
+                lines.append(f'{name}_sum{{route="{route}"}} {values[-1]:.6f}')
+                lines.append(f'{name}_count{{route="{route}"}} {total:.0f}')
+        else:
+            lines += [
+                f"{series} {number:.15g}"
+                for series, number in sorted(counts.items())
+                if series.partition("{")[0] == name
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,40 @@
+"""Work beside the service, in processes of its own: learning, exports and reports.
+
+``python -m unswayed.service.offline TASK`` reads what to do as JSON from standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from unswayed.service.database import opened
+
+#: Ours: all of it yields to requests.
+_NICENESS = 10
+
+
+def main() -> None:
+    """Do the task that the command line names; each imports what it needs."""
+    os.nice(_NICENESS)
+    task, told = sys.argv[1], json.load(sys.stdin)
+    database = opened(told["store"])
+    if task == "learn":
+        from unswayed.service.learner import work_on
+
+        work_on(database, told["campaign"], told["job"])
+        return
+    with database.connected() as connection:
+        if task == "export":
+            from unswayed.service.export import export_to
+
+            export_to(connection, told["campaign"], sys.stdout.buffer, **told["between"])
+        else:
+            from unswayed.service.reporting import report
+
+            json.dump(report(connection, told["campaign"]), sys.stdout, allow_nan=False)
+
+
+if __name__ == "__main__":
+    main()

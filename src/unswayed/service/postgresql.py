@@ -1,0 +1,181 @@
+"""PostgreSQL as the store when several hosts serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, cast
+
+try:
+    import psycopg
+except ImportError as error:  # pragma: no cover  # tested in an environment without it
+    from unswayed.errors import InputError
+
+    raise InputError(
+        "a PostgreSQL store needs a driver: pip install 'unswayed[postgresql]'."
+    ) from error
+
+from unswayed.errors import InputError
+from unswayed.service.database import (
+    SCHEMA_VERSION,
+    TABLES,
+    Connection,
+    Database,
+    Row,
+    StoreError,
+)
+
+#: Types of columns that rows are given in, for arrays of them.
+_TYPES = {
+    "decision": "bytea",
+    "record": "bytea",
+    "records": "bytea",
+    "value": "float8",
+    "received_ms": "int8",
+    "created_ms": "int8",
+    "first_ms": "int8",
+    "last_ms": "int8",
+    "n": "int8",
+    "plan": "int8",
+    "policy": "int8",
+    "version": "int8",
+    "alive_ms": "int8",
+}
+
+#: Ours: how long a connection may take; a request waits for it.
+_CONNECT_SECONDS = 5
+
+#: Ours: a statement that takes longer is given up, and the request answered with 503.
+_STATEMENT_MS = 30_000
+
+#: Numbers of the advisory locks: of making tables, and of learning.
+_CREATING, _LEARNING = 7_283_001, 7_283_002
+
+
+class PostgresqlDatabase(Database):
+    """A database on a server."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def connect(self) -> PostgresqlConnection:
+        """Open a connection whose commits wait until they are on the server's disk."""
+        try:
+            connection = psycopg.connect(
+                self._url,
+                connect_timeout=_CONNECT_SECONDS,
+                autocommit=True,
+                options=f"-c synchronous_commit=on -c statement_timeout={_STATEMENT_MS}",
+            )
+        except psycopg.Error as error:
+            raise StoreError(_first_line(error)) from error
+        return PostgresqlConnection(connection)
+
+    def create(self) -> None:
+        """Make the tables; of several servers that start at once, one does."""
+        try:
+            with self.connected() as connection, connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(?)", (_CREATING,))
+                for table in TABLES:
+                    connection.execute(table.format(bytes="BYTEA", number="DOUBLE PRECISION"))
+                connection.insert_new("meta", ("name", "value"), [("schema", SCHEMA_VERSION)])
+                connection.insert_new("meta", ("name", "value"), [("change", "0")])
+        except StoreError as error:
+            raise InputError(f"the store cannot be used: {error}.") from error
+
+    @contextmanager
+    def learner_lock(self) -> Iterator[bool]:
+        """Hold the lock that only one session of the database can hold."""
+        with self.connected() as connection:
+            ((is_held,),) = connection.execute("SELECT pg_try_advisory_lock(?)", (_LEARNING,))
+            yield bool(is_held)
+
+
+class PostgresqlConnection(Connection):
+    """A connection that writes many rows in one statement: each is a round trip."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement and return its rows."""
+        try:
+            statement = cast("Any", sql.replace("?", "%s"))
+            cursor = self._connection.execute(statement, parameters or None)
+            return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise StoreError(_first_line(error)) from error
+
+    def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
+        """Insert the rows of all keys at once; of repeated keys the first."""
+        if not rows:
+            return []
+        key_columns = _KEYS[table]
+        places = [columns.index(name) for name in key_columns]
+        first: dict[Row, int] = {}
+        for number, row in enumerate(rows):
+            first.setdefault(tuple(row[place] for place in places), number)
+        chosen = [rows[number] for number in first.values()]
+        arrays = ", ".join(f"?::{_TYPES.get(name, 'text')}[]" for name in columns)
+        # Always in one order: two servers that insert the same rows would wait for each other.
+        found = self.execute(
+            f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays}) "
+            f"AS new({', '.join(columns)}) ORDER BY {', '.join(key_columns)} "
+            f"ON CONFLICT DO NOTHING RETURNING {', '.join(key_columns)}",
+            [list(column) for column in zip(*chosen, strict=True)],
+        )
+        inserted = {first[tuple(row)] for row in found}
+        return [number in inserted for number in range(len(rows))]
+
+    def rows_of(
+        self, table: str, keys: Sequence[str], wanted: Sequence[str], values: Sequence[Row]
+    ) -> list[Row | None]:
+        """Look all keys up in one statement."""
+        if not values:
+            return []
+        arrays = ", ".join(f"?::{_TYPES.get(name, 'text')}[]" for name in keys)
+        named = ", ".join(f"it.{name}" for name in (*keys, *wanted))
+        matching = " AND ".join(f"it.{name} = asked.{name}" for name in keys)
+        found = self.execute(
+            f"SELECT {named} FROM unnest({arrays}) AS asked({', '.join(keys)}) "
+            f"JOIN {table} AS it ON {matching}",
+            [list(column) for column in zip(*values, strict=True)],
+        )
+        by_key = {tuple(row[: len(keys)]): tuple(row[len(keys) :]) for row in found}
+        return [by_key.get(tuple(value)) for value in values]
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Commit, and wait until the server has it on its disk."""
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo the transaction; a lost connection has done so."""
+        with suppress(StoreError):
+            self.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the connection."""
+        with suppress(psycopg.Error):
+            self._connection.close()
+
+
+#: Key columns of the tables that rows are inserted into if they are new.
+_KEYS = {
+    "meta": ("name",),
+    "campaigns": ("name",),
+    "keys": ("id",),
+    "plans": ("campaign", "version"),
+    "asked": ("campaign", "key"),
+    "rewards": ("campaign", "decision", "reward_id"),
+    "activations": ("campaign", "decision"),
+    "jobs": ("id",),
+}
+
+
+def _first_line(error: Exception) -> str:
+    """Return what happened without the address, which may hold a password."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

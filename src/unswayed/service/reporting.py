@@ -1,0 +1,117 @@
+"""What a campaign brought: uplift over the users who are held back, and shadow matches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from unswayed.estimators.contaminated_means import mean_intervals
+from unswayed.estimators.trimming import binomial_upper_quantiles, trimmed_mean
+from unswayed.service.catalogue import Campaign, policy_of
+from unswayed.service.catalogue import campaign as campaign_of
+from unswayed.service.database import Connection
+from unswayed.service.export import SCHEMA, export_batches
+
+#: Every interval holds with this probability, the two arms' together.
+CONFIDENCE = 0.95
+
+#: The share that is allowed for when it is to be found from the data, and nothing was learned yet.
+_UNKNOWN_ALPHA = 0.1
+
+_ARMS = ("control", "exploit", "explore")
+
+
+def report(connection: Connection, name: str) -> dict[str, Any]:
+    """Return the rewards of each arm under the policy that is served, and the uplift.
+
+    A user counts once, with the mean of its rewards. Intervals hold although a share alpha of the
+    users lies.
+    """
+    campaign = campaign_of(connection, name)
+    plans = {
+        int(version)
+        for (version,) in connection.execute(
+            "SELECT version FROM plans WHERE campaign = ? AND policy = ?",
+            (name, campaign.policy_version),
+        )
+    }
+    alpha = _alpha(connection, campaign)
+    columns = ["user", "mode", "reward", "plan", "action", "planned_action"]
+    table = pa.Table.from_batches(export_batches(connection, name), SCHEMA).select(columns)
+    of_policy = np.isin(table["plan"].to_numpy(), list(plans))
+    table = table.filter(pa.array(of_policy))
+    arms = {mode: _arm(table, mode, alpha) for mode in _ARMS}
+    matches = _matches(table)
+    return {
+        "campaign": name,
+        "policy": campaign.policy_version,
+        "mode": campaign.settings.mode,
+        "alpha": alpha,
+        "confidence": CONFIDENCE,
+        "decisions": table.num_rows,
+        "arms": arms,
+        "uplift": {mode: _uplift(arms[mode], arms["control"]) for mode in _ARMS[1:]},
+        "shadow": matches,
+    }
+
+
+def _alpha(connection: Connection, campaign: Campaign) -> float:
+    if campaign.settings.alpha != "auto":
+        return campaign.settings.alpha
+    policy = policy_of(connection, campaign.name, campaign.policy_version)
+    return _UNKNOWN_ALPHA if policy is None else policy.adversarial_fraction
+
+
+def _arm(table: pa.Table, mode: str, alpha: float) -> dict[str, Any]:
+    """Return the means of an arm over its users, plain and robust."""
+    chosen = table.filter(pa.compute.equal(table["mode"], mode))
+    means = chosen.group_by("user").aggregate([("reward", "mean")])["reward_mean"].to_numpy()
+    arm: dict[str, Any] = {"users": len(means), "decisions": chosen.num_rows}
+    if not len(means):
+        return {**arm, "mean": None, "plain_mean": None, "low": None, "high": None}
+    failure = (1.0 - CONFIDENCE) / 2
+    n_bad = binomial_upper_quantiles(np.array([len(means)]), alpha, failure / 2)
+    ends = mean_intervals(
+        means,
+        np.zeros(len(means), np.int64),
+        1,
+        n_bad=n_bad,
+        failure_probability=failure / 2,
+    )
+    return {
+        **arm,
+        "mean": trimmed_mean(means, adversarial_fraction=alpha).estimate,
+        "plain_mean": float(means.mean()),
+        "low": _finite(ends.low[0]),
+        "high": _finite(ends.high[0]),
+    }
+
+
+def _uplift(arm: dict[str, Any], control: dict[str, Any]) -> dict[str, Any]:
+    """Return how much more an arm brings than the users held back, with an interval."""
+
+    def minus(one: str, other: str) -> float | None:
+        if arm[one] is None or control[other] is None:
+            return None
+        return float(arm[one] - control[other])
+
+    return {
+        "estimate": minus("mean", "mean"),
+        "plain_estimate": minus("plain_mean", "plain_mean"),
+        "low": minus("low", "high"),
+        "high": minus("high", "low"),
+    }
+
+
+def _matches(table: pa.Table) -> dict[str, Any]:
+    shadow = table.filter(pa.compute.equal(table["mode"], "shadow"))
+    n = shadow.num_rows
+    alike = pa.compute.sum(pa.compute.equal(shadow["action"], shadow["planned_action"])).as_py()
+    return {"decisions": n, "match_rate": None if not n else (alike or 0) / n}
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

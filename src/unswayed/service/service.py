@@ -1,0 +1,276 @@
+"""Deciding, activating and rewarding: the semantics of the service, without HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from unswayed.errors import InputError
+from unswayed.service.catalogue import now_ms
+from unswayed.service.database import Database, StoreError
+from unswayed.service.deciding import DecideAnswer, Decided, DecideRequest, Serving, answered
+from unswayed.service.errors import Refusal, bad_request, conflict, store_unavailable
+from unswayed.service.rewarding import (
+    NewAsked,
+    counted,
+    write_activations,
+    write_asked,
+    write_rewards,
+)
+from unswayed.service.settings import ServerSettings, check_label
+from unswayed.service.state import Watcher
+from unswayed.service.tokens import Record, decode_record
+from unswayed.service.writing import (
+    MOST_WAITING,
+    Counted,
+    CountKey,
+    KeptReward,
+    NewActivation,
+    NewReward,
+    Write,
+    Writer,
+)
+
+
+class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A reward for the decision of a token.
+
+    Parameters
+    ----------
+    reward_id
+        Tells several rewards of one decision apart where they are summed or the largest counts.
+    """
+
+    token: str
+    reward: float
+    reward_id: str = ""
+
+
+class RewardAnswer(msgspec.Struct, frozen=True, gc=False):
+    """What was taken in; a repetition gets the same answer."""
+
+    id: str
+    reward: float
+    reward_id: str
+    received_ms: int
+
+
+class ActivateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Says that the decision of a token was shown."""
+
+    token: str
+
+
+class ActivateAnswer(msgspec.Struct, frozen=True, gc=False):
+    """When the decision was activated first."""
+
+    id: str
+    received_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One process of the service: what it knows, and the thread that writes for it."""
+
+    database: Database
+    watcher: Watcher
+    writer: Writer
+    server: ServerSettings
+
+    def stop(self) -> None:
+        """Write what waits, and end the threads."""
+        self.watcher.stop()
+        self.writer.stop()
+
+    async def decide(
+        self, campaign: str, asked: Sequence[DecideRequest]
+    ) -> tuple[list[bytes | Refusal], dict[CountKey, Counted]]:
+        """Decide, and record the decisions; return the answers as JSON, and what was decided.
+
+        Nobody waits for the store, except where an idempotency key promises the same answer later.
+        """
+        serving = self.watcher.state.campaign(campaign)
+        serving.check_open()
+        self._check_recording()
+        now = now_ms()
+        found = serving.decided(asked, now)
+        good = [one for one in found if not isinstance(one, Refusal)]
+        counts = counted(campaign, [cell for _, _, cell in good])
+        if any(request.idempotency_key for request in asked):
+            return await self._decide_once(serving, asked, found), counts
+        payloads = [payload for _, payload, _ in good]
+        answers: list[bytes | Refusal] = []
+        answers += answered(good, self.watcher.signer.tokens(payloads))
+        self.writer.record(campaign, now, payloads, counts)
+        for row, one in enumerate(found):
+            if isinstance(one, Refusal):
+                answers.insert(row, one)
+        return answers, counts
+
+    async def _decide_once(
+        self,
+        serving: Serving,
+        asked: Sequence[DecideRequest],
+        found: Sequence[Decided | Refusal],
+    ) -> list[bytes | Refusal]:
+        """Decide under idempotency keys: the first decision under a key is the only one."""
+        rows = []
+        for request, one in zip(asked, found, strict=True):
+            if not isinstance(one, Refusal):
+                # Decisions without a key in the same request get one that nobody else can have.
+                key = request.idempotency_key or f"\x01{one[0].hex()}"
+                if request.idempotency_key:
+                    _check_name("idempotency_key", key)
+                rows.append(NewAsked(serving.name, key, one[1]))
+        kept = iter(await self._written(write_asked, rows))
+        answers: list[bytes | Refusal] = []
+        signer = self.watcher.signer
+        for one in found:
+            if isinstance(one, Refusal):
+                answers.append(one)
+                continue
+            payload = next(kept)
+            first, own = decode_record(payload), decode_record(one[1])
+            if (first.user, first.context) != (own.user, own.context):
+                answers.append(
+                    conflict(
+                        "this idempotency key was used for another user or context; use a new key.",
+                        "idempotency_conflict",
+                    )
+                )
+            else:
+                answers.append(_answer(first, signer.token(payload)))
+        return answers
+
+    async def reward(
+        self, campaign: str, asked: Sequence[RewardRequest]
+    ) -> list[RewardAnswer | Refusal]:
+        """Take in rewards; each answer is given after its reward is on the disk."""
+        serving = self.watcher.state.campaign(campaign)
+        received = now_ms()
+        checked = [self._new_reward(serving, request, received) for request in asked]
+        rows = [row for row in checked if isinstance(row, NewReward)]
+        kept = iter(await self._written(write_rewards, rows))
+        return [
+            row if isinstance(row, Refusal) else _reward_answer(serving, row, next(kept))
+            for row in checked
+        ]
+
+    def _new_reward(
+        self, serving: Serving, request: RewardRequest, received: int
+    ) -> NewReward | Refusal:
+        settings = serving.settings
+        try:
+            record, payload = self._opened(serving, request.token)
+            value = settings.check_reward(request.reward)
+            # Where the first counts there is one reward, however it is called.
+            name = "" if settings.aggregation == "first" else request.reward_id
+            if name:
+                _check_name("reward_id", name)
+        except Refusal as refusal:
+            return refusal
+        except InputError as error:
+            return Refusal(422, "bad_reward", str(error))
+        is_late = received > record.time_ms + 1000.0 * settings.reward_window
+        return NewReward(serving.name, record.id, name, value, received, payload, is_late)
+
+    async def activate(
+        self, campaign: str, asked: Sequence[ActivateRequest]
+    ) -> list[ActivateAnswer | Refusal]:
+        """Take in that decisions were shown; each answer is given when that is on the disk."""
+        serving = self.watcher.state.campaign(campaign)
+        received = now_ms()
+        checked: list[NewActivation | Refusal] = []
+        for request in asked:
+            try:
+                record, payload = self._opened(serving, request.token)
+            except Refusal as refusal:
+                checked.append(refusal)
+                continue
+            is_late = received > record.time_ms + 1000.0 * serving.settings.reward_window
+            checked.append(NewActivation(serving.name, record.id, received, payload, is_late))
+        rows = [row for row in checked if isinstance(row, NewActivation)]
+        kept = iter(await self._written(write_activations, rows))
+        answers: list[ActivateAnswer | Refusal] = []
+        for row in checked:
+            if isinstance(row, Refusal):
+                answers.append(row)
+            else:
+                activated = next(kept)
+                answers.append(
+                    _too_late(serving)
+                    if activated is None
+                    else ActivateAnswer(row.decision.hex(), activated)
+                )
+        return answers
+
+    def _opened(self, serving: Serving, token: str) -> tuple[Record, bytes]:
+        """Return the decision of a token, or refuse one of another campaign."""
+        record, payload = self.watcher.signer_for(token).opened(token)
+        # A campaign that was deleted and made again is another one.
+        if record.campaign != serving.name or record.time_ms < serving.created_ms:
+            raise Refusal(
+                403, "other_campaign", f"the token is not of this campaign {serving.name!r}."
+            )
+        return record, payload
+
+    def _check_recording(self) -> None:
+        """Refuse to decide while decisions cannot be recorded, unless that is wanted."""
+        writer = self.writer
+        if self.server.decide_without_store:
+            return
+        if not writer.is_healthy or writer.n_waiting >= MOST_WAITING:
+            raise store_unavailable()
+
+    async def _written(self, write: Write, rows: Sequence[Any]) -> Sequence[Any]:
+        """Write rows durably, or refuse with 503."""
+        if not rows:
+            return ()
+        try:
+            return await self.writer.written(write, rows)
+        except StoreError as error:
+            raise store_unavailable() from error
+
+
+def _answer(record: Record, token: bytes) -> bytes:
+    return msgspec.json.encode(
+        DecideAnswer(
+            record.id.hex(),
+            record.action,
+            record.propensity,
+            record.mode,
+            record.plan,
+            token.decode(),
+        )
+    )
+
+
+def _reward_answer(
+    serving: Serving, row: NewReward, kept: KeptReward | None
+) -> RewardAnswer | Refusal:
+    if kept is None:
+        return _too_late(serving)
+    if kept.value != row.value:
+        return conflict(
+            f"this decision has the reward {kept.value:g} already; it counts once.",
+            "reward_conflict",
+        )
+    return RewardAnswer(row.decision.hex(), kept.value, row.reward_id, kept.received_ms)
+
+
+def _too_late(serving: Serving) -> Refusal:
+    return Refusal(
+        410,
+        "window_closed",
+        f"the decision is older than the reward window of {serving.settings.reward_window:g} s.",
+    )
+
+
+def _check_name(name: str, value: str) -> None:
+    try:
+        check_label(name, value)
+    except InputError as error:
+        raise bad_request(str(error)) from None

@@ -1,0 +1,248 @@
+"""What a campaign is told: its labels, how it decides, and when rewards count."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from unswayed.errors import InputError
+from unswayed.events.events import LARGEST_REWARD
+from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.unknown_fraction import check_fraction_or_auto
+
+Mode = Literal["learn", "serve", "shadow"]
+Aggregation = Literal["first", "sum", "max"]
+
+#: Ours: bytes of a label, so that a token stays short.
+LONGEST_LABEL = 256
+
+#: Ours: labels of one kind.
+MOST_LABELS = 100_000
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+RESERVED_NAMES = frozenset({"campaigns", "keys", "signing-keys", "openapi.json"})
+
+#: The largest share of users that may be held back.
+LARGEST_CONTROL = 0.5
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of a campaign; the fields of its TOML table and of its JSON.
+
+    Parameters
+    ----------
+    contexts, actions
+        Labels. More can be added while the service runs; none can be taken away.
+    alpha
+        Share of users that may collude, or "auto".
+    method
+        How to learn, as ``unswayed learn --method``.
+    mode
+        "learn": everybody explores by plan. "serve": the policy is played, and ``explore_share`` of
+        the users explore. "shadow": the caller's own action is returned, and what the plan would
+        have played is recorded beside it.
+    explore_share
+        Share of users who explore in serve mode.
+    control_share
+        Share of users, up to a half, who are held back and play the baseline.
+    baseline
+        The action of users who are held back, and of everybody before anything was learned; the
+        first action if empty.
+    reward_window
+        Seconds after a decision within which its reward is taken.
+    default_reward
+        What a decision without a reward counts as when its window closes.
+    aggregation
+        How several rewards of one decision become one: "first", "sum" or "max".
+    is_deferred
+        Whether decisions count only once they are activated.
+    lowest_reward, highest_reward
+        Rewards outside are refused.
+    max_interactions_per_user
+        Events beyond it are answered and recorded, and a user with more weighs no more.
+    activate_learned
+        Whether a policy is served as soon as it was learned.
+    learn_every
+        Seconds between two learnings that the service starts itself; 0 for never.
+    target
+        Loss per decision that is aimed at; the status says how long it takes.
+    """
+
+    contexts: tuple[str, ...]
+    actions: tuple[str, ...]
+    alpha: float | Literal["auto"] = 0.1
+    method: str = DEFAULT_METHOD
+    mode: Mode = "learn"
+    explore_share: float = 0.1
+    control_share: float = 0.0
+    baseline: str = ""
+    reward_window: float = 3600.0
+    default_reward: float = 0.0
+    aggregation: Aggregation = "first"
+    is_deferred: bool = False
+    lowest_reward: float = -LARGEST_REWARD
+    highest_reward: float = LARGEST_REWARD
+    max_interactions_per_user: int | None = None
+    activate_learned: bool = True
+    learn_every: float = 0.0
+    target: float = 0.05
+
+    def checked(self) -> Settings:
+        """Return the settings, or say which of them cannot be."""
+        for kind, labels, least in (("context", self.contexts, 1), ("action", self.actions, 2)):
+            if not least <= len(labels) <= MOST_LABELS:
+                raise InputError(
+                    f"there are {len(labels)} {kind}s; give between {least} and {MOST_LABELS:,}."
+                )
+            for label in labels:
+                check_label(kind, label)
+            if len(set(labels)) != len(labels):
+                raise InputError(f"a {kind} is given twice; give each once.")
+        check_fraction_or_auto(self.alpha, name="alpha")
+        method_named(self.method)
+        for name, share, most in (
+            ("explore_share", self.explore_share, 1.0),
+            ("control_share", self.control_share, LARGEST_CONTROL),
+        ):
+            if not 0.0 <= share <= most:
+                raise InputError(f"{name} is {share}: it must lie between 0 and {most:g}.")
+        if self.baseline and self.baseline not in self.actions:
+            raise InputError(f"baseline {self.baseline!r} is not one of the actions.")
+        if not 0.0 < self.reward_window <= 366 * 86400.0:
+            raise InputError(
+                f"reward_window is {self.reward_window}: give seconds, at most a year."
+            )
+        if not self.learn_every >= 0.0 or not 0.0 < self.target < 1e6:
+            raise InputError("learn_every is at least 0 seconds and target above 0.")
+        if not -LARGEST_REWARD <= self.lowest_reward < self.highest_reward <= LARGEST_REWARD:
+            raise InputError("lowest_reward must be below highest_reward, both within ±1e30.")
+        self.check_reward(self.default_reward, "default_reward")
+        if self.max_interactions_per_user is not None and self.max_interactions_per_user < 1:
+            raise InputError("max_interactions_per_user is at least 1, or left out.")
+        return self
+
+    @property
+    def held_action(self) -> str:
+        """What users who are held back play."""
+        return self.baseline or self.actions[0]
+
+    @property
+    def explorer_share(self) -> float:
+        """The share of users who explore in this mode."""
+        return 1.0 if self.mode == "learn" else self.explore_share
+
+    def check_reward(self, value: float, name: str = "reward") -> float:
+        """Return a reward, or say why it cannot be one."""
+        if not math.isfinite(value) or not self.lowest_reward <= value <= self.highest_reward:
+            raise InputError(
+                f"{name} is {value:g}: it must lie between {self.lowest_reward:g} and "
+                f"{self.highest_reward:g}."
+            )
+        return value
+
+    def with_labels(self, *, contexts: list[str], actions: list[str]) -> Settings:
+        """Return the settings with labels added that are not there yet."""
+        return msgspec.structs.replace(
+            self,
+            contexts=tuple(dict.fromkeys((*self.contexts, *contexts))),
+            actions=tuple(dict.fromkeys((*self.actions, *actions))),
+        ).checked()
+
+
+def check_label(kind: str, label: str) -> str:
+    """Return a label, or say why it cannot be one."""
+    try:
+        n_bytes = len(label.encode())
+    except UnicodeEncodeError:
+        raise InputError(f"the {kind} {label!r} is not valid Unicode text.") from None
+    if not 1 <= n_bytes <= LONGEST_LABEL or "\0" in label:
+        raise InputError(
+            f"a {kind} has between 1 and {LONGEST_LABEL} bytes without NUL; this one has {n_bytes}."
+        )
+    return label
+
+
+def check_name(name: str) -> str:
+    """Return a campaign's name, or say which names there can be."""
+    if not _NAME.fullmatch(name) or name in RESERVED_NAMES:
+        raise InputError(
+            f"{name[:80]!r} cannot name a campaign: use up to 64 of a-z, 0-9, - and _, not one of "
+            f"{', '.join(sorted(RESERVED_NAMES))}."
+        )
+    return name
+
+
+def parsed_settings(value: Mapping[str, Any], where: str) -> Settings:
+    """Return the settings of plain values, or a sentence that names the wrong one."""
+    try:
+        return msgspec.convert(value, Settings).checked()
+    except msgspec.ValidationError as error:
+        raise InputError(f"{where}: {error}.") from None
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[server]`` of the configuration.
+
+    Parameters
+    ----------
+    max_request_bytes, max_batch
+        Larger requests get 413.
+    requests_per_second
+        For each key, or each address without keys, and each worker process; beyond it 429.
+    decide_without_store
+        Whether decisions go on from the last policy while the store is away. They are recorded when
+        it is back; beyond 200,000 the oldest are lost unless their reward comes.
+    """
+
+    max_request_bytes: int = 1_000_000
+    max_batch: int = 1_000
+    requests_per_second: float = 20_000.0
+    decide_without_store: bool = False
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A TOML file: ``[server]``, and ``[campaigns.NAME]`` for each campaign."""
+
+    server: ServerSettings = ServerSettings()
+    campaigns: dict[str, Settings] = {}
+
+
+#: What is served without a configuration.
+DEMO = Configuration(
+    campaigns={
+        "demo": Settings(
+            contexts=("breakfast", "lunch", "dinner"),
+            actions=("porridge", "soup", "curry", "cola"),
+            reward_window=60.0,
+        )
+    }
+)
+
+
+def load_configuration(path: Path) -> Configuration:
+    """Read a configuration, or say in one sentence what is wrong with it."""
+    try:
+        value = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the configuration {path}: {error}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not TOML: {error}.") from error
+    try:
+        found = msgspec.convert(value, Configuration)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: {error}.") from None
+    for name, settings in found.campaigns.items():
+        try:
+            check_name(name)
+            settings.checked()
+        except InputError as error:
+            raise InputError(f"{path}, campaign {name!r}: {error}") from None
+    return found

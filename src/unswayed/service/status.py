@@ -1,0 +1,115 @@
+"""How far a campaign is: what was explored, by whom, and how long its target takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unswayed.errors import InputError
+from unswayed.limits.planner import plan_traffic
+from unswayed.service.catalogue import Campaign, now_ms
+from unswayed.service.catalogue import campaign as campaign_of
+from unswayed.service.database import Connection
+from unswayed.service.jobs import DONE, Job, jobs_of
+
+#: The traffic of this long is taken to go on.
+_RATE_MS = 3_600_000
+
+#: The chance of missing the target that is planned with; the default of ``unswayed plan``.
+_FAILURE = 0.1
+
+
+def status(connection: Connection, name: str) -> dict[str, Any]:
+    """Return the counts of a campaign, and how long its target takes at the traffic of today."""
+    campaign = campaign_of(connection, name)
+    rows = connection.execute(
+        "SELECT context, mode, SUM(decisions), SUM(rewards), SUM(matches) FROM counts "
+        "WHERE campaign = ? GROUP BY context, mode ORDER BY context, mode",
+        (name,),
+    )
+    contexts: dict[str, dict[str, Any]] = {}
+    totals = {"decisions": 0, "rewards": 0, "explored": 0, "shadow": 0, "matches": 0}
+    for context, mode, decisions, rewards, matches in rows:
+        decisions, rewards, matches = int(decisions), int(rewards), int(matches)
+        contexts.setdefault(context, {})[mode] = {"decisions": decisions, "rewards": rewards}
+        totals["decisions"] += decisions
+        totals["rewards"] += rewards
+        totals["explored"] += decisions * (mode == "explore")
+        if mode == "shadow":
+            totals["shadow"] += decisions
+            totals["matches"] += matches
+    learned = next((job for job in jobs_of(connection, name) if job.state == DONE), None)
+    return {
+        "campaign": name,
+        "state": campaign.state,
+        "mode": campaign.settings.mode,
+        "plan": campaign.plan_version,
+        "policy": campaign.policy_version,
+        "decisions": totals["decisions"],
+        "rewards": totals["rewards"],
+        "explored": totals["explored"],
+        "match_rate": totals["matches"] / totals["shadow"] if totals["shadow"] else None,
+        "contexts": contexts,
+        "interactions_per_user": _interactions(learned),
+        "target": _target(connection, campaign, contexts, totals["explored"], learned),
+    }
+
+
+def _interactions(learned: Job | None) -> dict[str, Any] | None:
+    """Return how active users are, as the last learning found."""
+    if learned is None:
+        return None
+    found = learned.result["findings"]
+    return {
+        "users": found["n_users"],
+        "fewest": found["fewest_interactions"],
+        "median": found["median_interactions"],
+        "most": found["most_interactions"],
+        "as_of_ms": learned.created_ms,
+    }
+
+
+def _target(
+    connection: Connection,
+    campaign: Campaign,
+    contexts: dict[str, dict[str, Any]],
+    explored: int,
+    learned: Job | None,
+) -> dict[str, Any]:
+    """Return what the target takes, by the planner, and when it is reached; or why nobody knows."""
+    settings = campaign.settings
+    visits = np.array([sum(n["decisions"] for n in modes.values()) for modes in contexts.values()])
+    answer: dict[str, Any] = {
+        "suboptimality": settings.target,
+        "needed": None,
+        "seconds_left": None,
+        "note": "",
+    }
+    if settings.alpha == "auto" or not visits.sum():
+        return {**answer, "note": "the plan needs a stated alpha and some traffic."}
+    try:
+        plan = plan_traffic(
+            visits / visits.sum(),
+            len(settings.actions),
+            settings.alpha,
+            settings.target,
+            _FAILURE,
+            n_users=None if learned is None else learned.result["findings"]["n_users"],
+        )
+    except InputError as error:
+        return {**answer, "note": str(error)}
+    needed = plan.methods[0].total_interactions
+    ((recent,),) = connection.execute(
+        "SELECT COALESCE(SUM(n), 0) FROM decisions WHERE campaign = ? AND first_ms > ?",
+        (campaign.name, now_ms() - _RATE_MS),
+    )
+    age = min(max(now_ms() - campaign.created_ms, 1), _RATE_MS) / 1000.0
+    rate = float(recent) / age * settings.explorer_share
+    left = max(needed - explored, 0)
+    return {
+        **answer,
+        "needed": needed,
+        "seconds_left": 0.0 if not left else left / rate if rate > 0 else None,
+        "note": "by the constants of `unswayed plan`, at the traffic of the last hour.",
+    }

@@ -1,0 +1,330 @@
+"""Group commit: one thread writes what all requests of this process wait for, then answers them.
+
+Requests put what is to be written into a queue. The thread takes all that waits, writes it in one
+transaction, commits, and only then answers: whatever was acknowledged is on the disk. While a
+commit is synced the next group gathers, so a busy store syncs once for many requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+from unswayed.service.database import Connection, Database, StoreError
+
+#: Ours: decisions that wait to be recorded, about 200 bytes each; beyond that see ``Writer``.
+MOST_WAITING = 200_000
+
+#: Ours: decisions in one row of the store.
+_CHUNK = 10_000
+
+#: Decisions in one row of the store are no more than these milliseconds apart.
+LONGEST_CHUNK_MS = 60_000
+
+#: Ours: requests in one transaction; a group this large takes some milliseconds.
+_GROUP = 512
+
+#: Ours: how long decisions may wait for others, and how often a broken store is tried.
+_FLUSH_SECONDS = 0.25
+_RETRY_SECONDS = 0.25
+
+
+class NewReward(NamedTuple):
+    """A reward to be written; ``is_late`` ones are only compared with what is there."""
+
+    campaign: str
+    decision: bytes
+    reward_id: str
+    value: float
+    received_ms: int
+    record: bytes
+    is_late: bool
+
+
+class KeptReward(NamedTuple):
+    """What the store has of a reward."""
+
+    value: float
+    received_ms: int
+
+
+class NewActivation(NamedTuple):
+    """An activation to be written."""
+
+    campaign: str
+    decision: bytes
+    received_ms: int
+    record: bytes
+    is_late: bool
+
+
+class Recorded(NamedTuple):
+    """Decisions of one moment that wait to be recorded, or are being."""
+
+    campaign: str
+    time_ms: int
+    payloads: Sequence[bytes]
+
+
+class CountKey(NamedTuple):
+    """What decisions are counted by."""
+
+    campaign: str
+    context: str
+    mode: str
+
+
+@dataclass(slots=True)
+class Counted:
+    """Numbers of decisions, rewards, and shadow decisions that the plan would have made alike."""
+
+    decisions: int = 0
+    rewards: int = 0
+    matches: int = 0
+
+
+#: Writes rows of many requests at once, and returns a result for each row.
+Write = Callable[[Connection, list[Any], dict[CountKey, Counted]], Sequence[Any]]
+
+
+@dataclass(slots=True)
+class _Request:
+    """Rows to write durably, and whom to answer."""
+
+    write: Write
+    rows: Sequence[Any]
+    answer: Callable[[Sequence[Any]], None]
+    fail: Callable[[BaseException], None]
+    loop: asyncio.AbstractEventLoop | None
+    results: Sequence[Any] = ()
+
+
+class Writer:
+    """The thread that writes.
+
+    Decisions are recorded soon, and nobody waits for it: a token carries its whole decision, so
+    the reward of a decision that was lost in a crash brings it back. Rewards, activations and
+    decisions with an idempotency key are acknowledged after the commit.
+
+    Attributes
+    ----------
+    is_healthy
+        Whether the last transaction was committed.
+    n_dropped
+        Decisions that were answered and never recorded, because the store was away too long.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._name = secrets.token_hex(4)
+        self._condition = threading.Condition()
+        self._requests: deque[_Request] = deque()
+        self._decisions: deque[Recorded] = deque()
+        self._n_waiting = 0
+        self._counts: dict[CountKey, Counted] = {}
+        self._is_stopping = False
+        self._connection: Connection | None = None
+        self.is_healthy = True
+        self.n_dropped = 0
+        self.n_commits = 0
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def n_waiting(self) -> int:
+        """How many decisions wait to be recorded."""
+        return self._n_waiting
+
+    def record(
+        self,
+        campaign: str,
+        time_ms: int,
+        payloads: Sequence[bytes],
+        counts: dict[CountKey, Counted],
+    ) -> None:
+        """Record decisions that were made at one moment, soon."""
+        if not payloads:
+            return
+        with self._condition:
+            self._decisions.append(Recorded(campaign, time_ms, payloads))
+            self._n_waiting += len(payloads)
+            _add_counts(self._counts, counts)
+            while self._n_waiting > MOST_WAITING:
+                self._n_waiting -= len(lost := self._decisions.popleft().payloads)
+                self.n_dropped += len(lost)
+
+    async def written(self, write: Write, rows: Sequence[Any]) -> Sequence[Any]:
+        """Write rows in the next transaction, and return their results after the commit."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Sequence[Any]] = loop.create_future()
+
+        def answer(results: Sequence[Any]) -> None:
+            if not future.done():
+                future.set_result(results)
+
+        def fail(error: BaseException) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        self._submit(_Request(write, rows, answer, fail, loop))
+        return await future
+
+    def write_now(self, write: Write, rows: Sequence[Any]) -> Sequence[Any]:
+        """Do as ``written`` does, for callers outside an event loop."""
+        future: Future[Sequence[Any]] = Future()
+        self._submit(_Request(write, rows, future.set_result, future.set_exception, None))
+        return future.result()
+
+    def stop(self) -> None:
+        """Write what waits, and end the thread."""
+        with self._condition:
+            self._is_stopping = True
+            self._condition.notify()
+        self._thread.join(timeout=10)
+
+    def _submit(self, request: _Request) -> None:
+        with self._condition:
+            self._requests.append(request)
+            self._condition.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                is_idle = not self._requests and self._n_waiting < _CHUNK
+                if (is_idle or not self.is_healthy) and not self._is_stopping:
+                    self._condition.wait(_FLUSH_SECONDS if self.is_healthy else _RETRY_SECONDS)
+                requests = [
+                    self._requests.popleft() for _ in range(min(len(self._requests), _GROUP))
+                ]
+                decisions = self._next_decisions()
+                counts, self._counts = self._counts, {}
+                is_last = self._is_stopping and not requests
+            if requests or decisions or counts or not self.is_healthy:
+                self._write_group(requests, decisions, counts)
+            if is_last and (not self._decisions or not self.is_healthy):
+                if self._connection is not None:
+                    self._connection.close()
+                return
+
+    def _next_decisions(self) -> list[Recorded]:
+        """Take the oldest decisions that wait, about a row of the store full; under the lock."""
+        taken: list[Recorded] = []
+        n_taken = 0
+        while self._decisions and n_taken < _CHUNK:
+            taken.append(self._decisions.popleft())
+            n_taken += len(taken[-1].payloads)
+        self._n_waiting -= n_taken
+        return taken
+
+    def _write_group(
+        self,
+        requests: list[_Request],
+        decisions: list[Recorded],
+        counts: dict[CountKey, Counted],
+    ) -> None:
+        own: dict[CountKey, Counted] = {}
+        _add_counts(own, counts)
+        try:
+            if self._connection is None:
+                self._connection = self._database.connect()
+            with self._connection.transaction():
+                for write, alike in _by_write(requests).items():
+                    results = write(self._connection, [x for one in alike for x in one.rows], own)
+                    given = iter(results)
+                    for request in alike:
+                        request.results = list(islice(given, len(request.rows)))
+                _write_chunks(self._connection, decisions)
+                _write_counts(self._connection, self._name, own)
+        except Exception as error:  # whatever it is, nobody may be left waiting
+            if self.is_healthy:
+                logger.warning("the store cannot be written: %s", error)
+            self.is_healthy = False
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            with self._condition:
+                _add_counts(self._counts, counts)
+                self._decisions.extendleft(reversed(decisions))
+                self._n_waiting += sum(len(one.payloads) for one in decisions)
+            failure = error if isinstance(error, StoreError) else StoreError(repr(error))
+            _answer(requests, lambda request: request.fail(failure))
+        else:
+            self.is_healthy = True
+            self.n_commits += 1
+            _answer(requests, lambda request: request.answer(request.results))
+
+
+logger = logging.getLogger("unswayed.service")
+
+
+def _by_write(requests: list[_Request]) -> dict[Write, list[_Request]]:
+    """Return requests that are written by the same function together: one statement for all."""
+    groups: dict[Write, list[_Request]] = {}
+    for request in requests:
+        groups.setdefault(request.write, []).append(request)
+    return groups
+
+
+def _answer(requests: list[_Request], give: Callable[[_Request], None]) -> None:
+    """Answer requests, with one call into each event loop: waking a loop costs a system call."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
+    for request in requests:
+        if request.loop is None:
+            give(request)
+        else:
+            by_loop.setdefault(request.loop, []).append(request)
+
+    def give_all(waiting: list[_Request]) -> None:
+        for request in waiting:
+            give(request)
+
+    for loop, waiting in by_loop.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(give_all, waiting)
+
+
+def _write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
+    chunks: dict[tuple[str, int], list[Recorded]] = {}
+    for one in decisions:
+        chunks.setdefault((one.campaign, one.time_ms // LONGEST_CHUNK_MS), []).append(one)
+    for alike in chunks.values():
+        write_chunk(connection, alike)
+
+
+def write_chunk(connection: Connection, alike: Sequence[Recorded]) -> None:
+    """Write decisions of one campaign into one row of the store: an array in MessagePack."""
+    payloads = [payload for one in alike for payload in one.payloads]
+    times = [one.time_ms for one in alike]
+    records = b"\xdd" + len(payloads).to_bytes(4, "big") + b"".join(payloads)
+    connection.execute(
+        "INSERT INTO decisions (campaign, first_ms, last_ms, n, records) VALUES (?, ?, ?, ?, ?)",
+        (alike[0].campaign, min(times), max(times), len(payloads), records),
+    )
+
+
+def _write_counts(connection: Connection, writer: str, counts: dict[CountKey, Counted]) -> None:
+    # Every writer has rows of its own: no two processes wait for each other.
+    for key, n in counts.items():
+        connection.execute(
+            "INSERT INTO counts (campaign, context, mode, writer, decisions, rewards, matches) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (campaign, context, mode, writer) DO UPDATE "
+            "SET decisions = counts.decisions + excluded.decisions, rewards = counts.rewards + "
+            "excluded.rewards, matches = counts.matches + excluded.matches",
+            (*key, writer, n.decisions, n.rewards, n.matches),
+        )
+
+
+def _add_counts(to: dict[CountKey, Counted], more: dict[CountKey, Counted]) -> None:
+    for key, n in more.items():
+        total = to.setdefault(key, Counted())
+        total.decisions += n.decisions
+        total.rewards += n.rewards
+        total.matches += n.matches

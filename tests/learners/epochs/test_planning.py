@@ -1,0 +1,149 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unswayed.errors import InputError
+from unswayed.events import Labels
+from unswayed.learners.epochs import Schedule, next_plan, planned_schedule
+from unswayed.learners.epochs.planning import REVIEW_EVERY, doubts_of
+from unswayed.policy import EpochPlan, Policy
+
+ACTIONS = ["tea", "soup", "cake"]
+SCHEDULE = Schedule(first=4)
+
+
+def a_policy(means: np.ndarray, half: float, *, contexts: tuple[str, ...] = ("lunch",)) -> Policy:
+    return Policy(
+        context_labels=Labels.of(contexts),
+        action_labels=Labels.of(ACTIONS),
+        mean_rewards=means,
+        low=means - half,
+        high=means + half,
+        sampling_errors=np.full(means.shape, min(half, 0.05)),
+        counts=np.full(means.shape, 50),
+        context_probabilities=np.full(len(means), 1 / len(means)),
+        adversarial_fraction=0.1,
+        method="paper",
+    )
+
+
+def a_plan(epoch: int = 0) -> EpochPlan:
+    return replace(EpochPlan.start("x", ["lunch"], ACTIONS, is_sticky=False), epoch=epoch)
+
+
+LUNCH = np.array([[0.1, 0.6, 0.55]])
+
+
+def test_an_action_goes_when_its_interval_lies_below_the_best() -> None:
+    plan = next_plan(a_plan(), a_policy(LUNCH, 0.1), schedule=SCHEDULE, n_users=100)
+    assert plan.epoch == 1
+    assert plan.rule("lunch").surviving == ("soup", "cake")
+    assert plan.rule("lunch").action == "soup"
+
+
+@pytest.mark.parametrize("half", [0.3, math.inf])
+def test_what_no_bound_rules_out_stays(half: float) -> None:
+    plan = next_plan(a_plan(), a_policy(LUNCH, half), schedule=SCHEDULE, n_users=100)
+    assert plan.rule("lunch").surviving == tuple(ACTIONS)
+
+
+def test_a_wrongly_eliminated_action_comes_back() -> None:
+    """The best action goes by a lie, is explored again in a review, and wins by new evidence."""
+    lied = np.array([[0.1, 0.2, 0.55]])
+    plan = next_plan(a_plan(), a_policy(lied, 0.05), schedule=SCHEDULE, n_users=100)
+    assert plan.rule("lunch").surviving == ("cake",)
+    while (plan.epoch + 1) % REVIEW_EVERY:
+        plan = next_plan(plan, a_policy(lied, 0.05), schedule=SCHEDULE, n_users=100)
+        assert plan.rule("lunch").surviving == ("cake",)
+    plan = next_plan(plan, a_policy(lied, 0.05), schedule=SCHEDULE, n_users=100)
+    assert plan.rule("lunch").surviving == tuple(ACTIONS)
+    plan = next_plan(plan, a_policy(LUNCH, 0.05), schedule=SCHEDULE, n_users=100)
+    assert plan.rule("lunch").action == "soup"
+
+
+def test_contexts_that_turned_up_are_in_the_next_plan() -> None:
+    means = np.array([[0.1, 0.6, 0.55], [0.9, 0.1, 0.1]])
+    policy = a_policy(means, 0.1, contexts=("lunch", "dinner"))
+    plan = next_plan(a_plan(), policy, schedule=SCHEDULE, n_users=100)
+    assert plan.rule("dinner").action == "tea"
+    assert not plan.rule("dinner").is_sticky
+
+
+def test_a_policy_of_other_actions_is_refused() -> None:
+    other = EpochPlan.start("x", ["lunch"], ["wine", "beer"])
+    with pytest.raises(InputError, match="not those of the plan"):
+        next_plan(other, a_policy(LUNCH, 0.1), schedule=SCHEDULE, n_users=100)
+
+
+def test_doubt_is_how_many_times_too_wide_the_errors_are() -> None:
+    # 0.05 + 0.05 against 0.6 - 0.55 for the closest rival.
+    assert doubts_of(a_policy(LUNCH, 0.1)) == pytest.approx([2.0])
+    tied = np.array([[0.5, 0.5, 0.1]])
+    assert doubts_of(a_policy(tied, 0.1)) == [np.inf]
+
+
+def test_doubt_an_alarm_and_rarity_raise_the_share_of_explorers() -> None:
+    def share(**changes: float | bool) -> float:
+        options: dict[str, object] = {"n_users": 10_000, "n_actions": 3, "context_probability": 0.1}
+        return Schedule(first=100).explorer_share(3, **(options | changes))  # type: ignore[arg-type]
+
+    calm = share()
+    # 24 plays of 3 actions among 400 interactions of 10,000 users, a tenth of them here.
+    assert calm == pytest.approx(24 * 3 / (400 * 10_000 * 0.1))
+    assert share(doubt=3.0) == pytest.approx(9 * calm)
+    assert share(doubt=0.5) == calm
+    assert share(doubt=np.inf) == pytest.approx(16 * calm)
+    assert share(is_alarmed=True) == pytest.approx(2 * calm)
+    assert share(context_probability=0.01) == pytest.approx(10 * calm)
+    assert share(context_probability=1e-9) == 1.0
+
+
+def test_epochs_follow_each_other_without_a_gap() -> None:
+    schedule = planned_schedule(n_users=500, n_contexts=7, n_actions=3)
+    for age in range(1000):
+        epoch = schedule.epoch_at(age)
+        assert age < schedule.end(epoch)
+        assert epoch == 0 or age >= schedule.end(epoch - 1)
+    total = sum(schedule.length(epoch) for epoch in range(6))
+    assert total == schedule.end(5)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"first": 0}, "at least 1"),
+        ({"first": 1, "growth": 1.0}, "above 1"),
+        ({"first": 1, "plays_per_cell": -1.0}, "0 or larger"),
+        ({"first": 1, "plays_per_cell": math.inf}, "0 or larger"),
+    ],
+)
+def test_a_schedule_that_goes_nowhere_is_refused(options: dict[str, float], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Schedule(**options)  # type: ignore[arg-type]
+
+
+def test_a_doubtful_context_explores_more_in_the_next_plan() -> None:
+    clear = np.array([[0.1, 0.9, 0.1]])
+    shares = [
+        next_plan(a_plan(), a_policy(means, math.inf), schedule=Schedule(first=100), n_users=10**5)
+        .rule("lunch")
+        .explorer_share
+        for means in (clear, LUNCH)
+    ]
+    # Errors of 0.05 each against leads of 0.8 and 0.05: nothing and twice too wide.
+    assert shares[1] == pytest.approx(4 * shares[0])
+
+
+def test_a_coalition_that_is_found_no_more_is_believed_in_for_one_more_epoch() -> None:
+    swayed = np.array([[0.7, 0.6, 0.55]])
+    found = next_plan(
+        a_plan(), a_policy(LUNCH, 0.3), schedule=SCHEDULE, n_users=100, is_alarmed=True
+    )
+    assert found.is_alarmed
+    lost = next_plan(found, a_policy(swayed, 0.3), schedule=SCHEDULE, n_users=100)
+    assert lost.rule("lunch").action == "soup"
+    assert not lost.is_alarmed
+    again = next_plan(lost, a_policy(swayed, 0.3), schedule=SCHEDULE, n_users=100)
+    assert again.rule("lunch").action == "tea"

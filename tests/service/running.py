@@ -1,0 +1,156 @@
+"""Real servers for tests: in a thread of this process, or as the command that people run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import uvicorn
+
+from unswayed.service.app import Launch, create_app
+from unswayed.service.secret_file import Secrets
+from unswayed.service.serving import Prepared, prepare
+from unswayed.service.settings import Configuration, ServerSettings, Settings
+
+#: Two contexts and three actions, a window that tests can wait for.
+SHOP = Settings(contexts=("lunch", "dinner"), actions=("soup", "curry", "cola"), reward_window=60.0)
+
+
+@dataclass
+class Running:
+    """A server that answers."""
+
+    address: str
+    store: str
+    prepared: Prepared
+    folder: Path
+    http: httpx.Client = field(repr=False)
+
+    def call(
+        self, method: str, path: str, body: Any = None, *, key: str | None = None
+    ) -> httpx.Response:
+        """Ask, and return the answer whatever it is."""
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        return self.http.request(
+            method,
+            path,
+            content=None if body is None else msgspec.json.encode(body),
+            headers=headers,
+        )
+
+    def get(self, path: str) -> Any:
+        """Return what a route answers with 200."""
+        answer = self.call("GET", path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def post(self, path: str, body: Any = None, status: int = 200) -> Any:
+        """Return what a route answers with the expected status."""
+        answer = self.call("POST", path, body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def decide(self, user: str = "ann", context: str = "lunch", **more: Any) -> dict[str, Any]:
+        """Return one decision in the shop."""
+        found: dict[str, Any] = self.post(
+            "/v1/shop/decide", {"user": user, "context": context, **more}
+        )
+        return found
+
+    def refused(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, str]:
+        """Return status and code of a refusal, which has the one shape."""
+        answer = self.call(method, path, body, **more)
+        error = answer.json()["error"]
+        assert set(error) == {"code", "message"}
+        assert error["message"]
+        return answer.status_code, error["code"]
+
+
+@contextmanager
+def running(
+    store: str,
+    folder: Path,
+    settings: Settings = SHOP,
+    *,
+    server: ServerSettings | None = None,
+    needs_keys: bool = False,
+    name: str = "shop",
+) -> Iterator[Running]:
+    """Serve from a thread of this process, on a free port of loopback."""
+    configuration = Configuration(
+        server=server or ServerSettings(), campaigns={name: settings.checked()}
+    )
+    if not (folder / "test.secret").exists():
+        # Always the same users explore, so that a test does not depend on luck.
+        Secrets(b"sixteen bytes ok", {"k1": b"thirty-two bytes that sign well."}).save(
+            folder / "test.secret"
+        )
+    prepared = prepare(configuration, store=store, secret_path=folder / "test.secret")
+    (folder / "metrics").mkdir(exist_ok=True)
+    launch = Launch(
+        store=store,
+        secret_path=str(prepared.secret_path),
+        metrics_folder=str(folder / "metrics"),
+        needs_keys=needs_keys,
+        server=configuration.server,
+    )
+    config = uvicorn.Config(
+        create_app(launch), host="127.0.0.1", port=0, log_level="warning", ws="none"
+    )
+    uvicorn_server = uvicorn.Server(config)
+    thread = threading.Thread(target=uvicorn_server.run, daemon=True)
+    thread.start()
+    try:
+        while not uvicorn_server.started:
+            assert thread.is_alive(), "the server did not start"
+            time.sleep(0.01)
+        port = uvicorn_server.servers[0].sockets[0].getsockname()[1]
+        address = f"http://127.0.0.1:{port}"
+        with httpx.Client(base_url=address, timeout=30.0) as http:
+            yield Running(address, store, prepared, folder, http)
+    finally:
+        uvicorn_server.should_exit = True
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def command(*arguments: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `unswayed serve` with a free port; yield the process and its address when it is ready."""
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("unswayed"), "serve", "--port", "0", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = ""
+        while " at http://" not in line:
+            line = process.stdout.readline()
+            assert line, "the server ended before it was ready"
+        yield process, line.split(" at ")[1].split(";")[0]
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(timeout=20)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def until(condition: Any, seconds: float = 10.0) -> None:
+    """Wait for something that must come about."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about in time"
+        time.sleep(0.02)

@@ -1,0 +1,239 @@
+"""Campaigns, plans and keys."""
+
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.service.running import SHOP, Running, running
+from unswayed.service.export import GRACE_MS, export_batches
+from unswayed.service.keys import make_key
+from unswayed.service.settings import ServerSettings
+
+
+def test_campaigns_are_created_archived_restored_and_deleted(shop: Running) -> None:
+    body = {"name": "spring", "settings": {"contexts": ["home"], "actions": ["a", "b"]}}
+    made = shop.post("/v1/campaigns", body)
+    assert shop.post("/v1/campaigns", body) == made
+    other = {"name": "spring", "settings": {"contexts": ["home"], "actions": ["a", "c"]}}
+    assert shop.refused("POST", "/v1/campaigns", other) == (409, "campaign_exists")
+    visit = {"user": "ann", "context": "home"}
+    token = shop.post("/v1/spring/decide", visit)["token"]
+    shop.post("/v1/spring/archive")
+    assert shop.refused("POST", "/v1/spring/decide", visit) == (409, "archived")
+    shop.post("/v1/spring/reward", {"token": token, "reward": 1.0})  # it was asked for
+    shop.post("/v1/spring/restore")
+    token = shop.post("/v1/spring/decide", visit)["token"]
+    assert shop.refused("DELETE", "/v1/spring") == (400, "not_confirmed")
+    assert shop.refused("DELETE", "/v1/spring?confirm=winter") == (400, "not_confirmed")
+    assert shop.call("DELETE", "/v1/spring?confirm=spring").status_code == 200
+    assert shop.refused("POST", "/v1/spring/decide", visit) == (404, "unknown_campaign")
+    time.sleep(0.01)
+    shop.post("/v1/campaigns", body)  # the same name, and another campaign
+    taken = {"token": token, "reward": 1.0}
+    assert shop.refused("POST", "/v1/spring/reward", taken) == (403, "other_campaign")
+    names = [campaign["name"] for campaign in shop.get("/v1/campaigns")["campaigns"]]
+    assert names == ["shop", "spring"]
+
+
+def test_labels_are_added_while_running_and_unknown_ones_are_refused(shop: Running) -> None:
+    brunch = {"user": "ann", "context": "brunch"}
+    assert shop.refused("POST", "/v1/shop/decide", brunch) == (422, "unknown_context")
+    before = shop.decide()
+    shop.post("/v1/shop/contexts", {"labels": ["brunch", "lunch"]})
+    shop.post("/v1/shop/actions", {"labels": ["tea"]})
+    shop.post("/v1/shop/decide", brunch)
+    found = shop.get("/v1/shop")["settings"]
+    assert found["contexts"] == ["lunch", "dinner", "brunch"]
+    assert found["actions"] == ["soup", "curry", "cola", "tea"]
+    shop.post("/v1/shop/reward", {"token": before["token"], "reward": 1.0})
+    assert shop.decide(user="zoe")["propensity"] == 0.25
+    gone = {"actions": ["soup", "tea"]}
+    assert shop.refused("PATCH", "/v1/shop", gone) == (422, "bad_input")
+
+
+def test_a_restart_resumes_the_plan(store: str, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SHOP, mode="serve", explore_share=0.4, control_share=0.2)
+    users = [f"user {number}" for number in range(40)]
+    with running(store, tmp_path, settings) as server:
+        server.post("/v1/shop/contexts", {"labels": ["brunch"]})
+        plan = server.get("/v1/shop/policy")
+        first = [server.decide(user, "lunch") for user in users]
+    with running(store, tmp_path, settings) as server:
+        assert server.get("/v1/shop/policy") == plan
+        again = [server.decide(user, "lunch") for user in users]
+        server.post("/v1/shop/reward", {"token": first[0]["token"], "reward": 1.0})
+    for name in ("action", "mode", "propensity", "plan"):
+        assert [one[name] for one in first] == [one[name] for one in again]
+
+
+def test_servers_on_one_store_decide_alike_and_learn_of_changes_within_a_second(
+    store: str, tmp_path: Path
+) -> None:
+    with running(store, tmp_path) as one, running(store, tmp_path) as other:
+        users = [f"user {number}" for number in range(30)]
+        assert [one.decide(user)["action"] for user in users] == [
+            other.decide(user)["action"] for user in users
+        ]
+        token = one.decide()["token"]
+        first = other.post("/v1/shop/reward", {"token": token, "reward": 1.0})
+        assert one.post("/v1/shop/reward", {"token": token, "reward": 1.0}) == first
+        for number in range(5):
+            plan = one.call("PATCH", "/v1/shop", {"default_reward": number + 1.0}).json()["plan"]
+            time.sleep(1.0)
+            assert other.decide()["plan"] == plan
+        rotated = one.post("/v1/signing-keys")["signing_keys"]
+        fresh = one.decide("zoe")["token"]
+        assert fresh.startswith(rotated[-1])
+        other.post("/v1/shop/reward", {"token": fresh, "reward": 1.0})  # at once
+        old = rotated[0]
+        assert one.call("DELETE", f"/v1/signing-keys/{old}").status_code == 200
+        late = {"token": one.decide("yan")["token"], "reward": 1.0}
+        one.post("/v1/shop/reward", late)
+        gone = {"token": token, "reward": 1.0}
+        assert one.refused("POST", "/v1/shop/reward", gone) == (403, "bad_token")
+
+
+def test_keys_open_what_their_role_says_and_nothing_else(tmp_path: Path) -> None:
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, needs_keys=True) as server:
+        visit = {"user": "ann", "context": "lunch"}
+        assert server.refused("POST", "/v1/shop/decide", visit) == (401, "no_key")
+        with server.prepared.database.connected() as connection, connection.transaction():
+            root = make_key(connection, "*", "admin")
+        time.sleep(1.0)
+        created = {"name": "other", "settings": SHOP}
+        assert server.call("POST", "/v1/campaigns", created, key=root).status_code == 200
+        made = {
+            role: server.call("POST", "/v1/shop/keys", {"role": role}, key=root).json()["key"]
+            for role in ("decide", "reward", "admin")
+        }
+        decide = server.call("POST", "/v1/shop/decide", visit, key=made["decide"])
+        assert decide.status_code == 200
+        reward = {"token": decide.json()["token"], "reward": 1.0}
+        for role, method, path, body, status in (
+            ("decide", "POST", "/v1/shop/reward", reward, 403),
+            ("reward", "POST", "/v1/shop/decide", visit, 403),
+            ("decide", "POST", "/v1/shop/activate", {"token": reward["token"]}, 200),
+            ("reward", "POST", "/v1/shop/reward", reward, 200),
+            ("decide", "GET", "/v1/shop/policy", None, 403),
+            ("reward", "GET", "/v1/shop/export", None, 403),
+            ("decide", "POST", "/v1/shop/learn", None, 403),
+            ("admin", "GET", "/v1/shop/policy", None, 200),
+            ("admin", "POST", "/v1/shop/decide", visit, 200),
+            ("admin", "POST", "/v1/other/decide", visit, 403),
+            ("admin", "GET", "/v1/other/policy", None, 403),
+            ("admin", "POST", "/v1/campaigns", created, 403),
+            ("admin", "POST", "/v1/signing-keys", None, 403),
+            ("admin", "GET", "/metrics", None, 403),
+        ):
+            answer = server.call(method, path, body, key=made[role])
+            assert answer.status_code == status, (role, path, answer.text)
+        for wrong in ("usk_x_y", made["decide"][:-1], made["decide"] + "x", "Bearer"):
+            answer = server.call("POST", "/v1/shop/decide", visit, key=wrong)
+            assert answer.status_code == 401
+        key_id = made["decide"].split("_")[1]
+        path = f"/v1/shop/keys/{key_id}"
+        assert server.call("DELETE", path, key=made["admin"]).status_code == 200
+        assert server.refused("POST", "/v1/shop/decide", visit, key=made["decide"])[0] == 401
+        for public in ("/healthz", "/readyz", "/openapi.json", "/"):
+            assert server.call("GET", public).status_code == 200
+    stored = b"".join(file.read_bytes() for file in tmp_path.glob("shop.db*"))
+    assert all(key.encode() not in stored for key in (root, *made.values()))
+
+
+def test_large_and_frequent_requests_are_refused(tmp_path: Path) -> None:
+    limits = ServerSettings(max_request_bytes=2_000, max_batch=3, requests_per_second=50.0)
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, server=limits) as server:
+        large = {"user": "a" * 3_000, "context": "lunch"}
+        assert server.refused("POST", "/v1/shop/decide", large) == (413, "too_large")
+
+        pieces = (b" " * 1_000 for _ in range(10))  # sent without a length
+        answer = server.http.post("/v1/shop/decide", content=pieces)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+        rows = [{"user": "ann", "context": "lunch"}] * 4
+        batch = {"decisions": rows}
+        assert server.refused("POST", "/v1/shop/decide/batch", batch) == (413, "too_large")
+        found = {server.call("GET", "/v1/shop").status_code for _ in range(120)}
+        assert found == {200, 429}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        ("GET", "/nothing", None, (404, "no_route")),
+        ("GET", "/v1/shop/decide", None, (405, "wrong_method")),
+        ("POST", "/v1/shop/decide", {"user": "ann"}, (422, "bad_body")),
+        ("POST", "/v1/shop/decide", {"user": None, "context": "lunch"}, (422, "bad_body")),
+        ("POST", "/v1/shop/decide", {"user": "a", "context": "lunch", "x": 1}, (422, "bad_body")),
+        (
+            "POST",
+            "/v1/shop/decide",
+            {"user": "ann", "context": "lunch", "action": "soup"},
+            (400, "bad_request"),
+        ),
+        ("POST", "/v1/nobody/decide", {"user": "a", "context": "b"}, (404, "unknown_campaign")),
+        ("GET", "/v1/shop/policy/x", None, (400, "bad_request")),
+        ("GET", "/v1/shop/policy/7", None, (404, "unknown_policy")),
+        ("POST", "/v1/shop/policy/7/activate", None, (404, "unknown_policy")),
+        ("GET", "/v1/shop/learn/x", None, (404, "unknown_job")),
+        ("GET", "/v1/shop/export?since_ms=x", None, (400, "bad_request")),
+        ("GET", "/v1/shop/export?colour=red", None, (400, "bad_request")),
+        ("POST", "/v1/campaigns", {"name": "No!", "settings": SHOP}, (422, "bad_input")),
+        ("PATCH", "/v1/shop", {"mode": "guess"}, (422, "bad_input")),
+    ],
+)
+def test_every_error_has_the_one_shape(
+    sqlite_shop: Running, method: str, path: str, body: object, expected: tuple[int, str]
+) -> None:
+    assert sqlite_shop.refused(method, path, body) == expected
+
+
+def test_what_is_not_json_is_refused(sqlite_shop: Running) -> None:
+    for raw in (b"", b"{", b"\xff", b'{"user": "\\ud800", "context": "lunch"}'):
+        answer = sqlite_shop.http.post("/v1/shop/decide", content=raw)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "not_json"), raw
+    deep = b'{"mode": ' + b"[" * 50_000
+    answer = sqlite_shop.http.patch("/v1/shop", content=deep)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "not_json")
+
+
+def test_metrics_count_and_name_no_user(sqlite_shop: Running) -> None:
+    for number in range(5):
+        token = sqlite_shop.decide(f"secret-user-{number}")["token"]
+        sqlite_shop.post("/v1/shop/reward", {"token": token, "reward": 1.0})
+    text = sqlite_shop.call("GET", "/metrics").text
+    assert 'unswayed_decisions_total{campaign="shop",mode="explore"} 5' in text
+    assert 'unswayed_rewards_total{campaign="shop"} 5' in text
+    assert 'unswayed_requests_total{route="/v1/{campaign}/reward",status="200"} 5' in text
+    assert "unswayed_store_healthy 1" in text
+    assert "secret-user" not in text
+
+
+def test_without_keys_web_pages_of_others_are_refused(sqlite_shop: Running) -> None:
+    """A browser on this machine may be made to ask, and names may be made to point here."""
+    host = sqlite_shop.address.removeprefix("http://")
+    for headers, status in (
+        ({}, 200),
+        ({"Origin": f"http://{host}"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "evil.example:8321"}, 403),
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "localhost"}, 200),
+    ):
+        answer = sqlite_shop.http.get("/v1/shop", headers=headers)
+        assert answer.status_code == status, headers
+
+
+def test_a_campaign_made_again_has_nothing_of_the_old_one(sqlite_shop: Running) -> None:
+    sqlite_shop.decide("old")
+    assert sqlite_shop.call("DELETE", "/v1/shop?confirm=shop").status_code == 200
+    time.sleep(0.5)  # the decision that waited is recorded only now
+    quick = msgspec.structs.replace(SHOP, reward_window=0.001)
+    sqlite_shop.post("/v1/campaigns", {"name": "shop", "settings": quick})
+    new = sqlite_shop.decide("new")["id"]
+    time.sleep(GRACE_MS / 1000.0 + 0.5)
+    with sqlite_shop.prepared.database.connected() as connection:
+        batches = list(export_batches(connection, "shop"))
+    assert [row["decision"] for batch in batches for row in batch.to_pylist()] == [new]

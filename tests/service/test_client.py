@@ -1,0 +1,214 @@
+"""Clients and commands against a real server."""
+
+import asyncio
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unswayed
+from tests.pages import ROOT, blocks_of
+from tests.service.running import Running, command
+from unswayed.cli.serve import serve
+from unswayed.errors import InputError
+from unswayed.service.client import Client, ServiceError
+from unswayed.service.settings import load_configuration
+
+UNSWAYED = Path(sys.executable).with_name("unswayed")
+
+
+def run(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the command line."""
+    return subprocess.run(
+        [UNSWAYED, *arguments],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_client_decides_and_rewards(sqlite_shop: Running) -> None:
+    with unswayed.Client(sqlite_shop.address, "shop") as client:
+        decision = client.decide("ann", "lunch", idempotency_key="visit 1")
+        assert client.decide("ann", "lunch", idempotency_key="visit 1") == decision
+        first = client.reward(decision.token, 1.0)
+        assert client.reward(decision.token, 1.0) == first
+        later = client.decide("bob", "lunch", is_deferred=True)
+        assert client.activate(later.token)["id"] == later.id
+        rows = client.decide_many([("ann", "lunch"), ("bob", "nowhere")])
+        assert "error" in rows[1]
+        assert "error" not in client.reward_many([(rows[0]["token"], 0.0)])[0]
+        assert client.get("status")["rewards"] == 2
+        with pytest.raises(ServiceError, match="already") as refused:
+            client.reward(decision.token, 0.0)
+        assert (refused.value.status, refused.value.code) == (409, "reward_conflict")
+
+
+def test_an_async_client_does_the_same(sqlite_shop: Running) -> None:
+    async def visit() -> None:
+        async with unswayed.AsyncClient(sqlite_shop.address, "shop") as client:
+            decisions = await asyncio.gather(
+                *(client.decide(f"user {number}", "dinner") for number in range(20))
+            )
+            await asyncio.gather(*(client.reward(one.token, 1.0) for one in decisions))
+            rows = await client.decide_many([("ann", "lunch")])
+            await client.reward_many([(rows[0]["token"], 1.0)])
+            await client.activate(rows[0]["token"])
+            assert (await client.get("status"))["rewards"] == 21
+            with pytest.raises(ServiceError):
+                await client.post("policy/9/activate")
+
+    asyncio.run(visit())
+
+
+def test_a_client_asks_again_and_gives_up_with_a_sentence() -> None:
+    asked: list[bytes] = []
+
+    class Moody(BaseHTTPRequestHandler):
+        """Answers every second request."""
+
+        def do_POST(self) -> None:
+            """Answer."""
+            asked.append(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.dumps({"id": "x", "reward": 1.0}).encode()
+            self.send_response(503 if len(asked) % 2 else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Moody) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with Client(f"http://127.0.0.1:{server.server_port}", "shop") as client:
+            assert client.reward("token", 1.0)["reward"] == 1.0
+        assert len(asked) == 2
+        assert asked[0] == asked[1]
+        server.shutdown()
+    with (
+        Client(f"http://127.0.0.1:{server.server_port}", "shop") as client,
+        pytest.raises(ServiceError, match="cannot be reached"),
+    ):
+        client.reward("token", 1.0)
+
+
+def test_serve_without_configuration_is_usable(tmp_path: Path) -> None:
+    with command(folder=tmp_path) as (_, address):
+        decided = run(
+            "decide", "demo", "--user", "ann", "--context", "lunch", "--address", address,
+            "--json", folder=tmp_path,
+        )  # fmt: skip
+        assert decided.returncode == 0, decided.stderr
+        token = json.loads(decided.stdout)["token"]
+        told = run(
+            "reward", "demo", "--token", token, "--reward", "1", "--address", address,
+            folder=tmp_path,
+        )  # fmt: skip
+        assert told.returncode == 0, told.stderr
+        assert told.stdout.startswith("taken: 1 ")
+        again = run(
+            "reward", "demo", "--token", token, "--reward", "0", "--address", address,
+            folder=tmp_path,
+        )  # fmt: skip
+        assert again.returncode == 2
+        assert "reward_conflict" in again.stderr
+    assert stat.S_IMODE((tmp_path / "unswayed.db.secret").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "unswayed.db").stat().st_mode) == 0o600
+
+
+def test_serve_refuses_to_listen_beyond_loopback_without_keys(tmp_path: Path) -> None:
+    refused = run("serve", "--host", "0.0.0.0", "--port", "0", folder=tmp_path)
+    assert refused.returncode == 2
+    assert "--make-key" in refused.stderr
+    made = run("serve", "--make-key", "*:admin", "--json", folder=tmp_path)
+    assert made.returncode == 0
+    key = json.loads(made.stdout)["key"]
+    with command("--host", "0.0.0.0", folder=tmp_path) as (_, address):
+        local = address.replace("0.0.0.0", "127.0.0.1")
+        ask = ("decide", "demo", "--user", "ann", "--context", "lunch", "--address", local)
+        assert run(*ask, folder=tmp_path).returncode == 2
+        assert run(*ask, folder=tmp_path, UNSWAYED_KEY=key).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"store": "mysql://x"}, "--store"),
+        ({"store": "sqlite:////nowhere/at/all.db"}, "cannot write the store"),
+        ({"config": Path("missing.toml")}, "missing.toml"),
+        ({"workers": 0}, "--workers"),
+        ({"port": 99_999}, "--port"),
+        ({"make_key": "demo"}, "--make-key"),
+        ({"make_key": "demo:king"}, "role"),
+        ({"make_key": "nobody:decide"}, "nobody"),
+        ({"host": "192.0.2.1"}, "--make-key"),
+    ],
+)
+def test_serve_says_in_one_sentence_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], word: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=word) as refused:
+        serve(**options)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[campaigns", "TOML"),
+        ("[campaigns.shop]\ncontexts = ['a']", "actions"),
+        ("[campaigns.Shop]\ncontexts = ['a']\nactions = ['x', 'y']", "Shop"),
+        ("[campaigns.shop]\ncontexts = ['a']\nactions = ['x', 'y']\nalpha = 0.7", "alpha"),
+        ("[server]\ncolour = 'red'", "colour"),
+    ],
+)
+def test_a_bad_configuration_names_what_is_wrong(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "shop.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=word):
+        load_configuration(path)
+
+
+def test_the_curl_example_of_the_readme_works(sqlite_demo: Running, tmp_path: Path) -> None:
+    (block,) = [b for b in blocks_of(ROOT / "README.md") if b.text.startswith("unswayed serve &")]
+    rest = block.text.splitlines()[1:]
+    port = sqlite_demo.address.rsplit(":", 1)[1]
+    script = "\n".join(rest).replace("8321", port)
+    script = script.replace("unswayed ", f"{UNSWAYED} ").replace(
+        "decide demo", f"decide demo --address {sqlite_demo.address}"
+    )
+    result = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    reward = json.loads(next(line for line in result.stdout.splitlines() if '"reward"' in line))
+    assert reward["reward"] == 1.0
+    assert "propensity" in result.stdout
+    assert sqlite_demo.get("/v1/demo/status")["rewards"] == 1
+
+
+def test_a_missing_extra_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "msgspec.py").write_text("raise ImportError")
+    (tmp_path / "httpx.py").write_text("raise ImportError")
+    for ask in (("serve",), ("decide", "demo", "--user", "ann", "--context", "lunch")):
+        result = run(*ask, folder=tmp_path, PYTHONPATH=str(tmp_path))
+        assert result.returncode == 2
+        assert "pip install 'unswayed[service]'" in result.stderr
+        assert "Traceback" not in result.stderr

@@ -1,0 +1,190 @@
+"""Learning beside the service: the same way as from a log, one at a time, published whole."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from tests.service.running import SHOP, Running, running, until
+from tests.service.traffic import BEST, RATES, visit
+from unswayed.service import jobs
+from unswayed.service.export import GRACE_MS
+from unswayed.service.jobs import offline_command
+from unswayed.service.learner import learn_campaign
+from unswayed.service.reporting import report
+
+QUICK = msgspec.structs.replace(SHOP, reward_window=0.5, alpha=0.2)
+
+
+def wait_for_windows() -> None:
+    time.sleep(QUICK.reward_window + GRACE_MS / 1000.0 + 0.2)
+
+
+def learned(server: Running) -> dict[str, Any]:
+    """Start a learning, and return its job when it has ended."""
+    job = server.post("/v1/shop/learn", status=202)
+    path = f"/v1/shop/learn/{job['id']}"
+    until(lambda: server.get(path)["state"] not in ("queued", "running"), 120.0)
+    found: dict[str, Any] = server.get(path)
+    return found
+
+
+def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
+    store: str, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    with running(store, tmp_path, QUICK) as one, running(store, tmp_path, QUICK) as other:
+        rewards = visit(one, rng, n_users=1_000, visits=8, colluders=0.2)
+        naive = {
+            context: max(rates, key=lambda action: np.mean(rewards[context, action]))
+            for context, rates in RATES.items()
+        }
+        assert naive == {"lunch": "cola", "dinner": "cola"}  # the mean is fooled
+        wait_for_windows()
+        job = learned(one)
+        assert job["state"] == "done", job
+        time.sleep(1.0)
+        for server in (one, other):
+            active = server.get("/v1/shop/policy")
+            assert (active["version"], active["policy"]["policy"]) == (1, BEST)
+            assert active["plan"]["epoch"] == 1
+        one.call("PATCH", "/v1/shop", {"mode": "serve", "explore_share": 0.0}).raise_for_status()
+        assert {c: one.decide("new", c)["action"] for c in RATES} == BEST
+        one.post("/v1/shop/policy/0/activate")
+        time.sleep(1.0)
+        assert {c: other.decide("new", c)["action"] for c in RATES} == {
+            "lunch": "soup",
+            "dinner": "soup",  # the baseline: nothing was learned
+        }
+        one.post("/v1/shop/policy/1/activate")
+        versions = one.get("/v1/shop/policy/versions")["versions"]
+        assert [version["is_active"] for version in versions] == [False, True]
+        status = one.get("/v1/shop/status")
+        assert status["interactions_per_user"]["users"] == 1_000
+        assert status["explored"] == 1_000 * 8 * 2
+
+
+def test_learning_from_nothing_fails_with_a_sentence(sqlite_shop: Running) -> None:
+    job = learned(sqlite_shop)
+    assert job["state"] == "failed"
+    assert job["result"]["error"]
+    assert sqlite_shop.get("/v1/shop/policy")["version"] == 0
+
+
+def test_the_service_learns_by_itself_when_it_is_asked_to(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(QUICK, learn_every=0.5)
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
+        until(lambda: len(server.get("/v1/shop/learn")["jobs"]) >= 1, 20.0)
+        assert server.get("/v1/shop")["settings"]["learn_every"] == 0.5
+        server.call("PATCH", "/v1/shop", {"learn_every": 0.0}).raise_for_status()
+        until(
+            lambda: all(job["state"] == "failed" for job in server.get("/v1/shop/learn")["jobs"]),
+            60.0,
+        )
+
+
+def test_users_weigh_no_more_beyond_the_cap(tmp_path: Path, rng: np.random.Generator) -> None:
+    settings = msgspec.structs.replace(QUICK, max_interactions_per_user=10)
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
+        visit(server, rng, n_users=200, visits=3, colluders=0.0)
+        flood = [{"user": "user-0", "context": "lunch"}] * 500
+        answers = server.post("/v1/shop/decide/batch", {"decisions": flood})["decisions"]
+        assert all("token" in answer for answer in answers)
+        until(lambda: server.get("/v1/shop/status")["decisions"] == 200 * 6 + 500)
+        wait_for_windows()
+        with server.prepared.database.connected() as connection:
+            found = learn_campaign(connection, "shop")
+    assert found.interactions.max() == 10
+    assert found.findings.n_events == 200 * 6 + 10 - 6
+
+
+def test_one_learner_works_at_a_time(sqlite_shop: Running) -> None:
+    first = sqlite_shop.post("/v1/shop/learn", status=202)
+    again = [sqlite_shop.post("/v1/shop/learn", status=202)["id"] for _ in range(3)]
+    assert again == [first["id"]] * 3
+    with (
+        sqlite_shop.prepared.database.learner_lock() as one,
+        sqlite_shop.prepared.database.learner_lock() as two,
+    ):
+        assert (one, two) == (True, False)
+    until(lambda: sqlite_shop.get(f"/v1/shop/learn/{first['id']}")["state"] == "failed", 60.0)
+
+
+def test_a_learner_that_was_killed_is_replaced(
+    sqlite_shop: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_SILENCE_MS", 3_000)
+    started = []
+    start = subprocess.Popen
+
+    def kept(*arguments: Any, **more: Any) -> Any:
+        started.append(start(*arguments, **more))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", kept)
+    job = sqlite_shop.post("/v1/shop/learn", status=202)
+    os.kill(started[0].pid, signal.SIGKILL)
+    until(lambda: sqlite_shop.get(f"/v1/shop/learn/{job['id']}")["state"] == "lost", 20.0)
+    assert sqlite_shop.post("/v1/shop/learn", status=202)["id"] != job["id"]
+
+
+def test_the_report_shows_the_uplift_over_users_held_back(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    settings = msgspec.structs.replace(
+        QUICK, mode="serve", explore_share=0.1, control_share=0.5, baseline="cola", alpha=0.05
+    )
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
+        # Nothing was learned, so everybody but explorers plays the baseline: there is no uplift.
+        visit(server, rng, n_users=1_000, visits=1, colluders=0.0)
+        wait_for_windows()
+        with server.prepared.database.connected() as connection:
+            same = report(connection, "shop")
+    assert same["uplift"]["exploit"]["low"] < 0.0 < same["uplift"]["exploit"]["high"]
+    arms = same["arms"]
+    assert arms["control"]["users"] + arms["exploit"]["users"] + arms["explore"]["users"] == 1_000
+    assert arms["control"]["low"] < 0.12 < arms["control"]["high"]
+    assert arms["explore"]["plain_mean"] > arms["control"]["plain_mean"]
+
+
+def test_the_command_of_offline_work_names_no_store() -> None:
+    """An address may hold a password, and everybody can list processes."""
+    assert len(offline_command("learn")) == 4
+
+
+@pytest.mark.slow
+def test_a_learner_that_is_killed_at_any_moment_leaves_a_whole_policy_or_none(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, QUICK) as server:
+        visit(server, rng, n_users=1_000, visits=8, colluders=0.2)
+        wait_for_windows()
+        start = time.monotonic()
+        assert learned(server)["state"] == "done"
+        seconds = time.monotonic() - start
+        n_killed = 0
+        for _ in range(20):
+            with server.prepared.database.connected() as connection, connection.transaction():
+                connection.execute("DELETE FROM jobs WHERE state <> 'done'")
+                job, _ = jobs.add_job(connection, "shop")
+            process = jobs.start_learner(server.store, "shop", job.id)
+            time.sleep(float(rng.uniform(0.0, 1.2)) * seconds)
+            n_killed += process.poll() is None
+            process.kill()
+            process.wait()
+            active = server.get("/v1/shop/policy")
+            assert active["policy"]["policy"] == BEST
+            versions = server.get("/v1/shop/policy/versions")["versions"][1:]
+            done = [one for one in server.get("/v1/shop/learn")["jobs"] if one["state"] == "done"]
+            assert {one["result"]["version"] for one in done} == {
+                one["version"] for one in versions
+            }
+            for version in versions:
+                found = server.get(f"/v1/shop/policy/{version['version']}")["policy"]
+                assert found["policy"] == BEST
+        assert n_killed >= 5

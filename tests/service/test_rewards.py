@@ -1,0 +1,262 @@
+"""What is decided, what is taken in for it, and what is refused; on both databases."""
+
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from tests.service.running import SHOP, Running, running, until
+from unswayed.service.export import GRACE_MS, export_batches
+from unswayed.service.settings import Settings
+
+
+def exported(server: Running) -> dict[str, dict[str, Any]]:
+    """Return the learnable decisions by id."""
+    with server.prepared.database.connected() as connection:
+        rows = [row for batch in export_batches(connection, "shop") for row in batch.to_pylist()]
+    assert len({row["decision"] for row in rows}) == len(rows)
+    return {row["decision"]: row for row in rows}
+
+
+def closed(server: Running) -> dict[str, dict[str, Any]]:
+    """Shorten the window, wait until it has closed, and return what can be learned from."""
+    server.call("PATCH", "/v1/shop", {"reward_window": 0.001}).raise_for_status()
+    time.sleep(GRACE_MS / 1000.0 + 0.3)
+    return exported(server)
+
+
+def test_a_reward_is_taken_once_and_a_repetition_gets_the_first_answer(shop: Running) -> None:
+    decision = shop.decide()
+    body = {"token": decision["token"], "reward": 1.0}
+    first = shop.post("/v1/shop/reward", body)
+    assert first["id"] == decision["id"]
+    for _ in range(3):
+        assert shop.post("/v1/shop/reward", body) == first
+    other = {"token": decision["token"], "reward": 0.5}
+    assert shop.refused("POST", "/v1/shop/reward", other) == (409, "reward_conflict")
+    row = closed(shop)[decision["id"]]
+    assert (row["reward"], row["n_rewards"], row["user"]) == (1.0, 1, "ann")
+    answer = shop.call("GET", "/v1/shop/export")
+    assert pq.read_table(io.BytesIO(answer.content)).to_pylist() == [row]
+
+
+def test_only_tokens_that_were_given_out_are_taken(shop: Running) -> None:
+    token = shop.decide()["token"]
+    for position in range(len(token)):
+        changed = "A" if token[position] != "A" else "B"
+        forged = token[:position] + changed + token[position + 1 :]
+        body = {"token": forged, "reward": 1.0}
+        assert shop.refused("POST", "/v1/shop/reward", body) == (403, "bad_token")
+
+
+def test_a_token_of_another_campaign_is_refused(shop: Running) -> None:
+    token = shop.decide()["token"]
+    shop.post("/v1/campaigns", {"name": "other", "settings": SHOP})
+    body = {"token": token, "reward": 1.0}
+    assert shop.refused("POST", "/v1/other/reward", body) == (403, "other_campaign")
+
+
+def test_a_reward_after_its_window_is_refused_unless_it_repeats_one(
+    store: str, tmp_path: Path
+) -> None:
+    settings = msgspec.structs.replace(SHOP, reward_window=0.4)
+    with running(store, tmp_path, settings) as server:
+        early, late = server.decide(), server.decide("bob")
+        first = server.post("/v1/shop/reward", {"token": early["token"], "reward": 1.0})
+        time.sleep(0.5)
+        repeated = server.post("/v1/shop/reward", {"token": early["token"], "reward": 1.0})
+        assert repeated == first
+        body = {"token": late["token"], "reward": 1.0}
+        assert server.refused("POST", "/v1/shop/reward", body) == (410, "window_closed")
+        time.sleep(GRACE_MS / 1000.0)
+        assert exported(server)[late["id"]]["n_rewards"] == 0
+
+
+def test_nothing_is_learned_before_the_window_closes(shop: Running) -> None:
+    token = shop.decide()["token"]
+    shop.post("/v1/shop/reward", {"token": token, "reward": 1.0})
+    assert exported(shop) == {}
+    assert len(closed(shop)) == 1
+
+
+@pytest.mark.parametrize(("aggregation", "expected"), [("first", None), ("sum", 2.5), ("max", 1.5)])
+def test_rewards_within_the_window_are_aggregated(
+    store: str, tmp_path: Path, aggregation: Any, expected: float | None
+) -> None:
+    settings = msgspec.structs.replace(SHOP, aggregation=aggregation)
+    with running(store, tmp_path, settings) as server:
+        decision = server.decide()
+        body = {"token": decision["token"], "reward": 1.0, "reward_id": "a"}
+        server.post("/v1/shop/reward", body)
+        server.post("/v1/shop/reward", body)
+        more = {"token": decision["token"], "reward": 1.5, "reward_id": "b"}
+        if expected is None:
+            assert server.refused("POST", "/v1/shop/reward", more) == (409, "reward_conflict")
+            assert closed(server)[decision["id"]]["reward"] == 1.0
+        else:
+            server.post("/v1/shop/reward", more)
+            changed = {**more, "reward": 9.0}
+            assert server.refused("POST", "/v1/shop/reward", changed) == (409, "reward_conflict")
+            assert closed(server)[decision["id"]]["reward"] == expected
+
+
+def test_a_decision_without_a_reward_gets_the_default(store: str, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SHOP, default_reward=-0.25)
+    with running(store, tmp_path, settings) as server:
+        decision = server.decide()
+        until(lambda: server.get("/v1/shop/status")["decisions"] == 1)
+        row = closed(server)[decision["id"]]
+    assert (row["reward"], row["n_rewards"]) == (-0.25, 0)
+
+
+def test_a_deferred_decision_counts_only_when_it_was_shown(shop: Running) -> None:
+    never = shop.decide("ann", is_deferred=True)
+    shown = shop.decide("bob", is_deferred=True)
+    rewarded = shop.decide("cleo", is_deferred=True)
+    first = shop.post("/v1/shop/activate", {"token": shown["token"]})
+    assert shop.post("/v1/shop/activate", {"token": shown["token"]}) == first
+    shop.post("/v1/shop/reward", {"token": rewarded["token"], "reward": 1.0})
+    until(lambda: shop.get("/v1/shop/status")["decisions"] == 3)
+    rows = closed(shop)
+    assert set(rows) == {shown["id"], rewarded["id"]}
+    assert rows[shown["id"]]["n_rewards"] == 0
+    late = {"token": never["token"]}
+    assert shop.refused("POST", "/v1/shop/activate", late) == (410, "window_closed")
+
+
+def test_an_idempotency_key_gets_the_first_decision_again(shop: Running) -> None:
+    first = shop.decide(idempotency_key="visit 7")
+    shop.post("/v1/shop/contexts", {"labels": ["brunch"]})  # another plan decides by now
+    assert shop.decide(idempotency_key="visit 7") == first
+    assert shop.decide(idempotency_key="visit 8")["id"] != first["id"]
+    for body in (
+        {"user": "bob", "context": "lunch", "idempotency_key": "visit 7"},
+        {"user": "ann", "context": "dinner", "idempotency_key": "visit 7"},
+    ):
+        assert shop.refused("POST", "/v1/shop/decide", body) == (409, "idempotency_conflict")
+    assert len(closed(shop)) == 2
+
+
+def test_a_batch_answers_every_row_by_itself(shop: Running) -> None:
+    rows = [
+        {"user": "ann", "context": "lunch"},
+        {"user": "bob", "context": "tea"},
+        {"user": "", "context": "lunch"},
+        {"user": 7, "context": "dinner"},
+    ]
+    answers = shop.post("/v1/shop/decide/batch", {"decisions": rows})["decisions"]
+    assert [answer.get("error", {}).get("code") for answer in answers] == [
+        None,
+        "unknown_context",
+        "bad_request",
+        None,
+    ]
+    rewards = [
+        {"token": answers[0]["token"], "reward": 1.0},
+        {"token": answers[0]["token"], "reward": 2.0},
+        {"token": "no token", "reward": 1.0},
+        {"token": answers[3]["token"], "reward": 0.0},
+    ]
+    taken = shop.post("/v1/shop/reward/batch", {"rewards": rewards})["rewards"]
+    assert [answer.get("error", {}).get("code") for answer in taken] == [
+        None,
+        "reward_conflict",
+        "bad_token",
+        None,
+    ]
+
+
+def test_rewards_outside_the_stated_range_are_refused(store: str, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SHOP, lowest_reward=0.0, highest_reward=1.0)
+    with running(store, tmp_path, settings) as server:
+        token = server.decide()["token"]
+        for reward in (-0.1, 1.1, 1e300):
+            body = {"token": token, "reward": reward}
+            assert server.refused("POST", "/v1/shop/reward", body) == (422, "bad_reward")
+
+
+def test_the_reward_of_a_decision_that_was_never_recorded_brings_it_back(
+    shop: Running,
+) -> None:
+    """As after a crash: the token alone says what was decided."""
+    decision = shop.decide("dora", "dinner")
+    until(lambda: shop.get("/v1/shop/status")["decisions"] == 1)
+    with shop.prepared.database.connected() as connection:
+        connection.execute("DELETE FROM decisions")
+    shop.post("/v1/shop/reward", {"token": decision["token"], "reward": 1.0})
+    row = closed(shop)[decision["id"]]
+    assert (row["user"], row["context"], row["action"]) == ("dora", "dinner", decision["action"])
+    assert row["propensity"] == decision["propensity"]
+
+
+def test_every_decision_can_be_explained_and_comes_out_again(store: str, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(
+        SHOP, mode="serve", explore_share=0.5, control_share=0.3, baseline="curry"
+    )
+    modes = set()
+    with running(store, tmp_path, settings) as server:
+        for number in range(30):
+            decision = server.decide(f"user {number}")
+            until(
+                lambda id_=decision["id"]: (
+                    server.call("GET", f"/v1/shop/decisions/{id_}/explain").status_code == 200
+                )
+            )
+            why = server.get(f"/v1/shop/decisions/{decision['id']}/explain")
+            assert why["is_reproduced"]
+            assert (why["action"], why["mode"]) == (decision["action"], decision["mode"])
+            modes.add(why["mode"])
+        nobody = "0" * 32
+        path = f"/v1/shop/decisions/{nobody}/explain"
+        assert server.refused("GET", path) == (404, "unknown_decision")
+    assert modes == {"explore", "exploit", "control"}
+
+
+def test_shadow_mode_returns_the_callers_action_and_counts_matches(
+    store: str, tmp_path: Path
+) -> None:
+    settings = msgspec.structs.replace(SHOP, mode="shadow", explore_share=0.0, baseline="curry")
+    with running(store, tmp_path, settings) as server:
+        answers = [server.decide(f"u{n}", action="curry", propensity=0.5) for n in range(3)]
+        answers.append(server.decide("v", action="soup"))
+        assert [answer["action"] for answer in answers] == ["curry"] * 3 + ["soup"]
+        assert {answer["mode"] for answer in answers} == {"shadow"}
+        body = {"user": "ann", "context": "lunch"}
+        assert server.refused("POST", "/v1/shop/decide", body) == (400, "bad_request")
+        unknown = {**body, "action": "pizza"}
+        assert server.refused("POST", "/v1/shop/decide", unknown) == (422, "unknown_action")
+        until(lambda: server.get("/v1/shop/status")["match_rate"] == 0.75)
+        rows = closed(server)
+        assert server.get("/v1/shop/report")["shadow"] == {"decisions": 4, "match_rate": 0.75}
+    assert {row["planned_action"] for row in rows.values()} == {"curry"}
+    assert [rows[answer["id"]]["propensity"] for answer in answers] == [0.5, 0.5, 0.5, None]
+
+
+def test_settings_name_what_is_wrong() -> None:
+    good = {"contexts": ["a"], "actions": ["x", "y"]}
+    from unswayed.errors import InputError
+    from unswayed.service.settings import parsed_settings
+
+    assert parsed_settings(good, "here") == Settings(contexts=("a",), actions=("x", "y"))
+    for change, word in (
+        ({"alpha": 0.5}, "alpha"),
+        ({"control_share": 0.6}, "control_share"),
+        ({"explore_share": -0.1}, "explore_share"),
+        ({"baseline": "z"}, "baseline"),
+        ({"mode": "guess"}, "mode"),
+        ({"actions": ["x"]}, "actions"),
+        ({"actions": ["x", "x"]}, "action"),
+        ({"contexts": ["a" * 257]}, "context"),
+        ({"reward_window": 0.0}, "reward_window"),
+        ({"default_reward": 1e31}, "default_reward"),
+        ({"aggregation": "mean"}, "aggregation"),
+        ({"colour": "red"}, "colour"),
+        ({"method": "magic"}, "magic"),
+        ({"max_interactions_per_user": 0}, "max_interactions_per_user"),
+    ):
+        with pytest.raises(InputError, match=word):
+            parsed_settings({**good, **change}, "here")

@@ -1,0 +1,96 @@
+"""Tokens: nobody else can make one, and keys can be changed while tokens are out."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unswayed.errors import InputError
+from unswayed.service.errors import Refusal
+from unswayed.service.secret_file import Secrets, load_or_make
+from unswayed.service.tokens import Record, Signer, decode_record, encode_record
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
+RECORDS = st.builds(
+    Record,
+    TEXTS,
+    st.binary(min_size=16, max_size=16),
+    TEXTS,
+    TEXTS,
+    TEXTS,
+    st.floats(0.0, 1.0),
+    st.sampled_from(["explore", "exploit", "control", "shadow"]),
+    st.integers(0, 2**31),
+    st.booleans(),
+    TEXTS,
+    st.floats(0.0, 1.0),
+)
+
+
+@given(record=RECORDS)
+def test_a_token_gives_back_its_record(record: Record) -> None:
+    signer = Signer({"k": bytes(32)})
+    payload = encode_record(record)
+    assert signer.opened(signer.token(payload).decode()) == (record, payload)
+    assert decode_record(payload) == record
+
+
+@given(record=RECORDS, other=RECORDS)
+def test_a_tag_fits_no_other_record(record: Record, other: Record) -> None:
+    if record == other:
+        return
+    signer, name = Signer({"k": bytes(32)}), "k."
+    from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+    tag = urlsafe_b64decode(signer.token(encode_record(record)).decode().removeprefix(name))[-16:]
+    moved = name + urlsafe_b64encode(encode_record(other) + tag).decode()
+    with pytest.raises(Refusal) as refused:
+        signer.opened(moved)
+    assert refused.value.status == 403
+
+
+@given(text=st.text(max_size=200))
+def test_any_text_is_refused_in_one_shape(text: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        Signer({"k": bytes(32)}).opened(text)
+    assert refused.value.code == "bad_token"
+
+
+def test_old_tokens_stay_good_until_their_key_is_retired() -> None:
+    payload = encode_record(Record("shop", bytes(16), "a", "b", "c", 0.5, "explore", 1))
+    first = Secrets.drawn()
+    (old,) = first.signing
+    token = Signer(first.signing).token(payload).decode()
+    second = first.rotated()
+    signer = Signer(second.signing)
+    assert signer.opened(token)[1] == payload
+    assert signer.token(payload).decode().partition(".")[0] == signer.key_ids[-1] != old
+    with pytest.raises(Refusal, match="retired"):
+        Signer(second.without(old).signing).opened(token)
+    with pytest.raises(InputError, match="signs now"):
+        second.without(signer.key_ids[-1])
+
+
+def test_the_secret_file_is_its_owners_alone_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "shop.secret"
+    made = load_or_make(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert load_or_make(path) == made
+    made.rotated().save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["shop.secret"]
+    assert made.assignment.hex() not in repr(made)
+    path.chmod(0o644)
+    with pytest.raises(InputError, match="chmod 600"):
+        load_or_make(path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "unswayed-secrets"}', "\xff"])
+def test_a_damaged_secret_file_is_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "shop.secret"
+    path.write_text(text, encoding="latin-1")
+    path.chmod(0o600)
+    with pytest.raises(InputError, match="secret file"):
+        load_or_make(path)

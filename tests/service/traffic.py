@@ -1,0 +1,47 @@
+"""Visitors of a shop, some of whom collude, over HTTP."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.service.running import Running
+
+#: How often an honest customer of the shop buys; lunch and dinner, soup, curry and cola.
+RATES = {
+    "lunch": {"soup": 0.3, "curry": 0.15, "cola": 0.12},
+    "dinner": {"soup": 0.12, "curry": 0.3, "cola": 0.12},
+}
+BEST = {"lunch": "soup", "dinner": "curry"}
+
+
+def visit(
+    server: Running,
+    rng: np.random.Generator,
+    *,
+    n_users: int,
+    visits: int,
+    colluders: float,
+) -> dict[tuple[str, str], list[float]]:
+    """Send every user so often to each context; return all rewards by (context, action).
+
+    Colluders, the first users, buy cola and nothing else.
+    """
+    rewards: dict[tuple[str, str], list[float]] = {}
+    for _ in range(visits):
+        for context, rates in RATES.items():
+            rows = [{"user": f"user-{n}", "context": context} for n in range(n_users)]
+            for start in range(0, n_users, 1_000):
+                part = rows[start : start + 1_000]
+                answers = server.post("/v1/shop/decide/batch", {"decisions": part})["decisions"]
+                told = []
+                for number, answer in enumerate(answers, start):
+                    action = answer["action"]
+                    if number < colluders * n_users:
+                        value = float(action == "cola")
+                    else:
+                        value = float(rng.random() < rates[action])
+                    told.append({"token": answer["token"], "reward": value})
+                    rewards.setdefault((context, action), []).append(value)
+                taken = server.post("/v1/shop/reward/batch", {"rewards": told})["rewards"]
+                assert all("error" not in one for one in taken)
+    return rewards

@@ -1,0 +1,63 @@
+"""A digest tells logs apart by every column, and does not depend on the order of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unswayed.events import Events
+from unswayed.tallies import tally_events
+from unswayed.tallies.digest import digest_of, digest_text
+
+COLUMNS: dict[str, Any] = {
+    "users": np.array(["ann", "bob", "bob", "cid"]),
+    "contexts": np.array(["home", "home", "cart", "cart"]),
+    "actions": np.array(["tea", "milk", "tea", "milk"]),
+    "rewards": np.array([1.0, 0.0, 1.0, 0.5]),
+    "propensities": np.array([0.5, 0.25, 0.5, 0.25]),
+}
+
+CHANGES: list[tuple[str, Any]] = [
+    ("users", "dan"),
+    ("contexts", "shop"),
+    ("actions", "water"),
+    ("rewards", 0.75),
+    ("propensities", 0.75),
+]
+
+
+def changed(name: str, value: Any) -> Events:
+    column = COLUMNS[name].copy()
+    column[0] = value
+    return Events.of(**(COLUMNS | {name: column}))
+
+
+@pytest.mark.parametrize(("name", "value"), CHANGES)
+def test_a_change_in_any_column_changes_the_digest_of_events(name: str, value: Any) -> None:
+    assert digest_of(Events.of(**COLUMNS)) != digest_of(changed(name, value))
+
+
+@pytest.mark.parametrize(("name", "value"), CHANGES)
+def test_a_change_in_any_column_changes_the_digest_of_tallies(name: str, value: Any) -> None:
+    before, after = (tally_events(log) for log in (Events.of(**COLUMNS), changed(name, value)))
+    assert digest_of(before) != digest_of(after)
+
+
+def test_the_order_of_rows_and_how_a_log_is_cut_do_not_matter() -> None:
+    whole = Events.of(**COLUMNS)
+    turned = Events.of(**{name: column[::-1] for name, column in COLUMNS.items()})
+    assert digest_of(whole) == digest_of(turned)
+    parts = [
+        digest_of(Events.of(**{name: column[rows] for name, column in COLUMNS.items()}))
+        for rows in (slice(0, 1), slice(1, 4))
+    ]
+    assert digest_text(parts) == digest_text([digest_of(whole)])
+
+
+def test_both_halves_of_a_digest_tell_logs_apart() -> None:
+    """Each is a hash of its own, so a coincidence in one is not one in the other."""
+    first, second = (digest_of(log) for log in (Events.of(**COLUMNS), changed("rewards", 0.75)))
+    assert all(before != after for before, after in zip(first, second, strict=True))
+    assert first[0] != first[1]
