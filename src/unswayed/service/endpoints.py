@@ -26,6 +26,7 @@ from unswayed.service.jobs import (
     start_learner,
 )
 from unswayed.service.openapi import openapi_document
+from unswayed.service.recent import assignments, recent_decisions
 from unswayed.service.secret_file import Secrets
 from unswayed.service.service import (
     ActivateAnswer,
@@ -33,7 +34,7 @@ from unswayed.service.service import (
     RewardAnswer,
     RewardRequest,
 )
-from unswayed.service.settings import Settings, parsed_settings
+from unswayed.service.settings import Settings, check_label, parsed_settings
 from unswayed.service.status import status as status_of
 from unswayed.service.writing import Counted, CountKey
 
@@ -408,6 +409,26 @@ async def explain_decision(call: Call) -> dict[str, Any]:
     return await _read(call, lambda c: explain(c, call.campaign, call.path["decision"], secret))
 
 
+async def list_decisions(call: Call) -> dict[str, Any]:
+    """Return the latest decisions; of one user also what the user gets now."""
+    user = call.query.get("user")
+
+    def look(connection: Connection) -> dict[str, Any]:
+        found = recent_decisions(connection, call.campaign, user)
+        if user is None:
+            return found
+        secret = Secrets.load(Path(call.runtime.secret_path)).assignment
+        return {
+            "user": user,
+            "now": assignments(connection, call.campaign, user, secret),
+            **found,
+        }
+
+    if user is not None:
+        check_label("user", user)
+    return await _read(call, look)
+
+
 async def _offline(
     call: Call,
     task: str,
@@ -610,6 +631,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             "until_ms": "Decisions before this time.",
         },
         answers=bytes,
+    ),
+    Endpoint(
+        "GET",
+        f"{_V1}/decisions",
+        list_decisions,
+        "The latest decisions and their rewards.",
+        query={"user": "Those of one user, and what the user gets now."},
     ),
     Endpoint(
         "GET",
