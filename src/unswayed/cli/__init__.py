@@ -11,6 +11,8 @@ COMMANDS = (
     "learn",
     "predict",
     "compare",
+    "audit",
+    "evaluate",
     "simulate",
     "attacks",
     "attack-search",

@@ -8,8 +8,24 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
+from unswayed.cli.log_options import (
+    ActionColumn,
+    AlphaOrAuto,
+    BadRows,
+    ContextBins,
+    ContextColumn,
+    Memory,
+    MinPropensity,
+    PropensityColumn,
+    Query,
+    RewardColumn,
+    TableFormat,
+    TimeColumn,
+    UserColumn,
+    columns_named,
+)
 from unswayed.errors import InputError
-from unswayed.events import Columns, OnBadRows, parsed_bins
+from unswayed.events import OnBadRows
 from unswayed.learners.design import DesignName
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
 from unswayed.learners.in_words import decision_rows
@@ -39,45 +55,25 @@ def learn(
             show_default=False,
         ),
     ] = None,
-    alpha: Annotated[
-        str,
-        typer.Option(
-            metavar="FLOAT|auto",
-            help="Share of users that may collude, below 0.5; auto estimates it from above.",
-        ),
-    ] = "0.1",
+    alpha: AlphaOrAuto = "0.1",
     out: Annotated[Path, typer.Option(help="Where to write the policy.")] = Path("policy.json"),
     method: Annotated[
         str,
         typer.Option(help=f"How to learn: {', '.join(METHODS)}."),
     ] = DEFAULT_METHOD,
-    user_column: Annotated[str, typer.Option(help="Column of the user.")] = "user",
-    context_column: Annotated[
-        str, typer.Option(help="Column of the context; several, separated by commas, are joined.")
-    ] = "context",
-    action_column: Annotated[str, typer.Option(help="Column of the action.")] = "action",
-    reward_column: Annotated[str, typer.Option(help="Column of the reward.")] = "reward",
-    propensity_column: Annotated[
-        str | None,
-        typer.Option(help="Column of the probability of the action [propensity, if it is there]."),
-    ] = None,
-    time_column: Annotated[
-        str | None, typer.Option(help="Column of the time [time, if it is there].")
-    ] = None,
-    context_bins: Annotated[
-        list[str] | None,
-        typer.Option(help="Cut a numeric context column into bins, COLUMN:NUMBER; repeatable."),
-    ] = None,
-    query: Annotated[str | None, typer.Option(help="What to read from a database.")] = None,
-    on_bad_rows: Annotated[
-        str, typer.Option(help="error, drop or quarantine=FILE (.parquet, .csv, .jsonl).")
-    ] = "error",
+    user_column: UserColumn = "user",
+    context_column: ContextColumn = "context",
+    action_column: ActionColumn = "action",
+    reward_column: RewardColumn = "reward",
+    propensity_column: PropensityColumn = None,
+    time_column: TimeColumn = None,
+    context_bins: ContextBins = None,
+    query: Query = None,
+    on_bad_rows: BadRows = "error",
     max_interactions_per_user: Annotated[
         int | None, typer.Option(help="Keep a sample of as many of users who have more.")
     ] = None,
-    min_propensity: Annotated[
-        float, typer.Option(help="Smaller propensities count as this one.")
-    ] = MIN_PROPENSITY,
+    min_propensity: MinPropensity = MIN_PROPENSITY,
     design: Annotated[
         str, typer.Option(help="How actions were chosen: auto, uniform or sticky.")
     ] = "auto",
@@ -96,9 +92,7 @@ def learn(
     cells: Annotated[
         Path | None, typer.Option(help="Write every (context, action) to this table.")
     ] = None,
-    table_format: Annotated[
-        str | None, typer.Option("--format", help="Format of the tables: parquet or csv.")
-    ] = None,
+    table_format: TableFormat = None,
     engine: Annotated[
         str, typer.Option(help="Where to work: local, or dask for a cluster.")
     ] = "local",
@@ -106,13 +100,7 @@ def learn(
         str | None,
         typer.Option(help="Dask scheduler, tcp://HOST:PORT [workers on this machine]."),
     ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            help="Memory that may be used, such as 2GB [three quarters of what is free].",
-            show_default=False,
-        ),
-    ] = None,
+    memory: Memory = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Learn a policy from a log, whatever at most a share alpha of its users do."""
@@ -132,14 +120,14 @@ def learn(
             check_table(table, table_format)
     if tallies is not None and log is not None:
         check_writable_folder(tallies)
-    columns = Columns(
+    columns = columns_named(
         user=user_column,
-        context=tuple(name.strip() for name in context_column.split(",") if name.strip()),
+        context=context_column,
         action=action_column,
         reward=reward_column,
         propensity=propensity_column,
         time=time_column,
-        bins=parsed_bins(context_bins or []),
+        bins=context_bins,
     )
     with progress_bar() as bar:
         task = bar.add_task("starting", total=len(STEPS))

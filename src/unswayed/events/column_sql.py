@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from unswayed.errors import InputError
 from unswayed.events.bins import bin_sql
-from unswayed.events.columns import SEPARATOR
+from unswayed.events.columns import ONE_CONTEXT, SEPARATOR
 from unswayed.events.files import named, quoted
 from unswayed.events.sources import OpenLog
 
@@ -36,7 +36,12 @@ def label_sql(types: Mapping[str, str], column: str, role: str) -> str:
 def context_sql(
     types: Mapping[str, str], columns: Sequence[str], edges: Mapping[str, Sequence[float]]
 ) -> str:
-    """Return SQL for the context: one column as it is, several as text, their parts escaped."""
+    """Return SQL for the context: one column as it is, several as text, their parts escaped.
+
+    Without a column all rows have the same context.
+    """
+    if not columns:
+        return quoted(ONE_CONTEXT)
     if len(columns) == 1:
         (column,) = columns
         is_binned = column in edges
@@ -50,6 +55,22 @@ def context_sql(
     return f" || {quoted(SEPARATOR)} || ".join(
         rf"replace(replace({part}, '\', '\\'), '{SEPARATOR}', '\{SEPARATOR}')" for part in parts
     )
+
+
+def seconds_sql(log: OpenLog, column: str) -> str:
+    """Return SQL for a column of times as seconds; NaN where it holds none.
+
+    Dates and times are dates and times; numbers stay as they are; text may be either.
+    """
+    kind, name = log.types[column], named(column)
+    if kind.split("(")[0] in (*_INTEGERS, *_FLOATS, *_LARGE_INTEGERS):
+        seconds = f"{name}::DOUBLE"
+    elif kind.startswith(("TIMESTAMP", "DATE")):
+        seconds = f"epoch({name}::TIMESTAMP)"
+    else:
+        text = f"{name}::VARCHAR"
+        seconds = f"coalesce(epoch(try_cast({text} AS TIMESTAMP)), try_cast({text} AS DOUBLE))"
+    return f"coalesce({seconds}, 'nan'::DOUBLE)"
 
 
 def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = False) -> str:

@@ -12,6 +12,9 @@ from unswayed.errors import InputError
 #: Stands between the parts of a context made of several columns; escaped inside the parts.
 SEPARATOR = "|"
 
+#: The context of all rows of a log that has none.
+ONE_CONTEXT = "all"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
@@ -31,6 +34,8 @@ class Columns:
         reported.
     bins
         Column to number of bins, for numeric parts of the context.
+    may_lack_context
+        Whether a log without the context columns is read as one context.
     """
 
     user: str = "user"
@@ -40,9 +45,10 @@ class Columns:
     propensity: str | None = None
     time: str | None = None
     bins: Mapping[str, int] = field(default_factory=dict)
+    may_lack_context: bool = False
 
     def __post_init__(self) -> None:
-        if not self.context:
+        if not self.context and not self.may_lack_context:
             raise InputError("no context column is named; name at least one.")
         for column, n_bins in self.bins.items():
             if column not in self.context:
@@ -67,15 +73,18 @@ class Columns:
             for column in columns:
                 if column not in names:
                     raise InputError(_missing(role, column, names, where))
-        self.contexts_found_in(names, where=where)
+        lacks_context = self.may_lack_context and not set(self.context) & set(names)
+        if not lacks_context:
+            self.contexts_found_in(names, where=where)
         return Columns(
             user=self.user,
-            context=self.context,
+            context=() if lacks_context else self.context,
             action=self.action,
             reward=self.reward,
             propensity=self.propensity or _if_there("propensity", names),
             time=self.time or _if_there("time", names),
-            bins=self.bins,
+            bins={} if lacks_context else self.bins,
+            may_lack_context=self.may_lack_context,
         )
 
     def contexts_found_in(self, names: Sequence[str], *, where: str) -> Columns:

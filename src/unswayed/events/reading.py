@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.events.bad_rows import OnBadRows
-from unswayed.events.column_sql import context_sql, label_sql, number_sql
+from unswayed.events.column_sql import context_sql, label_sql, number_sql, seconds_sql
 from unswayed.events.columns import Columns
 from unswayed.events.encoding import Encoder
 from unswayed.events.events import LARGEST_REWARD, Events
@@ -76,11 +76,16 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Events, and what they were read from; of a part of a log also what was left out."""
+    """Events, and what they were read from; of a part of a log also what was left out.
+
+    ``times`` are seconds, one for each event and NaN where there is none, if they were asked for
+    and the log has them.
+    """
 
     events: Events
     provenance: Provenance
     left_out: LeftOut | None = None
+    times: npt.NDArray[np.float64] | None = None
 
 
 def read_events(
@@ -93,6 +98,7 @@ def read_events(
     name: str | None = None,
     is_part: bool = False,
     memory: int | None = None,
+    with_times: bool = False,
 ) -> Reading:
     """Read a log.
 
@@ -118,6 +124,8 @@ def read_events(
     memory
         Bytes that learning from the log may take; by default three quarters of what is free. A log
         that needs more is refused before its arrays are made.
+    with_times
+        Whether to return the times of the events, too.
 
     Notes
     -----
@@ -146,8 +154,9 @@ def read_events(
         memory=budget,
     ) as log:
         edges = _settled_edges(log, bins or {})
-        _create_view(log, edges, may_be_words=is_part)
-        scanned = _scan(log, budget)
+        has_times = with_times and log.columns.time is not None
+        _create_view(log, edges, may_be_words=is_part, has_times=has_times)
+        scanned = _scan(log, budget, has_times=has_times)
         reasons, n_good = scanned.bad_rows, len(scanned.events)
         n_rows = n_good + sum(reasons.values())
         first, last = _time_range(log)
@@ -159,7 +168,7 @@ def read_events(
         check_usable(provenance, choice, first_bad=first_bad_row(log) if is_refused else None)
         if choice.quarantine is not None and reasons:
             write_quarantine(log, choice)
-        return Reading(scanned.events, provenance)
+        return Reading(scanned.events, provenance, times=scanned.times)
 
 
 def check_usable(provenance: Provenance, choice: OnBadRows, *, first_bad: int | None) -> None:
@@ -187,8 +196,10 @@ def _settled_edges(
     }
 
 
-def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]], *, may_be_words: bool) -> None:
-    """Create the view ``log`` (user, context, action, reward, propensity, reason).
+def _create_view(
+    log: OpenLog, edges: dict[str, tuple[float, ...]], *, may_be_words: bool, has_times: bool
+) -> None:
+    """Create the view ``log`` (user, context, action, reward, propensity, moment, reason).
 
     Its rows without a reason are the view ``good``, said in tests that DuckDB can use early.
     """
@@ -209,6 +220,7 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]], *, may_be_wo
         checks["propensity is not in (0, 1]"] = (
             "propensity IS NULL OR NOT (propensity > 0 AND propensity <= 1)"
         )
+    moment = seconds_sql(log, columns.time) if has_times and columns.time else "0.0"
     cases = " ".join(f"WHEN {test} THEN {quoted(reason)}" for reason, test in checks.items())
     log.connection.sql(
         f"""
@@ -216,7 +228,7 @@ def _create_view(log: OpenLog, edges: dict[str, tuple[float, ...]], *, may_be_wo
             SELECT * RENAME (u AS "user", a AS "action") FROM (
                 SELECT {label_sql(log.types, columns.user, "user")} AS u, {context} AS context,
                     {label_sql(log.types, columns.action, "action")} AS a, {reward} AS reward,
-                    {propensity} AS propensity
+                    {propensity} AS propensity, {moment} AS moment
                 FROM raw
             )
         )
@@ -242,9 +254,10 @@ class _Scanned:
 
     events: Events
     bad_rows: dict[str, int]
+    times: npt.NDArray[np.float64] | None
 
 
-def _scan(log: OpenLog, budget: MemoryBudget) -> _Scanned:
+def _scan(log: OpenLog, budget: MemoryBudget, *, has_times: bool) -> _Scanned:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
     log.connection.sql(
         "CREATE TEMP TABLE grouped AS SELECT context, count(*) AS n FROM log GROUP BY context"
@@ -263,6 +276,8 @@ def _scan(log: OpenLog, budget: MemoryBudget) -> _Scanned:
     columns["reward"] = np.empty(n_rows)
     if log.columns.propensity is not None:
         columns["propensity"] = np.empty(n_rows)
+    if has_times:
+        columns["moment"] = np.empty(n_rows)
     numbers = [name for name in columns if name not in labels]
     selected = ", ".join([*(f'{name}_code AS "{name}"' for name in labels), *numbers])
     batches = log.connection.sql(
@@ -302,7 +317,7 @@ def _scan(log: OpenLog, budget: MemoryBudget) -> _Scanned:
         labels["action"],
         columns.get("propensity"),
     )
-    return _Scanned(events, dict(sorted(bad_rows.items())))
+    return _Scanned(events, dict(sorted(bad_rows.items())), columns.get("moment"))
 
 
 def _bad_rows(log: OpenLog) -> dict[str, int]:

@@ -1,0 +1,235 @@
+"""Audits of planted logs: how well accounts are ranked, and how many honest ones are flagged.
+
+Review markets (``worlds/reviews.py``): users chose for themselves, some are paid. ``real`` are the
+ratings of MovieLens 100k, as they are and thinned out, without and with planted groups. Production
+logs (``worlds/production.py``): the server chose, some accounts are bots. AUC is the chance that a
+bad account scores above an honest one: over all, and of those who rated the same item. Run
+``python benchmarks/audit.py`` for a table, with ``--json`` for one JSON document. Constants were
+chosen on the part development.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from unswayed.audit.auditing import audit_events
+from unswayed.audit.redteam import area_under_curve
+from unswayed.audit.results import Audit
+from unswayed.events import Events, Labels
+from worlds.production import ProductionLog, build_production, production_specs
+from worlds.real_data import is_installed, rating_table
+from worlds.reviews import PARTS, Part, ReviewLog, ReviewSpec, build_reviews, planted, review_specs
+from worlds.world import FloatArray, IntArray
+
+SHARES = (0.0, 0.1, 0.2, 0.3)
+KEPT_OF_REAL = (1.0, 0.15, 0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One log: areas under the curve, and shares of accounts that were flagged."""
+
+    log: str
+    regime: str
+    seed: int
+    share: float
+    n_events: int
+    has_times: bool
+    auc: float
+    auc_within_items: float
+    flagged_honest: float
+    flagged_bad: float
+    said_attacked: bool
+    seconds: float
+
+
+def within_items(scores: FloatArray, is_bad: np.ndarray, log: ReviewLog) -> float:
+    """Return the area under the curve over pairs of accounts that rated the same item."""
+    order = np.argsort(log.items, kind="stable")
+    ends = np.flatnonzero(np.diff(log.items[order])) + 1
+    won, total = 0.0, 0
+    for raters in np.split(log.users[order], ends):
+        bad, honest = raters[is_bad[raters]], raters[~is_bad[raters]]
+        if len(bad) and len(honest):
+            apart = scores[bad][:, None] - scores[honest][None, :]
+            won += float((apart > 0).sum() + 0.5 * (apart == 0).sum())
+            total += apart.size
+    return won / total if total else float("nan")
+
+
+def audit_reviews(name: str, log: ReviewLog, seed: int, share: float, has_times: bool) -> Row:
+    """Return how an audit did on a review market."""
+    names = [Labels.of(range(n)) for n in (log.n_users, 1, log.n_items)]
+    contexts = np.zeros(len(log.users), dtype=np.int64)
+    events = Events(log.users, contexts, log.items, log.stars, names[0], names[1], names[2])
+    start = time.perf_counter()
+    audit, _ = audit_events(
+        events, log.days * 86_400.0 if has_times else None, source=name, stated=0.1, regime="users"
+    )
+    row = _row(name, audit, log.is_spammer, seed, share, has_times, time.perf_counter() - start)
+    return replace(row, auc_within_items=within_items(audit.accounts.scores, log.is_spammer, log))
+
+
+def audit_production(name: str, log: ProductionLog, seed: int) -> Row:
+    """Return how an audit did on a production log."""
+    sizes = (log.n_users, log.n_contexts, log.n_actions)
+    names = [Labels.of(range(n)) for n in sizes]
+    events = Events(
+        log.users,
+        log.contexts,
+        log.actions,
+        log.rewards,
+        names[0],
+        names[1],
+        names[2],
+        log.propensities,
+    )
+    start = time.perf_counter()
+    audit, _ = audit_events(
+        events, None, source=name, stated=log.adversarial_fraction, regime="server"
+    )
+    share = float(log.is_bad.mean())
+    return _row(name, audit, log.is_bad, seed, share, False, time.perf_counter() - start)
+
+
+def _row(
+    name: str,
+    audit: Audit,
+    is_bad: np.ndarray,
+    seed: int,
+    share: float,
+    has_times: bool,
+    seconds: float,
+) -> Row:
+    flagged = audit.accounts.is_flagged
+    return Row(
+        log=name,
+        regime=audit.regime.name,
+        seed=seed,
+        share=share,
+        n_events=audit.n_events,
+        has_times=has_times,
+        auc=area_under_curve(audit.accounts.scores, is_bad),
+        auc_within_items=float("nan"),
+        flagged_honest=float(flagged[~is_bad].mean()),
+        flagged_bad=float(flagged[is_bad].mean()) if is_bad.any() else float("nan"),
+        said_attacked=audit.is_attacked,
+        seconds=seconds,
+    )
+
+
+def review_rows(part: Part, seeds: list[int]) -> Iterator[Row]:
+    """Audit the review markets of a part at every share of spammers."""
+    for seed in seeds:
+        for share in SHARES:
+            for spec in review_specs(part, share):
+                log = build_reviews(spec, seed)
+                yield audit_reviews(spec.name, log, seed, share, False)
+                if spec.burst_days is not None or share == 0.0:
+                    yield audit_reviews(f"{spec.name}, times", log, seed, share, True)
+
+
+def real_rows(seeds: list[int]) -> Iterator[Row]:
+    """Audit MovieLens 100k, thinned out or not, without and with planted groups."""
+    if not is_installed():
+        return
+    values = rating_table("movies").values
+    users, items = np.nonzero(np.isfinite(values))
+    stars = np.rint(values[users, items] * 4.0) + 1.0
+    for seed in seeds:
+        for kept in KEPT_OF_REAL:
+            rng = np.random.default_rng(seed)
+            at = np.flatnonzero(rng.random(len(users)) < kept)
+            clean = _clean(users[at], items[at], stars[at], values.shape)
+            for share in SHARES:
+                spec = ReviewSpec(name=f"movies {kept:g}", spam_share=share, group_size=12)
+                log = planted(clean, spec, seed) if share else clean
+                yield audit_reviews(spec.name, log, seed, share, False)
+
+
+def _clean(
+    users: IntArray, items: IntArray, stars: FloatArray, shape: tuple[int, ...]
+) -> ReviewLog:
+    nobody = np.zeros(shape[0], dtype=np.bool_)
+    return ReviewLog(users, items, stars, np.zeros(len(users)), shape[0], shape[1], nobody)
+
+
+def production_rows(part: Part, seeds: list[int], every: int) -> Iterator[Row]:
+    """Audit every so-manieth production log of a part."""
+    for seed in seeds:
+        for spec in production_specs(part)[::every]:
+            yield audit_production(spec.name, build_production(spec, seed), seed)
+
+
+def print_row(row: Row) -> None:
+    """Print one log."""
+    print(
+        f"{row.log[:60]:<60} {row.regime:<6} {row.share:>5.2f} {row.n_events:>8,}  AUC "
+        f"{row.auc:.3f}  within {row.auc_within_items:.3f}  flagged honest "
+        f"{row.flagged_honest:.4f} bad "
+        f"{row.flagged_bad:.3f}  attacked {row.said_attacked}  {row.seconds:.1f} s",
+        flush=True,
+    )
+
+
+def print_summary(rows: list[Row]) -> None:
+    """Print means and worst cases by regime and kind."""
+    for name, some in (
+        ("markets", [r for r in rows if r.regime == "users" and "movies" not in r.log]),
+        ("real ratings", [r for r in rows if "movies" in r.log]),
+        ("production logs", [r for r in rows if r.regime == "server"]),
+    ):
+        bad = [r for r in some if r.share > 0]
+        clean = [r for r in some if r.share == 0]
+        if bad:
+            aucs = [r.auc for r in bad]
+            within = [w for r in bad if np.isfinite(w := r.auc_within_items)] or [np.nan]
+            print(
+                f"{name}: {len(bad)} attacked, AUC {np.mean(aucs):.3f} (worst {min(aucs):.3f}), "
+                f"within items {np.mean(within):.3f} (worst {min(within):.3f}), flagged honest "
+                f"{np.mean([r.flagged_honest for r in bad]):.4f}, bad "
+                f"{np.mean([r.flagged_bad for r in bad]):.3f}, said so in "
+                f"{sum(r.said_attacked for r in bad)}"
+            )
+        if clean:
+            flagged = [r.flagged_honest for r in clean]
+            print(
+                f"{name}: {len(clean)} clean, flagged {np.mean(flagged):.4f} (most "
+                f"{max(flagged):.4f}), said attacked in {sum(r.said_attacked for r in clean)}"
+            )
+
+
+def main() -> None:
+    """Parse the command line, measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=PARTS, default="development")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--kinds", nargs="+", default=["reviews", "real", "production"])
+    parser.add_argument("--every", type=int, default=4, help="of the production logs")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    sources = {
+        "reviews": lambda: review_rows(arguments.part, arguments.seeds),
+        "real": lambda: real_rows(arguments.seeds),
+        "production": lambda: production_rows(arguments.part, arguments.seeds, arguments.every),
+    }
+    rows = []
+    for kind in arguments.kinds:
+        for row in sources[kind]():
+            rows.append(row)
+            if not arguments.json:
+                print_row(row)
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows], indent=1))
+    else:
+        print_summary(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Review logs in which users chose themselves, with and without groups of paid reviewers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.randomness import generator
+from worlds.world import FloatArray, IntArray
+
+Part = Literal["development", "validation", "holdout"]
+PARTS: tuple[Part, ...] = ("development", "validation", "holdout")
+DAYS = 1_000.0
+STARS_NOISE = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewSpec:
+    """All that makes a review log but its seed.
+
+    Attributes
+    ----------
+    n_users, n_items
+        Honest accounts, and items.
+    mean_activity, activity_sd, popularity
+        Activity is log-normal; popularity falls like a power of the rank.
+    n_communities, loyalty
+        Taste groups, each with items of its own, and the share of choices inside of it.
+    quality
+        Typical number of stars.
+    spam_share
+        Share of spammers among all accounts; 0 is a clean market.
+    group_size, n_targets, effort
+        Spammers in a group, the items that it is paid for, and the share of these that a member
+        rates.
+    camouflage
+        Ratings of other items as a share of those of targets.
+    repertoire
+        Share of targets that a group takes from those of another one.
+    is_sinking, burst_days
+        Whether targets get one star instead of five; days within which a target is rated, None for
+        no bursts.
+    """
+
+    name: str
+    n_users: int = 3_000
+    n_items: int = 6_000
+    mean_activity: float = 10.0
+    activity_sd: float = 0.9
+    popularity: float = 0.8
+    n_communities: int = 30
+    loyalty: float = 0.5
+    quality: float = 3.9
+    spam_share: float = 0.2
+    group_size: int = 20
+    n_targets: int = 15
+    effort: float = 0.5
+    camouflage: float = 0.3
+    repertoire: float = 0.3
+    is_sinking: bool = False
+    burst_days: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReviewLog:
+    """A log, one row a review, and who was paid."""
+
+    users: IntArray
+    items: IntArray
+    stars: FloatArray
+    days: FloatArray
+    n_users: int
+    n_items: int
+    is_spammer: npt.NDArray[np.bool_]
+
+
+def build_reviews(spec: ReviewSpec, seed: int) -> ReviewLog:
+    """Draw a log."""
+    rng = generator(seed, "reviews", spec.name)
+    community = rng.integers(spec.n_communities, size=spec.n_items)
+    weight = np.asarray((1.0 + rng.permutation(spec.n_items)) ** -spec.popularity, np.float64)
+    users, items = _honest_choices(spec, rng, community, weight)
+    n_spammers = round(spec.n_users * spec.spam_share / (1.0 - spec.spam_share))
+    paid_users, paid_items, hidden_users, hidden_items = _paid(spec, rng, weight, n_spammers)
+    born = DAYS * rng.random(spec.n_items) * 0.8
+    quality = spec.quality + 0.5 * rng.standard_normal(spec.n_items)
+    leniency = 0.5 * rng.standard_normal(spec.n_users + n_spammers)
+    everyone = np.concatenate([users, hidden_users, paid_users])
+    chosen = np.concatenate([items, hidden_items, paid_items])
+    stars = quality[chosen] + leniency[everyone] + STARS_NOISE * rng.standard_normal(len(chosen))
+    stars = np.clip(np.rint(stars), 1.0, 5.0)
+    days = born[chosen] + (DAYS - born[chosen]) * rng.random(len(chosen)) ** 2
+    n_paid = len(paid_users)
+    if n_paid:
+        stars[-n_paid:] = 1.0 if spec.is_sinking else 5.0
+        # One in ten is not exactly as ordered.
+        stars[-n_paid:] -= (-1.0 if spec.is_sinking else 1.0) * (rng.random(n_paid) < 0.1)
+        if spec.burst_days is not None:
+            start = born + (DAYS - born) * rng.random(spec.n_items)
+            days[-n_paid:] = start[paid_items] + spec.burst_days * rng.random(n_paid)
+    pairs, first = np.unique(everyone * spec.n_items + chosen, return_index=True)
+    del pairs
+    names = rng.permutation(spec.n_users + n_spammers)
+    is_spammer = np.zeros(len(names), dtype=np.bool_)
+    is_spammer[names[spec.n_users :]] = True
+    return ReviewLog(
+        users=names[everyone[first]],
+        items=chosen[first],
+        stars=stars[first],
+        days=days[first],
+        n_users=len(names),
+        n_items=spec.n_items,
+        is_spammer=is_spammer,
+    )
+
+
+def planted(clean: ReviewLog, spec: ReviewSpec, seed: int) -> ReviewLog:
+    """Add the spammers of a spec to a log of honest users; the rest of the spec is not read."""
+    rng = generator(seed, "planted", spec.name)
+    here = replace(spec, n_users=clean.n_users, n_items=clean.n_items)
+    weight = np.bincount(clean.items, minlength=clean.n_items).astype(np.float64) + 0.1
+    n_spammers = round(clean.n_users * spec.spam_share / (1.0 - spec.spam_share))
+    paid_users, paid_items, hidden_users, hidden_items = _paid(here, rng, weight, n_spammers)
+    # What hides paid reviews is rated as others rated it.
+    order = np.argsort(clean.items, kind="stable")
+    starts = np.searchsorted(clean.items[order], np.arange(clean.n_items + 1))
+    sizes = np.diff(starts)[hidden_items]
+    drawn = starts[hidden_items] + (rng.random(len(hidden_items)) * sizes).astype(np.int64)
+    copied = clean.stars[order[np.minimum(drawn, len(order) - 1)]]
+    users = np.concatenate([clean.users, hidden_users, paid_users])
+    items = np.concatenate([clean.items, hidden_items, paid_items])
+    stars = np.concatenate([clean.stars, copied, np.full(len(paid_users), 5.0)])
+    days = np.concatenate([clean.days, np.zeros(len(hidden_users) + len(paid_users))])
+    _, first = np.unique(users * clean.n_items + items, return_index=True)
+    n_users = clean.n_users + n_spammers
+    is_spammer = np.arange(n_users) >= clean.n_users
+    return ReviewLog(
+        users[first], items[first], stars[first], days[first], n_users, clean.n_items, is_spammer
+    )
+
+
+def _honest_choices(
+    spec: ReviewSpec, rng: np.random.Generator, community: IntArray, weight: FloatArray
+) -> tuple[IntArray, IntArray]:
+    location = np.log(spec.mean_activity) - spec.activity_sd**2 / 2
+    draws = np.exp(location + spec.activity_sd * rng.standard_normal(spec.n_users))
+    activity = np.clip(np.rint(draws), 1, spec.n_items // 4).astype(np.int64)
+    users = np.repeat(np.arange(spec.n_users), activity)
+    home = rng.integers(spec.n_communities, size=spec.n_users)
+    items = rng.choice(spec.n_items, p=weight / weight.sum(), size=len(users))
+    is_loyal = rng.random(len(users)) < spec.loyalty
+    for at_home in range(spec.n_communities):
+        rows = np.flatnonzero(is_loyal & (home[users] == at_home))
+        own = np.flatnonzero(community == at_home)
+        if len(own):
+            items[rows] = rng.choice(own, p=weight[own] / weight[own].sum(), size=len(rows))
+    return users, items
+
+
+def _paid(
+    spec: ReviewSpec, rng: np.random.Generator, weight: FloatArray, n_spammers: int
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return users and items of paid reviews, and of those that hide them."""
+    paid: list[tuple[int, int]] = []
+    hidden: list[tuple[int, int]] = []
+    earlier = np.empty(0, dtype=np.int64)
+    first = spec.n_users
+    while first < spec.n_users + n_spammers:
+        size = max(3, round(spec.group_size * np.exp(0.5 * rng.standard_normal())))
+        members = np.arange(first, min(first + size, spec.n_users + n_spammers))
+        first += size
+        n_targets = max(2, round(spec.n_targets * np.exp(0.4 * rng.standard_normal())))
+        # Targets are mostly obscure, sometimes popular.
+        obscure = rng.choice(spec.n_items, size=n_targets)
+        liked = rng.choice(spec.n_items, p=weight / weight.sum(), size=n_targets)
+        targets = np.where(rng.random(n_targets) < 0.7, obscure, liked)
+        if len(earlier):
+            shared = rng.random(n_targets) < spec.repertoire
+            targets = np.where(shared, rng.choice(earlier, size=n_targets), targets)
+        earlier = np.union1d(earlier, targets)
+        for member in members.tolist():
+            is_done = rng.random(n_targets) < spec.effort * np.exp(0.3 * rng.standard_normal())
+            done = targets[is_done] if is_done.any() else targets[:1]
+            paid += [(member, int(item)) for item in done]
+            n_hidden = rng.poisson(spec.camouflage * len(done))
+            others = rng.choice(spec.n_items, p=weight / weight.sum(), size=n_hidden)
+            hidden += [(member, int(item)) for item in others]
+    both = [np.array(rows, dtype=np.int64).reshape(-1, 2) for rows in (paid, hidden)]
+    return both[0][:, 0], both[0][:, 1], both[1][:, 0], both[1][:, 1]
+
+
+_KINDS: dict[Part, tuple[ReviewSpec, ...]] = {
+    "development": (
+        ReviewSpec(name="plain"),
+        ReviewSpec(name="sparse", n_users=3_000, n_items=20_000, mean_activity=8),
+        ReviewSpec(name="dense", n_users=1_500, n_items=1_200, mean_activity=50),
+        ReviewSpec(name="small groups", group_size=6, n_targets=8, effort=0.7),
+        ReviewSpec(name="camouflage", camouflage=1.5, n_targets=12),
+        ReviewSpec(name="few targets", n_targets=4, effort=0.9, group_size=30),
+        ReviewSpec(name="few items", n_items=250, mean_activity=4, n_targets=5, effort=0.7),
+        ReviewSpec(name="tight tastes", loyalty=0.9, n_communities=100),
+        ReviewSpec(name="sinking", is_sinking=True),
+        ReviewSpec(name="bursts", burst_days=3, effort=0.4, camouflage=1.0),
+        ReviewSpec(name="active spammers", n_targets=80, effort=0.4, mean_activity=5),
+    ),
+    "validation": (
+        ReviewSpec(name="v flat", popularity=0.4, n_items=9_000, mean_activity=12),
+        ReviewSpec(name="v steep", popularity=1.1, mean_activity=6, activity_sd=1.2),
+        ReviewSpec(name="v five stars", quality=4.5, n_targets=10),
+        ReviewSpec(name="v large groups", group_size=120, n_targets=40, effort=0.2),
+        ReviewSpec(name="v bursts", burst_days=7, group_size=10, n_targets=10, effort=0.5),
+        ReviewSpec(name="v tastes", loyalty=0.8, n_communities=200, n_items=8_000),
+    ),
+    "holdout": (
+        ReviewSpec(name="h mixed", popularity=0.9, mean_activity=7, camouflage=0.8),
+        ReviewSpec(name="h wide", n_items=30_000, mean_activity=15, activity_sd=1.1),
+        ReviewSpec(name="h sinking", is_sinking=True, quality=4.3, group_size=12, n_targets=8),
+        ReviewSpec(name="h bursts", burst_days=2, n_targets=6, effort=0.8, camouflage=0.5),
+        ReviewSpec(name="h narrow", n_items=800, mean_activity=15, n_targets=10, loyalty=0.7),
+        ReviewSpec(name="h lazy", group_size=40, n_targets=25, effort=0.15, camouflage=0.2),
+    ),
+}
+
+
+def review_specs(part: Part, spam_share: float) -> list[ReviewSpec]:
+    """Return the kinds of a part at a share of spammers."""
+    return [replace(spec, spam_share=spam_share) for spec in _KINDS[part]]

@@ -1,0 +1,142 @@
+"""The whole way from a log to an audit: read, tell the regime, find accounts, say what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from unswayed.audit.by_server import audit_server
+from unswayed.audit.by_users import audit_users
+from unswayed.audit.log import AuditedLog
+from unswayed.audit.regimes import RegimeName, regime_of_log
+from unswayed.audit.results import Audit
+from unswayed.errors import InputError
+from unswayed.events import Columns, Events, OnBadRows, read_events
+from unswayed.events.sources import Source
+from unswayed.learners.from_log import notes_on_bad_rows
+from unswayed.learners.interface import FloatArray
+from unswayed.learners.learning import check_actions
+from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
+from unswayed.policy import Policy
+from unswayed.tallies import MIN_PROPENSITY, as_blocks, tally_events
+from unswayed.tallies.findings import examine
+
+Listener = Callable[[str], None]
+
+STEPS = ("reading", "tallying", "looking for accounts")
+"""The steps of an audit, in order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Audited:
+    """An audit, the events it is of, and the policy that was learned on the way, if any."""
+
+    audit: Audit
+    events: Events
+    times: FloatArray | None
+    policy: Policy | None
+
+
+def audit_log(
+    source: Source,
+    *,
+    adversarial_fraction: float | Auto = "auto",
+    regime: RegimeName = "auto",
+    method: str = DEFAULT_METHOD,
+    columns: Columns | None = None,
+    query: str | None = None,
+    on_bad_rows: OnBadRows | None = None,
+    min_propensity: float = MIN_PROPENSITY,
+    memory: int | None = None,
+    on_step: Listener = lambda _: None,
+) -> Audited:
+    """Audit a log.
+
+    Parameters
+    ----------
+    source, columns, query, on_bad_rows, memory
+        As ``read_events`` takes them.
+    adversarial_fraction, method, min_propensity
+        As ``learn_log`` takes them; read where the server chose the actions.
+    regime
+        Who chose the actions; "auto" reads it off the log.
+    on_step
+        Called with each of ``STEPS`` as it begins.
+    """
+    stated = check_fraction_or_auto(adversarial_fraction, option="alpha")
+    method_named(method)
+    on_step("reading")
+    reading = read_events(
+        source,
+        columns=columns or Columns(may_lack_context=True),
+        query=query,
+        on_bad_rows=on_bad_rows,
+        memory=memory,
+        with_times=True,
+    )
+    on_step("tallying")
+    audit, policy = audit_events(
+        reading.events,
+        reading.times,
+        source=reading.provenance.source,
+        stated=stated,
+        regime=regime,
+        method=method,
+        min_propensity=min_propensity,
+        notes=notes_on_bad_rows(reading.provenance),
+        on_step=on_step,
+    )
+    return Audited(audit, reading.events, reading.times, policy)
+
+
+def audit_events(
+    events: Events,
+    times: FloatArray | None,
+    *,
+    source: str | Path,
+    stated: float | Auto,
+    regime: RegimeName = "auto",
+    method: str = DEFAULT_METHOD,
+    min_propensity: float = MIN_PROPENSITY,
+    notes: tuple[str, ...] = (),
+    on_step: Listener = lambda _: None,
+) -> tuple[Audit, Policy | None]:
+    """Audit events, and return the policy that was learned on the way, if any."""
+    check_actions(events.n_actions)
+    labelled = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
+    tallies = as_blocks(labelled.uniform())
+    findings = examine(
+        tallies,
+        events.context_labels,
+        events.action_labels,
+        adversarial_fraction=FLOOR if stated == "auto" else stated,
+        min_propensity=min_propensity,
+    )
+    if findings.n_users < 2:
+        raise InputError(
+            "the log has one user; an audit compares users, so it needs many. Check the user "
+            "column."
+        )
+    if np.isclose(findings.lowest_reward_mean, findings.highest_reward_mean, rtol=1e-12, atol=0.0):
+        raise InputError(
+            f"rewards are {findings.lowest_reward_mean:g} everywhere, so no account can be told "
+            "from another. Check the reward column."
+        )
+    found = regime_of_log(tallies, findings, regime)
+    log = AuditedLog(
+        source=str(source),
+        events=events,
+        times=times,
+        tallies=tallies,
+        findings=findings,
+        regime=found,
+        notes=notes,
+    )
+    on_step("looking for accounts")
+    if found.name == "users":
+        return audit_users(log), None
+    return audit_server(log, stated=stated, method=method)

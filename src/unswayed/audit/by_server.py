@@ -1,0 +1,369 @@
+"""The audit of a log whose actions the server chose: what the learner found, and who agrees."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unswayed.audit.agreement import Agreement, find_agreement, items_leaned_on
+from unswayed.audit.log import (
+    AuditedLog,
+    context_shares,
+    histogram_of,
+    named_briefly,
+    share_bounds,
+)
+from unswayed.audit.results import Accounts, Audit, ErrorRates, GroupCard, Interval, SharedItem
+from unswayed.audit.shifts import changed_decisions, item_shifts, weighted_cells
+from unswayed.errors import InputError
+from unswayed.learners.design import design_of_log
+from unswayed.learners.in_words import notes_on_policy, plain_actions
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.learners.learning import Learned, learn_policy
+from unswayed.learners.unknown_fraction import Auto
+from unswayed.policy import Policy
+from unswayed.randomness import generator
+
+REALISED = 0.005
+"""Share of honest accounts that count less than half in the logs of ``benchmarks/audit.py --part
+validation``; docs/audit.md has the table."""
+
+ACCUSED = 0.5
+"""Accounts that keep less than this weight are flagged."""
+
+LEAST_REMOVED = 1e-3
+"""Ours: a learner that took less of all weight found no coalition worth the name."""
+
+LEAST_MET = 0.2
+"""Ours: what fewer accounts met tells nothing of the others."""
+
+QUIET = "quiet coalition"
+MOST_ITEMS, MOST_EXAMPLES, MOST_CONTEXTS = 10, 5, 20
+LOUD_REASON = 0.01
+"""Ours: p-values below which accounts that keep their weight get a reason, too."""
+
+
+class _Lie(NamedTuple):
+    """Something that was lied about: its name, cells, direction, and what accounts said of it."""
+
+    name: str
+    items: str
+    cells: IntArray
+    sign: float
+    plays: FloatArray
+    means: FloatArray
+    usual: float
+
+
+def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple[Audit, Policy]:
+    """Audit a log by what the learner discounts, and by agreement in rewards."""
+    events, tallies = log.events, log.tallies
+    learned = learn_policy(
+        tallies,
+        design_of_log(tallies, "auto"),
+        events.context_labels,
+        events.action_labels,
+        adversarial_fraction=stated,
+        method=method,
+    )
+    policy, weights = learned.policy, learned.estimates.user_weights
+    agreement = find_agreement(
+        tallies,
+        weights,
+        adversarial_fraction=policy.adversarial_fraction,
+        rng=generator(0, "audit"),
+    )
+    is_attacked = _is_attacked(learned)
+    is_flagged = weights < ACCUSED
+    lies = _lies(log, policy, weights)
+    groups, reasons = _in_words(log, lies, weights, agreement)
+    plays = np.bincount(events.users, minlength=events.n_users)
+    accounts = Accounts(
+        labels=events.user_labels,
+        weights=weights,
+        scores=agreement.scores,
+        interactions=plays.astype(np.int64),
+        p_values=agreement.p_values,
+        groups=groups,
+        reasons=reasons,
+    )
+    changed = changed_decisions(
+        plain_actions(tallies),
+        policy.actions,
+        policy.mean_rewards,
+        policy.context_probabilities,
+        policy.is_learned,
+        events.context_labels,
+        events.action_labels,
+    )
+    shifts = item_shifts(tallies, weights, events.action_labels)
+    claimed = weighted_cells(tallies, np.ones(events.n_users))[0].sum(axis=1)
+    share = _share(learned, is_attacked, lies, events.n_users)
+    cost = sum(change.cost * change.share for change in changed)
+    up = [item.action for item in shifts if item.shift > 0]
+    down = [item.action for item in shifts if item.shift < 0]
+    nominal = float(weights[is_flagged].sum() / max(float(weights.sum()), 1.0))
+    audit = Audit(
+        source=log.source,
+        n_events=len(events),
+        n_users=events.n_users,
+        n_contexts=events.n_contexts,
+        n_actions=events.n_actions,
+        alpha=policy.adversarial_fraction,
+        regime=log.regime,
+        is_attacked=is_attacked,
+        statement=_statement(is_attacked, share, events.n_users, up, down, len(changed), cost),
+        share=share,
+        items=shifts,
+        changed=changed,
+        cost=cost,
+        contexts=context_shares(
+            events.context_labels,
+            claimed / max(float(claimed.sum()), 1.0),
+            policy.context_probabilities,
+            MOST_CONTEXTS,
+        ),
+        accounts=accounts,
+        groups=tuple(_cards(log, lies, groups, accounts)),
+        rates=ErrorRates(
+            threshold="a weight below one half",
+            nominal=nominal,
+            realised=REALISED,
+            measured_on="planted logs of benchmarks/audit.py, part validation",
+        ),
+        histogram=histogram_of(
+            "agreement in rewards, in nats", agreement.evidence, agreement.nulls, None
+        ),
+        timeline=log.timeline(is_flagged),
+        exploration=log.exploration(),
+        limits=_limits(learned),
+        withstands=_withstands(policy),
+        notes=(*log.notes, *notes_on_policy(policy, policy.source)),
+    )
+    return audit, policy
+
+
+def _is_attacked(learned: Learned) -> bool:
+    evidence = learned.estimates.evidence
+    if "coalitions" not in evidence:
+        raise InputError(
+            "an audit reads which accounts the learner discounts, and this method discounts none; "
+            "use --method discount."
+        )
+    return bool(evidence["coalitions"] > 0 and evidence["removed"] > LEAST_REMOVED)
+
+
+def _share(learned: Learned, is_attacked: bool, lies: list[_Lie], n_users: int) -> Interval:
+    """Return the share of accounts that collude, with an interval.
+
+    Of those found, the lower end counts the clear ones, and the upper end the suspected ones, too,
+    and as many again in proportion who never met what the others lie about.
+    Where none were found the upper end is what may be there unseen: the stated share, or what was
+    allowed for.
+    """
+    weights = learned.estimates.user_weights
+    unknown = learned.unknown_fraction
+    if not is_attacked:
+        high = learned.policy.adversarial_fraction
+        return Interval(0.0, 0.0, high if unknown is None else unknown.upper + unknown.allowance)
+    removed = float(1.0 - weights.mean())
+    low, _ = share_bounds(int((weights < 0.1).sum()), n_users)
+    has_met = min((float((lie.plays > 0).mean()) for lie in lies), default=1.0)
+    _, high = share_bounds(round(removed / max(has_met, LEAST_MET) * n_users), n_users)
+    if unknown is not None:
+        high = max(high, unknown.upper)
+    return Interval(removed, min(low, removed), high)
+
+
+def _lies(log: AuditedLog, policy: Policy, weights: FloatArray) -> list[_Lie]:
+    """Return what was lied about, with every account's say in it."""
+    events, n_actions = log.events, log.events.n_actions
+    lies = []
+    kept, sums, _ = weighted_cells(log.tallies, weights)
+    for lie in policy.source["evidence"].get("lies", []):
+        cells = _cells_of(lie, events.context_labels.texts, events.action_labels.texts, n_actions)
+        plays, means = items_leaned_on(log.tallies, cells)
+        usual = float(sums.ravel()[cells].sum() / max(float(kept.ravel()[cells].sum()), 1e-9))
+        up = lie["direction"] == "up"
+        items = named_briefly(lie["actions"])
+        name = f"{'raises' if up else 'lowers'} {items}"
+        lies.append(_Lie(name, items, cells, 1.0 if up else -1.0, plays, means, usual))
+    return lies
+
+
+def _cells_of(
+    lie: dict[str, Any], contexts: list[str], actions: list[str], n_actions: int
+) -> IntArray:
+    places = {action: code for code, action in enumerate(actions)}
+    if "by_context" not in lie:
+        action = places[str(lie["actions"][0])]
+        return np.arange(len(contexts), dtype=np.int64) * n_actions + action
+    by_context = lie["by_context"]
+    return np.array(
+        [
+            s * n_actions + places[str(by_context[context])]
+            for s, context in enumerate(contexts)
+            if context in by_context
+        ],
+        dtype=np.int64,
+    )
+
+
+def _in_words(
+    log: AuditedLog, lies: list[_Lie], weights: FloatArray, agreement: Agreement
+) -> tuple[list[str], list[str]]:
+    """Return the group and the reason of each account; empty for those of whom nothing is said."""
+    n_users = log.events.n_users
+    groups, reasons = [""] * n_users, [""] * n_users
+    leaning = np.array(
+        [lie.sign * (lie.means - lie.usual) * np.sqrt(lie.plays) for lie in lies]
+    ).reshape(len(lies), n_users)
+    for code in np.flatnonzero((weights < ACCUSED) | (agreement.p_values < LOUD_REASON)).tolist():
+        best = int(leaning[:, code].argmax()) if lies else -1
+        if best >= 0 and leaning[best, code] > 0.0:
+            lie = lies[best]
+            reasons[code] = (
+                f"{lie.plays[code]:,.0f} plays of {lie.items} with mean {lie.means[code]:.3g}, "
+                f"others {lie.usual:.3g}"
+            )
+            group = lie.name
+        else:
+            p_value = agreement.p_values[code]
+            reasons[code] = f"leans with others against the rest (p = {p_value:.1g} by dealing)"
+            group = QUIET
+        if weights[code] < ACCUSED:
+            groups[code] = group
+    return groups, reasons
+
+
+def _cards(
+    log: AuditedLog, lies: list[_Lie], groups: list[str], accounts: Accounts
+) -> list[GroupCard]:
+    """Return a card for each group, the largest first."""
+    names = np.array(groups, dtype=object)
+    cards = []
+    for name in dict.fromkeys([*(lie.name for lie in lies), QUIET]):
+        members = np.asarray(names == name, dtype=np.bool_)
+        if not members.any():
+            continue
+        codes = np.flatnonzero(members)
+        order = codes[np.argsort(-accounts.scores[codes], kind="stable")]
+        first, last = log.seen_between(members)
+        items = _shared_items(log, members)
+        lie = next((lie for lie in lies if lie.name == name), None)
+        said = float("nan") if lie is None else _mean_of(lie, members)
+        cards.append(
+            GroupCard(
+                name=name,
+                accounts=len(codes),
+                statement=_card_statement(len(codes), lie, said),
+                measure="mean reward of the items",
+                seen=said,
+                expected=float("nan") if lie is None else lie.usual,
+                items=items,
+                examples=tuple(accounts.labels[code] for code in order[:MOST_EXAMPLES].tolist()),
+                close=float("nan"),
+                first_seen=first,
+                last_seen=last,
+            )
+        )
+    return sorted(cards, key=lambda card: -card.accounts)
+
+
+def _mean_of(lie: _Lie, members: BoolArray) -> float:
+    plays = lie.plays[members]
+    return float((plays * lie.means[members]).sum() / max(float(plays.sum()), 1.0))
+
+
+def _card_statement(n_accounts: int, lie: _Lie | None, said: float) -> str:
+    if lie is None:
+        return (
+            f"{n_accounts:,} accounts answer like each other and unlike the rest, over many items "
+            "at once."
+        )
+    return (
+        f"{n_accounts:,} accounts say {said:.3g} of {lie.items} on average, where others say "
+        f"{lie.usual:.3g}."
+    )
+
+
+def _shared_items(log: AuditedLog, members: BoolArray) -> tuple[SharedItem, ...]:
+    """Return the items of which members say most else than others."""
+    theirs, their_sums, _ = weighted_cells(log.tallies, members.astype(np.float64))
+    others, other_sums, _ = weighted_cells(log.tallies, (~members).astype(np.float64))
+    seen = (theirs > 0) & (others > 0)
+    difference = np.where(
+        seen, their_sums / np.maximum(theirs, 1.0) - other_sums / np.maximum(others, 1.0), 0.0
+    )
+    pull = (difference * theirs).sum(axis=0)
+    n_theirs, n_others = theirs.sum(axis=0), others.sum(axis=0)
+    order = np.argsort(-np.abs(pull), kind="stable")[:MOST_ITEMS]
+    labels = log.events.action_labels
+    return tuple(
+        SharedItem(
+            action=labels[a],
+            members=int(members.sum()),
+            members_mean=float(their_sums[:, a].sum() / max(n_theirs[a], 1.0)),
+            others_mean=float(other_sums[:, a].sum() / max(n_others[a], 1.0)),
+        )
+        for a in order.tolist()
+        if n_theirs[a] > 0
+    )
+
+
+def _withstands(policy: Policy) -> dict[str, float]:
+    """Return for each context the certified share of accounts that its decision withstands."""
+    flips = policy.flip_fraction
+    if flips is None:
+        return {}
+    order = np.argsort(-policy.context_probabilities, kind="stable")[:MOST_CONTEXTS]
+    return {
+        str(policy.context_labels[s]): float(flips[s])
+        for s in order.tolist()
+        if np.isfinite(flips[s])
+    }
+
+
+def _statement(
+    is_attacked: bool,
+    share: Interval,
+    n_users: int,
+    up: list[Any],
+    down: list[Any],
+    n_changed: int,
+    cost: float,
+) -> str:
+    if not is_attacked:
+        return (
+            "No coalition was found. One of up to "
+            f"{share.high:.1%} of the accounts may be there unseen."
+        )
+    parts = []
+    if up:
+        parts.append(f"raise {named_briefly(up)}")
+    if down:
+        parts.append(f"lower {named_briefly(down)}")
+    what = " and ".join(parts) if parts else "answer together against the rest"
+    loss = (
+        f" The naive policy would change {n_changed:,} decisions and cost good users {cost:.4g} a "
+        "visit."
+        if n_changed
+        else " No decision of the naive policy is changed by it."
+    )
+    return (
+        f"A coalition was found: about {share.estimate * n_users:,.0f} accounts "
+        f"({share.low:.1%} to {share.high:.1%} of all) {what}.{loss} About {REALISED:.1%} of "
+        "honest accounts lose their say like this in planted logs."
+    )
+
+
+def _limits(learned: Learned) -> tuple[str, ...]:
+    unknown = learned.unknown_fraction
+    said = [unknown.statement()] if unknown is not None else []
+    return (
+        *said,
+        "Lies in few contexts, lies that turn only close decisions, and accounts that met what "
+        "they lie about once or twice cannot be told from honest ones one by one.",
+        "Who met whom says nothing here: the server chose.",
+    )

@@ -1,0 +1,247 @@
+"""The audit of a log whose users chose for themselves: reviews and ratings."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from unswayed.audit.lockstep import Group, Lockstep, find_lockstep, ratings_of
+from unswayed.audit.lockstep.scores import FLAGGED, LEAST_FAR, SUSPECT_WEIGHT
+from unswayed.audit.log import (
+    AuditedLog,
+    context_shares,
+    histogram_of,
+    named_briefly,
+    share_bounds,
+)
+from unswayed.audit.results import Accounts, Audit, ErrorRates, GroupCard, Interval, SharedItem
+from unswayed.audit.shifts import changed_decisions, item_shifts, weighted_cells
+from unswayed.events import Label
+from unswayed.learners.discount.safe_answers import answers_from
+from unswayed.learners.discount.values import cell_values
+from unswayed.learners.in_words import plain_actions
+from unswayed.learners.interface import BoolArray, IntArray
+
+REALISED = 0.0008
+"""Share of honest accounts flagged in the clean and attacked markets of ``benchmarks/audit.py
+--part validation``; docs/audit.md has the table."""
+
+SUSPICIOUS = 2.5
+"""Ours: deviations beyond which accounts count for the upper end of the share."""
+
+MOST_GROUPS, MOST_ITEMS, MOST_EXAMPLES = 30, 10, 5
+"""Ours: groups with a card, items on a card, and accounts named on it."""
+
+MOST_CONTEXTS = 20
+
+
+def audit_users(log: AuditedLog) -> Audit:
+    """Audit a log by lockstep: the same items with the same ratings beyond popularity."""
+    events = log.events
+    items, n_items = _items(log)
+    ratings = ratings_of(
+        events.users,
+        items,
+        events.rewards,
+        log.times,
+        n_users=events.n_users,
+        n_items=n_items,
+    )
+    found = find_lockstep(ratings)
+    plays = np.bincount(events.users, minlength=events.n_users)
+    groups, reasons = _in_words(log, found)
+    accounts = Accounts(
+        labels=events.user_labels,
+        weights=found.weights,
+        scores=found.scores,
+        interactions=plays.astype(np.int64),
+        p_values=np.full(events.n_users, np.nan),
+        groups=groups,
+        reasons=reasons,
+    )
+    is_attacked = bool(found.is_flagged.any())
+    answers = answers_from(log.tallies)
+    naive = plain_actions(log.tallies)
+    values = cell_values(answers, found.weights)
+    known = np.where(np.isnan(values.shrunken), -np.inf, values.shrunken)
+    robust = known.argmax(axis=1) if is_attacked else naive
+    claimed = weighted_cells(log.tallies, np.ones(events.n_users))[0].sum(axis=1)
+    believed = weighted_cells(log.tallies, found.weights)[0].sum(axis=1)
+    claimed, believed = claimed / claimed.sum(), believed / believed.sum()
+    changed = changed_decisions(
+        naive,
+        robust,
+        values.shrunken,
+        believed,
+        np.asarray(np.isfinite(known).any(axis=1)),
+        events.context_labels,
+        events.action_labels,
+    )
+    shifts = item_shifts(log.tallies, found.weights, events.action_labels)
+    share = _share(found, events.n_users)
+    cost = sum(change.cost * change.share for change in changed)
+    normal = special.ndtri((np.arange(events.n_users) + 0.5) / events.n_users)
+    return Audit(
+        source=log.source,
+        n_events=len(events),
+        n_users=events.n_users,
+        n_contexts=events.n_contexts,
+        n_actions=events.n_actions,
+        alpha=share.high,
+        regime=log.regime,
+        is_attacked=is_attacked,
+        statement=_statement(found, share, [item.action for item in shifts]),
+        share=share,
+        items=shifts,
+        changed=changed,
+        cost=cost,
+        contexts=context_shares(events.context_labels, claimed, believed, MOST_CONTEXTS),
+        accounts=accounts,
+        groups=tuple(_card(log, found, k, g) for k, g in enumerate(found.groups[:MOST_GROUPS])),
+        rates=ErrorRates(
+            threshold=f"{FLAGGED:g} deviations from the middle of the log",
+            nominal=float(special.ndtr(-FLAGGED)),
+            realised=REALISED,
+            measured_on="planted markets of benchmarks/audit.py, part validation",
+        ),
+        histogram=histogram_of(
+            "deviations of accounts from the middle of the log", found.deviations, normal, FLAGGED
+        ),
+        timeline=log.timeline(found.is_flagged),
+        exploration=log.exploration(),
+        limits=_limits(),
+        withstands={},
+        notes=log.notes,
+    )
+
+
+def _items(log: AuditedLog) -> tuple[IntArray, int]:
+    """Return what users chose: actions, or cells where contexts are the longer list."""
+    events = log.events
+    actions = events.actions.astype(np.int64)
+    if events.n_contexts > events.n_actions:
+        return events.contexts.astype(np.int64) * events.n_actions + actions, (
+            events.n_contexts * events.n_actions
+        )
+    return actions, events.n_actions
+
+
+def _item_name(log: AuditedLog, item: int) -> Label:
+    events = log.events
+    if events.n_contexts > events.n_actions:
+        context, action = divmod(item, events.n_actions)
+        return f"{events.context_labels[context]}: {events.action_labels[action]}"
+    return events.action_labels[item]
+
+
+def _share(found: Lockstep, n_users: int) -> Interval:
+    """Return the share of accounts in lockstep; without any, what would have to be seen."""
+    flagged = int(found.is_flagged.sum())
+    if not flagged:
+        return Interval(0.0, 0.0, share_bounds(LEAST_FAR, n_users)[1])
+    suspicious = int((found.is_flagged | (found.deviations > SUSPICIOUS)).sum())
+    low, _ = share_bounds(flagged, n_users)
+    _, high = share_bounds(suspicious, n_users)
+    return Interval(flagged / n_users, low, high)
+
+
+def _in_words(log: AuditedLog, found: Lockstep) -> tuple[list[str], list[str]]:
+    """Return the group and the reason of each account; empty for those who are not flagged."""
+    n_users = log.events.n_users
+    groups, reasons = [""] * n_users, [""] * n_users
+    names = [
+        f"of {len(group.members):,} accounts that rated alike: {group.seen:.1f} items shared by a "
+        f"pair, {group.expected:.2f} expected"
+        for group in found.groups
+    ]
+    for code in np.flatnonzero(found.is_flagged).tolist():
+        number = int(found.group_of[code])
+        far = f"{found.deviations[code]:.1f} deviations from the middle of the log"
+        if number < 0:
+            reasons[code] = f"rates what suspicious accounts rate, and alike; {far}"
+        else:
+            groups[code] = f"group {number + 1}"
+            reasons[code] = f"{names[number]}; {far}"
+    return groups, reasons
+
+
+def _card(log: AuditedLog, found: Lockstep, number: int, group: Group) -> GroupCard:
+    events = log.events
+    members = np.zeros(events.n_users, dtype=np.bool_)
+    members[group.members] = True
+    first, last = log.seen_between(members)
+    order = group.members[np.argsort(-found.scores[group.members], kind="stable")]
+    close = (
+        f" {group.close:.0%} of them were rated within {_span(found.window)} of each other."
+        if found.window is not None and np.isfinite(group.close)
+        else ""
+    )
+    return GroupCard(
+        name=f"group {number + 1}",
+        accounts=len(group.members),
+        statement=(
+            f"{len(group.members):,} accounts rated the same items alike: {group.seen:.1f} shared "
+            f"by a pair, where popularity explains {group.expected:.2f}.{close}"
+        ),
+        measure="items that a pair rated alike",
+        seen=group.seen,
+        expected=group.expected,
+        items=tuple(
+            _shared_item(log, members, int(item), int(n))
+            for item, n in zip(group.items[:MOST_ITEMS], group.item_members, strict=False)
+        ),
+        examples=tuple(events.user_labels[code] for code in order[:MOST_EXAMPLES].tolist()),
+        close=group.close,
+        first_seen=first,
+        last_seen=last,
+    )
+
+
+def _shared_item(log: AuditedLog, members: BoolArray, item: int, n_members: int) -> SharedItem:
+    items, _ = _items(log)
+    rows = np.flatnonzero(items == item)
+    theirs = members[log.events.users[rows]]
+    rewards = log.events.rewards[rows]
+    return SharedItem(
+        action=_item_name(log, item),
+        members=n_members,
+        members_mean=float(rewards[theirs].mean()) if theirs.any() else float("nan"),
+        others_mean=float(rewards[~theirs].mean()) if (~theirs).any() else float("nan"),
+    )
+
+
+def _span(seconds: float | None) -> str:
+    """Return a stretch of time in words, or a plain number where units are not known."""
+    if seconds is None:
+        return ""
+    for unit, size in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.3g}"
+
+
+def _statement(found: Lockstep, share: Interval, items: list[Label]) -> str:
+    flagged = int(found.is_flagged.sum())
+    if not flagged:
+        return (
+            "No coordinated accounts were found: no group of accounts rates the same items alike "
+            "beyond what this log's own tastes and popularity explain."
+        )
+    what = f" They moved {named_briefly(items)}." if items else ""
+    groups = f" in {len(found.groups):,} groups" if len(found.groups) > 1 else ""
+    return (
+        f"Coordinated accounts were found: about {flagged:,} ({share.low:.1%} to {share.high:.1%} "
+        f"of all){groups} rate the same items alike beyond what popularity explains.{what} About "
+        f"{REALISED:.2%} of honest accounts are flagged like this in planted markets."
+    )
+
+
+def _limits() -> tuple[str, ...]:
+    return (
+        "Accounts that share one item each, or that rate only what everybody rates, leave no trace "
+        "of lockstep.",
+        f"Fewer than {LEAST_FAR} accounts that stand far out are never flagged: families and "
+        "friends share tastes.",
+        f"Flagged accounts count {SUSPECT_WEIGHT:g} each instead of being dropped: some are "
+        "honest.",
+    )

@@ -1,0 +1,235 @@
+"""A score for every account: agreement with others, spread through what they said.
+
+1. *Pairs.* Two accounts that said k of the same things, where λ were expected of two accounts as
+   active in a log as popular, have evidence −log P(Poisson(λ) ≥ k); if times are known, that so
+   many of the k fell close together adds to it. What is said by very many shows little and costs
+   much, and is left out of pairs.
+2. *Own suspicion.* log(1 + Σ over partners of the evidence beyond a threshold).
+3. *Spread.* An account's things said are as suspicious as the others who said them, and an account
+   as its things said; nobody counts for themselves.
+4. *Calibration.* Shared taste makes honest accounts overlap, too, so the null is the log itself:
+   the middle and the spread of the lower part of the accounts, which fewer than a third of all
+   cannot move far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from unswayed.audit.lockstep.groups import Group, groups_among
+from unswayed.audit.lockstep.kernels import Rated, pair_evidence, strong_pairs
+from unswayed.audit.lockstep.ratings import Ratings
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+
+THRESHOLDS = (0.75, 1.0, 1.25)
+"""Ours, in units of log(number of accounts): beyond these evidence of a pair counts. Low ones see
+large and lazy groups, high ones see small ones; the scores of all are averaged."""
+
+PAIRS_PER_ENTRY, LEAST_PAIRS = 60, 20_000_000
+"""Ours: so many pairs are looked at, at most; what more accounts said is left out."""
+
+JUDGED_BY = 1
+"""Ours: which of them decides whether an account is flagged."""
+
+ROUNDS = 2
+"""Ours: how often suspicion is spread."""
+
+PRIOR = 1.0
+"""Ours: the mean suspicion counts as one more thing said, and as one more account."""
+
+LOWER_QUANTILES = (0.1, 0.35)
+"""Ours: the null is a normal law through these quantiles of the scores."""
+
+LEAST_SCALE, LEAST_OWN_SCALE = 0.15, 0.7
+"""Ours: the null has at least these standard deviations: of the suspicion that comes from others,
+and of an account's own. Where hardly anybody shares anything the spread of the log says nothing."""
+
+FLAGGED, FAR = 5.0, 6.5
+"""Ours: deviations of what comes from others from which an account is flagged if its own evidence
+is at least ``OWN`` times log(number of accounts); and from which it lies far out."""
+
+FLAGGED_ALONE, FAR_ALONE = 4.5, 5.5
+"""Ours: the same for an account's own suspicion, whatever comes from others. All of these were
+chosen on the clean markets of ``benchmarks/audit.py --part development``, and so is what follows:
+nobody is flagged unless some lie far out."""
+
+OWN, OWN_FAR = 1.0, 3.0
+
+LEAST_FAR = 5
+"""Ours: so many accounts must lie far out before anybody is flagged: a family shares a taste."""
+
+SUSPECT_WEIGHT = 0.05
+"""Ours: what a flagged account counts; to drop suspects makes item means worse."""
+
+WINDOW = 1.0 / 200.0
+"""Ours: things said within this share of the log's span are close in time."""
+
+CLOSE_RANGE = (0.001, 0.5)
+"""Ours: the probability of that is taken to be within these."""
+
+MOST_PAIRS = 2_000_000
+"""Ours: strong pairs that are kept to tell groups apart."""
+
+OWN_SAY = 0.5
+"""Ours: what an account's own deviation adds to those of what comes from others."""
+
+TIE_BREAK = 1e-3
+"""Ours: what the weakest evidence adds, so that scores differ wherever accounts do."""
+
+
+class _Closeness(NamedTuple):
+    times: FloatArray
+    window: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lockstep:
+    """What was found.
+
+    Attributes
+    ----------
+    scores
+        Shape (n_users,); larger is more suspicious.
+    deviations
+        Shape (n_users,); how far an account lies from the middle of the log, in its own unit.
+    is_flagged
+        Shape (n_users,).
+    weights
+        Shape (n_users,); what accounts should count.
+    groups
+        Of flagged accounts, the largest first.
+    group_of
+        Shape (n_users,); index of the group, −1 for none.
+    window
+        What counts as close in time; None if times are not known.
+    """
+
+    scores: FloatArray
+    deviations: FloatArray
+    is_flagged: BoolArray
+    weights: FloatArray
+    groups: tuple[Group, ...]
+    group_of: IntArray
+    window: float | None
+
+
+def find_lockstep(ratings: Ratings) -> Lockstep:
+    """Score every account by agreement with others; near-linear in the number of ratings."""
+    n_users = ratings.n_users
+    is_kept = _kept_keys(ratings)
+    closeness = _closeness(ratings)
+    shares = ratings.said_by / max(len(ratings.keys), 1)
+    overlap = float((shares[is_kept] ** 2).sum())
+    thresholds = np.array([0.0, *(f * np.log(max(n_users, 2)) for f in THRESHOLDS)])
+    starts, order = ratings.by_key
+    rated = Rated(
+        ratings.indptr,
+        ratings.keys,
+        closeness.times,
+        ratings.users,
+        starts,
+        order,
+        is_kept,
+        overlap,
+        closeness.window,
+        closeness.probability,
+    )
+    evidence = pair_evidence(rated, thresholds)
+    weakest, *beyond = np.log1p(evidence).T
+    by_threshold = [_deviations(_spread(own, ratings), LEAST_SCALE) for own in beyond]
+    from_others = by_threshold[JUDGED_BY]
+    own = _own_deviations(beyond[JUDGED_BY])
+    ties = weakest + np.log1p(ratings.activity) / 10.0
+    scores = np.mean(by_threshold, axis=0) + OWN_SAY * own + TIE_BREAK * ties
+    is_flagged = _flagged(from_others, own, evidence[:, 1] / np.log(max(n_users, 2)))
+    pairs, expected = strong_pairs(rated, float(thresholds[1]), is_flagged, MOST_PAIRS)
+    groups, group_of = groups_among(ratings, is_flagged, pairs, expected)
+    return Lockstep(
+        scores=scores,
+        deviations=np.maximum(from_others, own),
+        is_flagged=is_flagged,
+        weights=np.where(is_flagged, SUSPECT_WEIGHT, 1.0),
+        groups=groups,
+        group_of=group_of,
+        window=None if len(closeness.times) == 0 else closeness.window,
+    )
+
+
+def _kept_keys(ratings: Ratings) -> BoolArray:
+    """Return what few enough accounts said that all pairs of them can be looked at."""
+    said_by = ratings.said_by
+    order = np.argsort(said_by, kind="stable")
+    most = max(PAIRS_PER_ENTRY * len(ratings.keys), LEAST_PAIRS)
+    is_kept = np.zeros(len(said_by), dtype=np.bool_)
+    is_kept[order[np.cumsum(said_by[order].astype(np.float64) ** 2) <= most]] = True
+    return is_kept & (said_by > 1)
+
+
+def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
+    """Return the suspicion that comes to each account from others, through what both said."""
+    users, keys = ratings.users, ratings.keys
+    n_keys = len(ratings.said_by)
+    others = ratings.said_by[keys].astype(np.float64) - 1.0
+    current = own
+    for _ in range(ROUNDS):
+        usual = float(current.mean())
+        total = np.bincount(keys, current[users], n_keys)[keys] - current[users]
+        said = (total + PRIOR * usual) / (others + PRIOR)
+        came = np.bincount(users, said, ratings.n_users) + PRIOR * usual
+        came /= ratings.activity + PRIOR
+        current = own + came
+    return np.asarray(came, np.float64)
+
+
+def _flagged(from_others: FloatArray, own: FloatArray, evidence: FloatArray) -> BoolArray:
+    """Return who is flagged: nobody, unless several accounts lie far out."""
+    is_far = ((from_others > FAR) & (evidence > OWN_FAR)) | (own > FAR_ALONE)
+    if int(is_far.sum()) < LEAST_FAR:
+        return np.zeros(len(own), dtype=np.bool_)
+    return ((from_others > FLAGGED) & (evidence > OWN)) | (own > FLAGGED_ALONE)
+
+
+def _deviations(values: FloatArray, least_scale: float) -> FloatArray:
+    """Return distances from the middle of the bulk, in its standard deviations."""
+    quantiles = np.quantile(values, LOWER_QUANTILES)
+    normal = special.ndtri(np.array(LOWER_QUANTILES))
+    scale = float(quantiles[1] - quantiles[0]) / float(normal[1] - normal[0])
+    middle = float(quantiles[1]) - scale * float(normal[1])
+    result: FloatArray = (values - middle) / max(scale, least_scale)
+    return result
+
+
+def _own_deviations(values: FloatArray) -> FloatArray:
+    """Return distances of accounts' own suspicion from the median, by the lower half's spread."""
+    low, middle = np.quantile(values, (LOWER_QUANTILES[0], 0.5))
+    scale = float(middle - low) / -float(special.ndtri(LOWER_QUANTILES[0]))
+    result: FloatArray = (values - middle) / max(scale, LEAST_OWN_SCALE)
+    return result
+
+
+def _closeness(ratings: Ratings) -> _Closeness:
+    """Return times, what is close, and how often raters of an item who disagree are.
+
+    Who disagrees is no partner in lockstep, so lockstep does not move the probability much.
+    """
+    times = ratings.times
+    if times is None or np.isfinite(times).sum() < 2:
+        return _Closeness(np.empty(0), 0.0, 0.5)
+    low, high = np.nanquantile(times, (0.01, 0.99))
+    window = WINDOW * float(high - low)
+    if not window > 0.0:
+        return _Closeness(np.empty(0), 0.0, 0.5)
+    order = np.lexsort((ratings.users * 2_654_435_761 % 1_000_003, ratings.items))
+    first, second = order[:-1], order[1:]
+    differs = (ratings.items[first] == ratings.items[second]) & (
+        ratings.classes[first] != ratings.classes[second]
+    )
+    apart = np.abs(times[first] - times[second])[differs]
+    apart = apart[np.isfinite(apart)]
+    probability = (float((apart <= window).sum()) + 1.0) / (len(apart) + 20.0)
+    return _Closeness(times, window, float(np.clip(probability, *CLOSE_RANGE)))

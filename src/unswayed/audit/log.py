@@ -1,0 +1,165 @@
+"""What is audited, and what both regimes read off it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from unswayed.audit.regimes import Regime
+from unswayed.audit.results import ContextShare, Histogram, Timeline
+from unswayed.events import Events, Labels
+from unswayed.learners.interface import BoolArray, FloatArray
+from unswayed.tallies import BlockedTallies
+from unswayed.tallies.findings import Findings
+
+TIME_STEPS = 60
+"""Ours: steps of a timeline."""
+
+BARS = 40
+"""Ours: bars of a histogram."""
+
+CONFIDENCE = 0.95
+"""Of intervals of shares."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuditedLog:
+    """A log, its tallies, and what it looks like."""
+
+    source: str
+    events: Events
+    times: FloatArray | None
+    tallies: BlockedTallies
+    findings: Findings
+    regime: Regime
+    notes: tuple[str, ...]
+
+    def exploration(self) -> dict[str, Any]:
+        """Return how well actions were explored."""
+        plays = self.tallies.cell_sums("plays")
+        met = plays[plays.sum(axis=1) > 0]
+        return {
+            "uniform_p_value": self.findings.uniform_p_value,
+            "looks_uniform": self.findings.looks_uniform,
+            "has_propensities": self.findings.is_weighted,
+            "cells": int(plays.size),
+            "cells_never_played": int((met == 0).sum()),
+            "median_plays_per_cell": float(np.median(met)) if met.size else 0.0,
+            "rare_contexts": self.findings.n_rare_contexts,
+            "rare_share": self.findings.rare_share,
+            "median_interactions": self.findings.median_interactions,
+            "most_interactions": self.findings.most_interactions,
+        }
+
+    def timeline(self, is_flagged: BoolArray) -> Timeline | None:
+        """Return when flagged accounts and others were active; None without times."""
+        times = self.times
+        if times is None:
+            return None
+        is_known = np.isfinite(times)
+        if not is_known.any():
+            return None
+        low, high = float(times[is_known].min()), float(times[is_known].max())
+        if not high > low:
+            return None
+        edges = np.linspace(low, high, TIME_STEPS + 1)
+        flagged = is_flagged[self.events.users]
+        return Timeline(
+            starts=tuple(moment(edge) for edge in edges[:-1].tolist()),
+            flagged=_counts(times[is_known & flagged], edges),
+            others=_counts(times[is_known & ~flagged], edges),
+        )
+
+    def seen_between(self, members: BoolArray) -> tuple[str | None, str | None]:
+        """Return when some accounts were first and last seen; None without times."""
+        if self.times is None:
+            return None, None
+        theirs = self.times[members[self.events.users]]
+        theirs = theirs[np.isfinite(theirs)]
+        if not len(theirs):
+            return None, None
+        return moment(float(theirs.min())), moment(float(theirs.max()))
+
+
+def moment(seconds: float) -> str:
+    """Return a time as ISO 8601; numbers that are no plausible times as they are.
+
+    >>> moment(86_400.0 * 365), moment(12.0)
+    ('1971-01-01T00:00:00', '12')
+    """
+    if not 86_400.0 * 365 <= seconds < 86_400.0 * 365 * 200:
+        return f"{seconds:.10g}"
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).replace(tzinfo=None).isoformat()
+
+
+def share_bounds(count: int, n_users: int) -> tuple[float, float]:
+    """Return the ends of the interval of a share (Clopper and Pearson), one-sided at 95 %.
+
+    >>> low, high = share_bounds(100, 1000)
+    >>> round(low, 3), round(high, 3)
+    (0.085, 0.117)
+    """
+    count = min(max(count, 0), n_users)
+    low = float(special.betaincinv(count, n_users - count + 1, 1.0 - CONFIDENCE)) if count else 0.0
+    if count >= n_users:
+        return low, 1.0
+    return low, float(special.betaincinv(count + 1, n_users - count, CONFIDENCE))
+
+
+def histogram_of(
+    name: str, values: FloatArray, expected: FloatArray, threshold: float | None
+) -> Histogram:
+    """Return shares of values and of a null in common bars; the last ones take all beyond."""
+    joined = np.concatenate([values, expected])
+    low, high = np.quantile(joined, (0.001, 0.999))
+    if threshold is not None:
+        high = max(float(high), threshold * 1.2)
+    if not high > low:
+        high = low + 1.0
+    edges = np.linspace(float(low), float(high), BARS + 1)
+    return Histogram(
+        name=name,
+        edges=tuple(round(edge, 6) for edge in edges.tolist()),
+        seen=_shares(values, edges),
+        expected=_shares(expected, edges),
+        threshold=threshold,
+    )
+
+
+def context_shares(
+    labels: Labels, claimed: FloatArray, believed: FloatArray, most: int
+) -> tuple[ContextShare, ...]:
+    """Return the contexts whose shares differ most, and the most frequent ones."""
+    order = np.argsort(-np.maximum(np.abs(claimed - believed) * 10.0, claimed), kind="stable")
+    return tuple(
+        ContextShare(context=labels[s], claimed=float(claimed[s]), believed=float(believed[s]))
+        for s in order[:most].tolist()
+    )
+
+
+def named_briefly(names: Sequence[object], most: int = 3) -> str:
+    """Return some names in quotes, and how many more there are.
+
+    >>> named_briefly(["tea", "milk"]), named_briefly([1, 2, 3, 4])
+    ("'tea' and 'milk'", '1, 2, 3 and 1 more')
+    """
+    shown = [repr(name) for name in names[:most]]
+    more = len(names) - len(shown)
+    if more > 0:
+        return f"{', '.join(shown)} and {more:,} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+
+
+def _counts(values: FloatArray, edges: FloatArray) -> tuple[int, ...]:
+    return tuple(np.histogram(values, edges)[0].tolist())
+
+
+def _shares(values: FloatArray, edges: FloatArray) -> tuple[float, ...]:
+    inside = np.clip(values, edges[0], edges[-1])
+    counts = np.histogram(inside, edges)[0] / max(len(values), 1)
+    return tuple(round(share, 8) for share in counts.tolist())

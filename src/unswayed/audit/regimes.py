@@ -1,0 +1,114 @@
+"""Who chose the actions of a log: the server, or the users themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.compiled import compiled
+from unswayed.errors import InputError
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.tallies import BlockedTallies, Tallies
+from unswayed.tallies.findings import UNIFORM_LEVEL, Findings
+
+RegimeName = Literal["auto", "server", "users"]
+REGIMES: tuple[RegimeName, ...] = ("auto", "server", "users")
+
+MANY_ACTIONS = 50
+"""Ours: from so many actions on, a log that is not explored evenly is one of users' own choices;
+with fewer it is one of a server that prefers some."""
+
+LEAST_REPEATS = 20.0
+"""Ours: repeated plays that must be expected before their absence tells anything."""
+
+FEW_REPEATS = 0.2
+"""Ours: who picks items rates each once; with less than this share of the repeats that chance would
+make, users chose."""
+
+USERS_PER_ACTION = 30
+"""Ours: visitors of a context for each action, before even play can be told from chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """Who chose, and how that is known."""
+
+    name: Literal["server", "users"]
+    reason: str
+
+
+def parsed_regime(name: str) -> RegimeName:
+    """Return the name of a regime, or say which there are."""
+    for known in REGIMES:
+        if name == known:
+            return known
+    raise InputError(f"--regime is auto, server or users, not {name!r}.")
+
+
+def regime_of_log(tallies: BlockedTallies, findings: Findings, wanted: RegimeName) -> Regime:
+    """Return who chose the actions: as stated, or as the log shows.
+
+    Propensities, or even play where there is enough of it to tell, mean the server. Users who pick
+    for themselves rate an item once, where chance would bring it to them again; and they spread
+    over many items unevenly.
+    """
+    if wanted != "auto":
+        return Regime(wanted, "as stated")
+    if findings.is_weighted:
+        return Regime("server", "the log has propensities")
+    visitors = tallies.cell_users().sum(axis=1)
+    is_tested = bool((visitors >= USERS_PER_ACTION * tallies.n_actions).any())
+    if is_tested and findings.uniform_p_value >= UNIFORM_LEVEL:
+        return Regime("server", "the actions of a context are played about equally often")
+    seen, expected = _repeats(tallies)
+    if expected >= LEAST_REPEATS and seen < FEW_REPEATS * expected:
+        return Regime(
+            "users",
+            f"users met the same item again {seen:,.0f} times, and chance would have made it "
+            f"{expected:,.0f} times",
+        )
+    if tallies.n_actions >= MANY_ACTIONS:
+        return Regime("users", f"{tallies.n_actions:,} items are chosen unevenly")
+    return Regime("server", "there are few actions, and users meet them again")
+
+
+def _repeats(tallies: BlockedTallies) -> tuple[float, float]:
+    """Return pairs of plays of a user in one cell: how many there are, and how many by chance."""
+    plays = tallies.cell_sums("plays")
+    shares = plays / np.maximum(plays.sum(axis=1, keepdims=True), 1.0)
+    found = tallies.blocks.map_blocks(_block_repeats, (shares**2).sum(axis=1))
+    return sum(seen for seen, _ in found), sum(expected for _, expected in found)
+
+
+def _block_repeats(tallies: Tallies, coincidence: FloatArray) -> tuple[float, float]:
+    seen = float((tallies.plays * (tallies.plays - 1.0)).sum()) / 2.0
+    met = _pairs_in_contexts(
+        tallies.indptr, tallies.cells, tallies.plays, tallies.n_actions, coincidence
+    )
+    return seen, met
+
+
+@compiled
+def _pairs_in_contexts(
+    indptr: IntArray,
+    cells: npt.NDArray[np.int32],
+    plays: FloatArray,
+    n_actions: int,
+    coincidence: FloatArray,
+) -> float:
+    """Return Σ over users and contexts of n(n − 1)/2 times the chance that two plays coincide."""
+    total = 0.0
+    for user in range(indptr.size - 1):
+        context, n = -1, 0.0
+        for entry in range(indptr[user], indptr[user + 1]):
+            if cells[entry] // n_actions != context:
+                if context >= 0:
+                    total += n * (n - 1.0) / 2.0 * coincidence[context]
+                context, n = cells[entry] // n_actions, 0.0
+            n += plays[entry]
+        if context >= 0:
+            total += n * (n - 1.0) / 2.0 * coincidence[context]
+    return total

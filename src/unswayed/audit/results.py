@@ -1,0 +1,251 @@
+"""What an audit says: frozen results, and the JSON that programs read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.audit.regimes import Regime
+from unswayed.events import Label, Labels
+from unswayed.learners.interface import FloatArray, IntArray
+
+MOST_LISTED = 200
+"""Ours: accounts and rows that JSON and report list; ``--users`` and Parquet have all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate and its interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def to_json(self) -> dict[str, float | None]:
+        """Return it as plain JSON values; ends without a bound are None."""
+        return {
+            "estimate": number(self.estimate),
+            "low": number(self.low),
+            "high": number(self.high),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemShift:
+    """How far an item's mean is moved by the accounts that count less; up is positive."""
+
+    action: Label
+    shift: float
+    direction: str
+    naive: float
+    robust: float
+    plays: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedDecision:
+    """A context in which plain means choose something else, and what a visit loses by it."""
+
+    context: Label
+    naive: Label
+    robust: Label
+    cost: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextShare:
+    """A context's share of all visits, claimed by the log and believed."""
+
+    context: Label
+    claimed: float
+    believed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedItem:
+    """An item of a group: how many members met it, and what they and others said of it."""
+
+    action: Label
+    members: int
+    members_mean: float
+    others_mean: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCard:
+    """Accounts that belong together.
+
+    ``seen`` and ``expected`` say of what, in ``measure``: overlap of a pair, or mean reward.
+    ``close`` is the share of shared ratings within a short time; NaN if times are not known.
+    """
+
+    name: str
+    accounts: int
+    statement: str
+    measure: str
+    seen: float
+    expected: float
+    items: tuple[SharedItem, ...]
+    examples: tuple[Label, ...]
+    close: float
+    first_seen: str | None
+    last_seen: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Accounts:
+    """Every account, in the order of codes; ``order`` sorts them, the most suspicious first.
+
+    Attributes
+    ----------
+    labels
+        Names.
+    weights, scores, interactions
+        Shape (n_users,).
+    p_values
+        Shape (n_users,); NaN where the regime has none.
+    groups, reasons
+        One text each; empty for those in no group.
+    """
+
+    labels: Labels
+    weights: FloatArray
+    scores: FloatArray
+    interactions: IntArray
+    p_values: FloatArray
+    groups: list[str]
+    reasons: list[str]
+
+    @property
+    def order(self) -> IntArray:
+        """Codes by falling score."""
+        return np.argsort(-self.scores, kind="stable")
+
+    @property
+    def is_flagged(self) -> npt.NDArray[np.bool_]:
+        """Who counts less than half."""
+        return np.asarray(self.weights < 0.5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """How many accounts lie where, and how many would by the null; shares of accounts."""
+
+    name: str
+    edges: tuple[float, ...]
+    seen: tuple[float, ...]
+    expected: tuple[float, ...]
+    threshold: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Events over time, in equal steps: of accounts that count less than half, and of others."""
+
+    starts: tuple[str, ...]
+    flagged: tuple[int, ...]
+    others: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRates:
+    """Share of honest accounts that are flagged: by the null, and on planted data."""
+
+    threshold: str
+    nominal: float
+    realised: float
+    measured_on: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Audit:
+    """All that an audit says of a log."""
+
+    source: str
+    n_events: int
+    n_users: int
+    n_contexts: int
+    n_actions: int
+    alpha: float
+    regime: Regime
+    is_attacked: bool
+    statement: str
+    share: Interval
+    items: tuple[ItemShift, ...]
+    changed: tuple[ChangedDecision, ...]
+    cost: float
+    contexts: tuple[ContextShare, ...]
+    accounts: Accounts
+    groups: tuple[GroupCard, ...]
+    rates: ErrorRates
+    histogram: Histogram
+    timeline: Timeline | None
+    exploration: dict[str, Any]
+    limits: tuple[str, ...]
+    withstands: dict[str, float]
+    notes: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, with the most suspicious accounts only."""
+        return {
+            "attacked": self.is_attacked,
+            "statement": self.statement,
+            "share": self.share.to_json(),
+            "items": [_plain(asdict(item)) for item in self.items],
+            "changed": [_plain(asdict(change)) for change in self.changed],
+            "cost": number(self.cost),
+            "regime": asdict(self.regime),
+            "alpha": self.alpha,
+            "log": {
+                "source": self.source,
+                "events": self.n_events,
+                "users": self.n_users,
+                "contexts": self.n_contexts,
+                "actions": self.n_actions,
+            },
+            "accounts": self.listed_accounts(),
+            "flagged": int(self.accounts.is_flagged.sum()),
+            "groups": [_plain(asdict(group)) for group in self.groups],
+            "error_rates": _plain(asdict(self.rates)),
+            "null": _plain(asdict(self.histogram)),
+            "contexts": [_plain(asdict(context)) for context in self.contexts],
+            "timeline": None if self.timeline is None else asdict(self.timeline),
+            "exploration": self.exploration,
+            "limits": list(self.limits),
+            "withstands": self.withstands,
+            "notes": list(self.notes),
+        }
+
+    def listed_accounts(self) -> list[dict[str, Any]]:
+        """Return the most suspicious accounts, one row each."""
+        accounts = self.accounts
+        return [
+            {
+                "user": accounts.labels[code],
+                "weight": round(float(accounts.weights[code]), 6),
+                "score": round(float(accounts.scores[code]), 6),
+                "p_value": number(float(accounts.p_values[code])),
+                "group": accounts.groups[code],
+                "reason": accounts.reasons[code],
+                "interactions": int(accounts.interactions[code]),
+            }
+            for code in accounts.order[:MOST_LISTED].tolist()
+        ]
+
+
+def number(value: float) -> float | None:
+    """Return a number that JSON knows, None for others."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return number(value) if isinstance(value, float) else value

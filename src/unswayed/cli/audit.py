@@ -1,0 +1,182 @@
+"""`unswayed audit`: whether a log was attacked, by which accounts, on what, at what cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unswayed.audit.alarms import alarm_of, check_limits
+from unswayed.audit.auditing import STEPS, audit_log
+from unswayed.audit.redteam import parsed_injection, run_red_team
+from unswayed.audit.regimes import parsed_regime
+from unswayed.cli.log_options import (
+    ActionColumn,
+    AlphaOrAuto,
+    BadRows,
+    ContextBins,
+    ContextColumn,
+    Log,
+    Memory,
+    MinPropensity,
+    PropensityColumn,
+    Query,
+    RewardColumn,
+    TableFormat,
+    TimeColumn,
+    UserColumn,
+    columns_named,
+)
+from unswayed.errors import InputError
+from unswayed.events import OnBadRows
+from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.learners.unknown_fraction import check_fraction_or_auto
+from unswayed.memory import parsed_bytes
+from unswayed.reports.audit_page import audit_page
+from unswayed.reports.audits import (
+    accounts_table,
+    print_audit,
+    print_red_team,
+    write_data,
+    write_page,
+)
+from unswayed.reports.policies import check_table, write_table
+from unswayed.reports.tables import print_json, print_line, progress_bar
+from unswayed.storage import check_writable, check_writable_folder
+from unswayed.tallies import MIN_PROPENSITY
+
+CONTEXT = "context"
+
+#: The exit code when a limit is passed.
+ALARM = 3
+
+
+def audit(
+    log: Log,
+    alpha: AlphaOrAuto = "auto",
+    regime: Annotated[
+        str,
+        typer.Option(help="Who chose the actions: server, users, or auto to read it off the log."),
+    ] = "auto",
+    users: Annotated[
+        Path | None,
+        typer.Option(help="Write every account to this table, the most suspicious first."),
+    ] = None,
+    table_format: TableFormat = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the report to this HTML file; it needs no network.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Write the report's data to this folder, as JSON and Parquet."),
+    ] = None,
+    inject: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND:SHARE",
+            help="Red team: add a coalition to the log; push, nuke, swap or quiet, such as "
+            "push:0.1, and all sizes up to 0.4.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The action that an injected coalition lies about.")
+    ] = None,
+    fail_share: Annotated[
+        float | None,
+        typer.Option(help="Exit with 3 if surely a larger share of the accounts colludes."),
+    ] = None,
+    fail_shift: Annotated[
+        float | None,
+        typer.Option(help="Exit with 3 if a coalition moves an item's mean by more."),
+    ] = None,
+    user_column: UserColumn = "user",
+    context_column: ContextColumn = CONTEXT,
+    action_column: ActionColumn = "action",
+    reward_column: RewardColumn = "reward",
+    propensity_column: PropensityColumn = None,
+    time_column: TimeColumn = None,
+    context_bins: ContextBins = None,
+    query: Query = None,
+    on_bad_rows: BadRows = "error",
+    min_propensity: MinPropensity = MIN_PROPENSITY,
+    memory: Memory = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")] = False,
+) -> None:
+    """Say whether a log was attacked, by which accounts, on what, and at what cost."""
+    fraction = check_fraction_or_auto(alpha, option="alpha")
+    who_chose = parsed_regime(regime)
+    bad_rows = OnBadRows.parsed(on_bad_rows)
+    check_limits(fail_share, fail_shift)
+    injection = None if inject is None else parsed_injection(inject, target)
+    if injection is None and target is not None:
+        raise InputError("--target is for --inject; say what to inject, such as push:0.1.")
+    for output in (bad_rows.quarantine, out):
+        if output is not None:
+            check_writable(output)
+    if data is not None:
+        check_writable_folder(data)
+    if users is not None:
+        check_table(users, table_format)
+    columns = columns_named(
+        user=user_column,
+        context=context_column,
+        action=action_column,
+        reward=reward_column,
+        propensity=propensity_column,
+        time=time_column,
+        bins=context_bins,
+        may_lack_context=context_column == CONTEXT,
+    )
+    with progress_bar() as bar:
+        task = bar.add_task("starting", total=len(STEPS))
+
+        def on_step(step: str) -> None:
+            bar.update(task, description=step, completed=STEPS.index(step))
+
+        found = audit_log(
+            log,
+            adversarial_fraction=fraction,
+            regime=who_chose,
+            method=DEFAULT_METHOD,
+            columns=columns,
+            query=query,
+            on_bad_rows=bad_rows,
+            min_propensity=min_propensity,
+            memory=None if memory is None else parsed_bytes(memory),
+            on_step=on_step,
+        )
+        red_team = None
+        if injection is not None:
+            red_team = run_red_team(
+                found.events,
+                found.times,
+                injection,
+                stated=fraction,
+                regime=found.audit.regime.name,
+                on_size=lambda size: bar.update(task, description=f"injecting {size:.0%}"),
+            )
+    alarm = alarm_of(found.audit, share=fail_share, shift=fail_shift)
+    told = {
+        **found.audit.to_json(),
+        "alarm": alarm.to_json(),
+        "red_team": None if red_team is None else red_team.to_json(),
+    }
+    if users is not None:
+        write_table(accounts_table(found.audit.accounts), users, table_format)
+    if out is not None:
+        write_page(audit_page(found.audit, red_team), out)
+    if data is not None:
+        write_data(found.audit, told, data)
+    if json:
+        print_json(told)
+    else:
+        print_audit(found.audit)
+        if red_team is not None:
+            print_red_team(red_team)
+        if out is not None:
+            print_line(f"The report is in {out}.")
+        for reason in alarm.reasons:
+            print_line(f"Alarm: {reason}. It takes at least {alarm.accounts_needed:,} accounts.")
+    if alarm.is_raised:
+        raise typer.Exit(ALARM)

@@ -1,0 +1,300 @@
+"""An audit as one page that opens from disk, with its pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from unswayed.audit.redteam import RedTeam
+from unswayed.audit.results import Audit, GroupCard
+from unswayed.reports.audits import error_rates
+from unswayed.reports.page import Value, key, page, paragraph, section, table, tiles
+from unswayed.reports.svg import Bars, curves, diverging_bars, histogram, paired_bars, text_of
+from unswayed.reports.svg import timeline as drawn_timeline
+
+DRAWN = 12
+"""Rows of a bar chart."""
+
+
+def audit_page(audit: Audit, red_team: RedTeam | None = None) -> str:
+    """Return the page of an audit."""
+    kind = "answer attacked" if audit.is_attacked else "answer"
+    answer = f'<div class="{kind}">{text_of(audit.statement, most=4_000)}</div>'
+    parts = [
+        "<h1>Audit</h1>",
+        paragraph(
+            f"{audit.source}. Events: {audit.n_events:,}, accounts: {audit.n_users:,}, contexts: "
+            f"{audit.n_contexts:,}, actions: {audit.n_actions:,}.",
+            "soft",
+        ),
+        answer,
+        _tiles(audit),
+        _items(audit),
+        _decisions(audit),
+        _groups(audit.groups),
+        _accounts(audit),
+        _null(audit),
+        _time(audit),
+        _contexts(audit),
+        *([] if red_team is None else [_red_team(red_team)]),
+        _trust(audit),
+    ]
+    return page(f"Audit of {audit.source}", [part for part in parts if part])
+
+
+def _tiles(audit: Audit) -> str:
+    share = audit.share
+    up = sum(item.shift > 0 for item in audit.items)
+    return tiles(
+        [
+            (
+                f"{share.estimate:.1%}",
+                f"of the accounts collude ({share.low:.1%} to {share.high:.1%})",
+            ),
+            (f"{int(audit.accounts.is_flagged.sum()):,}", "accounts count less than half"),
+            (f"{up:,} up, {len(audit.items) - up:,} down", "items were moved"),
+            (f"{len(audit.changed):,}", "decisions of plain means differ"),
+            (f"{audit.cost:.3g}", "reward a visit that plain means would cost"),
+        ]
+    )
+
+
+def _items(audit: Audit) -> str:
+    if not audit.items:
+        return section("Items", paragraph("No item was moved by accounts that count less.", "soft"))
+    rows = [Bars(str(item.action), item.shift) for item in audit.items[:DRAWN]]
+    return section(
+        "Items: how far their means were moved",
+        paragraph("Mean of all accounts minus mean of those that are believed.", "soft small"),
+        diverging_bars(rows, title="shift of each item's mean"),
+        key(("naive", "raised"), ("robust", "lowered")),
+        table(
+            ["item", "direction", "shift", "naive mean", "robust mean", "plays"],
+            [
+                [str(i.action), i.direction, i.shift, i.naive, i.robust, i.plays]
+                for i in audit.items
+            ],
+        ),
+    )
+
+
+def _decisions(audit: Audit) -> str:
+    if not audit.changed:
+        return section("Decisions", paragraph("Plain means decide the same everywhere.", "soft"))
+    rows = [Bars(str(c.context), c.cost) for c in audit.changed[:DRAWN]]
+    return section(
+        "Decisions: naive against robust",
+        paragraph(
+            f"Where plain means choose something else, and what a visit there loses by it. Over "
+            f"all visits that is {audit.cost:.4g}.",
+            "soft small",
+        ),
+        paired_bars(rows, title="cost of the naive decision in each context"),
+        table(
+            ["context", "share of visits", "naive", "robust", "cost a visit"],
+            [
+                [str(c.context), f"{c.share:.2%}", str(c.naive), str(c.robust), c.cost]
+                for c in audit.changed
+            ],
+        ),
+    )
+
+
+def _groups(groups: Sequence[GroupCard]) -> str:
+    if not groups:
+        return ""
+    return section(
+        "Groups", '<div class="cards">' + "".join(_card(group) for group in groups) + "</div>"
+    )
+
+
+def _card(group: GroupCard) -> str:
+    seen = (
+        "" if group.first_seen is None else f"Active from {group.first_seen} to {group.last_seen}."
+    )
+    overlap = (
+        ""
+        if math.isnan(group.seen)
+        else paired_bars(
+            [Bars("seen", group.seen), Bars("expected", group.expected)], title=group.measure
+        )
+    )
+    return (
+        f'<div class="card"><h3>{text_of(group.name)}</h3>'
+        + paragraph(group.statement)
+        + overlap
+        + (paragraph(seen, "soft small") if seen else "")
+        + table(
+            ["item", "members' mean", "others' mean"],
+            [[str(i.action), i.members_mean, i.others_mean] for i in group.items],
+            shown=5,
+        )
+        + paragraph(f"For instance {', '.join(map(str, group.examples))}.", "soft small")
+        + "</div>"
+    )
+
+
+def _accounts(audit: Audit) -> str:
+    rows = audit.listed_accounts()
+    return section(
+        "Accounts, by evidence",
+        paragraph(error_rates(audit.rates), "soft small"),
+        table(
+            ["account", "weight", "score", "p", "group", "reason", "events"],
+            [
+                [
+                    str(row["user"]),
+                    round(float(row["weight"]), 3),
+                    round(float(row["score"]), 2),
+                    row["p_value"],
+                    row["group"] or None,
+                    row["reason"] or None,
+                    row["interactions"],
+                ]
+                for row in rows
+            ],
+        ),
+        paragraph(
+            f"The {len(rows):,} most suspicious of {audit.n_users:,}; --users writes all of them.",
+            "soft small",
+        ),
+    )
+
+
+def _null(audit: Audit) -> str:
+    found = audit.histogram
+    null = (
+        "rewards dealt anew within cells"
+        if audit.regime.name == "server"
+        else "a normal law through the lower accounts of this log"
+    )
+    return section(
+        "The null: what honest accounts look like",
+        paragraph(f"{found.name}; bars are accounts, the dashed line is {null}.", "soft small"),
+        histogram(
+            found.edges, found.seen, found.expected, threshold=found.threshold, title=found.name
+        ),
+        paragraph("Heights are square roots of shares.", "soft small"),
+    )
+
+
+def _time(audit: Audit) -> str:
+    if audit.timeline is None:
+        return ""
+    line = audit.timeline
+    return section(
+        "Time",
+        drawn_timeline(line.starts, line.flagged, line.others, title="events over time"),
+        key(("naive", "accounts that count less than half"), ("robust", "all others")),
+        paragraph("Each as a share of its own events.", "soft small"),
+    )
+
+
+def _contexts(audit: Audit) -> str:
+    if audit.n_contexts < 2:
+        return ""
+    rows = [Bars(str(c.context), c.claimed, c.believed) for c in audit.contexts[:DRAWN]]
+    return section(
+        "Contexts: claimed and believed shares of visits",
+        paired_bars(rows, title="shares of visits"),
+        key(("naive", "claimed by the log"), ("robust", "believed")),
+    )
+
+
+def _red_team(found: RedTeam) -> str:
+    shares = [row.share for row in found.rows]
+    return section(
+        f"Red team: {found.kind} for {found.target}",
+        paragraph(
+            "Accounts of a coalition were added to this log, a share of all. Prediction shift: how "
+            "far the target's mean moves. Hit ratio: share of visits that get a decision in the "
+            "coalition's interest. False positives: others that are flagged, those included who "
+            "were flagged before.",
+            "soft small",
+        ),
+        curves(
+            shares,
+            [
+                ("naive shift", "naive", [row.naive_shift for row in found.rows]),
+                ("robust shift", "robust", [row.robust_shift for row in found.rows]),
+            ],
+            title="prediction shift against the size of the coalition",
+        ),
+        curves(
+            shares,
+            [
+                ("naive hits", "naive", [row.naive_hits for row in found.rows]),
+                ("robust hits", "robust", [row.robust_hits for row in found.rows]),
+            ],
+            title="hit ratio against the size of the coalition",
+        ),
+        table(
+            [
+                "share",
+                "accounts",
+                "naive shift",
+                "robust shift",
+                "naive hits",
+                "robust hits",
+                "detected",
+                "false positives",
+                "AUC",
+            ],
+            [
+                [
+                    f"{row.share:.0%}",
+                    row.accounts,
+                    row.naive_shift,
+                    row.robust_shift,
+                    f"{row.naive_hits:.0%}",
+                    f"{row.robust_hits:.0%}",
+                    None if math.isnan(row.detected) else f"{row.detected:.1%}",
+                    f"{row.false_positives:.2%}",
+                    row.auc,
+                ]
+                for row in found.rows
+            ],
+        ),
+    )
+
+
+def _trust(audit: Audit) -> str:
+    health = audit.exploration
+    facts: list[Sequence[Value]] = [
+        [name.replace("_", " "), _fact(value)] for name, value in health.items()
+    ]
+    withstands = (
+        table(
+            ["context", "accounts it takes to change the decision, certified"],
+            [[context, f"{share:.2%}"] for context, share in audit.withstands.items()],
+        )
+        if audit.withstands
+        else paragraph("No decision is certified to withstand more than one account.", "soft small")
+    )
+    regime = "the server chose" if audit.regime.name == "server" else "users chose"
+    return section(
+        "What this rests on",
+        paragraph(
+            f"Who chose the actions: {regime} ({audit.regime.reason}). Up to "
+            f"{audit.alpha:.1%} of the accounts were allowed to collude."
+        ),
+        "<h3>What no method could have seen</h3>",
+        *(paragraph(limit) for limit in audit.limits),
+        "<h3>What decisions withstand</h3>",
+        withstands,
+        "<h3>Exploration</h3>",
+        table(["", ""], facts, shown=20),
+        *(paragraph(f"Note: {note}", "small") for note in audit.notes),
+    )
+
+
+def _fact(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.4g}"
+        case int():
+            return f"{value:,}"
+        case _:
+            return str(value)

@@ -1,0 +1,151 @@
+"""Audits as tables: accounts for files, and a summary for terminals."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from unswayed.audit.redteam import RedTeam
+from unswayed.audit.results import Accounts, Audit, ChangedDecision, ErrorRates, ItemShift
+from unswayed.reports.policies import write_table
+from unswayed.reports.tables import Cell, print_line, print_table
+from unswayed.storage import whole_file
+
+SHOWN = 10
+"""Rows of a table on a terminal."""
+
+
+def accounts_table(accounts: Accounts) -> pa.Table:
+    """Return one row an account, the most suspicious first."""
+    order = accounts.order
+    places = pa.array(order)
+    return pa.table(
+        {
+            "user": pa.array(accounts.labels.values).take(places),
+            "weight": accounts.weights[order],
+            "score": accounts.scores[order],
+            "group": pa.array(accounts.groups, pa.string()).take(places),
+            "reason": pa.array(accounts.reasons, pa.string()).take(places),
+            "interactions": accounts.interactions[order],
+            "p_value": pa.array(accounts.p_values[order], from_pandas=True),
+        }
+    )
+
+
+def small_share(share: float) -> str:
+    """Return a share in percent, or a bound on it.
+
+    >>> small_share(0.0123), small_share(1e-7)
+    ('1.230%', 'below 0.001%')
+    """
+    return f"{share:.3%}" if share >= 1e-5 else "below 0.001%"
+
+
+def error_rates(rates: ErrorRates) -> str:
+    """Return what the threshold means for honest accounts, in words."""
+    return (
+        f"Threshold: {rates.threshold}. Honest accounts beyond it: {small_share(rates.nominal)} "
+        f"by the null, {rates.realised:.2%} measured on {rates.measured_on}. This is evidence, "
+        "never a verdict on a person."
+    )
+
+
+def print_audit(audit: Audit) -> None:
+    """Print what was found, for a person at a terminal."""
+    print_line(audit.statement)
+    regime = "the server chose the actions" if audit.regime.name == "server" else "users chose"
+    print_line(f"Regime: {regime} ({audit.regime.reason}); --regime overrides it.")
+    _print_some(
+        "Items",
+        ["item", "direction", "shift", "naive mean", "robust mean", "plays"],
+        [
+            [str(i.action), i.direction, i.shift, i.naive, i.robust, f"{i.plays:,}"]
+            for i in audit.items
+        ],
+    )
+    _print_some(
+        "Changed decisions",
+        ["context", "share", "naive", "robust", "cost a visit"],
+        [
+            [str(c.context), f"{c.share:.2%}", str(c.naive), str(c.robust), c.cost]
+            for c in audit.changed
+        ],
+    )
+    _print_some(
+        "Groups", ["group", "what"], [[group.name, group.statement] for group in audit.groups]
+    )
+    _print_some(
+        "Accounts, the most suspicious first",
+        ["user", "weight", "score", "group", "reason"],
+        [
+            [
+                str(row["user"]),
+                f"{row['weight']:.2f}",
+                f"{row['score']:.2f}",
+                row["group"],
+                row["reason"],
+            ]
+            for row in audit.listed_accounts()
+            if row["reason"]
+        ],
+    )
+    print_line(error_rates(audit.rates))
+    for note in audit.notes:
+        print_line(f"Note: {note}")
+
+
+def print_red_team(found: RedTeam) -> None:
+    """Print how far injected coalitions get."""
+    print_table(
+        f"Red team: {found.kind}, {found.target}",
+        ["share", "naive shift", "robust shift", "naive hits", "robust hits", "detected", "AUC"],
+        [
+            [
+                f"{row.share:.0%}",
+                row.naive_shift,
+                row.robust_shift,
+                f"{row.naive_hits:.0%}",
+                f"{row.robust_hits:.0%}",
+                None if math.isnan(row.detected) else f"{row.detected:.1%}",
+                None if math.isnan(row.auc) else row.auc,
+            ]
+            for row in found.rows
+        ],
+    )
+
+
+def write_page(text: str, path: Path) -> None:
+    """Write a page."""
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def write_data(audit: Audit, told: Mapping[str, Any], folder: Path) -> None:
+    """Write what an audit says as JSON, and its accounts, items and decisions as Parquet."""
+    with whole_file(folder / "audit.json") as draft:
+        text = json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False)
+        draft.write_text(text + "\n", encoding="utf-8")
+    write_table(accounts_table(audit.accounts), folder / "accounts.parquet", None)
+    for name, rows, kind in (
+        ("items", audit.items, ItemShift),
+        ("decisions", audit.changed, ChangedDecision),
+    ):
+        columns = {
+            field.name: pa.array([getattr(row, field.name) for row in rows])
+            for field in fields(kind)
+        }
+        write_table(columns, folder / f"{name}.parquet", None)
+
+
+def _print_some(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    if not rows:
+        return
+    hidden = len(rows) - SHOWN
+    note = f"and {hidden:,} more." if hidden > 0 else None
+    print_table(title, columns, rows[:SHOWN], note=note)

@@ -1,0 +1,212 @@
+"""Pictures as SVG made on the server: no script, no style of their own, labels always escaped.
+
+Colours come from the classes ``robust``, ``naive``, ``null``, ``axis`` and ``label`` of the page,
+so that a picture follows its light and dark scheme.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from unswayed.visible import visible
+
+WIDTH = 480.0
+ROW = 22.0
+LABEL_WIDTH = 130.0
+MOST_LETTERS = 18
+LEFT, ROOM = 66.0, 310.0
+"""Of curves: where they begin, and how wide they are."""
+
+
+class Bars(NamedTuple):
+    """A row of a bar chart: its label, and one or two values."""
+
+    label: str
+    first: float
+    second: float | None = None
+
+
+def text_of(value: object, most: int = 200) -> str:
+    """Return a text that is safe inside of markup: escaped, shortened, without characters that act.
+
+    >>> text_of("<script>alert(1)</script>")
+    '&lt;script&gt;alert(1)&lt;/script&gt;'
+    """
+    return html.escape(visible(str(value), most=most), quote=True)
+
+
+def diverging_bars(rows: Sequence[Bars], *, title: str) -> str:
+    """Draw one bar for each row, to the right for what is raised and to the left for the rest."""
+    largest = max((abs(row.first) for row in rows), default=0.0) or 1.0
+    middle = LABEL_WIDTH + (WIDTH - LABEL_WIDTH) / 2.0
+    half = (WIDTH - LABEL_WIDTH) / 2.0 - 64.0
+    parts = [_line(middle, 0.0, middle, ROW * len(rows), "axis")]
+    for place, row in enumerate(rows):
+        y = place * ROW
+        length = half * abs(row.first) / largest
+        x = middle if row.first >= 0 else middle - length
+        kind = "naive" if row.first >= 0 else "robust"
+        parts.append(_row_label(row.label, y))
+        parts.append(_box(x, y + 4.0, length, ROW - 8.0, kind))
+        at = middle + length + 4.0 if row.first >= 0 else middle - length - 4.0
+        parts.append(
+            _words(f"{row.first:+.3g}", at, y + 15.0, "start" if row.first >= 0 else "end")
+        )
+    return _picture(parts, ROW * max(len(rows), 1), title)
+
+
+def paired_bars(rows: Sequence[Bars], *, title: str) -> str:
+    """Draw two bars for each row, one below the other."""
+    largest = max((max(row.first, row.second or 0.0) for row in rows), default=0.0) or 1.0
+    room = WIDTH - LABEL_WIDTH - 60.0
+    parts = []
+    for place, row in enumerate(rows):
+        y = place * (ROW + 8.0)
+        parts.append(_row_label(row.label, y + 2.0))
+        pair = ((row.first, "naive"), (row.second, "robust"))
+        drawn = [(value, kind) for value, kind in pair if value is not None]
+        top = y + (2.0 if len(drawn) == 2 else 8.0)
+        for value, kind in drawn:
+            length = room * max(value, 0.0) / largest
+            parts.append(_box(LABEL_WIDTH, top, length, 10.0, kind))
+            parts.append(_words(f"{value:.3g}", LABEL_WIDTH + length + 4.0, top + 9.0, "start"))
+            top += 12.0
+    return _picture(parts, (ROW + 8.0) * max(len(rows), 1), title)
+
+
+def histogram(
+    edges: Sequence[float],
+    seen: Sequence[float],
+    expected: Sequence[float],
+    *,
+    threshold: float | None,
+    title: str,
+) -> str:
+    """Draw shares of what was seen as bars, and of the null as a stepped line.
+
+    Heights are square roots, so that a few accounts far out can be seen beside thousands.
+    """
+    height, base = 170.0, 150.0
+    span = (edges[-1] - edges[0]) or 1.0
+    largest = math.sqrt(max(*seen, *expected, 1e-9))
+
+    def place(value: float) -> float:
+        return 10.0 + (WIDTH - 20.0) * (value - edges[0]) / span
+
+    def top(share: float) -> float:
+        return base - 130.0 * math.sqrt(share) / largest
+
+    parts = []
+    line = [f"M{place(edges[0]):.1f} {base:.1f}"]
+    for low, high, share, null in zip(edges[:-1], edges[1:], seen, expected, strict=True):
+        is_beyond = threshold is not None and low >= threshold
+        if share > 0:
+            width = max(place(high) - place(low) - 1.0, 0.5)
+            kind = "naive" if is_beyond else "robust"
+            parts.append(_box(place(low), top(share), width, base - top(share), kind))
+        line.append(f"L{place(low):.1f} {top(null):.1f} L{place(high):.1f} {top(null):.1f}")
+    parts.append(f'<path class="null" d="{" ".join(line)}"/>')
+    parts.append(_line(10.0, base, WIDTH - 10.0, base, "axis"))
+    parts.extend(
+        _words(f"{value:.3g}", place(value), base + 15.0, anchor)
+        for value, anchor in (
+            (edges[0], "start"),
+            ((edges[0] + edges[-1]) / 2.0, "middle"),
+            (edges[-1], "end"),
+        )
+    )
+    if threshold is not None and edges[0] <= threshold <= edges[-1]:
+        parts.append(_line(place(threshold), 8.0, place(threshold), base, "axis"))
+        parts.append(_words("flagged from here", place(threshold) + 4.0, 16.0, "start"))
+    return _picture(parts, height, title)
+
+
+def timeline(
+    starts: Sequence[str], first: Sequence[int], second: Sequence[int], *, title: str
+) -> str:
+    """Draw two counts over time, each as a share of its own total."""
+    height, base = 150.0, 130.0
+    shares = [[count / max(sum(some), 1) for count in some] for some in (first, second)]
+    largest = max(*shares[0], *shares[1], 1e-9)
+    step = (WIDTH - 20.0) / max(len(starts), 1)
+    parts = []
+    for some, kind in ((shares[1], "robust"), (shares[0], "naive")):
+        line = [f"M10 {base:.1f}"]
+        for number, share in enumerate(some):
+            y = base - 115.0 * share / largest
+            line.append(
+                f"L{10 + step * number:.1f} {y:.1f} L{10 + step * (number + 1):.1f} {y:.1f}"
+            )
+        line.append(f"L{WIDTH - 10:.1f} {base:.1f}Z")
+        parts.append(f'<path class="area {kind}" d="{" ".join(line)}"/>')
+    parts.append(_line(10.0, base, WIDTH - 10.0, base, "axis"))
+    parts.append(_words(starts[0].partition("T")[0], 10.0, base + 15.0, "start"))
+    parts.append(_words(starts[-1].partition("T")[0], WIDTH - 10.0, base + 15.0, "end"))
+    return _picture(parts, height, title)
+
+
+def curves(
+    places: Sequence[float], lines: Sequence[tuple[str, str, Sequence[float]]], *, title: str
+) -> str:
+    """Draw lines over shares; each has a name, a class and its values."""
+    height, base = 190.0, 160.0
+    values = [value for _, _, some in lines for value in some]
+    low, high = min(0.0, *values), max(0.0, *values)
+    span = (high - low) or 1.0
+    most = max(places) or 1.0
+
+    def at(place: float, value: float) -> str:
+        x = LEFT + ROOM * place / most
+        return f"{x:.1f} {base - 140.0 * (value - low) / span:.1f}"
+
+    parts = [_line(LEFT, base, LEFT + ROOM, base, "axis")]
+    for value in (low, high):
+        y = base - 140.0 * (value - low) / span
+        parts.append(_words(f"{value:.2g}", LEFT - 6.0, y + 4.0, "end"))
+    for place in places:
+        x = LEFT + ROOM * place / most
+        parts.append(_words(f"{place:.0%}", x, base + 15.0, "middle"))
+    used: list[float] = []
+    for name, kind, some in lines:
+        points = " L".join(at(place, value) for place, value in zip(places, some, strict=True))
+        parts.append(f'<path class="line {kind}" d="M{points}"/>')
+        y = base - 140.0 * (some[-1] - low) / span + 4.0
+        while any(abs(y - other) < 13.0 for other in used):
+            y -= 13.0
+        used.append(y)
+        parts.append(_words(name, LEFT + ROOM + 8.0, y, "start"))
+    return _picture(parts, height, title)
+
+
+def _picture(parts: Sequence[str], height: float, title: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH:g} {height:g}" role="img" '
+        f'xmlns="http://www.w3.org/2000/svg"><title>{text_of(title)}</title>'
+        + "".join(parts)
+        + "</svg>"
+    )
+
+
+def _row_label(label: str, y: float) -> str:
+    short = label if len(label) <= MOST_LETTERS else label[: MOST_LETTERS - 1] + "…"
+    return _words(short, LABEL_WIDTH - 8.0, y + 15.0, "end")
+
+
+def _words(text: str, x: float, y: float, anchor: str) -> str:
+    return (
+        f'<text class="label" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text_of(text)}</text>'
+    )
+
+
+def _box(x: float, y: float, width: float, height: float, kind: str) -> str:
+    return (
+        f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.0):.1f}" '
+        f'height="{max(height, 0.0):.1f}"/>'
+    )
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'

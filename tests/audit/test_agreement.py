@@ -1,0 +1,61 @@
+"""Where the server chose: agreement in rewards, and the null by dealing them anew."""
+
+import numpy as np
+from scipy import stats
+
+from unswayed.audit.agreement import find_agreement
+from unswayed.audit.redteam import area_under_curve
+from unswayed.randomness import generator
+from unswayed.tallies import BlockedTallies, as_blocks, tally
+
+N_USERS, N_PLAYS, N_CONTEXTS, N_ACTIONS = 1_500, 20, 5, 8
+
+
+def _log(rng: np.random.Generator, n_bots: int) -> tuple[BlockedTallies, np.ndarray]:
+    """Return tallies with bots that click one item, and how often each user met it."""
+    users = np.repeat(np.arange(N_USERS), N_PLAYS)
+    contexts = rng.integers(N_CONTEXTS, size=len(users))
+    actions = rng.integers(N_ACTIONS, size=len(users))
+    rewards = (rng.random(len(users)) < 0.05).astype(float)
+    rewards[(users < n_bots) & (actions == 3)] = 1.0
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=N_USERS,
+        n_contexts=N_CONTEXTS,
+        n_actions=N_ACTIONS,
+    )
+    return as_blocks(tallies), np.bincount(users[actions == 3], minlength=N_USERS)
+
+
+def test_bots_rank_above_others_without_any_help_of_the_learner(rng: np.random.Generator) -> None:
+    tallies, met = _log(rng, 150)
+    found = find_agreement(
+        tallies, np.ones(N_USERS), adversarial_fraction=0.1, rng=generator(0, "a")
+    )
+    is_bot = np.arange(N_USERS) < 150
+    has_met = met > 0
+    assert area_under_curve(found.scores[has_met], is_bot[has_met]) > 0.97
+    assert (found.p_values[is_bot & (met > 1)] < 0.01).mean() > 0.8
+
+
+def test_p_values_hold_their_level_without_a_coalition(rng: np.random.Generator) -> None:
+    tallies, _ = _log(rng, 0)
+    found = find_agreement(
+        tallies, np.ones(N_USERS), adversarial_fraction=0.1, rng=generator(0, "a")
+    )
+    for level in (0.01, 0.05):
+        # At most the level, up to a deviation that chance passes once in a thousand.
+        allowed = stats.binom.ppf(0.999, N_USERS, level)
+        assert (found.p_values < level).sum() <= allowed
+
+
+def test_who_lost_weight_comes_first(rng: np.random.Generator) -> None:
+    tallies, _ = _log(rng, 0)
+    weights = np.ones(N_USERS)
+    weights[11] = 0.0
+    found = find_agreement(tallies, weights, adversarial_fraction=0.1, rng=generator(0, "a"))
+    assert found.scores.argmax() == 11
+    assert len(np.unique(found.scores)) > 10

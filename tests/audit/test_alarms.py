@@ -1,0 +1,68 @@
+"""Alarms: raised by a coalition, never by a handful of accounts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.audit.markets import market
+from unswayed.audit.alarms import LEAST_ACCOUNTS, alarm_of, check_limits
+from unswayed.audit.auditing import audit_log
+from unswayed.audit.results import Audit, Interval
+from unswayed.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def attacked() -> Audit:
+    drawn = market(np.random.default_rng(1), n_groups=12)
+    return audit_log(drawn.table()).audit
+
+
+def test_a_share_or_a_shift_beyond_its_limit_raises_the_alarm(attacked: Audit) -> None:
+    assert alarm_of(attacked, share=0.01, shift=None).is_raised
+    assert alarm_of(attacked, share=None, shift=0.1).is_raised
+    assert not alarm_of(attacked, share=0.5, shift=None).is_raised
+    assert not alarm_of(attacked, share=None, shift=4.0).is_raised
+    assert not alarm_of(attacked, share=None, shift=None).is_raised
+
+
+def test_the_lower_end_of_the_share_decides(attacked: Audit) -> None:
+    unsure = replace(attacked, share=Interval(0.3, 0.03, 0.5))
+    assert not alarm_of(unsure, share=0.1, shift=None).is_raised
+
+
+def test_a_handful_of_accounts_raises_none(attacked: Audit) -> None:
+    few = replace(attacked, share=Interval(0.004, (LEAST_ACCOUNTS - 1) / attacked.n_users, 0.01))
+    found = alarm_of(few, share=0.0, shift=0.0)
+    assert not found.is_raised
+    assert found.accounts_needed == LEAST_ACCOUNTS
+
+
+def test_it_takes_as_many_accounts_as_the_share_says(attacked: Audit) -> None:
+    needed = alarm_of(attacked, share=0.1, shift=None).accounts_needed
+    assert needed - 1 <= 0.1 * attacked.n_users < needed
+
+
+@pytest.mark.parametrize("n_accounts", [3, LEAST_ACCOUNTS - 1])
+def test_few_accounts_cannot_ring_it_however_loud(n_accounts: int) -> None:
+    # The same ten items with five stars each: as much lockstep as there can be.
+    drawn = market(np.random.default_rng(2), n_groups=0)
+    table = drawn.table()
+    bots = pa.table(
+        {
+            "user": [f"bot {k}" for k in range(n_accounts) for _ in range(10)],
+            "action": [f"item {k}" for _ in range(n_accounts) for k in range(10)],
+            "reward": [5.0] * (10 * n_accounts),
+            "time": table["time"].combine_chunks().slice(0, 10 * n_accounts),
+        }
+    )
+    audit = audit_log(pa.concat_tables([table, bots])).audit
+    assert not alarm_of(audit, share=0.0, shift=0.0).is_raised
+
+
+def test_limits_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(InputError, match="--fail-share is 2"):
+        check_limits(2.0, None)
+    with pytest.raises(InputError, match="--fail-shift is -1"):
+        check_limits(None, -1.0)

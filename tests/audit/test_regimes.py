@@ -1,0 +1,69 @@
+"""Who chose the actions is read off the log, and may be stated."""
+
+import numpy as np
+import pytest
+
+from tests.audit.markets import market
+from unswayed.audit.regimes import RegimeName, parsed_regime, regime_of_log
+from unswayed.errors import InputError
+from unswayed.events import Events, Labels
+from unswayed.tallies import as_blocks, tally_events
+from unswayed.tallies.findings import examine
+
+
+def _regime(events: Events, wanted: RegimeName = "auto") -> str:
+    tallies = as_blocks(tally_events(events).uniform())
+    findings = examine(
+        tallies, events.context_labels, events.action_labels, adversarial_fraction=0.05
+    )
+    return regime_of_log(tallies, findings, wanted).name
+
+
+def _bandit(rng: np.random.Generator, probabilities: np.ndarray, *, logs: bool) -> Events:
+    users = np.repeat(np.arange(800), 15)
+    actions = rng.choice(len(probabilities), p=probabilities, size=len(users))
+    return Events(
+        users,
+        np.zeros(len(users), dtype=np.int64),
+        actions,
+        (rng.random(len(users)) < 0.3).astype(float),
+        Labels.of(range(800)),
+        Labels.of(["home"]),
+        Labels.of(range(len(probabilities))),
+        probabilities[actions] if logs else None,
+    )
+
+
+def test_even_play_is_the_servers(rng: np.random.Generator) -> None:
+    assert _regime(_bandit(rng, np.full(10, 0.1), logs=False)) == "server"
+
+
+def test_propensities_are_the_servers(rng: np.random.Generator) -> None:
+    greedy = np.array([0.7, *([0.3 / 99] * 99)])
+    assert _regime(_bandit(rng, greedy, logs=True)) == "server"
+
+
+def test_a_greedy_server_without_propensities_is_a_server(rng: np.random.Generator) -> None:
+    greedy = np.array([0.73, *([0.03] * 9)])
+    assert _regime(_bandit(rng, greedy, logs=False)) == "server"
+
+
+def test_reviews_are_the_users_choice(rng: np.random.Generator) -> None:
+    drawn = market(rng, n_groups=2)
+    pairs, first = np.unique(drawn.users * drawn.n_items + drawn.items, return_index=True)
+    events = Events(
+        drawn.users[first],
+        np.zeros(len(pairs), dtype=np.int64),
+        drawn.items[first],
+        drawn.stars[first],
+        Labels.of(range(drawn.n_users)),
+        Labels.of(["all"]),
+        Labels.of(range(drawn.n_items)),
+    )
+    assert _regime(events) == "users"
+    assert _regime(events, "server") == "server"
+
+
+def test_an_unknown_regime_is_refused() -> None:
+    with pytest.raises(InputError, match="--regime is auto, server or users"):
+        parsed_regime("bots")

@@ -1,0 +1,127 @@
+"""The report: one file, nothing fetched, nothing run, labels never markup; seen in a browser."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.audit.markets import market
+from unswayed.audit.auditing import audit_log
+from unswayed.audit.redteam import RedTeam, RedTeamRow
+from unswayed.audit.results import Audit
+from unswayed.reports.audit_page import audit_page
+from unswayed.reports.audits import write_data, write_page
+from unswayed.reports.svg import Bars, diverging_bars, text_of
+
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+ROWS = tuple(
+    RedTeamRow(share, 10, share, share / 4, share, 0.0, 0.5, 0.001, 0.9) for share in (0.0, 0.1)
+)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def audit() -> Audit:
+    """Return an audit in which every label attacks the page."""
+    drawn = market(np.random.default_rng(6), n_groups=12)
+    table = drawn.table()
+    hostile = pa.table(
+        {
+            "user": [f"{HOSTILE}{name}" for name in table["user"].to_pylist()],
+            "action": [f'"><svg onload=alert(1)>{name}' for name in table["action"].to_pylist()],
+            "reward": table["reward"],
+            "time": table["time"],
+        }
+    )
+    return audit_log(hostile).audit
+
+
+@pytest.fixture(scope="module")
+def page(audit: Audit) -> str:
+    return audit_page(audit, RedTeam("push", HOSTILE, 100, ROWS))
+
+
+def test_nothing_is_fetched_or_run(page: str) -> None:
+    assert not re.search(r"<(script|img|link|iframe|object|embed|form)\b", page)
+    assert not re.search(r"\son\w+=", re.sub(r">[^<]*<", "><", page))
+    addresses = set(re.findall(r"https?://[^\s\"'<]+", page))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert "default-src 'none'" in page
+
+
+def test_the_answer_comes_first_and_error_rates_are_said(page: str, audit: Audit) -> None:
+    text = html.unescape(re.sub(r"<[^>]+>", " ", page))
+    assert text.index("Coordinated accounts were found") < text.index("Items")
+    assert "never a verdict on a person" in text
+    assert f"{audit.rates.realised:.2%} measured on" in text
+    assert "What no method could have seen" in text
+
+
+def test_a_typical_report_is_small(page: str) -> None:
+    assert len(page.encode()) < 1_000_000
+
+
+def test_the_same_audit_gives_the_same_page(page: str, audit: Audit) -> None:
+    assert audit_page(audit, RedTeam("push", HOSTILE, 100, ROWS)) == page
+
+
+def test_the_data_beside_the_report_say_the_same(audit: Audit, tmp_path: Path) -> None:
+    write_data(audit, audit.to_json(), tmp_path)
+    told = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
+    accounts = pq.read_table(tmp_path / "accounts.parquet")
+    assert accounts.num_rows == audit.n_users
+    assert accounts["score"][0].as_py() == pytest.approx(told["accounts"][0]["score"], abs=1e-5)
+    assert pq.read_table(tmp_path / "items.parquet").num_rows == len(told["items"])
+    assert pq.read_table(tmp_path / "decisions.parquet").num_rows == len(told["changed"])
+
+
+def test_pictures_escape_their_labels() -> None:
+    drawn = diverging_bars([Bars(HOSTILE, 1.0), Bars("b", -2.0)], title=HOSTILE)
+    assert "<script" not in drawn
+    assert text_of("a\x00\u202eb") == "a\\x00\\u202eb"
+
+
+def test_a_browser_shows_it_without_complaint(page: str, tmp_path: Path) -> None:
+    chromium = shutil.which("chromium")
+    assert chromium is not None, "scripts/install-system-packages installs it"
+    path, shot = tmp_path / "report.html", tmp_path / "shot.png"
+    write_page(page, path)
+    browser = [
+        chromium,
+        *FLAGS,
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--enable-logging=stderr",
+        "--window-size=390,800",
+        f"--screenshot={shot}",
+        path.as_uri(),
+    ]
+    seen = subprocess.run(browser, capture_output=True, text=True, timeout=120, check=True)
+    assert shot.stat().st_size > 5_000
+    # What the page itself complains of; refused styles and scripts would be named here.
+    assert "CONSOLE" not in seen.stderr
+    dumped = subprocess.run(
+        [*browser[:-2], "--dump-dom", browser[-1]],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    assert "<title>Audit of" in dumped
+    assert "owned</title>" not in dumped
+    assert "<script" not in dumped
