@@ -43,10 +43,9 @@ def learned_policy(contexts: tuple[str, ...], actions: tuple[str, ...]) -> Polic
     )
 
 
-def publish_learned(
-    server: Running, contexts: tuple[str, ...], actions: tuple[str, ...], *, activate: bool
-) -> int:
-    """Add such a policy to the shop, and return its version."""
+def publish_learned(server: Running, contexts: tuple[str, ...], actions: tuple[str, ...]) -> None:
+    """Add such a policy to the shop, and serve it."""
     policy = learned_policy(contexts, actions)
     with server.prepared.database.connected() as connection, connection.transaction():
-        return add_policy(connection, "shop", policy, job="", activate=activate)
+        version = add_policy(connection, "shop", policy, job="", activate=False)
+    server.post(f"/v1/shop/policy/{version}/activate")

@@ -376,14 +376,27 @@ async def status(call: Call) -> dict[str, Any]:
 
 async def report(call: Call) -> Reply:
     """Return what a campaign brought, worked out in a process of its own."""
+    return Reply(await _worked_out(call, "report"))
+
+
+async def audit(call: Call) -> dict[str, Any]:
+    """Return whether a campaign was attacked, worked out in a process of its own."""
+    found: dict[str, Any] = json.loads(await _worked_out(call, "audit"))
+    if "refused" in found:
+        raise Refusal(422, "nothing_to_audit", found["refused"])
+    return found
+
+
+async def _worked_out(call: Call, task: str) -> bytes:
+    """Return all that a process of its own prints."""
     call.service.watcher.state.campaign(call.campaign)
     parts: list[bytes] = []
 
     async def keep(data: bytes) -> None:
         parts.append(data)
 
-    await _offline(call, "report", {}, keep)
-    return Reply(b"".join(parts))
+    await _offline(call, task, {}, keep)
+    return b"".join(parts)
 
 
 async def export(call: Call) -> Streamed:
@@ -621,6 +634,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", f"{_V1}/learn/{{job}}", show_job, "A job and its progress."),
     Endpoint("GET", f"{_V1}/status", status, "How far exploration is."),
     Endpoint("GET", f"{_V1}/report", report, "Uplift over the users held back; shadow matches."),
+    Endpoint("GET", f"{_V1}/audit", audit, "Whether explorers lied, who, and what it changes."),
     Endpoint(
         "GET",
         f"{_V1}/export",

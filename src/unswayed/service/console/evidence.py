@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unswayed.service.console.markup import Html, number, percent, section, soft, table, tag, tiles
+from unswayed.reports.svg import Bars, diverging_bars
+from unswayed.service.console.links import user_link
+from unswayed.service.console.markup import (
+    Html,
+    colours,
+    number,
+    percent,
+    section,
+    soft,
+    table,
+    tag,
+    tiles,
+)
 
 #: Ours: rows that are shown.
 _MOST_ROWS = 60
+_MOST_BARS = 12
 
 
 def evidence(served: Mapping[str, Any]) -> list[Html]:
@@ -109,3 +122,76 @@ def _notes(notes: list[str]) -> list[Html]:
     if not notes:
         return [tag("p", "None.", class_="soft")]
     return [tag("ul", *(tag("li", note) for note in notes), class_="plain")]
+
+
+def live_audit(name: str) -> Html:
+    """Return the part of the page that audits anew when it is asked to."""
+    return section(
+        "Audit now",
+        tag(
+            "p",
+            "Looks at all explored decisions whose windows are closed; it takes a while.",
+        ),
+        tag(
+            "button",
+            "Audit now",
+            type="button",
+            hx_get=f"/console/c/{name}/audit/now",
+            hx_target="#audited",
+            hx_swap="innerHTML",
+            class_="main",
+        ),
+        tag("div", id="audited", aria_live="polite"),
+    )
+
+
+def audited(name: str, audit: Mapping[str, Any]) -> list[Html]:
+    """Return what an audit says."""
+    share, items, rates = audit["share"], audit["items"], audit["error_rates"]
+    return [
+        tag(
+            "div",
+            audit["statement"],
+            class_="answer attacked" if audit["attacked"] else "answer",
+        ),
+        tiles(
+            [
+                (percent(share["estimate"]), "of the accounts collude"),
+                (number(audit["flagged"]), "accounts count less than half"),
+                (number(len(audit["changed"])), "decisions of naive means differ"),
+                (number(audit["cost"]), "reward a visit that naive means would cost"),
+            ]
+        ),
+        *_items(items),
+        tag("h3", "Accounts, by evidence"),
+        soft(
+            "Evidence, and no verdict on a person. Of honest accounts ",
+            percent(rates["nominal"]),
+            " are flagged by chance.",
+        ),
+        table(
+            "Accounts",
+            ["account", "weight", "score", "decisions", "reason"],
+            [
+                [
+                    user_link(name, str(row["user"])),
+                    number(row["weight"]),
+                    number(row["score"]),
+                    number(row["interactions"]),
+                    row["reason"],
+                ]
+                for row in audit["accounts"][:20]
+            ],
+        ),
+    ]
+
+
+def _items(items: list[Mapping[str, Any]]) -> list[Html]:
+    if not items:
+        return [tag("p", "No action was moved by accounts that count less.", class_="soft")]
+    rows = [Bars(str(item["action"]), item["shift"]) for item in items[:_MOST_BARS]]
+    return [
+        tag("h3", "How far means were moved"),
+        Html(diverging_bars(rows, title="shift of each action's mean")),
+        colours(("naive", "raised"), ("robust", "lowered")),
+    ]

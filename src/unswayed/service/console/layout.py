@@ -42,7 +42,7 @@ _AREAS = (
     ("/policies", "Policies"),
     ("/jobs", "Learning"),
     ("/audit", "Audit"),
-    ("/users", "Users and decisions"),
+    ("/users", "Users"),
 )
 
 

@@ -58,7 +58,8 @@ def number(value: float | None, digits: int = 3) -> Html:
     """
     if value is None or not math.isfinite(value):
         return Html("-")
-    shown = f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"
+    is_whole = isinstance(value, int) or value.is_integer()
+    shown = f"{value:,.0f}" if is_whole else f"{value:.{digits}f}"
     return tag("data", shown, value=repr(value))
 
 
@@ -70,9 +71,9 @@ def percent(value: float | None) -> Html:
 
 
 def moment(ms: int) -> Html:
-    """Return a time."""
+    """Return a time of UTC, to the second; the year is in the markup."""
     time = datetime.fromtimestamp(ms / 1000.0, UTC)
-    return tag("time", f"{time:%Y-%m-%d %H:%M:%S} UTC", datetime=time.isoformat())
+    return tag("time", f"{time:%m-%d %H:%M:%S}", datetime=time.isoformat(), title=f"{time:%c} UTC")
 
 
 def section(title: object, *parts: object, **attributes: object) -> Html:

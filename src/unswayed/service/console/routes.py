@@ -26,7 +26,7 @@ from unswayed.service.console.access import (
     sign_out,
     viewer_of,
 )
-from unswayed.service.console.evidence import evidence
+from unswayed.service.console.evidence import audited, evidence, live_audit
 from unswayed.service.console.layout import ASSETS, HEADERS, asset, fragment, page
 from unswayed.service.console.markup import tag
 from unswayed.service.console.means import policy_map
@@ -241,7 +241,15 @@ async def decision(call: Call, viewer: Viewer) -> Response:
 async def audit(call: Call, viewer: Viewer) -> Response:
     """Return the evidence behind the policy that is served."""
     parts = evidence(await endpoints.show_policy(call))
-    return _page(call, viewer, "Audit", parts, "/audit")
+    return _page(call, viewer, "Audit", [*parts, live_audit(call.campaign)], "/audit")
+
+
+async def audit_now(call: Call, _: Viewer) -> Response:
+    """Return an audit of all that can be learned from by now."""
+    try:
+        return fragment(*audited(call.campaign, await endpoints.audit(call)))
+    except Refusal as refusal:
+        return fragment(tag("p", refusal.message, role="alert"))
 
 
 async def login(request: Request) -> Response:
@@ -292,6 +300,7 @@ def console_pages() -> list[BaseRoute]:
         (f"{one}/users", users),
         (f"{one}/decisions/{{decision}}", decision),
         (f"{one}/audit", audit),
+        (f"{one}/audit/now", audit_now),
     )
     posted: tuple[tuple[str, Show], ...] = (
         (f"{one}/policies/{{version}}/activate", activate),

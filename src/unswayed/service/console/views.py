@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from unswayed.learners.from_log import STEPS
 from unswayed.reports.svg import Bars, paired_bars
+from unswayed.service.console.links import campaign_link, user_link
 from unswayed.service.console.markup import (
     Html,
     colours,
@@ -35,11 +35,6 @@ _MODES = {
     "control": "held back",
     "shadow": "shadow",
 }
-
-
-def campaign_link(name: str, path: str = "", text: object = None) -> Html:
-    """Return a link to a page of a campaign."""
-    return tag("a", name if text is None else text, href=f"/console/c/{name}{path}")
 
 
 def overview(campaigns: Sequence[Mapping[str, Any]], live: Html) -> list[Html]:
@@ -173,25 +168,20 @@ def decisions(name: str, recent: Mapping[str, Any]) -> Html:
         return tag("p", "None.", class_="soft")
     return table(
         "Latest decisions",
-        ["time", "user", "context", "action", "mode", "reward", ""],
+        ["user", "context", "action", "mode", "reward", "", "time (UTC)"],
         [
             [
-                moment(row["time_ms"]),
                 user_link(name, row["user"]),
                 row["context"],
                 row["action"],
                 _MODES.get(row["mode"], row["mode"]),
                 number(row["reward"]),
                 campaign_link(name, f"/decisions/{row['decision']}", "why"),
+                moment(row["time_ms"]),
             ]
             for row in rows[:20]
         ],
     )
-
-
-def user_link(name: str, user: str) -> Html:
-    """Return a link to a user's page."""
-    return campaign_link(name, f"/users?user={quote(user, safe='')}", user)
 
 
 def policies(name: str, versions: Sequence[Mapping[str, Any]], map_: Sequence[Html]) -> list[Html]:
@@ -210,9 +200,9 @@ def policies(name: str, versions: Sequence[Mapping[str, Any]], map_: Sequence[Ht
                 class_="button",
                 aria_label=f"{'Activate' if version > active else 'Roll back to'} {version}",
             )
-        rows.append([_version(version), moment(one["created_ms"]), one["job"] or "-", act])
+        rows.append([_version(version), act, moment(one["created_ms"]), one["job"] or "-"])
     return [
-        table("Versions", ["policy", "made", "learning", ""], rows),
+        table("Versions", ["policy", "", "made (UTC)", "learning job"], rows),
         section(f"Mean rewards of policy {active}", *map_),
     ]
 
@@ -266,9 +256,13 @@ def job_rows(found: Sequence[Mapping[str, Any]]) -> Html:
         return tag("p", "Nothing was learned yet.", class_="soft")
     return table(
         "Learning",
-        ["started", "state", "progress", "result"],
+        ["state", "result", "started (UTC)"],
         [
-            [moment(job["created_ms"]), _state(job["state"]), _progress(job), _result(job)]
+            [
+                tag("span", _state(job["state"]), _progress(job)),
+                _result(job),
+                moment(job["created_ms"]),
+            ]
             for job in found[:MOST_ROWS]
         ],
     )
@@ -279,13 +273,13 @@ def _state(state: str) -> Html:
     return tag("span", state, class_=kind)
 
 
-def _progress(job: Mapping[str, Any]) -> Html:
+def _progress(job: Mapping[str, Any]) -> Html | None:
     if job["state"] not in ("queued", "running"):
-        return Html("-")
+        return None
     step = job["step"]
     place = _STEPS.index(step) + 1 if step in _STEPS else 0
     bar = tag("progress", value=place, max=len(_STEPS) + 1, aria_label="progress")
-    return tag("span", bar, " ", step or "waits")
+    return tag("span", " ", bar, " ", step or "waits")
 
 
 def _result(job: Mapping[str, Any]) -> object:
@@ -354,7 +348,7 @@ def decision(name: str, found: Mapping[str, Any]) -> list[Html]:
         else "Computed again from the secret and the plan, it comes out differently."
     )
     facts: list[tuple[str, object]] = [
-        ("time", moment(found["time_ms"])),
+        ("time (UTC)", moment(found["time_ms"])),
         ("user", user_link(name, found["user"])),
         ("context", found["context"]),
         ("action", found["action"]),
@@ -380,7 +374,7 @@ def decision(name: str, found: Mapping[str, Any]) -> list[Html]:
             "Rewards",
             table(
                 "Rewards",
-                ["received", "id", "reward"],
+                ["received (UTC)", "id", "reward"],
                 [
                     [moment(one["received_ms"]), one["reward_id"] or "-", number(one["reward"])]
                     for one in rewards
