@@ -71,6 +71,10 @@ class Browser:
         self.send("Page.navigate", url=address)
         self.wait_until_loaded()
 
+    def leave(self) -> None:
+        """Leave the page, so that it asks for nothing any more."""
+        self.open("about:blank")
+
     def wait_until_loaded(self) -> None:
         """Wait for a page that was asked for."""
         while not self._is_loaded:
@@ -131,7 +135,8 @@ class Browser:
 
     def hosts(self) -> set[str]:
         """Return whom the pages have asked."""
-        return {urlsplit(address).netloc for address in self.requests}
+        asked = [urlsplit(address) for address in self.requests]
+        return {address.netloc for address in asked if address.scheme != "about"}
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
