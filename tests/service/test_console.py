@@ -16,6 +16,7 @@ from tests.browser import NARROW, WIDE, Browser, browser
 from tests.service.learned import PLAIN, publish_learned
 from tests.service.running import SHOP, Running, running, until
 from tests.service.traffic import visit
+from unswayed.service.console import access
 from unswayed.service.console.layout import ASSETS
 from unswayed.service.keys import make_key
 
@@ -284,6 +285,20 @@ def test_with_keys_an_admin_signs_in_and_nobody_else_sees_anything(
         quiet.open(f"{shop.address}/")
         assert "Sign in" in quiet.text("h1")
         quiet.leave()
+
+
+def test_a_session_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert access.SESSION_SECONDS == 12 * 3600
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, needs_keys=True) as shop:
+        with shop.prepared.database.connected() as connection, connection.transaction():
+            admin = make_key(connection, "*", "admin")
+        time.sleep(0.6)
+        for seconds, status in ((60, 200), (-1, 303)):
+            monkeypatch.setattr(access, "SESSION_SECONDS", seconds)
+            cookie = post(shop, "/console/login", key=admin).headers["set-cookie"].partition(";")[0]
+            shop.http.cookies.clear()
+            answer = shop.http.get("/", headers={**HTML, "Cookie": cookie})
+            assert answer.status_code == status
 
 
 def test_other_sites_cannot_send_forms(sqlite_shop: Running) -> None:
