@@ -34,7 +34,9 @@ def same(one: RobustMCB, other: RobustMCB) -> None:
     assert first == second
 
 
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
+)
 def test_a_table_of_any_library_is_fitted(kind: Any, rng: np.random.Generator) -> None:
     """The same policy as from the events that `read_events` reads from it."""
     columns = table(rng)

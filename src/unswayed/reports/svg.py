@@ -29,6 +29,15 @@ class Bars(NamedTuple):
     second: float | None = None
 
 
+class Strip(NamedTuple):
+    """A robust mean with the ends of its interval, None without a bound, and the naive mean."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    naive: float | None
+
+
 def text_of(value: object, most: int = 200) -> str:
     """Return a text that is safe inside of markup: escaped, shortened, without characters that act.
 
@@ -181,9 +190,34 @@ def curves(
     return _picture(parts, height, title)
 
 
-def _picture(parts: Sequence[str], height: float, title: str) -> str:
+def interval_strip(strip: Strip, span: tuple[float, float], *, title: str) -> str:
+    """Draw an interval as a line, its mean as a dot, and the naive mean as a bar across.
+
+    ``span`` is what the picture is wide, so that strips of one table compare; what lies beyond ends
+    at its edge.
+    """
+    width, height, margin = 120.0, 16.0, 6.0
+    low, high = span
+    room = (width - 2.0 * margin) / ((high - low) or 1.0)
+
+    def at(value: float) -> float:
+        return margin + room * (min(max(value, low), high) - low)
+
+    left = margin if strip.low is None else at(strip.low)
+    right = width - margin if strip.high is None else at(strip.high)
+    parts = [
+        _line(margin, height / 2.0, width - margin, height / 2.0, "rail"),
+        _box(left, height / 2.0 - 2.0, right - left, 4.0, "robust area"),
+        f'<circle class="robust" cx="{at(strip.mean):.1f}" cy="{height / 2.0:.1f}" r="4"/>',
+    ]
+    if strip.naive is not None:
+        parts.append(_box(at(strip.naive) - 1.5, 1.0, 3.0, height - 2.0, "naive"))
+    return _picture(parts, height, title, width=width)
+
+
+def _picture(parts: Sequence[str], height: float, title: str, *, width: float = WIDTH) -> str:
     return (
-        f'<svg viewBox="0 0 {WIDTH:g} {height:g}" role="img" '
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" '
         f'xmlns="http://www.w3.org/2000/svg"><title>{text_of(title)}</title>'
         + "".join(parts)
         + "</svg>"

@@ -6,7 +6,7 @@ import asyncio
 import multiprocessing
 import os
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -15,11 +15,12 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from unswayed.service.calls import Runtime
 from unswayed.service.catalogue import ACTIVE, now_ms
+from unswayed.service.console.routes import console_pages
 from unswayed.service.database import StoreError, opened
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
@@ -76,8 +77,8 @@ class _Application(Starlette):
         await super().__call__(scope, receive, send)
 
 
-def create_app(launch: Launch, pages: Sequence[BaseRoute] = ()) -> Starlette:
-    """Return the application; ``pages`` come before its own routes."""
+def create_app(launch: Launch) -> Starlette:
+    """Return the application: pages for people first, then the routes for programs."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -95,7 +96,7 @@ def create_app(launch: Launch, pages: Sequence[BaseRoute] = ()) -> Starlette:
 
     routes = [Route(one.path, one, methods=[one.method]) for one in ENDPOINTS]
     return _Application(
-        routes=[*pages, *routes],
+        routes=[*console_pages(), *routes],
         lifespan=lifespan,
         exception_handlers={HTTPException: _no_route},
     )

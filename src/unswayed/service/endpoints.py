@@ -26,6 +26,7 @@ from unswayed.service.jobs import (
     start_learner,
 )
 from unswayed.service.openapi import openapi_document
+from unswayed.service.recent import assignments, recent_decisions
 from unswayed.service.secret_file import Secrets
 from unswayed.service.service import (
     ActivateAnswer,
@@ -33,7 +34,7 @@ from unswayed.service.service import (
     RewardAnswer,
     RewardRequest,
 )
-from unswayed.service.settings import Settings, parsed_settings
+from unswayed.service.settings import Settings, check_label, parsed_settings
 from unswayed.service.status import status as status_of
 from unswayed.service.writing import Counted, CountKey
 
@@ -375,14 +376,27 @@ async def status(call: Call) -> dict[str, Any]:
 
 async def report(call: Call) -> Reply:
     """Return what a campaign brought, worked out in a process of its own."""
+    return Reply(await _worked_out(call, "report"))
+
+
+async def audit(call: Call) -> dict[str, Any]:
+    """Return whether a campaign was attacked, worked out in a process of its own."""
+    found: dict[str, Any] = json.loads(await _worked_out(call, "audit"))
+    if "refused" in found:
+        raise Refusal(422, "nothing_to_audit", found["refused"])
+    return found
+
+
+async def _worked_out(call: Call, task: str) -> bytes:
+    """Return all that a process of its own prints."""
     call.service.watcher.state.campaign(call.campaign)
     parts: list[bytes] = []
 
     async def keep(data: bytes) -> None:
         parts.append(data)
 
-    await _offline(call, "report", {}, keep)
-    return Reply(b"".join(parts))
+    await _offline(call, task, {}, keep)
+    return b"".join(parts)
 
 
 async def export(call: Call) -> Streamed:
@@ -406,6 +420,26 @@ async def explain_decision(call: Call) -> dict[str, Any]:
     """Return who was asked what, under which plan and policy, and why."""
     secret = Secrets.load(Path(call.runtime.secret_path)).assignment
     return await _read(call, lambda c: explain(c, call.campaign, call.path["decision"], secret))
+
+
+async def list_decisions(call: Call) -> dict[str, Any]:
+    """Return the latest decisions; of one user also what the user gets now."""
+    user = call.query.get("user")
+
+    def look(connection: Connection) -> dict[str, Any]:
+        found = recent_decisions(connection, call.campaign, user)
+        if user is None:
+            return found
+        secret = Secrets.load(Path(call.runtime.secret_path)).assignment
+        return {
+            "user": user,
+            "now": assignments(connection, call.campaign, user, secret),
+            **found,
+        }
+
+    if user is not None:
+        check_label("user", user)
+    return await _read(call, look)
 
 
 async def _offline(
@@ -600,6 +634,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", f"{_V1}/learn/{{job}}", show_job, "A job and its progress."),
     Endpoint("GET", f"{_V1}/status", status, "How far exploration is."),
     Endpoint("GET", f"{_V1}/report", report, "Uplift over the users held back; shadow matches."),
+    Endpoint("GET", f"{_V1}/audit", audit, "Whether explorers lied, who, and what it changes."),
     Endpoint(
         "GET",
         f"{_V1}/export",
@@ -610,6 +645,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             "until_ms": "Decisions before this time.",
         },
         answers=bytes,
+    ),
+    Endpoint(
+        "GET",
+        f"{_V1}/decisions",
+        list_decisions,
+        "The latest decisions and their rewards.",
+        query={"user": "Those of one user, and what the user gets now."},
     ),
     Endpoint(
         "GET",

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def learn_campaign(
     with temporary_folder() as folder:
         path = folder / "events.parquet"
         write_learnable(export_batches(connection, name), settings, path)
-        return learn_log(
+        learned = learn_log(
             path,
             adversarial_fraction=settings.alpha,
             method=settings.method,
@@ -55,6 +56,20 @@ def learn_campaign(
             allow_unplayed=True,
             on_step=on_step,
         )
+        source = {**learned.policy.source, "plain_means": plain_means(path)}
+        return replace(learned, policy=replace(learned.policy, source=source))
+
+
+def plain_means(path: Path) -> dict[str, dict[str, float]]:
+    """Return the plain mean reward of each action in each context of the events in a file.
+
+    It is what anybody would compute who trusts all users alike; pages show it beside the estimate.
+    """
+    events = pq.read_table(path, columns=["context", "action", "reward"])
+    means: dict[str, dict[str, float]] = {}
+    for row in events.group_by(["context", "action"]).aggregate([("reward", "mean")]).to_pylist():
+        means.setdefault(row["context"], {})[row["action"]] = row["reward_mean"]
+    return means
 
 
 def write_learnable(batches: Iterable[pa.RecordBatch], settings: Settings, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Work beside the service, in processes of its own: learning, exports and reports.
+"""Work beside the service, in processes of its own: learning, exports, reports and audits.
 
 ``python -m unswayed.service.offline TASK`` reads what to do as JSON from standard input.
 """
@@ -30,6 +30,10 @@ def main() -> None:
             from unswayed.service.export import export_to
 
             export_to(connection, told["campaign"], sys.stdout.buffer, **told["between"])
+        elif task == "audit":
+            from unswayed.service.auditing import audit_campaign
+
+            json.dump(audit_campaign(connection, told["campaign"]), sys.stdout, allow_nan=False)
         else:
             from unswayed.service.reporting import report
 

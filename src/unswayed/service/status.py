@@ -20,9 +20,8 @@ _RATE_MS = 3_600_000
 _FAILURE = 0.1
 
 
-def status(connection: Connection, name: str) -> dict[str, Any]:
-    """Return the counts of a campaign, and how long its target takes at the traffic of today."""
-    campaign = campaign_of(connection, name)
+def counted(connection: Connection, name: str) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
+    """Return decisions and rewards by context and mode, and over all of them."""
     rows = connection.execute(
         "SELECT context, mode, SUM(decisions), SUM(rewards), SUM(matches) FROM counts "
         "WHERE campaign = ? GROUP BY context, mode ORDER BY context, mode",
@@ -39,6 +38,13 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
         if mode == "shadow":
             totals["shadow"] += decisions
             totals["matches"] += matches
+    return contexts, totals
+
+
+def status(connection: Connection, name: str) -> dict[str, Any]:
+    """Return the counts of a campaign, and how long its target takes at the traffic of today."""
+    campaign = campaign_of(connection, name)
+    contexts, totals = counted(connection, name)
     learned = next((job for job in jobs_of(connection, name) if job.state == DONE), None)
     return {
         "campaign": name,

@@ -1,0 +1,197 @@
+"""The evidence behind the policy that is served: who lied about what, and what it would change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unswayed.reports.svg import Bars, diverging_bars
+from unswayed.service.console.links import user_link
+from unswayed.service.console.markup import (
+    Html,
+    colours,
+    number,
+    percent,
+    section,
+    soft,
+    table,
+    tag,
+    tiles,
+)
+
+#: Ours: rows that are shown.
+_MOST_ROWS = 60
+_MOST_BARS = 12
+
+
+def evidence(served: Mapping[str, Any]) -> list[Html]:
+    """Return what the learning of the policy that is served has found."""
+    policy = served["policy"]
+    if policy is None:
+        return [tag("p", "Nothing was learned yet, so there is no evidence.")]
+    source = policy["source"]
+    lies = source["evidence"].get("lies", [])
+    changed = source["changed"]
+    findings = source["findings"]
+    return [
+        tag("div", _answer(lies, changed), class_="answer attacked" if lies else "answer"),
+        tiles(
+            [
+                (number(findings["n_users"]), "users"),
+                (number(findings["n_events"]), "explored decisions"),
+                (percent(policy["adversarial_fraction"]), "of the users may lie"),
+                (number(len(changed)), "decisions of naive means differ"),
+            ]
+        ),
+        section("Lies", *_lies(lies)),
+        section("Changed decisions", *_changed(policy, changed)),
+        section("Notes", *_notes(source["notes"])),
+    ]
+
+
+def _answer(lies: list[Mapping[str, Any]], changed: Mapping[str, Any]) -> str:
+    if not lies:
+        return "No coalition was found in the decisions that the policy was learned from."
+    accounts = sum(lie["accounts"] for lie in lies)
+    effect = (
+        f"naive means would be led astray in {len(changed):,} contexts."
+        if changed
+        else "naive means would still decide the same."
+    )
+    return f"About {accounts:,.0f} accounts lied together, and count less; {effect}"
+
+
+def _lies(lies: list[Mapping[str, Any]]) -> list[Html]:
+    if not lies:
+        return [tag("p", "None was found.", class_="soft")]
+    return [
+        table(
+            "Lies",
+            ["actions", "direction", "accounts, about", "contexts"],
+            [
+                [
+                    ", ".join(map(str, lie["actions"])),
+                    "raised" if lie["direction"] == "up" else "lowered",
+                    number(lie["accounts"], digits=1),
+                    number(lie["contexts"]),
+                ]
+                for lie in lies[:_MOST_ROWS]
+            ],
+        ),
+        soft("An estimate over accounts, and never a verdict on one person."),
+    ]
+
+
+def _changed(policy: Mapping[str, Any], changed: Mapping[str, Any]) -> list[Html]:
+    if not changed:
+        return [tag("p", "Naive means decide the same everywhere.", class_="soft")]
+    plain = policy["source"].get("plain_means", {})
+    rows = []
+    for context, naive in list(changed.items())[:_MOST_ROWS]:
+        cells, chosen = policy["mean_rewards"][context], str(policy["policy"][context])
+        known = plain.get(context, {})
+        rows.append(
+            [
+                context,
+                chosen,
+                number(cells[chosen]["mean"]),
+                number(known.get(chosen)),
+                str(naive),
+                number(cells[str(naive)]["mean"]),
+                number(known.get(str(naive))),
+            ]
+        )
+    return [
+        table(
+            "Changed decisions",
+            [
+                "context",
+                "robust choice",
+                "robust mean",
+                "naive mean",
+                "naive choice",
+                "robust mean",
+                "naive mean",
+            ],
+            rows,
+        )
+    ]
+
+
+def _notes(notes: list[str]) -> list[Html]:
+    if not notes:
+        return [tag("p", "None.", class_="soft")]
+    return [tag("ul", *(tag("li", note) for note in notes), class_="plain")]
+
+
+def live_audit(name: str) -> Html:
+    """Return the part of the page that audits anew when it is asked to."""
+    return section(
+        "Audit now",
+        tag(
+            "p",
+            "Looks at all explored decisions whose windows are closed; it takes a while.",
+        ),
+        tag(
+            "button",
+            "Audit now",
+            type="button",
+            hx_get=f"/console/c/{name}/audit/now",
+            hx_target="#audited",
+            hx_swap="innerHTML",
+            class_="main",
+        ),
+        tag("div", id="audited", aria_live="polite"),
+    )
+
+
+def audited(name: str, audit: Mapping[str, Any]) -> list[Html]:
+    """Return what an audit says."""
+    share, items, rates = audit["share"], audit["items"], audit["error_rates"]
+    return [
+        tag(
+            "div",
+            audit["statement"],
+            class_="answer attacked" if audit["attacked"] else "answer",
+        ),
+        tiles(
+            [
+                (percent(share["estimate"]), "of the accounts collude"),
+                (number(audit["flagged"]), "accounts count less than half"),
+                (number(len(audit["changed"])), "decisions of naive means differ"),
+                (number(audit["cost"]), "reward a visit that naive means would cost"),
+            ]
+        ),
+        *_items(items),
+        tag("h3", "Accounts, by evidence"),
+        soft(
+            "Evidence, and no verdict on a person. Of honest accounts ",
+            percent(rates["nominal"]),
+            " are flagged by chance.",
+        ),
+        table(
+            "Accounts",
+            ["account", "weight", "score", "decisions", "reason"],
+            [
+                [
+                    user_link(name, str(row["user"])),
+                    number(row["weight"]),
+                    number(row["score"]),
+                    number(row["interactions"]),
+                    row["reason"],
+                ]
+                for row in audit["accounts"][:20]
+            ],
+        ),
+    ]
+
+
+def _items(items: list[Mapping[str, Any]]) -> list[Html]:
+    if not items:
+        return [tag("p", "No action was moved by accounts that count less.", class_="soft")]
+    rows = [Bars(str(item["action"]), item["shift"]) for item in items[:_MOST_BARS]]
+    return [
+        tag("h3", "How far means were moved"),
+        Html(diverging_bars(rows, title="shift of each action's mean")),
+        colours(("naive", "raised"), ("robust", "lowered")),
+    ]
