@@ -46,7 +46,7 @@ class MemoryBudget:
     Traceback (most recent call last):
     ...
     unswayed.errors.InputError: the log needs about 7.1 GB of memory and may use 2.0 GB; \
-give more with --memory, leave out what is not needed, or use --engine dask on more machines.
+give more with `memory`, leave out what is not needed, or use `learn_on_cluster` on more machines.
     """
 
     n_bytes: int

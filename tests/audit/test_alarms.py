@@ -62,7 +62,7 @@ def test_few_accounts_cannot_ring_it_however_loud(n_accounts: int) -> None:
 
 
 def test_limits_that_mean_nothing_are_refused() -> None:
-    with pytest.raises(InputError, match="--fail-share is 2"):
+    with pytest.raises(InputError, match="fail_share` is 2"):
         check_limits(2.0, None)
-    with pytest.raises(InputError, match="--fail-shift is -1"):
+    with pytest.raises(InputError, match="fail_shift` is -1"):
         check_limits(None, -1.0)

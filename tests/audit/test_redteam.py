@@ -63,7 +63,7 @@ def test_what_is_injected_is_read_and_checked() -> None:
         parsed_injection("push:lots", "tea")
     with pytest.raises(InputError, match="above 0 and at most"):
         parsed_injection("push:0.6", "tea")
-    with pytest.raises(InputError, match="needs --target"):
+    with pytest.raises(InputError, match="needs `target`"):
         parsed_injection("push:0.1", None)
-    with pytest.raises(InputError, match="leave --target out"):
+    with pytest.raises(InputError, match="leave `target` out"):
         parsed_injection("swap:0.1", "tea")

@@ -65,5 +65,5 @@ def test_reviews_are_the_users_choice(rng: np.random.Generator) -> None:
 
 
 def test_an_unknown_regime_is_refused() -> None:
-    with pytest.raises(InputError, match="--regime is auto, server or users"):
+    with pytest.raises(InputError, match="`regime` is auto, server or users"):
         parsed_regime("bots")

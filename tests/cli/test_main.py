@@ -96,7 +96,7 @@ def test_simulations_print_the_promised_json() -> None:
         *["--algorithm", "paper,oracle", "--repetitions", "2", "--seed", "0", "--json"],
     )
     told = json.loads(result.stdout)
-    assert set(told) == {"settings", "results"}
+    assert set(told) == {"goal", "settings", "results"}
     for row, name in zip(told["results"], ["paper", "oracle"], strict=True):
         assert row["algorithm"] == name
         assert set(row["suboptimality"]) == {"mean", "stderr", "repetitions"}

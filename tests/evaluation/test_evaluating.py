@@ -146,7 +146,7 @@ def test_contexts_of_another_type_are_refused(rng: np.random.Generator) -> None:
         Labels.of([f"c{k}" for k in range(S)]),
         events.action_labels,
     )
-    with pytest.raises(InputError, match="--context-column"):
+    with pytest.raises(InputError, match="`context_column`"):
         evaluate_events(named, policy_that_plays(np.full(S, 2)), stated=0.0)
 
 

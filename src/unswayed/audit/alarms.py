@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unswayed.audit.results import Audit
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 
 LEAST_ACCOUNTS, LEAST_SHARE = 20, 0.005
 """Ours: fewer accounts than these, and a smaller share of all, never raise an alarm."""
@@ -37,9 +37,13 @@ class Alarm:
 def check_limits(share: float | None, shift: float | None) -> None:
     """Refuse limits that mean nothing."""
     if share is not None and not 0.0 <= share < 1.0:
-        raise InputError(f"--fail-share is {share}: it is a share of the accounts, from 0 to 1.")
+        raise InputError(
+            f"{option('--fail-share')} is {share}: it is a share of the accounts, from 0 to 1."
+        )
     if shift is not None and not 0.0 <= shift < math.inf:
-        raise InputError(f"--fail-shift is {shift}: it is a shift of a mean reward, at least 0.")
+        raise InputError(
+            f"{option('--fail-shift')} is {shift}: it is a shift of a mean reward, at least 0."
+        )
 
 
 def alarm_of(audit: Audit, *, share: float | None, shift: float | None) -> Alarm:

@@ -18,7 +18,7 @@ from unswayed.audit.auditing import audit_events
 from unswayed.audit.regimes import RegimeName
 from unswayed.audit.results import Audit, number
 from unswayed.audit.shifts import weighted_cells
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Label, Labels
 from unswayed.events.labels import parsed_label
 from unswayed.learners.in_words import plain_actions
@@ -114,8 +114,8 @@ def parsed_injection(text: str, target: str | None) -> Injection:
     kind = next((known for known in KINDS if known == name), None)
     if kind is None:
         raise InputError(
-            f"--inject is KIND:SHARE with a kind of {', '.join(KINDS)}, not {text!r}; for instance "
-            "push:0.1."
+            f"{option('--inject')} is KIND:SHARE with a kind of {', '.join(KINDS)}, not {text!r}; "
+            "for instance push:0.1."
         )
     try:
         share = float(size)
@@ -123,13 +123,18 @@ def parsed_injection(text: str, target: str | None) -> Injection:
         share = -1.0
     if not 0.0 < share <= LARGEST_SHARE:
         raise InputError(
-            f"--inject {text!r} needs a share of all accounts above 0 and at most "
+            f"{option('--inject')} {text!r} needs a share of all accounts above 0 and at most "
             f"{LARGEST_SHARE:g}, such as {name}:0.1."
         )
     if kind == "swap" and target is not None:
-        raise InputError("--inject swap lies about the two best actions; leave --target out.")
+        raise InputError(
+            f"{option('--inject')} swap lies about the two best actions; "
+            f"leave {option('--target')} out."
+        )
     if kind != "swap" and target is None:
-        raise InputError(f"--inject {name} needs --target, the action to lie about.")
+        raise InputError(
+            f"{option('--inject')} {name} needs {option('--target')}, the action to lie about."
+        )
     return Injection(kind, share, target)
 
 
@@ -141,8 +146,8 @@ def checked_target(injection: Injection, actions: Labels) -> Injection:
     if actions.code(label) == UNKNOWN:
         some = ", ".join(repr(action) for action in list(actions)[:5])
         raise InputError(
-            f"--target {str(injection.target)!r} is no action of the log; it has: {some}"
-            f"{', …' if len(actions) > 5 else ''}."
+            f"{option('--target')} {str(injection.target)!r} is no action of the log; it has: "
+            f"{some}{', …' if len(actions) > 5 else ''}."
         )
     return injection._replace(target=label)
 

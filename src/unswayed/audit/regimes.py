@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.compiled import compiled
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import BlockedTallies, Tallies
 from unswayed.tallies.findings import UNIFORM_LEVEL, Findings
@@ -45,7 +45,7 @@ def parsed_regime(name: str) -> RegimeName:
     for known in REGIMES:
         if name == known:
             return known
-    raise InputError(f"--regime is auto, server or users, not {name!r}.")
+    raise InputError(f"{option('--regime')} is auto, server or users, not {name!r}.")
 
 
 def regime_of_log(tallies: BlockedTallies, findings: Findings, wanted: RegimeName) -> Regime:

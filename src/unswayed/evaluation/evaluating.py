@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.evaluation.coalition import CLASSES, JACKKNIFE_GROUPS, Found, find_coalition
 from unswayed.evaluation.estimators import (
     ESTIMATORS,
@@ -328,7 +328,7 @@ def _choices(policy: Policy, events: Events) -> tuple[IntArray, tuple[str, ...]]
         raise InputError(
             f"the policy's contexts are of type {policy.context_labels.type_name} and the log's of "
             f"type {events.context_labels.type_name}, so no context of the log is known; name the "
-            "right column with --context-column."
+            f"right column with {option('--context-column')}."
         )
     actions, is_known = policy.decide_many(events.context_labels)
     choices = events.action_labels.codes(actions)

@@ -145,7 +145,7 @@ class Database(ABC):
 
 def opened(url: str) -> Database:
     """Return the database of an address: ``sqlite:///FILE`` or ``postgresql://…``."""
-    from unswayed.errors import InputError
+    from unswayed.errors import InputError, option
 
     if url.startswith("sqlite:///"):
         from unswayed.service.sqlite import SqliteDatabase
@@ -155,4 +155,6 @@ def opened(url: str) -> Database:
         from unswayed.service.postgresql import PostgresqlDatabase
 
         return PostgresqlDatabase(url)
-    raise InputError(f"--store is {url!r}; give sqlite:///FILE or postgresql://USER@HOST/DATABASE.")
+    raise InputError(
+        f"{option('--store')} is {url!r}; give sqlite:///FILE or postgresql://USER@HOST/DATABASE."
+    )

@@ -19,7 +19,7 @@ import msgspec
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.service import catalogue
 from unswayed.service.app import ENVIRONMENT, Launch
 from unswayed.service.database import Connection, Database, StoreError, opened
@@ -96,7 +96,7 @@ def new_key(prepared: Prepared, text: str) -> str:
     campaign, separator, role = text.rpartition(":")
     if not separator:
         raise InputError(
-            f"--make-key is {text!r}; give CAMPAIGN:ROLE, such as shop:decide or *:admin."
+            f"{option('--make-key')} is {text!r}; give CAMPAIGN:ROLE, such as shop:decide or *:admin."
         )
     try:
         with prepared.database.connected() as connection, connection.transaction():
@@ -125,10 +125,10 @@ def serve(
     if needs_keys and not prepared.has_keys:
         raise InputError(
             f"{host} can be reached from other machines and no key was made, so anybody could "
-            "decide; make one with --make-key '*:admin', or listen on 127.0.0.1."
+            f"decide; make one with {option('--make-key', "'*:admin'")}, or listen on 127.0.0.1."
         )
     if workers < 1:
-        raise InputError(f"--workers is {workers}; at least one must serve.")
+        raise InputError(f"{option('--workers')} is {workers}; at least one must serve.")
     with tempfile.TemporaryDirectory(prefix="unswayed-metrics-") as folder:
         launch = Launch(
             store=prepared.store,
@@ -181,7 +181,7 @@ def _bound(host: str, port: int) -> socket.socket:
         listening.close()
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(
-            f"cannot listen on {host} port {port}: {reason}; choose another --port."
+            f"cannot listen on {host} port {port}: {reason}; choose another {option('--port')}."
         ) from error
     listening.set_inheritable(True)
     return listening

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.service.database import (
     SCHEMA_VERSION,
     TABLES,
@@ -29,7 +29,7 @@ class SqliteDatabase(Database):
 
     def __init__(self, path: str) -> None:
         if not path:
-            raise InputError("--store names no file; give sqlite:///shop.db.")
+            raise InputError(f"{option('--store')} names no file; give sqlite:///shop.db.")
         self.path = Path(path).absolute()
 
     def connect(self) -> SqliteConnection:

@@ -85,7 +85,9 @@ def estimate_context_probabilities(
             adversarial_fraction=adversarial_fraction,
             row_weights=weights,
         )
-        weights = filtered.weights
+        # Of a handful of users nobody may be left; then the second pass begins with all of them.
+        kept = np.maximum(filtered.weights, 0.0)
+        weights = kept if np.isfinite(kept).all() and kept.any() else None
         # Line 8: ν̂ = diag(σ)·b̂. Rows of visits are shares, so ν̂ is a probability vector.
         shares = scales * filtered.estimate
     return ContextEstimate(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import Tallies, entry_users, row_sums
 
@@ -96,7 +96,7 @@ def _noise(
     if not has.any():
         raise InputError(
             "no user played an action in a context twice, so tastes cannot be told from chance; "
-            "learn without --personal."
+            f"learn without {option('--personal')}."
         )
     variances = squares[has] / freedom[has]
     low, high = np.quantile(variances, [adversarial_fraction, 1.0 - adversarial_fraction])
@@ -105,6 +105,6 @@ def _noise(
     if not variance > 0.0:
         raise InputError(
             "rewards of a user never vary, so tastes cannot be told from chance; learn without "
-            "--personal."
+            f"{option('--personal')}."
         )
     return float(np.sqrt(variance))
