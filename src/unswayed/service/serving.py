@@ -125,7 +125,7 @@ def serve(
     if needs_keys and not prepared.has_keys:
         raise InputError(
             f"{host} can be reached from other machines and no key was made, so anybody could "
-            f"decide; make one with {option('--make-key', "'*:admin'")}, or listen on 127.0.0.1."
+            f"decide; make one with {option('--make-key')} '*:admin', or listen on 127.0.0.1."
         )
     if workers < 1:
         raise InputError(f"{option('--workers')} is {workers}; at least one must serve.")
