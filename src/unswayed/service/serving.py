@@ -96,7 +96,8 @@ def new_key(prepared: Prepared, text: str) -> str:
     campaign, separator, role = text.rpartition(":")
     if not separator:
         raise InputError(
-            f"{option('--make-key')} is {text!r}; give CAMPAIGN:ROLE, such as shop:decide or *:admin."
+            f"{option('--make-key')} is {text!r}; give CAMPAIGN:ROLE, such as shop:decide or "
+            "*:admin."
         )
     try:
         with prepared.database.connected() as connection, connection.transaction():
