@@ -159,8 +159,9 @@ def test_serve_says_in_one_sentence_what_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], word: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=word) as refused:
+    with pytest.raises(InputError) as refused:
         serve(**options)
+    assert word in refused.value.on_command_line
     assert "\n" not in str(refused.value)
 
 
