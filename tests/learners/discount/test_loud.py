@@ -298,3 +298,18 @@ def test_a_third_of_the_users_cannot_lean_the_others(rng: np.random.Generator) -
 
     noise = rng.normal(size=len(users))
     assert abs(lean(noise)) < 0.3 < lean(np.exp(0.5 * noise))
+
+
+def test_bots_that_say_no_to_all_other_items_are_told_from_lucky_users(
+    rng: np.random.Generator,
+) -> None:
+    """Every second honest play is liked; a bot likes one item and nothing else."""
+    users = np.repeat(np.arange(3000), 30)
+    contexts, actions = rng.integers(10, size=(2, 90_000))
+    is_bot = users < 300
+    rewards = np.where(is_bot, actions == 3, rng.random(90_000) < 0.45).astype(float)
+    tallies = tally(users, contexts, actions, rewards, n_users=3000, n_contexts=10, n_actions=10)
+    learned = learn(tallies)
+    (lie, *_) = learned.evidence["lies"]
+    assert lie["raises"]
+    assert 200 < lie["accounts"] < 330
