@@ -26,13 +26,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from unswayed.engine import DaskWorkers
+from unswayed.engine.cluster import connected
 from unswayed.events import Columns, OnBadRows, read_events
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.paper.rows import reward_rows
 from unswayed.randomness import generator
 from unswayed.tallies import tally_events
 from unswayed.tallies.blocked import BlockedTallies, as_blocks
-from unswayed.tallies.cluster import connected, tally_on_cluster
+from unswayed.tallies.cluster import tally_on_cluster
 
 N_CONTEXTS, N_ACTIONS = 1_000, 20
 COLLUDING = 0.1
@@ -171,7 +173,11 @@ def dask_iteration_ratio(log: Path, repetitions: int) -> float:
     """Return the time of one iteration on two Dask workers over the same here."""
     with connected(None) as client:
         there = tally_on_cluster(
-            client, str(log), columns=Columns(), on_bad_rows=OnBadRows(), min_propensity=0.01
+            DaskWorkers(client),
+            str(log),
+            columns=Columns(),
+            on_bad_rows=OnBadRows(),
+            min_propensity=0.01,
         )
         seconds_there = _iteration_seconds(there.tallies, repetitions)
     here = tally_events(read_events(log).events).in_blocks().uniform()

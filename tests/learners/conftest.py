@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unswayed.tallies import blocked, cluster, cluster_parts
+from unswayed.engine.cluster import connected
+from unswayed.tallies import blocked, cluster_parts
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     """Yield a client of two worker processes."""
-    with cluster.connected(None) as client:
+    with connected(None) as client:
         yield client
 
 

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.learners.same_bits import assert_same_bits
+from unswayed.engine import blocked as engine_blocked
+from unswayed.engine import cluster
 from unswayed.errors import InputError
 from unswayed.learners.discount import rounds
 from unswayed.learners.discount.loud import sampling
@@ -20,7 +22,7 @@ from unswayed.learners.discount.tastes import presence
 from unswayed.learners.discount.tastes import rounds as taste_rounds
 from unswayed.learners.from_log import learn_log
 from unswayed.learners.on_cluster import learn_on_cluster
-from unswayed.tallies import blocked, blocks, cluster
+from unswayed.tallies import blocked
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -112,8 +114,8 @@ def test_a_worker_that_is_killed_changes_nothing(
     client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """Vectors are shared and sums made on the workers here, as on a large cluster."""
-    monkeypatch.setattr(blocks, "_SHARED_BYTES", 0)
-    monkeypatch.setattr(blocks, "_SUMMED_HERE", 1)
+    monkeypatch.setattr(engine_blocked, "_SHARED_BYTES", 0)
+    monkeypatch.setattr(engine_blocked, "_SUMMED_HERE", 1)
     killed = []
 
     def kill_one(step: str) -> None:

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from tests.events.logs import random_log
+from unswayed.engine import Blocked, BlockedRows
 from unswayed.estimators import spectral_filter
 from unswayed.estimators.rows import Rows, SparseRows
 from unswayed.events import Labels, read_events
 from unswayed.events.hashing import text_hash
 from unswayed.events.user_order import user_hashes
 from unswayed.tallies import Tallies, as_blocks, tally, tally_events
-from unswayed.tallies.block_rows import BlockRows
 from unswayed.tallies.blocked import n_blocks_for, user_bounds
-from unswayed.tallies.blocks import LocalBlocks
 
 BOUNDS = (0, 40, 40, 100, 300)
 
@@ -35,7 +34,7 @@ def rows_of(part: Tallies) -> SparseRows:
     return SparseRows(part.sums, part.cells, part.indptr, part.n_cells)
 
 
-def both(rng: np.random.Generator, bounds: tuple[int, ...]) -> tuple[SparseRows, BlockRows]:
+def both(rng: np.random.Generator, bounds: tuple[int, ...]) -> tuple[SparseRows, BlockedRows]:
     whole = tallies(rng)
     return rows_of(whole), as_blocks(replace(whole, bounds=bounds)).rows(rows_of)
 
@@ -103,7 +102,7 @@ def test_a_filter_works_on_blocks_as_on_one_matrix(rng: np.random.Generator) -> 
 
 
 def test_results_come_in_block_order_and_pieces_go_to_their_block() -> None:
-    blocks = LocalBlocks([10, 20, 30])
+    blocks = Blocked.here([10, 20, 30])
     assert blocks.map_blocks(lambda block, extra: block + extra, 1) == [11, 21, 31]
     found = blocks.map_blocks(lambda block, piece, extra: (block, piece, extra), 5, pieces="abc")
     assert found == [(10, "a", 5), (20, "b", 5), (30, "c", 5)]
@@ -113,7 +112,7 @@ def test_results_come_in_block_order_and_pieces_go_to_their_block() -> None:
 
 def test_sums_over_many_blocks_are_sums_of_sums(rng: np.random.Generator) -> None:
     values = rng.normal(size=(300, 5))
-    total = LocalBlocks(list(values)).add_blocks(lambda block: block)
+    total = Blocked.here(list(values)).add_blocks(lambda block: block)
     np.testing.assert_allclose(total, values.sum(axis=0), rtol=1e-12)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.audit.results import ChangedDecision, ItemShift
+from unswayed.engine import cut
 from unswayed.events import Labels
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import BlockedTallies, Tallies, entry_users
-from unswayed.tallies.blocks import cut
 
 MOST_ITEMS = 100
 """Ours: items that are listed."""

@@ -8,6 +8,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from unswayed.engine import DaskWorkers
+from unswayed.engine.cluster import connected, explained_losses
 from unswayed.errors import InputError, option
 from unswayed.events import Labels, OnBadRows
 from unswayed.learners.from_log import (
@@ -23,7 +25,7 @@ from unswayed.learners.from_log import (
 from unswayed.learners.options import LearnOptions, OptionKeywords
 from unswayed.storage import locked_folder
 from unswayed.tallies import LabelledTallies
-from unswayed.tallies.cluster import connected, explained_losses, refuse_query, tally_on_cluster
+from unswayed.tallies.cluster import refuse_query, tally_on_cluster
 from unswayed.tallies.store import load_index
 
 
@@ -90,7 +92,7 @@ def _learn(
     index = None if folder is None else load_index(folder)
     keep_events(index, cap)  # refuses a cap on a folder of sums before the log is read
     log = tally_on_cluster(
-        client,
+        DaskWorkers(client),
         source,
         columns=options.columns,
         on_bad_rows=OnBadRows.parsed(options.on_bad_rows),

@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.engine import Blocked, BlockedRows
 from unswayed.estimators.rows import SparseRows
 from unswayed.events import Labels
 from unswayed.events.hashing import text_hash
 from unswayed.events.user_order import user_hashes
-from unswayed.tallies.block_rows import BlockRows
-from unswayed.tallies.blocks import Blocks, LocalBlocks
 from unswayed.tallies.summing import cell_entries, cell_sums
 from unswayed.tallies.tallies import Remainders, Tallies
 
@@ -45,7 +44,7 @@ class BlockedTallies:
         S and A.
     """
 
-    blocks: Blocks[Tallies]
+    blocks: Blocked[Tallies]
     sizes: tuple[int, ...]
     n_contexts: int
     n_actions: int
@@ -79,9 +78,9 @@ class BlockedTallies:
         """Return the sum over the blocks of arrays that a function makes of each, in order."""
         return self.blocks.add_blocks(function, *broadcast)
 
-    def rows(self, function: Callable[..., SparseRows], *broadcast: Any) -> BlockRows:
+    def rows(self, function: Callable[..., SparseRows], *broadcast: Any) -> BlockedRows:
         """Return the sparse rows that a function makes of each block."""
-        return BlockRows.of(self.blocks.transformed(function, *broadcast))
+        return BlockedRows.of(self.blocks.transformed(function, *broadcast))
 
 
 def as_blocks(tallies: Tallies | BlockedTallies) -> BlockedTallies:
@@ -91,7 +90,7 @@ def as_blocks(tallies: Tallies | BlockedTallies) -> BlockedTallies:
     bounds = tallies.bounds or (0, tallies.n_users)
     blocks = [row_slice(tallies, first, last) for first, last in itertools.pairwise(bounds)]
     sizes = tuple(block.n_users for block in blocks)
-    return BlockedTallies(LocalBlocks(blocks), sizes, tallies.n_contexts, tallies.n_actions)
+    return BlockedTallies(Blocked.here(blocks), sizes, tallies.n_contexts, tallies.n_actions)
 
 
 def row_slice(tallies: Tallies, first: int, last: int) -> Tallies:

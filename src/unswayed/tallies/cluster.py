@@ -1,19 +1,16 @@
-"""A log on a Dask cluster: read, grouped and tallied where its parts lie."""
+"""A log on a cluster: read, grouped and tallied where its parts lie."""
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 
+from unswayed.engine import Blocked, Workers
 from unswayed.errors import InputError, option
 from unswayed.events import Columns, Labels, OnBadRows, Provenance
 from unswayed.events.databases import is_database
@@ -21,12 +18,9 @@ from unswayed.events.files import find_files
 from unswayed.events.quarantine import write_parts
 from unswayed.events.reading import check_usable
 from unswayed.tallies.blocked import BlockedTallies, n_blocks_for
-from unswayed.tallies.blocks import Blocks, DaskBlocks
-from unswayed.tallies.cluster_bins import edges_on_cluster
-from unswayed.tallies.cluster_blocks import shuffled, stored_blocks, with_log
+from unswayed.tallies.cluster_bins import settled_bins
 from unswayed.tallies.cluster_parts import (
     HowToRead,
-    Part,
     ReadPart,
     Summary,
     first_bad_row,
@@ -35,19 +29,23 @@ from unswayed.tallies.cluster_parts import (
     read_part,
     summary_of,
 )
-from unswayed.tallies.collected import Collected, Tallied, tallied
+from unswayed.tallies.collected import (
+    Collected,
+    Tallied,
+    merged_collections,
+    tallied,
+    users_by_block,
+)
+from unswayed.tallies.digest import digest_of, digest_text
 from unswayed.tallies.labelled import LabelledTallies, sorted_union
-from unswayed.tallies.store import Index
-
-#: Ours: how long to try to reach a scheduler.
-CONNECT_SECONDS = 10
+from unswayed.tallies.store import Index, has_piece, load_piece, save_index, write_piece
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterLog:
     """The tallies of a log on a cluster; the raw log never comes here.
 
-    ``labelled`` are futures of each block's tallies with its users. ``clipped_share`` is the share
+    ``labelled`` holds each block's tallies with its users. ``clipped_share`` is the share
     of propensities that were raised, None without propensities; ``index`` says what the folder of
     tallies holds now, if there is one.
     """
@@ -56,69 +54,15 @@ class ClusterLog:
     context_labels: Labels
     action_labels: Labels
     provenance: Provenance
-    labelled: Blocks[LabelledTallies]
+    labelled: Blocked[LabelledTallies]
     clipped_share: float | None
     n_users_capped: int
     n_events_dropped: int
     index: Index | None
 
 
-@contextmanager
-def connected(scheduler: str | None) -> Iterator[Any]:
-    """Yield a Dask client: of the scheduler at an address, or of processes on this machine."""
-    try:
-        distributed: Any = import_module("distributed")  # publishes no types
-    except ImportError as error:
-        raise InputError(
-            "the Dask engine needs more packages; install them with "
-            "pip install 'unswayed[cluster]'."
-        ) from error
-    if scheduler is None:
-        # One thread each: a block is worked on by one thread, here as on any other engine.
-        with (
-            distributed.LocalCluster(
-                n_workers=os.cpu_count() or 1, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            yield client
-        return
-    try:
-        client = distributed.Client(scheduler, timeout=CONNECT_SECONDS)
-    except (OSError, ValueError) as error:
-        raise InputError(f"there is no Dask scheduler at {scheduler}: {error}.") from error
-    with client:
-        yield client
-
-
-@contextmanager
-def explained_losses(scheduler: str | None) -> Iterator[None]:
-    """Say in one sentence that the scheduler or all workers were lost."""
-    log = logging.getLogger("distributed.client")  # which would add a traceback to that
-    log.addFilter(_nothing)
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        is_foreign = type(error).__module__.partition(".")[0] in ("dask", "distributed", "tornado")
-        if not (is_foreign or isinstance(error, ConnectionError | TimeoutError | CancelledError)):
-            raise
-        where = f"at {scheduler} " if scheduler else ""
-        raise InputError(
-            f"the Dask cluster {where}was lost ({type(error).__name__}); what was there before is "
-            "unchanged. Check its scheduler and workers, and run this again."
-        ) from error
-    finally:
-        log.removeFilter(_nothing)
-
-
-def _nothing(_: logging.LogRecord) -> bool:
-    return False
-
-
 def tally_on_cluster(
-    client: Any,
+    workers: Workers,
     source: str,
     *,
     columns: Columns,
@@ -137,8 +81,8 @@ def tally_on_cluster(
 
     Parameters
     ----------
-    client
-        A Dask client.
+    workers
+        The workers of the cluster.
     source, columns, on_bad_rows
         As ``read_events`` takes them; every worker can open the source.
     min_propensity, max_interactions_per_user
@@ -150,7 +94,7 @@ def tally_on_cluster(
     if is_database(source):
         refuse_query()
     log = _read(
-        client,
+        workers,
         source,
         columns,
         on_bad_rows,
@@ -165,18 +109,17 @@ def tally_on_cluster(
         sorted_union([before.action_labels, *(s.action_labels for s in log.found)], "actions"),
     )
     n_events = before.n_events + sum(summary.n_events for summary in log.found)
-    n_blocks = n_blocks_for(n_events)
-    blocks: DaskBlocks[Collected] = shuffled(client, log.parts, n_blocks, labels)
+    blocks = _by_user(log.parts.transformed(_collected), n_blocks_for(n_events), labels)
     if folder is not None:
+        digest = digest_text(blocks.map_blocks(digest_of))
         index = replace(
-            with_log(before, blocks, log.provenance),
+            before.with_log(digest, log.provenance.to_json(), log.provenance.bins),
             keeps_events=log.keeps_events,
             context_labels=labels[0],
             action_labels=labels[1],
             n_events=n_events,
         )
-        blocks = stored_blocks(client, blocks, folder, before, index)
-        index = replace(index, pieces=index.piece_names(n_blocks))
+        blocks, index = _stored(blocks, folder, before, index)
     summed = blocks.transformed(tallied, min_propensity, max_interactions_per_user)
     caps = summed.map_blocks(_cap)
     labelled = summed.transformed(_labelled)
@@ -200,9 +143,9 @@ def tally_on_cluster(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ReadLog:
-    """Futures of the parts of a log, and what was found in them."""
+    """The parts of a log, and what was found in them."""
 
-    parts: list[Any]
+    parts: Blocked[ReadPart]
     found: list[Summary]
     provenance: Provenance
     keeps_events: bool
@@ -215,7 +158,7 @@ class _ReadLog:
 
 
 def _read(
-    client: Any,
+    workers: Workers,
     source: str,
     columns: Columns,
     on_bad_rows: OnBadRows,
@@ -225,47 +168,80 @@ def _read(
     bins: dict[str, tuple[float, ...]],
 ) -> _ReadLog:
     """Read the parts of a log, and treat bad rows as one machine would."""
-    parts = log_parts(find_files(source))
+    addresses = log_parts(find_files(source))
     how = HowToRead(
         columns=columns,
         on_bad_rows=on_bad_rows,
-        bins=_settled_bins(client, parts, columns, bins, keep_broken=on_bad_rows.keeps_going),
+        bins=settled_bins(workers, addresses, columns, bins, keep_broken=on_bad_rows.keeps_going),
         min_propensity=min_propensity,
         keeps_events=keeps_events,
     )
-    read = [client.submit(read_part, part, how, pure=False) for part in parts]
-    found = client.gather([client.submit(summary_of, part, pure=False) for part in read])
+    parts = Blocked.made(workers, read_part, [(part, how) for part in addresses])
+    found = parts.map_blocks(summary_of)
     provenance = joined_provenance(source, [summary.provenance for summary in found])
     check_usable(provenance, on_bad_rows, first_bad=first_bad_row(found))
     if on_bad_rows.quarantine is not None and provenance.bad_rows:
-        write_parts(_bad_rows(client, read, found), on_bad_rows)
-    return _ReadLog(read, found, provenance, keeps_events)
+        write_parts(_bad_rows(parts, found), on_bad_rows)
+    return _ReadLog(parts, found, provenance, keeps_events)
 
 
-def _settled_bins(
-    client: Any,
-    parts: Sequence[Part],
-    columns: Columns,
-    given: dict[str, tuple[float, ...]],
-    *,
-    keep_broken: bool,
-) -> dict[str, tuple[float, ...]]:
-    """Return the edges of every binned column; those that are given stay."""
-    missing = {column: n for column, n in columns.bins.items() if column not in given}
-    if not missing:
-        return given
-    wanted = replace(columns, bins=missing)
-    return {**given, **edges_on_cluster(client, parts, wanted, keep_broken=keep_broken)}
-
-
-def _bad_rows(client: Any, read: Sequence[Any], found: Sequence[Summary]) -> Iterator[pa.Table]:
+def _bad_rows(parts: Blocked[ReadPart], found: list[Summary]) -> Iterator[pa.Table]:
     """Yield the bad rows of each part, then its broken lines: one table at a time comes here."""
-    for part, summary in zip(read, found, strict=True):
+    for place, summary in enumerate(found):
         if summary.has_bad_rows:
-            yield client.submit(_rows_left_out, part, pure=False).result()
-    for part, summary in zip(read, found, strict=True):
+            yield parts.ask(place, _rows_left_out)
+    for place, summary in enumerate(found):
         if summary.has_broken_lines:
-            yield client.submit(_lines_left_out, part, pure=False).result()
+            yield parts.ask(place, _lines_left_out)
+
+
+def _by_user(
+    parts: Blocked[Collected], n_blocks: int, labels: tuple[Labels, Labels]
+) -> Blocked[Collected]:
+    """Return blocks of users, each added up over all parts."""
+    merge = partial(merged_collections, context_labels=labels[0], action_labels=labels[1])
+    return parts.regrouped(users_by_block, merge, n_blocks, n_blocks)
+
+
+def _stored(
+    fresh: Blocked[Collected], folder: Path, before: Index, index: Index
+) -> tuple[Blocked[Collected], Index]:
+    """Add blocks to those of a folder, and return what it holds then.
+
+    The new pieces are read back from the folder: were they kept as sums of the old ones, a worker
+    that dies would need files that are gone by then.
+    """
+    labels, workers = (index.context_labels, index.action_labels), fresh.workers
+    total = fresh
+    if before.pieces:
+        calls = [(before, folder, name) for name in before.pieces]
+        old = _by_user(Blocked.made(workers, load_piece, calls), fresh.n_blocks, labels)
+        total = old.combined(fresh, _merged, *labels)
+    names = index.piece_names(fresh.n_blocks)
+    total.map_blocks(_write, folder, pieces=names)
+    if not all(has_piece(folder, name) for name in names):
+        raise InputError(
+            f"the workers wrote their tallies to {folder}, and this machine does not see them; "
+            f"give {option('--tallies')} a folder that all machines share."
+        )
+    index = replace(index, pieces=names)
+    save_index(folder, index)
+    return Blocked.made(workers, load_piece, [(index, folder, name) for name in names]), index
+
+
+def _merged(
+    old: Collected, fresh: Collected, context_labels: Labels, action_labels: Labels
+) -> Collected:
+    labels = {"context_labels": context_labels, "action_labels": action_labels}
+    return merged_collections([old, fresh], **labels)
+
+
+def _write(collected: Collected, name: str, folder: Path) -> None:
+    write_piece(folder, name, collected)
+
+
+def _collected(part: ReadPart) -> Collected:
+    return part.collected
 
 
 def _rows_left_out(part: ReadPart) -> pa.Table:

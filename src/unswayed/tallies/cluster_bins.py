@@ -3,54 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unswayed.engine import Blocked, Workers, order_statistics
 from unswayed.events import Columns
 from unswayed.events.connection import quiet_connection
 from unswayed.events.votes import edge_ranks, edges_at, votes_on
 from unswayed.tallies.blocked import MAX_BLOCKS
-from unswayed.tallies.blocks import DaskBlocks
 from unswayed.tallies.cluster_parts import Part, numbers_of_part
-from unswayed.tallies.selection import order_statistics
 
 FloatArray = npt.NDArray[np.float64]
 
 
-def edges_on_cluster(
-    client: Any, parts: Sequence[Part], columns: Columns, *, keep_broken: bool
+def settled_bins(
+    workers: Workers,
+    parts: Sequence[Part],
+    columns: Columns,
+    given: dict[str, tuple[float, ...]],
+    *,
+    keep_broken: bool,
 ) -> dict[str, tuple[float, ...]]:
     """Return the inner edges of every binned column, exactly those of ``robust_edges``.
 
-    A user's votes need all of the user's values, so these, and hashes of the users, are shuffled
-    between the workers. Edges are then found by counting votes; only counts come here.
+    Edges that are given stay. A user's votes need all of the user's values, so these, and hashes of
+    the users, are shuffled between the workers. Edges are then found by counting votes; only counts
+    come here.
     """
+    missing = {column: n for column, n in columns.bins.items() if column not in given}
+    if not missing:
+        return given
+    wanted = replace(columns, bins=missing)
+    calls = [(part, wanted, keep_broken) for part in parts]
     n_blocks = min(len(parts), MAX_BLOCKS)
-    numbers = [
-        client.submit(numbers_of_part, part, columns, keep_broken, pure=False) for part in parts
-    ]
-    blocks = []
-    for block in range(n_blocks):
-        slices = [client.submit(_slice, future, n_blocks, block, pure=False) for future in numbers]
-        blocks.append(client.submit(pa.concat_tables, slices, pure=False))
+    numbers = Blocked.made(workers, numbers_of_part, calls)
+    users = numbers.regrouped(_by_user, pa.concat_tables, n_blocks, n_blocks)
     edges = {}
-    for position, (column, n_bins) in enumerate(columns.bins.items()):
-        votes: DaskBlocks[FloatArray] = DaskBlocks(
-            client, [client.submit(_votes, block, position, pure=False) for block in blocks]
-        )
+    for position, (column, n_bins) in enumerate(missing.items()):
+        votes = users.transformed(_votes, position)
         n_votes = sum(votes.map_blocks(len))
         found = order_statistics(votes, edge_ranks(n_votes, n_bins)) if n_votes else []
         edges[column] = edges_at(found, column)
-    return edges
+    return {**given, **edges}
 
 
-def _slice(numbers: pa.Table, n_blocks: int, block: int) -> pa.Table:
-    """Return the rows of the users that belong to a block; any fair choice would do."""
-    is_inside = numbers["lower"].to_numpy() % np.uint64(n_blocks) == block
-    return numbers.filter(pa.array(is_inside))
+def _by_user(numbers: pa.Table, n_blocks: int) -> list[pa.Table]:
+    """Return the rows of the users that belong to each block; any fair choice would do."""
+    block = numbers["lower"].to_numpy() % np.uint64(n_blocks)
+    return [numbers.filter(pa.array(block == number)) for number in range(n_blocks)]
 
 
 def _votes(numbers: pa.Table, position: int) -> FloatArray:

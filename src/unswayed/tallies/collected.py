@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -102,10 +103,14 @@ def merged_events(
     )
 
 
-def users_of_block(collected: Collected, n_blocks: int, block: int) -> Collected:
-    """Return what was collected of the users whose hash is in a block's range."""
+def users_by_block(collected: Collected, n_blocks: int) -> list[Collected]:
+    """Return what was collected of the users whose hash is in each block's range."""
     bounds = user_bounds(collected.user_labels, n_blocks)
-    first, last = bounds[block], bounds[block + 1]
+    return [_users(collected, first, last) for first, last in itertools.pairwise(bounds)]
+
+
+def _users(collected: Collected, first: int, last: int) -> Collected:
+    """Return what was collected of the users from ``first`` up to ``last``."""
     user_labels = Labels(collected.user_labels.values[first:last])
     if isinstance(collected, LabelledTallies):
         tallies = row_slice(collected.tallies, first, last)

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import answers_of, make_world, same, sparse_world
+from unswayed.engine import Blocked
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted, rounds
 from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
@@ -21,7 +22,6 @@ from unswayed.learners.discount.weighing import pooled_means
 from unswayed.learners.interface import FloatArray
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies
-from unswayed.tallies.blocks import LocalBlocks
 
 BOUNDS = (0, 130, 131, 131, 600)
 """Blocks of any size, of one user, and of none."""
@@ -38,7 +38,7 @@ def test_entries_of_blocks_come_together_by_cell_in_the_order_of_the_users(
     numbers = np.arange(200.0)
     parts = [(cells[a:b], numbers[a:b]) for a, b in ((0, 70), (70, 70), (70, 200))]
     found = grouped_by_cell(
-        LocalBlocks(parts),
+        Blocked.here(parts),
         lambda part, factor: (part[0], (part[1], factor * part[1])),
         [2.0, 2.0, 2.0],
         np.bincount(cells, minlength=10),

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unswayed.engine import Blocked
 from unswayed.learners.discount.cell_kernels import entries_by_cell, placed
 from unswayed.learners.discount.kernels import CellArray, RealArray
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies.blocks import Blocks
 
 #: Makes of a block, and what belongs to its users, the cells of entries and columns of numbers.
 Reader = Callable[[Any, Any], tuple[CellArray, tuple[RealArray, ...]]]
@@ -37,7 +37,7 @@ class CellGroup(NamedTuple):
 class ByCell:
     """Entries grouped by cell, and at which cells the groups begin and end."""
 
-    groups: Blocks[CellGroup]
+    groups: Blocked[CellGroup]
     edges: IntArray
 
     def of_each_cell(
@@ -52,7 +52,7 @@ class ByCell:
 
 
 def grouped_by_cell(
-    blocks: Blocks[Any], read: Reader, pieces: list[Any], loads: RealArray | IntArray
+    blocks: Blocked[Any], read: Reader, pieces: list[Any], loads: RealArray | IntArray
 ) -> ByCell:
     """Group entries by cell, in as many groups as there are blocks and about equally large.
 

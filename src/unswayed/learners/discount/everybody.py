@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
+from unswayed.engine import Blocked, cut
 from unswayed.learners.discount.answers import Answers, joined
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
-from unswayed.tallies.blocks import Blocks, cut
 
 Result = TypeVar("Result")
 
@@ -35,7 +35,7 @@ class Sample:
         Shape (n_contexts,); True for those whose answers it has.
     """
 
-    blocks: Blocks[Answers]
+    blocks: Blocked[Answers]
     chosen: IntArray | slice
     contexts: BoolArray
 
@@ -68,7 +68,7 @@ class Everybody:
         As in ``Answers``.
     """
 
-    blocks: Blocks[Answers]
+    blocks: Blocked[Answers]
     sizes: tuple[int, ...]
     entries: IntArray
     n_contexts: int

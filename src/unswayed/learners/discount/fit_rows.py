@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.engine import Blocked, cut
 from unswayed.learners.discount.answers import Answers
 from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.kernels import CellArray, RealArray, cell_sums, whitened
 from unswayed.learners.discount.line_kernels import line_scores, line_sums
 from unswayed.learners.discount.noise import Noise, worth_of
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies.blocks import Blocks, LocalBlocks, cut
 
 STRIP_ENTRIES = 50_000
 """Ours: samples with more entries are read in two strips of users at a time. Whatever the cores:
@@ -59,7 +59,7 @@ class FitRows:
         Precision of entries and sums.
     """
 
-    blocks: Blocks[Entries]
+    blocks: Blocked[Entries]
     sizes: tuple[int, ...]
     weights: FloatArray
     mass: FloatArray
@@ -161,7 +161,7 @@ def _rows_of_sample(entries: Entries) -> FitRows:
     if len(entries.cells) > STRIP_ENTRIES:
         strips = [_strip(entries, 0, n_users // 2), _strip(entries, n_users // 2, n_users)]
     sizes = tuple(len(strip.weights) for strip in strips)
-    return _rows(LocalBlocks(strips), sizes, entries.weights, entries.worth.dtype.type)
+    return _rows(Blocked.here(strips), sizes, entries.weights, entries.worth.dtype.type)
 
 
 def _strip(entries: Entries, first: int, last: int) -> Entries:
@@ -178,7 +178,7 @@ def _strip(entries: Entries, first: int, last: int) -> Entries:
 
 
 def _rows(
-    blocks: Blocks[Entries],
+    blocks: Blocked[Entries],
     sizes: tuple[int, ...],
     weights: FloatArray,
     dtype: type[np.floating],

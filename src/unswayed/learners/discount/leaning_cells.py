@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.engine import cut
 from unswayed.learners.discount.answers import MAD_TO_SD, Answers
 from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
 from unswayed.learners.discount.cell_kernels import redescending_means
@@ -15,7 +16,6 @@ from unswayed.learners.discount.noise import Noise, worth_of
 from unswayed.learners.discount.search import REDESCENDER
 from unswayed.learners.discount.weighing import best_actions
 from unswayed.learners.interface import BoolArray, FloatArray
-from unswayed.tallies.blocks import cut
 
 CLEAR_LEAN = 4.5
 """Ours: deviations from the lean of the other cells (from earlier prototypes)."""

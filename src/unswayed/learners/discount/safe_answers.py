@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.engine import cut
 from unswayed.learners.discount.answers import MAD_TO_SD, Answers, entries_of
 from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
 from unswayed.learners.discount.cell_kernels import cell_medians
@@ -19,7 +20,6 @@ from unswayed.learners.discount.kernels import (
 )
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import BlockedTallies, Tallies, as_blocks
-from unswayed.tallies.blocks import cut
 
 FLOOD_CAP = (3.0, 2.0)
 """Ours: visits of a user to a context count fully up to 3 deviations and 2 above the

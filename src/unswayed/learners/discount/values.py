@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.engine import cut
 from unswayed.learners.discount.answers import Answers
 from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.shrinkage import shrunken_means
@@ -15,7 +16,6 @@ from unswayed.learners.discount.value_kernels import (
     largest_pulls,
 )
 from unswayed.learners.interface import FloatArray
-from unswayed.tallies.blocks import cut
 
 LARGEST = 3
 """An account counts as the third largest at most: one account cannot raise what the third does, nor

@@ -1,8 +1,9 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
-from unswayed.tallies.blocks import LocalBlocks
-from unswayed.tallies.selection import order_statistics
+from unswayed.engine import Blocked, order_statistics
 
 
 @pytest.mark.parametrize(
@@ -15,13 +16,13 @@ from unswayed.tallies.selection import order_statistics
     ],
 )
 def test_every_rank_is_found_among_awkward_numbers(numbers: np.ndarray) -> None:
-    blocks = LocalBlocks([np.sort(part) for part in np.array_split(numbers, 3)])
+    blocks = Blocked.here([np.sort(part) for part in np.array_split(numbers, 3)])
     assert order_statistics(blocks, range(len(numbers))) == np.sort(numbers).tolist()
 
 
 def test_ranks_among_blocks_are_ranks_among_all_numbers(rng: np.random.Generator) -> None:
     numbers = rng.standard_cauchy(5_000) ** 3
-    blocks = LocalBlocks([np.sort(part) for part in np.split(numbers, [10, 10, 4_000])])
+    blocks = Blocked.here([np.sort(part) for part in np.split(numbers, [10, 10, 4_000])])
     ranks = sorted(rng.integers(5_000, size=30).tolist())
     assert order_statistics(blocks, ranks) == np.sort(numbers)[ranks].tolist()
 
@@ -30,10 +31,10 @@ def test_a_few_passes_are_enough() -> None:
     """Six bits a pass: ⌈64/6⌉ = 11."""
     passes = []
 
-    class Counting(LocalBlocks):
+    class Counting(Blocked[Any]):
         def add_blocks(self, *arguments: object, **options: object) -> object:
             passes.append(arguments)
             return super().add_blocks(*arguments, **options)  # type: ignore[arg-type]
 
-    order_statistics(Counting([np.arange(100.0)]), [0, 50, 99])
+    order_statistics(Counting.here([np.arange(100.0)]), [0, 50, 99])
     assert len(passes) <= 11

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.engine.blocked import Blocked, cut
 from unswayed.estimators import sparse_kernels as kernels
 from unswayed.estimators.rows import SparseRows
-from unswayed.tallies.blocks import Blocks, cut
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BlockRows:
+class BlockedRows:
     """The rows of all blocks under each other; one block gives the same bits as ``SparseRows``.
 
     Parameters
@@ -30,13 +30,13 @@ class BlockRows:
         Columns, the same for all.
     """
 
-    blocks: Blocks[SparseRows]
+    blocks: Blocked[SparseRows]
     sizes: tuple[int, ...]
     n_columns: int
     _last_split: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, blocks: Blocks[SparseRows]) -> BlockRows:
+    def of(cls, blocks: Blocked[SparseRows]) -> BlockedRows:
         """Return the rows of blocks, which are asked for their shapes."""
         shapes = blocks.map_blocks(_shape)
         return cls(blocks, tuple(shape[0] for shape in shapes), shapes[0][1])
@@ -55,11 +55,11 @@ class BlockRows:
         """Return the largest absolute entry of each row."""
         return np.concatenate(self.blocks.map_blocks(SparseRows.largest_entries))
 
-    def keep(self, is_kept: BoolArray) -> BlockRows:
+    def keep(self, is_kept: BoolArray) -> BlockedRows:
         """Return the marked rows only."""
         pieces = self.split(is_kept)
         kept = self.blocks.transformed(SparseRows.keep, pieces=pieces)
-        return BlockRows(kept, tuple(int(piece.sum()) for piece in pieces), self.n_columns)  # type: ignore[arg-type]
+        return BlockedRows(kept, tuple(int(piece.sum()) for piece in pieces), self.n_columns)  # type: ignore[arg-type]
 
     def squared_distances(self, centre: FloatArray) -> FloatArray:
         """Return the squared distance of each row from the centre."""

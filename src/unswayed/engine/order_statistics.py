@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.tallies.blocks import Blocks
+from unswayed.engine.blocked import Blocked
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -19,7 +19,7 @@ _PIVOTS = 63
 _SIGN = 1 << 63
 
 
-def order_statistics(blocks: Blocks[FloatArray], ranks: Sequence[int]) -> list[float]:
+def order_statistics(blocks: Blocked[FloatArray], ranks: Sequence[int]) -> list[float]:
     """Return the numbers that have given ranks, from 0, among the numbers of all blocks.
 
     Parameters
@@ -37,8 +37,7 @@ def order_statistics(blocks: Blocks[FloatArray], ranks: Sequence[int]) -> list[f
 
     Examples
     --------
-    >>> from unswayed.tallies.blocks import LocalBlocks
-    >>> order_statistics(LocalBlocks([np.array([1.0, 5.0]), np.array([-2.0])]), [0, 1, 2])
+    >>> order_statistics(Blocked.here([np.array([1.0, 5.0]), np.array([-2.0])]), [0, 1, 2])
     [-2.0, 1.0, 5.0]
     """
     limit = np.finfo(np.float64).max

@@ -1,0 +1,16 @@
+"""Work on blocks of users, on threads here or on the workers of a Dask cluster."""
+
+from unswayed.engine.blocked import Blocked, cut
+from unswayed.engine.order_statistics import order_statistics
+from unswayed.engine.rows import BlockedRows
+from unswayed.engine.workers import HERE, DaskWorkers, Workers
+
+__all__ = [
+    "HERE",
+    "Blocked",
+    "BlockedRows",
+    "DaskWorkers",
+    "Workers",
+    "cut",
+    "order_statistics",
+]
