@@ -45,6 +45,7 @@ $(VENV)/.installed: requirements/$(VERSION).txt pyproject.toml | $(VENV)/bin/pyt
 	@echo "Installing into $(VENV); this takes a minute or two."
 	$(BIN)/python -m pip install $(PIP_OPTIONS) --require-hashes -r requirements/$(VERSION).txt
 	$(BIN)/python -m pip install $(PIP_OPTIONS) --no-deps --no-build-isolation --editable .
+	$(BIN)/unswayed warm-up
 	touch $@
 
 $(VENV)/.installed-dev: requirements/dev-$(VERSION).txt scripts/install-system-packages $(VENV)/.installed

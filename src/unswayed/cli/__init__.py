@@ -22,6 +22,7 @@ COMMANDS = (
     "serve",
     "decide",
     "reward",
+    "warm-up",
 )
 
 

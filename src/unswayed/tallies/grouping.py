@@ -129,6 +129,17 @@ def in_threads(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]
         return list(pool.map(lambda call: function(*call), calls))
 
 
+N_PARTS = 4
+"""Users are passed over in so many parts, whatever the number of cores, so that sums are the same
+everywhere."""
+
+
+def in_user_parts(function: Callable[..., Result], n_users: int, *arguments: Any) -> list[Result]:
+    """Return ``function(first, last, *arguments)`` for parts of the users, run in threads."""
+    ends = (n_users * part // N_PARTS for part in range(N_PARTS + 1))
+    return in_threads(function, [(*pair, *arguments) for pair in itertools.pairwise(ends)])
+
+
 def _slices(n_entries: int) -> list[tuple[int, int]]:
     """Return where to cut entries for the cores: first and last of each slice."""
     n_slices = max(_RANGES, os.cpu_count() or 1) if n_entries > _FEW_ENTRIES else 1

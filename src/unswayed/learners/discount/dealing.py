@@ -6,8 +6,8 @@ import numpy as np
 
 from unswayed.learners.interface import FloatArray
 
-DEALS = 999
-"""Deals of the means; the smallest p-value is one in a thousand."""
+DEALS = 199
+"""Deals of the means; the smallest p-value is one in two hundred."""
 
 DEALT_AT_ONCE = 4_000_000
 """Numbers that are dealt at once, to bound memory."""

@@ -155,7 +155,7 @@ def _quiet(
             answers, weights, adversarial_fraction=alpha, rng=rng
         )
     rounds = found.rounds
-    if not has_pairs or has_tastes(answers, explained, rng):
+    if not has_pairs or has_tastes(answers, weights, explained, rng):
         tasted = discount_among_tastes(answers, weights, adversarial_fraction=alpha, rng=rng)
         rounds = [*rounds, *tasted.rounds]
         # Colluders with wild answers look like tastes; what clearly aims at decisions is none.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from unswayed.learners.discount.loud.honest import Fit, fit_honest
 from unswayed.learners.discount.loud.testimony import Testimony
 from unswayed.learners.discount.settings import LARGEST_ROOM, MASS_MARGIN, ROOM
 from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.tallies.grouping import in_threads
 
 PRIOR_USERS = 10.0
 """The share of members among users of one activity is averaged with that of all, and the levels of
@@ -105,19 +107,18 @@ def search_coalitions(
     n_bins = int(np.log2(max(said.counts.activity.max(), 1.0))) + 1
     prior = np.full(n_bins, alpha / 4.0)
     largest = MASS_MARGIN * alpha
-    found = []
+    starts = []
     for about in range(said.n_classes):
         usual = said.said[said.runs_about(about)].sum(axis=0) + 0.5
         for sign in (1.0, -1.0):
             for tilt in STARTS[categories.is_event]:
                 law = usual * np.exp(sign * tilt * categories.scores)
-                lie = Lie(about, law / law.sum(), honest.model.levels, prior)
-                found.append(fit_coalition(said, honest, weights, lie, largest, SHORT_STEPS))
+                starts.append(Lie(about, law / law.sum(), honest.model.levels, prior))
+    fit = partial(fit_coalition, said, honest, weights, largest_mass=largest)
+    found = in_threads(partial(fit, n_steps=SHORT_STEPS), [(lie,) for lie in starts])
     found.sort(key=lambda coalition: -coalition.gain)
-    finalists = [
-        fit_coalition(said, honest, weights, coalition.lie, largest, LONG_STEPS)
-        for coalition in found[:FINALISTS]
-    ]
+    best = [(coalition.lie,) for coalition in found[:FINALISTS]]
+    finalists = in_threads(partial(fit, n_steps=LONG_STEPS), best)
     return sorted(finalists, key=lambda coalition: -coalition.gain)
 
 

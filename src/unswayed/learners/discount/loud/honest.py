@@ -7,7 +7,6 @@ and are summed out, so that nobody is suspect for being keen, or for being fond 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from unswayed.learners.discount.loud.categories import Categories
 from unswayed.learners.discount.loud.kernels import honest_pass
 from unswayed.learners.discount.loud.testimony import Testimony
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies.grouping import in_threads
+from unswayed.tallies.grouping import in_user_parts
 
 
 class Grid(NamedTuple):
@@ -59,10 +58,6 @@ ACTION_PLAYS = 20.0
 
 FIT_STEPS = 8
 """Steps of EM for levels and tastes."""
-
-N_PARTS = 4
-"""Users are passed over in so many parts, whatever the number of cores, so that sums are the same
-everywhere."""
 
 MARGINAL_STEPS = 3
 """Steps that make the laws, averaged over tilts, equal what was seen."""
@@ -206,13 +201,9 @@ def summed_out(said: Testimony, model: Honest, weights: FloatArray) -> Fit:
 def _pass(said: Testimony, model: Honest, weights: FloatArray, *filled: FloatArray) -> FloatArray:
     """Pass over the users, on threads; ``filled`` is what ``honest_pass`` fills in."""
     log_laws = model.log_laws()
-    starts = np.linspace(0, said.counts.n_users, N_PARTS + 1).astype(np.int64)
     rows = (said.first_run, said.first_key, said.counts.keys, said.counts.counts)
     law = (model.levels, model.tastes, model.grid.offsets)
-    parts = in_threads(
-        honest_pass,
-        [(*ends, *rows, log_laws, *law, weights, *filled) for ends in pairwise(starts)],
-    )
+    parts = in_user_parts(honest_pass, said.counts.n_users, *rows, log_laws, *law, weights, *filled)
     with_taste: FloatArray = np.sum(parts, axis=0)
     return with_taste
 

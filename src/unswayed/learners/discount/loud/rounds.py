@@ -17,7 +17,7 @@ from unswayed.learners.discount.loud.coalition import (
     search_coalitions,
     usual_law,
 )
-from unswayed.learners.discount.loud.honest import Fit, Honest, fit_honest, summed_out
+from unswayed.learners.discount.loud.honest import FIT_STEPS, Fit, Honest, fit_honest, summed_out
 from unswayed.learners.discount.loud.nulls import without_coalition
 from unswayed.learners.discount.loud.testimony import (
     ClassArray,
@@ -46,6 +46,9 @@ NEARLY, LOUDER = 0.6, 1.2
 COMPARABLE = 0.3
 """Candidates with less than this share of the largest gain are not looked at. Of two opposite ones
 with comparable gains the one with fewer accounts is believed."""
+
+LATER_STEPS = 3
+"""Steps of EM in later rounds, from the model of the round before."""
 
 NULL_STEPS = 5
 """Steps of EM for a null, from the model that it was drawn from."""
@@ -86,6 +89,10 @@ class About:
             "raises": self.raises,
             "accounts": self.n_accounts,
         }
+
+
+_Models = dict[bool, Honest]
+"""Honest models of classes by action, and by rank."""
 
 
 class _First(NamedTuple):
@@ -143,9 +150,10 @@ def discount_loud_lies(
     counts = counts_of(sample, categories, repeated)
     rounds: list[Round] = []
     about: list[About] = []
+    last: _Models = {}
     for _ in range(LOUD.rounds):
         (own,) = rng.spawn(1)
-        found = _round(counts, categories, weights[chosen], adversarial_fraction, own)
+        found = _round(counts, categories, weights[chosen], adversarial_fraction, last, own)
         if found is None:
             break
         rounds.append(found.told)
@@ -173,13 +181,17 @@ def _round(
     categories: Categories,
     weights: FloatArray,
     alpha: float,
+    last: _Models,
     rng: np.random.Generator,
 ) -> _Verdict | None:
-    """Return the candidate that decides; None if there is none."""
+    """Return the candidate that decides; None if there is none.
+
+    ``last`` has the honest models of the last round, and gets those of this one.
+    """
     firsts = [
         first
         for is_by_action in (True, False)
-        for first in _first_looks(counts, categories, weights, alpha, is_by_action)
+        for first in _first_looks(counts, categories, weights, alpha, is_by_action, last)
     ]
     largest = max((first.found.gain for first in firsts), default=0.0)
     candidates = [
@@ -244,10 +256,14 @@ def _first_looks(
     weights: FloatArray,
     alpha: float,
     is_by_action: bool,
+    last: _Models,
 ) -> list[_First]:
     """Return the candidates of one kind that are worth a fit together with the honest model."""
     said = _said(counts, categories, weights, is_by_action)
-    honest = fit_honest(said, categories, weights)
+    start = last.get(is_by_action)
+    n_steps = FIT_STEPS if start is None else LATER_STEPS
+    honest = fit_honest(said, categories, weights, start=start, n_steps=n_steps)
+    last[is_by_action] = honest.model
     nearly = NEARLY * honest.model.grid.strongest_taste
     kept: dict[tuple[int, bool], _First] = {}
     for found in search_coalitions(said, categories, honest, weights, alpha):

@@ -10,6 +10,7 @@ from unswayed.learners.discount.fit_rows import Data
 from unswayed.learners.discount.noise import top_directions
 from unswayed.learners.discount.tastes.kernels import taste_sums
 from unswayed.learners.interface import FloatArray
+from unswayed.tallies.grouping import in_user_parts
 
 RANK, CELLS_PER_DIRECTION = 6, 4
 """Ours: directions of taste, and how many cells there must be for each."""
@@ -61,7 +62,8 @@ def fit_tastes(data: Data, rng: np.random.Generator) -> Tastes:
     left = np.full(answers.n_cells, 0.7)
     ridge = PSEUDO_ANSWERS * np.eye(rank)
     for _ in range(STEPS):
-        squares, products = taste_sums(*rows, weights, loadings, left)
+        parts = in_user_parts(taste_sums, answers.n_users, *rows, weights, loadings, left)
+        squares, products = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
         loadings = np.linalg.solve(squares + ridge, products[:, :, None])[:, :, 0].astype(
             np.float64
         )

@@ -36,6 +36,8 @@ def _normal_equations(
 
 @compiled
 def taste_sums(
+    start: int,
+    stop: int,
     indptr: IntArray,
     cells: CellArray,
     e: RealArray,
@@ -46,11 +48,11 @@ def taste_sums(
 ) -> tuple[FloatArray, FloatArray]:
     """Return Σ w·e·E[f·fᵀ] and Σ w·e·x·E[f] per cell, f the users' tastes given their answers.
 
-    Shapes (n_cells, rank, rank) and (n_cells, rank).
+    Over the users from ``start`` to ``stop``. Shapes (n_cells, rank, rank) and (n_cells, rank).
     """
     n_cells, rank = loadings.shape
     squares, products = np.zeros((n_cells, rank, rank)), np.zeros((n_cells, rank))
-    for i in range(indptr.size - 1):
+    for i in range(start, stop):
         if w[i] <= 0.0 or indptr[i] == indptr[i + 1]:
             continue
         ours = slice(indptr[i], indptr[i + 1])

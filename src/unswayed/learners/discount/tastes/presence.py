@@ -32,13 +32,18 @@ EXPLAINED = 0.3
 
 
 def has_tastes(
-    everybody: Everybody, accusations: list[Accusation], rng: np.random.Generator
+    everybody: Everybody,
+    weights: FloatArray,
+    accusations: list[Accusation],
+    rng: np.random.Generator,
 ) -> bool:
-    """Return whether users differ beyond what was accused, or good ones along it."""
+    """Return whether users differ beyond what was accused, or good ones along it.
+
+    ``weights`` are what the loud lies left; a loud coalition is no taste.
+    """
     if any(accusation.spread_of_the_good > TASTE_SPREAD for accusation in accusations):
         return True
     sample = everybody.sampled(rng, SAMPLE_ENTRIES)
-    weights = np.ones(everybody.n_users)
     for accusation in accusations:
         weights = weights * (1.0 - accusation.probabilities)
     shifts = [accusation.shifts.astype(np.float64) for accusation in accusations]

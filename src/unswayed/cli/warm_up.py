@@ -1,0 +1,18 @@
+"""`unswayed warm-up`: compile loops now, and not at first use."""
+
+from __future__ import annotations
+
+from unswayed.learners import warm_up as warming
+from unswayed.reports.tables import print_line, progress_bar
+
+
+def warm_up() -> None:
+    """Compile the numeric loops now, for instance in a container image, and not at first use."""
+    with progress_bar() as bar:
+        task = bar.add_task("compiling", total=len(warming.KINDS))
+
+        def show(kind: str) -> None:
+            bar.update(task, description=f"compiling for {kind}", advance=1)
+
+        warming.warm_up(show)
+    print_line("Compiled; later runs start at once.")
