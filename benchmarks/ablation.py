@@ -31,8 +31,8 @@ from unswayed.learners.discount.story import Discounted
 from unswayed.learners.discount.tastes import populations
 from unswayed.learners.discount.tastes import rounds as taste_rounds
 from unswayed.learners.discount.tastes import search as taste_search
-from worlds import build, specs
-from worlds.real_data import is_installed
+from unswayed.simulation.worlds import build, specs
+from unswayed.simulation.worlds.real_data import is_installed
 
 WHOLE, POOLED, ORACLE = "nothing", "everything: the pooled mean", "oracle"
 FAMILIES = ("loud", "hidden", "rated", "real")

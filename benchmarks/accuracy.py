@@ -24,13 +24,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from unswayed.learners.design import design_of_log
+from unswayed.learners.interface import IntArray
 from unswayed.learners.methods import METHODS
 from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.randomness import generator
 from unswayed.reports.style import STYLE, look_of, new_figure, save
-from worlds import PARTS, Spec, World, build, specs
-from worlds.real_data import HOW_TO_INSTALL, is_installed
-from worlds.world import IntArray
+from unswayed.simulation.worlds import PARTS, Spec, World, build, specs
+from unswayed.simulation.worlds.real_data import HOW_TO_INSTALL, is_installed
 
 QUICK_DIVISOR = 3
 LEAST_PER_FAMILY = 3

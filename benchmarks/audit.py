@@ -1,9 +1,10 @@
 """Audits of planted logs: how well accounts are ranked, and how many honest ones are flagged.
 
-Review markets (``worlds/reviews.py``): users chose for themselves, some are paid. ``real`` are the
-ratings of MovieLens 100k, as they are and thinned out, without and with planted groups. Production
-logs (``worlds/production.py``): the server chose, some accounts are bots. AUC is the chance that a
-bad account scores above an honest one: over all, and of those who rated the same item. Run
+Review markets (``worlds.reviews`` of the simulation): users chose for themselves, some are paid.
+``real`` are the ratings of MovieLens 100k, as they are and thinned out, without and with planted
+groups. Production logs (``worlds.production``): the server chose, some accounts are bots. AUC is
+the chance that a bad account scores above an honest one: over all, and of those who rated the same
+item. Run
 ``python benchmarks/audit.py`` for a table, with ``--json`` for one JSON document. Constants were
 chosen on the part development.
 """
@@ -22,10 +23,17 @@ from unswayed.audit.auditing import audit_events
 from unswayed.audit.redteam import area_under_curve
 from unswayed.audit.results import Audit
 from unswayed.events import Events, Labels
-from worlds.production import ProductionLog, build_production, production_specs
-from worlds.real_data import is_installed, rating_table
-from worlds.reviews import PARTS, Part, ReviewLog, ReviewSpec, build_reviews, planted, review_specs
-from worlds.world import FloatArray, IntArray
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.simulation.worlds import PARTS, Part, World
+from unswayed.simulation.worlds.production import build_production, production_specs
+from unswayed.simulation.worlds.real_data import is_installed, rating_table
+from unswayed.simulation.worlds.reviews import (
+    ReviewLog,
+    ReviewSpec,
+    build_reviews,
+    planted,
+    review_specs,
+)
 
 SHARES = (0.0, 0.1, 0.2, 0.3)
 KEPT_OF_REAL = (1.0, 0.15, 0.05)
@@ -76,7 +84,7 @@ def audit_reviews(name: str, log: ReviewLog, seed: int, share: float, has_times:
     return replace(row, auc_within_items=within_items(audit.accounts.scores, log.is_spammer, log))
 
 
-def audit_production(name: str, log: ProductionLog, seed: int) -> Row:
+def audit_production(name: str, log: World, seed: int) -> Row:
     """Return how an audit did on a production log."""
     sizes = (log.n_users, log.n_contexts, log.n_actions)
     names = [Labels.of(range(n)) for n in sizes]

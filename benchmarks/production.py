@@ -18,16 +18,15 @@ from typing import Any
 import numpy as np
 
 from unswayed.learners.design import design_of_log
+from unswayed.learners.interface import IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
-from worlds.production import (
-    PRODUCTION_PARTS,
-    ProductionLog,
+from unswayed.simulation.worlds import PARTS, World
+from unswayed.simulation.worlds.liar import LIAR_SPECS, build_liar
+from unswayed.simulation.worlds.production import (
     ProductionSpec,
     build_production,
     production_specs,
 )
-from worlds.production_liar import LIAR_SPECS, build_liar
-from worlds.world import IntArray
 
 PER_CELL, WITHOUT_BOTS = "per-cell mean", "without bots"
 WORSE_THAN_PER_CELL = 0.02
@@ -73,9 +72,9 @@ class LiarRow:
     n_pushed: int
 
 
-def learn(name: str, log: ProductionLog) -> tuple[IntArray, float]:
+def learn(name: str, log: World) -> tuple[IntArray, float]:
     """Return a method's decisions, and the mean weight that it took from honest users."""
-    tallies = log.tallies()
+    tallies = log.tallies
     estimates = METHODS[name](
         tallies, design_of_log(tallies, "auto"), adversarial_fraction=log.adversarial_fraction
     )
@@ -86,7 +85,7 @@ def learn(name: str, log: ProductionLog) -> tuple[IntArray, float]:
 def measure(spec: ProductionSpec, seed: int, learners: list[str]) -> Row:
     """Return how learners did on one log."""
     log = build_production(spec, seed)
-    naive, oracle = log.per_cell_mean(), log.without_bots()
+    naive, oracle = log.naive(), log.oracle()
     learned = {}
     for name in learners:
         start = time.perf_counter()
@@ -159,8 +158,8 @@ def _column(rows: list[Row], of: Callable[[Row], Result]) -> dict[str, Any]:
 
 def measure_liar(seeds: list[int], learners: list[str]) -> list[LiarRow]:
     """Return how many decisions one liar turns, by the number of lies."""
-    deciders: dict[str, Callable[[ProductionLog], IntArray]] = {
-        PER_CELL: ProductionLog.per_cell_mean,
+    deciders: dict[str, Callable[[World], IntArray]] = {
+        PER_CELL: World.naive,
         **{name: lambda log, name=name: learn(name, log)[0] for name in learners},  # type: ignore[misc]
     }
     rows = []
@@ -227,7 +226,7 @@ def print_summary(columns: dict[str, dict[str, Any]]) -> None:
 def main() -> None:
     """Parse the command line, measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=PRODUCTION_PARTS, default="development")
+    parser.add_argument("--part", choices=PARTS, default="development")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--learners", nargs="*", choices=list(METHODS), default=[DEFAULT_METHOD])
     parser.add_argument("--only", default="", help="logs whose name contains this")

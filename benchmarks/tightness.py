@@ -29,11 +29,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from unswayed.learners.design import design_of_log
+from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.methods import METHODS
 from unswayed.randomness import generator
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure, save
-from unswayed.tallies import tally
-from worlds.world import FloatArray, IntArray, World
+from unswayed.simulation.worlds import World
 
 N_CONTEXTS, N_ACTIONS, PLAYS = 10, 5, 50
 GAP_SHARE = 0.75
@@ -98,16 +98,16 @@ class Crowd:
         np.put_along_axis(means, self.ranked[:, 1:2], -gap, axis=1)
         rewards = means[self.contexts, self.actions] + self.noise
         rewards += size * self._signs * is_bad[self.users]
-        tallies = tally(
-            self.users,
-            self.contexts,
-            self.actions,
-            rewards,
-            n_users=len(is_bad),
-            n_contexts=N_CONTEXTS,
-            n_actions=N_ACTIONS,
+        return World(
+            users=self.users,
+            contexts=self.contexts,
+            actions=self.actions,
+            rewards=rewards,
+            adversarial_fraction=alpha,
+            true_means=means,
+            context_probabilities=np.full(N_CONTEXTS, 1.0 / N_CONTEXTS),
+            is_bad=is_bad,
         )
-        return World(tallies, alpha, means, np.full(N_CONTEXTS, 1.0 / N_CONTEXTS), is_bad)
 
 
 def crowd(n_users: int, seed: int) -> Crowd:

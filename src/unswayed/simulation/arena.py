@@ -20,7 +20,7 @@ from unswayed.learners.interface import (
 from unswayed.randomness import generator
 from unswayed.simulation.arrivals import Arrivals
 from unswayed.simulation.attacks.base import Attack, Offer, PlayedRound, Turn
-from unswayed.simulation.attacks.briefing import LOUD_DEVIATIONS, Aim, Briefing, Secrets
+from unswayed.simulation.attacks.briefing import Aim, Briefing, Secrets, reward_ends
 from unswayed.simulation.attacks.knowledge import Knowledge
 from unswayed.simulation.instances import Instance, suboptimality
 from unswayed.simulation.oracle import OracleMaker
@@ -289,8 +289,7 @@ class _World:
 
     def briefing(self, knows: Knowledge, secrets: Secrets) -> Briefing:
         """Return the briefing of an attack with this knowledge."""
-        is_binary = self.instance.law is RewardLaw.BERNOULLI
-        margin = 0.0 if is_binary else LOUD_DEVIATIONS * self.instance.deviation
+        lowest, highest = reward_ends(self.instance)
         return Briefing(
             knows=knows,
             n_users=self.crowd.n_users,
@@ -299,9 +298,9 @@ class _World:
             interactions_per_user=self.crowd.interactions_per_user,
             accounts=np.flatnonzero(self.is_bad),
             aim=self.aim,
-            lowest=-margin,
-            highest=1.0 + margin,
-            is_binary=is_binary,
+            lowest=lowest,
+            highest=highest,
+            is_binary=self.instance.law is RewardLaw.BERNOULLI,
             _secrets=secrets,
         )
 

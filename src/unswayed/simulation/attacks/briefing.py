@@ -132,3 +132,9 @@ class Briefing:
                 f"but it claims {self.knows.letters}."
             )
         return self._secrets
+
+
+def reward_ends(instance: Instance) -> tuple[float, float]:
+    """Return the ends of the rewards that look possible; see `Briefing`."""
+    margin = 0.0 if instance.law is RewardLaw.BERNOULLI else LOUD_DEVIATIONS * instance.deviation
+    return -margin, 1.0 + margin

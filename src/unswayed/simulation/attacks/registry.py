@@ -25,12 +25,15 @@ from unswayed.simulation.attacks.honest import Honest
 from unswayed.simulation.attacks.id_grinding import IdGrinding
 from unswayed.simulation.attacks.loud import FrequencyFlood, Nuke, Push
 from unswayed.simulation.attacks.mimicry import Mimicry
+from unswayed.simulation.attacks.on_plays import PLAY_ATTACKS
 from unswayed.simulation.attacks.poisoning import ContextPoisoning
 from unswayed.simulation.attacks.shifts import HideInCovariance, Subtractive, VarianceShell
 from unswayed.simulation.attacks.shilling import Average, Bandwagon, PowerUser, RunnerUpSwap
 from unswayed.simulation.attacks.tailored import Tailored
 from unswayed.simulation.attacks.trim_edge import TrimEdge
 from unswayed.simulation.attacks.wrappers import OnOff, Sleeper, Wrapper
+
+__all__ = ["ATTACKS", "PLAY_ATTACKS", "Knob", "attacks_by_name", "knobs_of", "make_attack"]
 
 Knob = float | int | str
 
@@ -76,9 +79,8 @@ ATTACKS: dict[str, type[Attack]] = {
         BestResponse,
     )
 }
-
-
-"""All attacks by name; add your own, as docs/extend.md shows."""
+"""All attacks by name, for the arena and for logged worlds; add your own, as docs/extend.md shows.
+``PLAY_ATTACKS`` are for logged worlds only: they see which action was played."""
 
 
 def attacks_by_name() -> dict[str, type[Attack]]:

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import cycle
-from typing import Any, Literal
+from typing import Any
 
-from worlds.building import Spec
-
-Part = Literal["development", "validation", "holdout"]
-PARTS: tuple[Part, ...] = ("development", "validation", "holdout")
+from unswayed.simulation.worlds.building import Spec
+from unswayed.simulation.worlds.world import Part
 
 LOUD_SIZES: dict[Part, list[dict[str, Any]]] = {
     "development": [
@@ -260,7 +258,7 @@ def _real(part: Part) -> Iterator[Spec]:
 
 
 def _uneven(part: Part) -> Iterator[Spec]:
-    """Yield worlds in which each user has contexts and actions of their own; learners know not."""
+    """Yield worlds in which users have contexts and actions of their own, unknown to learners."""
     for size in UNEVEN_SIZES[part]:
         for attack in UNEVEN_ATTACKS:
             settings = {"n_users": MOST_USERS, "rewards": "stars", **size, **attack}
@@ -268,7 +266,7 @@ def _uneven(part: Part) -> Iterator[Spec]:
 
 
 def _spec(family: str, part: Part, alpha: float, design: Any, settings: dict[str, Any]) -> Spec:
-    told = [
+    words = [
         settings["attack"],
         str(settings.get("strength", "")),
         settings.get("target", ""),
@@ -281,5 +279,5 @@ def _spec(family: str, part: Part, alpha: float, design: Any, settings: dict[str
         f"alpha {alpha}",
         design,
     ]
-    name = f"{family}/{part[:3]}: " + " ".join(word for word in told if word)
+    name = f"{family}/{part[:3]}: " + " ".join(word for word in words if word)
     return Spec(name=name, family=family, alpha=alpha, design=design, **settings)

@@ -1,15 +1,14 @@
-"""Rewards of production-like logs: what honest users answer, and what bots report instead."""
+"""Rewards of production-like logs: those of honest users, and what bots report instead."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, logit
 
-from worlds.production_specs import ProductionSpec
-from worlds.world import FloatArray, IntArray
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.simulation.worlds.production.specs import ProductionSpec
 
 CONTEXT_SD = 0.4
 BASKET_SD = 0.8
@@ -27,7 +26,7 @@ CELL_LOADING = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class People:
-    """How users differ in their answers.
+    """How users differ in their rewards.
 
     Attributes
     ----------
@@ -42,11 +41,11 @@ class People:
     levels: FloatArray
     spreads: FloatArray
     factors: FloatArray
-    is_minority: npt.NDArray[np.bool_]
+    is_minority: BoolArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class RewardModel:
     """The rewards of a log: predictors on the log, logit or star scale for every user and cell.
 
     Attributes
@@ -143,8 +142,8 @@ class Answers:
                 return converted.astype(np.float64)
             return np.where(converted, self.ordinary_baskets(rng, contexts, actions), 0.0)
         if kind == "stars":
-            answers = own + STAR_NOISE * rng.logistic(size=n)
-            return np.asarray(1.0 + np.searchsorted(STAR_CUTS, answers), np.float64)
+            felt = own + STAR_NOISE * rng.logistic(size=n)
+            return np.asarray(1.0 + np.searchsorted(STAR_CUTS, felt), np.float64)
         if kind == "dwell":
             return np.asarray(
                 np.round(np.exp(own + DWELL_SD * rng.standard_normal(n)), 2), np.float64
@@ -191,8 +190,8 @@ class Answers:
         return np.zeros(n_events)
 
 
-def make_answers(spec: ProductionSpec, rng: np.random.Generator) -> Answers:
-    """Draw the items, the contexts and the users' ways to answer."""
+def make_rewards(spec: ProductionSpec, rng: np.random.Generator) -> RewardModel:
+    """Draw the items, the contexts and the users."""
     S, A, L = spec.n_contexts, spec.n_actions, spec.n_users
     items = rng.standard_normal(A) * np.sqrt(1 - spec.interaction)
     effects = items + rng.standard_normal((S, A)) * np.sqrt(spec.interaction)
@@ -205,7 +204,7 @@ def make_answers(spec: ProductionSpec, rng: np.random.Generator) -> Answers:
     rank = {"rank 1": 1, "rank 2": 2, "rank 3": 3, "skewed": 1}.get(spec.tastes, 0)
     loadings = rng.standard_normal((A, rank)) + CELL_LOADING * rng.standard_normal((S, A, rank))
     loadings *= spec.taste_size / np.sqrt(max(rank, 1) * (1 + CELL_LOADING**2))
-    return Answers(
+    return RewardModel(
         spec=spec,
         table=centre[:, None] + effects,
         minority_table=centre[:, None] + effects[:, rng.permutation(A)],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unswayed.randomness import generator
-from worlds.production_specs import (
+from unswayed.simulation.worlds.production.specs import (
     ACTIVITIES,
     ATTACKS,
     BOT_ACTIVITIES,
@@ -19,13 +19,11 @@ from worlds.production_specs import (
     Activity,
     Attack,
     Logging,
-    ProductionPart,
     ProductionSpec,
     RewardKind,
     Tastes,
 )
-
-PRODUCTION_PARTS: tuple[ProductionPart, ...] = ("development", "validation", "holdout")
+from unswayed.simulation.worlds.world import Part
 
 # Dealt at random, besides the known kinds below.
 N_PEACEFUL = 13
@@ -46,7 +44,7 @@ class _Menu:
     ratio: tuple[float, float]
 
 
-_MENUS: dict[ProductionPart, _Menu] = {
+_MENUS: dict[Part, _Menu] = {
     "development": _Menu(
         n_users=(11_000, 13_000),
         shapes=((10, 3), (4, 2), (10, 3), (25, 4), (10, 3), (1, 1)),
@@ -121,12 +119,12 @@ _KNOWN: tuple[tuple[RewardKind, Activity, Logging, Attack, float], ...] = (
 )
 
 
-def production_specs(part: ProductionPart) -> list[ProductionSpec]:
+def production_specs(part: Part) -> list[ProductionSpec]:
     """Return the logs of a part, the peaceful ones first.
 
-    First the known kinds, with bots of 20 to 80 events, told .1. The ingredients of the others are
-    dealt like cards: each column of choices is repeated and shuffled by a generator of the part, so
-    every choice occurs and combinations are random.
+    First the known kinds, with bots of 20 to 80 events and an assumed share of .1. The ingredients
+    of the others are dealt like cards: each column of choices is repeated and shuffled by a
+    generator of the part, so every choice occurs and combinations are random.
     """
     dealers = _Dealer(part, "peaceful", N_PEACEFUL), _Dealer(part, "attacked", N_ATTACKED)
     drawn = [_known(part, *kind) for kind in _KNOWN]
@@ -135,7 +133,7 @@ def production_specs(part: ProductionPart) -> list[ProductionSpec]:
 
 
 def _known(
-    part: ProductionPart,
+    part: Part,
     rewards: RewardKind,
     activity: Activity,
     logging: Logging,
@@ -174,7 +172,7 @@ def _known(
 class _Dealer:
     """Deals the ingredients of a number of logs."""
 
-    def __init__(self, part: ProductionPart, stream: str, size: int) -> None:
+    def __init__(self, part: Part, stream: str, size: int) -> None:
         self.part, self.size, self.is_peaceful = part, size, stream == "peaceful"
         self.menu = _MENUS[part]
         self.rng = generator(0, "production specs", part, stream)
@@ -260,7 +258,7 @@ class _Dealer:
             bot_activity=self.bot_activity[i],
             lie_probability=self.between(0.3, 0.5) if attack == "quiet" else 1.0,
             is_inflated=self.is_inflated[i] and rewards == "baskets" and attack != "sink",
-            # A share below the true one is told of 20 % bots only, who are told to be 10 %.
+            # Learners assume less than the true share of 20 % bots only: they assume 10 %.
             alpha=self.alpha[i] if bot_share <= self.alpha[i] else 0.1,
         )
 
@@ -284,7 +282,7 @@ def _name(spec: ProductionSpec) -> str:
     if spec.logging in ("epsilon-greedy", "changing", "shrinking"):
         words.append(spec.greedy)
     words.append(f"{spec.n_contexts}x{spec.n_actions}")
-    told: tuple[tuple[bool, str], ...] = (
+    marks: tuple[tuple[bool, str], ...] = (
         (spec.is_roaming, "roaming"),
         (spec.level_sd > 0, "levels"),
         (spec.tastes == "minority", f"minority {spec.minority:.0%}"),
@@ -296,4 +294,4 @@ def _name(spec: ProductionSpec) -> str:
         (spec.attack != "none" and spec.is_inflated, "inflated"),
         (spec.alpha != 0.1, f"told {spec.alpha:g}"),
     )
-    return " ".join([*words, *(word for is_so, word in told if is_so)])
+    return " ".join([*words, *(word for is_so, word in marks if is_so)])

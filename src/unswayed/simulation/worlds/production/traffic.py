@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from worlds.production_specs import ProductionSpec
-from worlds.world import FloatArray, IntArray
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.simulation.worlds.production.specs import ProductionSpec
 
 AT_HOME = 0.9
 ON_MAIN_DEVICE = 0.8
@@ -40,7 +39,7 @@ class Visitors:
         Shape (n_contexts, n_contexts); where users of each class come, rows sum to one.
     """
 
-    is_bad: npt.NDArray[np.bool_]
+    is_bad: BoolArray
     n_events: IntArray
     classes: IntArray
     class_visits: FloatArray
@@ -68,7 +67,7 @@ class Platform:
 
     starts: FloatArray
     probabilities: FloatArray
-    is_available: npt.NDArray[np.bool_]
+    is_available: BoolArray
 
     def play(
         self, rng: np.random.Generator, times: FloatArray, contexts: IntArray
@@ -176,7 +175,7 @@ class _Policy:
         self.believed = deviations + noise
         self.whims = rng.random(means.shape)
 
-    def probabilities(self, start: float, is_played: npt.NDArray[np.bool_]) -> FloatArray:
+    def probabilities(self, start: float, is_played: BoolArray) -> FloatArray:
         """Return the probabilities in the period that begins at ``start``."""
         spec = self.spec
         even = np.tile(is_played / is_played.sum(), (len(self.means), 1))
@@ -193,7 +192,7 @@ class _Policy:
         greedy[np.arange(len(even)), self._greedy(start, is_played)] = 1.0
         return epsilon * even + (1 - epsilon) * greedy
 
-    def _greedy(self, start: float, is_played: npt.NDArray[np.bool_]) -> IntArray:
+    def _greedy(self, start: float, is_played: BoolArray) -> IntArray:
         """Return the greedy item of each context."""
         if self.spec.logging == "changing" and start < 2 / 3:
             # First a whim, then a poor estimate, at last the greedy item of the spec.

@@ -1,6 +1,6 @@
-"""Replays: cells are items that people rated, and good users answer what they answered.
+"""Replays: cells are items that people rated, and good users give the ratings they gave.
 
-They answer the same each time. Where a user did not rate, it depends on the source:
+They give the same rating each time. Where a user did not rate, it depends on the source:
 
 - questionnaires have nearly no holes, and people who left one are not taken;
 - movies are completed, so that plays can be uniform: a user's missing rating is their own mean plus
@@ -14,10 +14,9 @@ Parts of the zoo share no items, or no people.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from worlds.real_data import RatingTable, rating_table
-from worlds.world import FloatArray, IntArray
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.simulation.worlds.real_data import RatingTable, rating_table
 
 LEAST_RATED = {"movies": 0.12, "lectures": 0.05}
 """Share of the cells that a user must have rated to take part; all, where nothing is said."""
@@ -91,7 +90,7 @@ def play_contexts(rng: np.random.Generator, probabilities: FloatArray, users: In
 
 def rated_actions(
     rng: np.random.Generator,
-    is_rated: npt.NDArray[np.bool_],
+    is_rated: BoolArray,
     users: IntArray,
     contexts: IntArray,
     sticky_share: float,
@@ -107,8 +106,8 @@ def rated_actions(
     return drawn
 
 
-def pretended(rng: np.random.Generator, values: FloatArray, is_bad: npt.NDArray[np.bool_]) -> None:
-    """Fill the colluders' holes with somebody else's answers, in place.
+def pretended(rng: np.random.Generator, values: FloatArray, is_bad: BoolArray) -> None:
+    """Fill the colluders' holes with somebody else's ratings, in place.
 
     Fake accounts may go where their originals never were.
     """
@@ -124,7 +123,7 @@ def _completed(
 ) -> FloatArray:
     """Return the people's ratings of the cells, with holes filled from people alike.
 
-    ``everything`` has all items and tells who is alike, ``values`` the items of the cells only.
+    ``everything`` has all items and shows who is alike, ``values`` the items of the cells only.
     """
     own = np.nanmean(everything, axis=1)
     is_rated = np.isfinite(everything).astype(float)

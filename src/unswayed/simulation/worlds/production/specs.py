@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-ProductionPart = Literal["development", "validation", "holdout"]
+from unswayed.simulation.worlds.world import Part
+
 RewardKind = Literal["clicks", "baskets", "stars", "dwell", "counts"]
 Activity = Literal["equal", "heavy", "bimodal"]
 Logging = Literal["uniform", "epsilon-greedy", "softmax", "changing", "shrinking"]
@@ -65,11 +66,11 @@ class ProductionSpec:
         What bots do, how many of the accounts they are, how active, how often they lie where they
         lie, and whether they report baskets of twice the ordinary size.
     alpha
-        The share of bots that learners are told.
+        The share of bots that learners assume.
     """
 
     name: str
-    part: ProductionPart
+    part: Part
     rewards: RewardKind
     base: float
     ratio: float

@@ -3,16 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from worlds.production import (
-    PRODUCTION_PARTS,
-    ProductionPart,
+from unswayed.simulation.worlds import PARTS, Part
+from unswayed.simulation.worlds.liar import LIAR_SPECS, build_liar
+from unswayed.simulation.worlds.production import (
     ProductionSpec,
     build_production,
     production_specs,
 )
-from worlds.production_liar import LIAR_SPECS, build_liar
-from worlds.production_rewards import make_answers
-from worlds.production_specs import (
+from unswayed.simulation.worlds.production.rewards import make_rewards
+from unswayed.simulation.worlds.production.specs import (
     ACTIVITIES,
     ATTACKS,
     BOT_ACTIVITIES,
@@ -23,7 +22,7 @@ from worlds.production_specs import (
     Logging,
     RewardKind,
 )
-from worlds.production_traffic import make_platform
+from unswayed.simulation.worlds.production.traffic import make_platform
 
 FAILURE = 1e-9
 
@@ -37,8 +36,8 @@ def _spec(**settings: object) -> ProductionSpec:
     )
 
 
-@pytest.mark.parametrize("part", PRODUCTION_PARTS)
-def test_every_part_has_every_ingredient(part: ProductionPart) -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_has_every_ingredient(part: Part) -> None:
     specs = production_specs(part)
     peaceful = [spec for spec in specs if spec.attack == "none"]
     attacked = [spec for spec in specs if spec.attack != "none"]
@@ -68,7 +67,7 @@ def test_every_part_has_every_ingredient(part: ProductionPart) -> None:
 
 
 def test_parts_share_no_log() -> None:
-    names = [spec.name for part in PRODUCTION_PARTS for spec in production_specs(part)]
+    names = [spec.name for part in PARTS for spec in production_specs(part)]
     assert len(set(names)) == len(names)
 
 
@@ -109,7 +108,7 @@ def test_propensities_are_right(logging: Logging, rng: np.random.Generator) -> N
 @pytest.mark.parametrize("rewards", REWARD_KINDS)
 def test_true_means_are_those_of_the_answers(rewards: RewardKind, rng: np.random.Generator) -> None:
     """The mean of 400,000 answers errs by six standard errors with probability 2e-9."""
-    answers = make_answers(replace(_spec(rewards=rewards), tastes="rank 2", taste_size=0.4), rng)
+    answers = make_rewards(replace(_spec(rewards=rewards), tastes="rank 2", taste_size=0.4), rng)
     n = 400_000
     user, context, action = (np.full(n, code) for code in (7, 0, 1))
     visits = np.ones((1, answers.spec.n_contexts))
@@ -123,12 +122,12 @@ def test_scores_are_zero_for_the_best_and_below_one_without_bots(attack: str) ->
     log = build_production(_spec(attack=attack), 0)
     assert log.score(log.optimal()) == pytest.approx(0.0, abs=1e-12)
     assert log.pushed_share(log.optimal()) == 0.0
-    assert 0.0 <= log.score(log.without_bots()) < 1.0
-    assert log.is_available[log.per_cell_mean()].all()
+    assert 0.0 <= log.score(log.oracle()) < 1.0
+    assert log.is_available[log.naive()].all()
     assert log.context_probabilities.sum() == pytest.approx(1.0)
     assert bool(log.is_bad.any()) == (attack != "none")
     if attack == "none":
-        np.testing.assert_array_equal(log.per_cell_mean(), log.without_bots())
+        np.testing.assert_array_equal(log.naive(), log.oracle())
     assert (log.targets >= 0).all() == (attack not in ("none", "sink"))
 
 
@@ -139,18 +138,18 @@ def test_bots_keep_the_per_cell_mean_from_the_best_items() -> None:
     rate of what they push, where honest rates are a few percent.
     """
     log = build_production(_spec(attack="targets", bot_share=0.2, rewards="clicks"), 0)
-    is_pushed = log.per_cell_mean() == log.targets
+    is_pushed = log.naive() == log.targets
     assert log.context_probabilities @ is_pushed > 0.9
-    assert log.score(log.per_cell_mean()) > log.score(log.without_bots())
+    assert log.score(log.naive()) > log.score(log.oracle())
 
 
 def test_tallies_weigh_events_by_propensities_relative_to_uniform_play() -> None:
     uniform = build_production(_spec(logging="uniform", has_propensities=False), 0)
     assert uniform.propensities is None
-    assert not uniform.tallies().is_weighted
+    assert not uniform.tallies.is_weighted
     log = build_production(_spec(logging="softmax", n_new=0, n_withdrawn=0), 0)
     assert log.propensities is not None
-    tallies = log.tallies()
+    tallies = log.tallies
     assert tallies.counts.sum() == pytest.approx((1 / (log.n_actions * log.propensities)).sum())
     assert tallies.plays.sum() == len(log.users)
 
@@ -160,6 +159,6 @@ def test_a_liar_leaves_honest_events_as_they_are() -> None:
     peace, lied = build_liar(spec, 0, 1), build_liar(spec, 10_000, 1)
     n = len(peace.users)
     np.testing.assert_array_equal(lied.rewards[:n], peace.rewards)
-    np.testing.assert_array_equal(lied.without_bots(), peace.per_cell_mean())
-    assert lied.pushed_share(lied.per_cell_mean()) == 1.0
+    np.testing.assert_array_equal(lied.oracle(), peace.naive())
+    assert lied.pushed_share(lied.naive()) == 1.0
     assert lied.is_bad.sum() == 1

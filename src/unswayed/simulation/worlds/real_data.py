@@ -25,7 +25,7 @@ import numpy as np
 from pyarrow import csv
 
 from unswayed.errors import InputError
-from worlds.world import FloatArray, IntArray
+from unswayed.learners.interface import FloatArray, IntArray
 
 PACKAGES = ("pydataset", "recbole")
 HOW_TO_INSTALL = (

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.randomness import generator
-from worlds.production import ProductionLog
-from worlds.world import FloatArray, IntArray
+from unswayed.simulation.worlds.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ LIAR_SPECS = (
 )
 
 
-def build_liar(spec: LiarSpec, n_lies: int, seed: int) -> ProductionLog:
+def build_liar(spec: LiarSpec, n_lies: int, seed: int) -> World:
     """Simulate a log whose last user, if any, lies ``n_lies`` times: clicks on the worst item only.
 
     Honest events depend on the spec and the seed alone. Rates of the items of a context are evenly
@@ -62,20 +62,15 @@ def build_liar(spec: LiarSpec, n_lies: int, seed: int) -> ProductionLog:
     rewards: FloatArray = (rng.random(len(users)) < rates[contexts, actions]).astype(np.float64)
     false_contexts, false_actions = play(generator(seed, "lies", spec.name, n_lies), n_lies)
     n_liars = int(n_lies > 0)
-    return ProductionLog(
+    return World(
         users=np.concatenate([users, np.full(n_lies, spec.n_users)]),
         contexts=np.concatenate([contexts, false_contexts]),
         actions=np.concatenate([actions, false_actions]),
         rewards=np.concatenate([rewards, false_actions == targets[false_contexts]]),
         propensities=None,
-        n_users=spec.n_users + n_liars,
-        n_contexts=S,
-        n_actions=A,
         true_means=rates,
-        is_available=np.ones(A, dtype=np.bool_),
         context_probabilities=np.full(S, 1 / S),
         is_bad=np.arange(spec.n_users + n_liars) >= spec.n_users,
         targets=targets,
         adversarial_fraction=0.1,
-        second_targets=np.full(S, -1),
     )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
-from worlds import PARTS, Spec, build, building, real_data, replays, specs
-from worlds.real_data import RatingTable
+from unswayed.simulation.worlds import PARTS, Spec, build, building, real_data, replays, specs
+from unswayed.simulation.worlds.real_data import RatingTable
 
 N_USERS, N_ITEMS = 400, 420
 FAMILIES = ("real", "uneven")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.randomness import generator
-from worlds.world import FloatArray, IntArray
+from unswayed.simulation.worlds.world import Part
 
-Part = Literal["development", "validation", "holdout"]
-PARTS: tuple[Part, ...] = ("development", "validation", "holdout")
 DAYS = 1_000.0
 STARS_NOISE = 0.8
 
@@ -74,7 +71,7 @@ class ReviewLog:
     days: FloatArray
     n_users: int
     n_items: int
-    is_spammer: npt.NDArray[np.bool_]
+    is_spammer: BoolArray
 
 
 def build_reviews(spec: ReviewSpec, seed: int) -> ReviewLog:

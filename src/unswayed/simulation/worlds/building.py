@@ -1,0 +1,251 @@
+"""From a spec to a world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.randomness import generator
+from unswayed.simulation.attacks.on_plays import Plays
+from unswayed.simulation.attacks.registry import PLAY_ATTACKS, Knob, make_attack
+from unswayed.simulation.instances import Instance, zipf_probabilities
+from unswayed.simulation.rewards import RewardLaw, draw_rewards
+from unswayed.simulation.tastes import TASTE_LAWS, ratings
+from unswayed.simulation.worlds.arena_attacks import LoggedCoalition
+from unswayed.simulation.worlds.replays import play_contexts, pretended, rated_actions, replayed
+from unswayed.simulation.worlds.world import NOBODY, World
+
+NO_ATTACK = "none"
+FLOODED_PLAYS = 0.8
+HOT_SHARE = 0.1
+RATINGS = ("stars", "scale", "likes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """All that makes a world but its seed.
+
+    Attributes
+    ----------
+    attack, strength, knobs
+        An attack of ``PLAY_ATTACKS`` with its strength, or any attack of the arena with its knobs,
+        or "none".
+    rewards
+        "binary" or "normal" for shared means with ``tastes`` around them, or a kind of ratings,
+        where users have nothing but tastes.
+    target
+        Whom the coalition promotes: the runner-up, or any action but the best.
+    hot
+        Where coalitions that lie in few contexts lie: anywhere, or in the most frequent ones.
+    source
+        Real ratings to replay instead of simulated ones; then ``n_users`` is an upper limit.
+    """
+
+    name: str
+    family: str
+    n_users: int
+    n_contexts: int
+    n_actions: int
+    plays: int
+    alpha: float
+    attack: str
+    strength: float = 1.0
+    rewards: str = "normal"
+    design: Literal["sticky", "uniform", "mixed"] = "sticky"
+    gap: float = 0.15
+    spread: float = 0.2
+    noise: float = 0.3
+    zipf: float = 0.0
+    tastes: str = "none"
+    taste_size: float = 0.0
+    has_heavy_users: bool = False
+    target: Literal["runner-up", "any"] = "runner-up"
+    hot: Literal["any", "frequent"] = "any"
+    source: str = ""
+    knobs: Mapping[str, Knob] = field(default_factory=dict)
+
+    @property
+    def law(self) -> RewardLaw | None:
+        """How rewards scatter around a user's mean rewards; None: ratings are always the same."""
+        if self.rewards in ("binary", "likes"):
+            return RewardLaw.BERNOULLI
+        return RewardLaw.GAUSSIAN if self.rewards == "normal" else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Honest:
+    """What good users would do: mean rewards, shared or of each user, and draws around them."""
+
+    spec: Spec
+    rng: np.random.Generator
+    table: FloatArray
+    personal: FloatArray | None
+
+    def draw(self, means: FloatArray) -> FloatArray:
+        """Draw rewards for mean rewards."""
+        if self.spec.law is None:
+            return np.asarray(means)
+        return draw_rewards(means, law=self.spec.law, deviation=self.spec.noise, rng=self.rng)
+
+    def rewards(self, users: IntArray, cells: IntArray) -> FloatArray:
+        """Draw the rewards of plays."""
+        if self.personal is None:
+            return self.draw(self.table.ravel()[cells])
+        return self.draw(self.personal[users, cells])
+
+    def true_means(self, is_bad: BoolArray) -> FloatArray:
+        """Return the mean over good users; what none rated is as bad as the worst beside it."""
+        if self.personal is None:
+            return self.table
+        means = np.full(self.table.size, np.nan)
+        good = self.personal[~is_bad]
+        is_rated = np.isfinite(good).any(axis=0)
+        means[is_rated] = np.nanmean(good[:, is_rated], axis=0)
+        table = means.reshape(self.table.shape)
+        return np.where(np.isnan(table), np.nanmin(table, axis=1, keepdims=True), table)
+
+
+def build(spec: Spec, seed: int) -> World:
+    """Simulate a world; the same spec and seed give the same world."""
+    rng = generator(seed, "worlds", spec.name)
+    S, A = spec.n_contexts, spec.n_actions
+    nu = rng.permutation(zipf_probabilities(S, spec.zipf))
+    honest = _Honest(spec, rng, *_mean_rewards(spec, rng))
+    table, personal = honest.table, honest.personal
+    L = spec.n_users if personal is None else len(personal)
+    best = table.argmax(axis=1)
+    ranked = np.argsort(-table, axis=1)
+    target = ranked[:, 1] if spec.target == "runner-up" else (best + rng.integers(1, A, S)) % A
+    is_bad = np.zeros(L, dtype=np.bool_)
+    is_attacked = spec.attack != NO_ATTACK
+    is_bad[rng.permutation(L)[: round(spec.alpha * L) if is_attacked else 0]] = True
+    is_rated = None
+    if personal is not None and np.isnan(personal).any():
+        is_rated = np.isfinite(personal).reshape(L, S, A)
+        pretended(rng, personal, is_bad)
+
+    lengths = _plays_of_users(spec, rng, L)
+    users = np.repeat(np.arange(L), lengths)
+    order = np.arange(len(users)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    if is_rated is None:
+        contexts = rng.choice(S, size=len(users), p=nu)
+    else:
+        own = nu * is_rated.any(axis=2)
+        contexts = play_contexts(rng, own, users)
+        nu = (own / own.sum(axis=1, keepdims=True))[~is_bad].mean(axis=0)
+    order_of_heat = rng.permutation(S) if spec.hot == "any" else np.argsort(-nu, kind="stable")
+    hot = order_of_heat[: max(1, round(HOT_SHARE * S))]
+    lies = np.flatnonzero(is_bad[users])
+    coalition = None
+    if is_attacked and spec.attack not in PLAY_ATTACKS:
+        coalition = LoggedCoalition(
+            make_attack(spec.attack, spec.knobs),
+            instance=_instance(spec, nu, table),
+            is_bad=is_bad,
+            target=target,
+            plays=spec.plays,
+            alpha=spec.alpha,
+            rng=rng,
+        )
+        contexts[lies] = coalition.contexts(users[lies], order[lies], contexts[lies])
+    if spec.attack == "flood":
+        moved = lies[rng.random(len(users))[lies] < FLOODED_PLAYS]
+        contexts[moved] = rng.choice(hot, size=len(moved))
+    if spec.attack == "lockstep":
+        contexts[lies] = rng.choice(S, size=int(lengths.max()), p=nu)[order[lies]]
+    actions = _actions(spec, rng, users, contexts, is_rated)
+    cells = contexts * A + actions
+    rewards = honest.rewards(users, cells)
+    if coalition is not None:
+        coalition.answer(users, order, contexts, actions, rewards)
+    elif lies.size:
+        plays = Plays(
+            rng=rng,
+            users=users[lies],
+            contexts=contexts[lies],
+            actions=actions[lies],
+            position=(order / lengths[users])[lies],
+            honest=rewards[lies],
+            means=table,
+            best=best,
+            target=target,
+            hot=hot,
+            strength=spec.strength,
+            draw=honest.draw,
+            again=partial(honest.rewards, users[lies], cells[lies]),
+        )
+        rewards[lies] = PLAY_ATTACKS[spec.attack](plays)
+    if spec.rewards in RATINGS:
+        rewards[lies] = np.clip(rewards[lies], 0, 1)
+    return World(
+        users=users,
+        contexts=contexts,
+        actions=actions,
+        rewards=rewards,
+        adversarial_fraction=spec.alpha,
+        true_means=honest.true_means(is_bad),
+        context_probabilities=nu,
+        is_bad=is_bad,
+        targets=target if is_attacked else np.full(S, NOBODY),
+    )
+
+
+def _plays_of_users(spec: Spec, rng: np.random.Generator, n_users: int) -> IntArray:
+    """Return how often each user plays."""
+    if not spec.has_heavy_users:
+        return np.full(n_users, spec.plays)
+    drawn = spec.plays * rng.lognormal(-0.5, 1.0, n_users)
+    return np.clip(drawn, 3, 20 * spec.plays).astype(int)
+
+
+def _instance(spec: Spec, nu: FloatArray, table: FloatArray) -> Instance:
+    """Return what attacks of the arena may be briefed on."""
+    law = RewardLaw.GAUSSIAN if spec.law is None else spec.law
+    return Instance(context_probabilities=nu, mean_rewards=table, law=law, deviation=spec.noise)
+
+
+def _mean_rewards(spec: Spec, rng: np.random.Generator) -> tuple[FloatArray, FloatArray | None]:
+    """Return the common mean rewards, and each user's own if they differ."""
+    shape = (spec.n_contexts, spec.n_actions)
+    if spec.source:
+        personal = replayed(
+            rng,
+            source=spec.source,
+            n_contexts=spec.n_contexts,
+            n_actions=spec.n_actions,
+            n_users=spec.n_users,
+            likes=spec.rewards == "likes",
+        )
+        return np.nanmean(personal, axis=0).reshape(shape), personal
+    if spec.rewards in RATINGS:
+        personal = ratings(rng, *shape, spec.n_users, spec.rewards)
+        return personal.mean(axis=0).reshape(shape), personal
+    table = 0.35 + spec.spread * rng.random(shape)
+    best = rng.integers(spec.n_actions, size=spec.n_contexts)
+    table[np.arange(spec.n_contexts), best] = table.max(axis=1) + spec.gap
+    if spec.tastes == "none":
+        return table, None
+    personal = table.ravel() + TASTE_LAWS[spec.tastes](rng, table, spec.n_users, spec.taste_size)
+    if spec.rewards == "binary":
+        personal = np.clip(personal, 0, 1)
+    return table, personal
+
+
+def _actions(
+    spec: Spec,
+    rng: np.random.Generator,
+    users: IntArray,
+    contexts: IntArray,
+    is_rated: BoolArray | None,
+) -> IntArray:
+    share = {"sticky": 1.0, "mixed": 0.5, "uniform": 0.0}[spec.design]
+    if is_rated is not None:
+        return rated_actions(rng, is_rated, users, contexts, share)
+    fixed = rng.integers(spec.n_actions, size=(spec.n_users, spec.n_contexts))[users, contexts]
+    fresh = rng.integers(spec.n_actions, size=len(users))
+    return np.where(rng.random(len(users)) < share, fixed, fresh)

@@ -1,0 +1,112 @@
+"""From a spec to a production-like log, with or without bots."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.randomness import generator
+from unswayed.simulation.worlds.production.rewards import RewardModel, make_rewards
+from unswayed.simulation.worlds.production.specs import ProductionSpec
+from unswayed.simulation.worlds.production.traffic import make_platform, make_visitors, visit
+from unswayed.simulation.worlds.world import NOBODY, World
+
+CAMOUFLAGE_ITEMS = 2
+CAMOUFLAGE_PROBABILITY = 0.5
+
+
+def build_production(spec: ProductionSpec, seed: int) -> World:
+    """Simulate a log; the same spec and seed give the same log."""
+    rng = generator(seed, "production", spec.name)
+    model = make_rewards(spec, rng)
+    visitors = make_visitors(spec, rng)
+    honest_users, visits = visitors.honest_visits()
+    true_means = model.true_means(visits, honest_users)
+    platform = make_platform(spec, rng, true_means)
+    users, contexts, times = visit(spec, rng, visitors)
+    actions, propensities = platform.play(rng, times, contexts)
+    rewards = model.draw(rng, users, contexts, actions)
+    best = np.where(platform.is_available, true_means, -np.inf).argmax(axis=1)
+    targets = np.full((2, spec.n_contexts), NOBODY)
+    if spec.attack != "none":
+        targets = _targets(spec, rng, true_means, platform.is_available)
+        lies = np.flatnonzero(visitors.is_bad[users])
+        rewards[lies] = _lies(
+            model,
+            rng,
+            users[lies],
+            contexts[lies],
+            actions[lies],
+            rewards[lies],
+            honest=rewards[~visitors.is_bad[users]],
+            best=best,
+            targets=targets,
+        )
+    is_logged = spec.logging != "uniform" or spec.has_propensities
+    return World(
+        users=users,
+        contexts=contexts,
+        actions=actions,
+        rewards=rewards,
+        propensities=propensities if is_logged else None,
+        true_means=true_means,
+        is_available=platform.is_available,
+        context_probabilities=visits.sum(axis=0) / visits.sum(),
+        is_bad=visitors.is_bad,
+        targets=targets[0],
+        adversarial_fraction=spec.alpha,
+        second_targets=targets[1],
+    )
+
+
+def _targets(
+    spec: ProductionSpec,
+    rng: np.random.Generator,
+    true_means: FloatArray,
+    is_available: BoolArray,
+) -> IntArray:
+    """Return what each of two coalitions pushes in each context; shape (2, n_contexts).
+
+    An item pushed everywhere is one of the worse half of the available ones, on average.
+    """
+    S = spec.n_contexts
+    targets = np.full((2, S), NOBODY)
+    relative = true_means / true_means.mean(axis=1, keepdims=True)
+    ranked = np.argsort(np.where(is_available, relative.mean(axis=0), np.inf), kind="stable")
+    half = ranked[: max(2, int(is_available.sum()) // 2)]
+    if spec.attack == "targets":
+        targets[0] = rng.choice(half, S)
+    elif spec.attack != "sink":
+        first, second = rng.permutation(half)[:2]
+        targets[0] = first
+        if spec.attack == "two":
+            targets[1] = second
+    return targets
+
+
+def _lies(
+    model: RewardModel,
+    rng: np.random.Generator,
+    users: IntArray,
+    contexts: IntArray,
+    actions: IntArray,
+    ordinary: FloatArray,
+    *,
+    honest: FloatArray,
+    best: IntArray,
+    targets: IntArray,
+) -> FloatArray:
+    """Return what bots report in their events; ``ordinary`` are honest rewards there."""
+    spec, n = model.spec, len(users)
+    side = users % 2 if spec.attack == "two" else np.zeros(n, dtype=np.int64)
+    is_target = actions == targets[side, contexts]
+    is_raised = is_target & (rng.random(n) < spec.lie_probability)
+    if spec.attack == "camouflage":
+        others = np.setdiff1d(np.arange(spec.n_actions), targets)
+        decoys = rng.permutation(others)[:CAMOUFLAGE_ITEMS]
+        is_raised |= np.isin(actions, decoys) & (rng.random(n) < CAMOUFLAGE_PROBABILITY)
+    is_sunk = np.zeros(n, dtype=np.bool_)
+    if spec.attack in ("farm", "sink"):
+        is_sunk = (actions == best[contexts]) & ~is_target
+    reported = np.where(is_raised, model.high(rng, contexts, actions, honest), ordinary)
+    return np.where(is_sunk, model.low(rng, n, honest), reported)
