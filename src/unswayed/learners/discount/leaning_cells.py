@@ -53,12 +53,14 @@ def leaning_cells(answers: Everybody, noise: Noise, weights: FloatArray) -> Lean
     if has_shape.sum() < FEWEST_CELLS:
         return Leaning(np.zeros(answers.n_cells, dtype=np.bool_), noise.means)
     centres = _centres(answers, noise, weights)
-    errors = np.sqrt(noise.variances / np.maximum(noise.mass, 1e-9))
-    leans = (noise.means - centres) / errors
+    deviations = np.sqrt(noise.variances)
+    # In standard deviations, not errors: skewed rewards lean as far however many there are.
+    leans = (noise.means - centres) / deviations
     common = float(np.median(leans[has_shape]))
-    deviation = MAD_TO_SD * float(np.median(np.abs(leans[has_shape] - common)))
-    far = np.abs(leans - common) > CLEAR_LEAN * max(deviation, LEAST_DEVIATION)
-    return Leaning(has_shape & far, centres + common * errors)
+    clear = np.abs(leans - common) * np.sqrt(noise.mass)
+    usual = MAD_TO_SD * float(np.median(clear[has_shape]))
+    is_far = clear > CLEAR_LEAN * max(usual, LEAST_DEVIATION)
+    return Leaning(has_shape & is_far, centres + common * deviations)
 
 
 def _centres(answers: Everybody, noise: Noise, weights: FloatArray) -> FloatArray:
