@@ -1,9 +1,10 @@
 """Off-policy evaluation under attack: bias, sign and coverage of the uplift, beside an oracle.
 
-2,000 users with 30 plays each, 10 contexts, 5 actions, uniform logging. A share of the users lies:
-``push`` and ``nuke`` about one item, which the policy plays; ``swap`` about the best and the second
-best item of each context, and ``quiet`` the same in a part of the answers; the policy plays the
-best or the second. ``none`` has no attack, ``tastes`` none either but users who differ. Run
+2,000 users with 30 plays each, 10 contexts, 5 actions (``simulation/worlds/evaluations.py``): clicks from
+frequent to rare, normal, skewed and starred rewards, tastes, heavy-tailed activity, and logged
+propensities. A share of the users lies: ``push`` and ``nuke`` about one item, which the policy
+plays; ``swap`` about the best and the second best item of each context, and ``quiet`` the same in a
+part of the answers; the policy plays the best or the second. ``none`` has no attack. Run
 ``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. Constants were
 chosen with the seeds of the part development.
 """
@@ -12,43 +13,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.special import expit, logit
 
-from unswayed.evaluation import evaluate_events
-from unswayed.evaluation.evaluating import Evaluation
-from unswayed.events import Events, Labels
-from unswayed.policy import Policy
-from unswayed.randomness import generator
+from unswayed.evaluation import Evaluation, evaluate_events
+from unswayed.simulation.worlds.evaluations import ATTACKS, KINDS, N_ACTIONS, N_CONTEXTS, Kind, Log, build_log
 
-PARTS = {"development": 0, "validation": 1_000, "holdout": 2_000, "second-holdout": 3_000}
-N_CONTEXTS, N_ACTIONS, N_USERS, N_PLAYS = 10, 5, 2_000, 30
-QUIET = 0.35
-NOISE = 0.3
-TASTES = 0.4
-KINDS = (
-    ("push", "target"),
-    ("nuke", "target"),
-    ("swap", "best"),
-    ("swap", "second"),
-    ("quiet", "best"),
-    ("quiet", "second"),
-    ("none", "target"),
-    ("none", "best"),
-    ("tastes", "target"),
-    ("tastes", "best"),
-)
+HEAD = ("uplift", "naive", "robust", "rms", "worst", "oracle", "covers", "sign", "width")
+PARTS = {"development": 0, "validation": 10_000, "holdout": 20_000}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One log: errors of the uplift by DR, and whether intervals hold."""
 
+    kind: str
     attack: str
     policy: str
-    rewards: str
     alpha: float
     seed: int
     uplift: float
@@ -59,80 +42,37 @@ class Row:
     is_covered_naively: bool
     has_right_sign: bool
     width: float
+    width_naive: float
     weight_kept: float
     found_by: str
+    seconds: float
 
 
-def measure(attack: str, plays: str, rewards: str, alpha: float, seed: int) -> Row:
+def measure(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> Row:
     """Return how an evaluation did on one log."""
-    rng = generator(seed, "evaluate", attack, rewards)
-    n, shape = N_USERS * N_PLAYS, (N_CONTEXTS, N_ACTIONS)
-    means = 0.3 + 0.3 * rng.random(shape)
-    users = np.repeat(np.arange(N_USERS), N_PLAYS)
-    contexts, actions = rng.integers(N_CONTEXTS, size=n), rng.integers(N_ACTIONS, size=n)
-    factors = rng.standard_normal((N_USERS, 2)) * (attack == "tastes")
-    loadings = TASTES / np.sqrt(2.0) * rng.standard_normal((N_ACTIONS, 2))
-    own = factors @ loadings.T
-    expected = expit(logit(means[contexts, actions]) + own[users, actions])
-    true = expit(logit(means)[None] + own[:, None, :]).mean(axis=0)
-    if rewards == "binary":
-        said = (rng.random(n) < expected).astype(np.float64)
-    else:
-        said = expected + NOISE * rng.standard_normal(n)
-    is_bad = np.zeros(N_USERS, dtype=np.bool_)
-    if attack not in ("none", "tastes"):
-        is_bad[rng.permutation(N_USERS)[: round(alpha * N_USERS)]] = True
-    order = np.argsort(-true, axis=1)
-    best, second = order[:, 0], order[:, 1]
-    target = int(rng.integers(N_ACTIONS))
-    lies = is_bad[users]
-    if attack == "quiet":
-        lies &= rng.random(n) < QUIET
-    if attack in ("push", "nuke"):
-        said[lies & (actions == target)] = 1.0 if attack == "push" else 0.0
-    if attack in ("swap", "quiet"):
-        said[lies & (actions == best[contexts])] = 0.0
-        said[lies & (actions == second[contexts])] = 1.0
-    choices = {"target": np.full(N_CONTEXTS, target), "best": best, "second": second}[plays]
-    uplift = float(true[np.arange(N_CONTEXTS), choices].mean() - true.mean())
-    names = [Labels.of(range(k)) for k in (N_USERS, *shape)]
-    log = Events(users, contexts, actions, said, names[0], names[1], names[2])
-    found = evaluate_events(log, _policy(choices), stated=alpha)
-    honest = ~is_bad[users]
-    oracle = _uplift_of_means(contexts[honest], actions[honest], said[honest], choices)
+    log = build_log(kind, attack, plays, alpha, seed)
+    start = time.perf_counter()
+    found = evaluate_events(log.events, log.policy(), stated=alpha)
+    seconds = time.perf_counter() - start
     naive, robust = _dr(found, robust=False), _dr(found, robust=True)
     return Row(
+        kind=kind.name,
         attack=attack,
         policy=plays,
-        rewards=rewards,
         alpha=alpha,
         seed=seed,
-        uplift=uplift,
-        naive=naive[0] - uplift,
-        robust=robust[0] - uplift,
-        oracle=oracle - uplift,
-        is_covered=robust[1] <= uplift <= robust[2],
-        is_covered_naively=naive[1] <= uplift <= naive[2],
-        has_right_sign=(robust[0] > 0) == (uplift > 0) or robust[1] <= 0.0 <= robust[2],
+        uplift=log.uplift,
+        naive=naive[0] - log.uplift,
+        robust=robust[0] - log.uplift,
+        oracle=_oracle(log) - log.uplift,
+        is_covered=robust[1] <= log.uplift <= robust[2],
+        is_covered_naively=naive[1] <= log.uplift <= naive[2],
+        has_right_sign=(robust[0] > 0) == (log.uplift > 0) or robust[1] <= 0.0 <= robust[2],
         width=robust[2] - robust[1],
+        width_naive=naive[2] - naive[1],
         weight_kept=found.weight_kept,
         found_by=found.found_by,
-    )
-
-
-def _policy(choices: np.ndarray) -> Policy:
-    table = np.zeros((N_CONTEXTS, N_ACTIONS))
-    table[np.arange(N_CONTEXTS), choices] = 1.0
-    return Policy(
-        context_labels=Labels.of(range(N_CONTEXTS)),
-        action_labels=Labels.of(range(N_ACTIONS)),
-        mean_rewards=table,
-        low=table,
-        high=table,
-        counts=np.ones_like(table, dtype=np.int64),
-        context_probabilities=np.full(N_CONTEXTS, 1.0 / N_CONTEXTS),
-        adversarial_fraction=0.0,
-        method="given",
+        seconds=seconds,
     )
 
 
@@ -141,42 +81,43 @@ def _dr(found: Evaluation, *, robust: bool) -> tuple[float, float, float]:
     return one.uplift.estimate, one.uplift.low, one.uplift.high
 
 
-def _uplift_of_means(
-    contexts: np.ndarray, actions: np.ndarray, rewards: np.ndarray, choices: np.ndarray
-) -> float:
-    cells = contexts * N_ACTIONS + actions
-    n = np.bincount(cells, minlength=N_CONTEXTS * N_ACTIONS)
-    means = (np.bincount(cells, rewards, N_CONTEXTS * N_ACTIONS) / np.maximum(n, 1)).reshape(
-        N_CONTEXTS, N_ACTIONS
-    )
+def _oracle(log: Log) -> float:
+    """Return the uplift by the means of honest users."""
+    honest = ~log.is_bad[log.events.users]
+    contexts, rewards = log.events.contexts[honest], log.events.rewards[honest]
+    cells = contexts * N_ACTIONS + log.events.actions[honest]
+    n_cells = N_CONTEXTS * N_ACTIONS
+    n = np.maximum(np.bincount(cells, minlength=n_cells), 1)
+    means = (np.bincount(cells, rewards, n_cells) / n).reshape(N_CONTEXTS, N_ACTIONS)
     shares = np.bincount(contexts, minlength=N_CONTEXTS) / len(contexts)
-    return float(shares @ means[np.arange(N_CONTEXTS), choices] - rewards.mean())
+    return float(shares @ means[np.arange(N_CONTEXTS), log.choices] - rewards.mean())
 
 
-def print_table(rows: list[Row]) -> None:
-    """Print means over seeds."""
-    print(
-        f"{'attack':<8} {'policy':<8} {'rewards':<8} {'alpha':>5} {'logs':>4} {'uplift':>8} "
-        f"{'naive':>8} {'robust':>8} {'worst':>7} {'oracle':>8} {'covers':>6} {'naive':>6} "
-        f"{'sign':>5} {'width':>6} {'kept':>5} {'direct':>6}"
+def print_rows(rows: list[Row]) -> None:
+    """Print means over the seeds of one kind and attack."""
+    errors = np.array([row.robust for row in rows])
+    mean = {
+        name: float(np.mean([getattr(row, name) for row in rows]))
+        for name in ("uplift", "naive", "oracle", "is_covered", "has_right_sign", "width")
+    }
+    numbers = (
+        mean["uplift"],
+        mean["naive"],
+        errors.mean(),
+        np.sqrt((errors**2).mean()),
+        np.abs(errors).max(),
+        mean["oracle"],
+        mean["is_covered"],
+        mean["has_right_sign"],
+        mean["width"],
     )
-    for key in dict.fromkeys((r.attack, r.policy, r.rewards, r.alpha) for r in rows):
-        some = [r for r in rows if (r.attack, r.policy, r.rewards, r.alpha) == key]
-        mean = {
-            name: float(np.mean([getattr(r, name) for r in some]))
-            for name in ("uplift", "naive", "robust", "oracle", "width", "weight_kept")
-        }
-        worst = max(abs(r.robust) for r in some)
-        print(
-            f"{key[0]:<8} {key[1]:<8} {key[2]:<8} {key[3]:>5.2f} {len(some):>4} "
-            f"{mean['uplift']:>8.4f} {mean['naive']:>8.4f} {mean['robust']:>8.4f} {worst:>7.4f} "
-            f"{mean['oracle']:>8.4f} {np.mean([r.is_covered for r in some]):>6.2f} "
-            f"{np.mean([r.is_covered_naively for r in some]):>6.2f} "
-            f"{np.mean([r.has_right_sign for r in some]):>5.2f} {mean['width']:>6.4f} "
-            f"{mean['weight_kept']:>5.2f} "
-            f"{np.mean([r.found_by != 'the learner' for r in some]):>6.2f}",
-            flush=True,
-        )
+    direct = np.mean([row.found_by != "the learner" for row in rows])
+    print(
+        f"{rows[0].kind:<13} {rows[0].attack + ' ' + rows[0].policy:<14} {len(rows):>4}",
+        *(f"{number:>7.4f}" for number in numbers),
+        f"{direct:.2f}",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -185,21 +126,22 @@ def main() -> None:
     parser.add_argument("--part", choices=list(PARTS), default="development")
     parser.add_argument("--logs", type=int, default=10)
     parser.add_argument("--alpha", type=float, default=0.2)
-    parser.add_argument("--rewards", choices=("binary", "normal"), default="binary")
-    parser.add_argument("--only", default="", help="attacks whose name contains this")
+    parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS])
+    parser.add_argument("--attacks", nargs="+", default=[name for name, _ in ATTACKS])
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    rows = []
-    for attack, plays in KINDS:
-        if arguments.only not in attack:
-            continue
-        some = [
-            measure(attack, plays, arguments.rewards, arguments.alpha, PARTS[arguments.part] + k)
-            for k in range(arguments.logs)
-        ]
-        if not arguments.json:
-            print_table(some)
-        rows += some
+    rows: list[Row] = []
+    if not arguments.json:
+        print(f"{'kind':<13} {'attack':<14} {'logs':>4}", *(f"{name:>7}" for name in HEAD), "found")
+    for kind in (kind for kind in KINDS if kind.name in arguments.kinds):
+        for attack, plays in ATTACKS:
+            if attack in arguments.attacks:
+                first = PARTS[arguments.part]
+                seeds = range(first, first + arguments.logs)
+                some = [measure(kind, attack, plays, arguments.alpha, seed) for seed in seeds]
+                rows += some
+                if not arguments.json:
+                    print_rows(some)
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
 

@@ -6,7 +6,7 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.evaluation import Evaluation, evaluate_events
 from unswayed.evaluation.coalition import find_coalition
-from unswayed.evaluation.evaluating import cell_classes
+from unswayed.evaluation.log import cell_classes
 from unswayed.events import Events, Labels
 from unswayed.policy import Policy
 from unswayed.randomness import generator

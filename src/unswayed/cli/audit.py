@@ -28,6 +28,7 @@ from unswayed.cli.log_options import (
     UserColumn,
     columns_named,
 )
+from unswayed.cli.options import Figures
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows
 from unswayed.learners.methods import DEFAULT_METHOD
@@ -71,6 +72,7 @@ def audit(
         Path | None,
         typer.Option(help="Write the report's data to this folder, as JSON and Parquet."),
     ] = None,
+    figures: Figures = None,
     inject: Annotated[
         str | None,
         typer.Option(
@@ -114,8 +116,9 @@ def audit(
     for output in (bad_rows.quarantine, out):
         if output is not None:
             check_writable(output)
-    if data is not None:
-        check_writable_folder(data)
+    for folder in (data, figures):
+        if folder is not None:
+            check_writable_folder(folder)
     if users is not None:
         check_table(users, table_format)
     columns = columns_named(
@@ -168,6 +171,10 @@ def audit(
         write_page(audit_page(found.audit, red_team), out)
     if data is not None:
         write_data(found.audit, told, data)
+    if figures is not None:
+        from unswayed.reports.audit_figures import write_audit_figures
+
+        write_audit_figures(found.audit, red_team, figures)
     if json:
         print_json(told)
     else:

@@ -23,15 +23,16 @@ from unswayed.cli.log_options import (
     UserColumn,
     columns_named,
 )
-from unswayed.cli.options import Json
-from unswayed.evaluation.evaluating import LOGGING, STEPS, evaluate_log
+from unswayed.cli.options import Figures, Json
+from unswayed.evaluation.evaluating import STEPS, evaluate_log
+from unswayed.evaluation.results import LOGGING
 from unswayed.events import OnBadRows
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.memory import parsed_bytes
 from unswayed.policy import Policy
 from unswayed.reports.evaluations import print_evaluation
 from unswayed.reports.tables import print_json, progress_bar
-from unswayed.storage import check_writable
+from unswayed.storage import check_writable, check_writable_folder
 from unswayed.tallies import MIN_PROPENSITY
 
 
@@ -53,6 +54,7 @@ def evaluate(
     on_bad_rows: BadRows = "error",
     min_propensity: MinPropensity = MIN_PROPENSITY,
     memory: Memory = None,
+    figures: Figures = None,
     json: Json = False,
 ) -> None:
     """Estimate how much better a policy is for honest users, whoever lies in the log."""
@@ -60,6 +62,8 @@ def evaluate(
     bad_rows = OnBadRows.parsed(on_bad_rows)
     if bad_rows.quarantine is not None:
         check_writable(bad_rows.quarantine)
+    if figures is not None:
+        check_writable_folder(figures)
     evaluated = Policy.load(policy)
     other = None if baseline == LOGGING else Policy.load(baseline)
     columns = columns_named(
@@ -90,6 +94,10 @@ def evaluate(
             memory=None if memory is None else parsed_bytes(memory),
             on_step=on_step,
         )
+    if figures is not None:
+        from unswayed.reports.evaluation_figures import write_evaluation_figures
+
+        write_evaluation_figures(found, figures)
     if json:
         print_json(found.to_json())
     else:

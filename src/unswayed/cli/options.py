@@ -55,6 +55,10 @@ Address = Annotated[str, typer.Option(help="Address of the service.")]
 KeyVariable = Annotated[
     str, typer.Option(help="Environment variable that holds your key, if one is needed.")
 ]
+Figures = Annotated[
+    Path | None,
+    typer.Option(help="Write the figures to this folder, as PNG and SVG with their data as JSON."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

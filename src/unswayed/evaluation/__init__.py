@@ -1,5 +1,6 @@
 """How good a policy is for honest users, from the log of another one."""
 
-from unswayed.evaluation.evaluating import Evaluation, evaluate_events, evaluate_log
+from unswayed.evaluation.evaluating import evaluate_events, evaluate_log
+from unswayed.evaluation.results import Evaluation
 
 __all__ = ["Evaluation", "evaluate_events", "evaluate_log"]

@@ -13,6 +13,7 @@ are not, so variances are those of the users' influences ω_u (N_u − V M_u).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -156,6 +157,22 @@ def widened(found: Estimate, error: float) -> Estimate:
         return found
     half = (found.high - found.estimate) * error / found.error
     return Estimate(found.estimate, found.estimate - half, found.estimate + half, error)
+
+
+def reaching(found: Estimate, others: Sequence[float]) -> Estimate:
+    """Return an estimate whose interval allows for chance and for any of the other values.
+
+    Chance and not knowing which value is true are independent, so their halves add like errors do.
+
+    >>> reaching(Estimate(0.0, -3.0, 3.0, 1.5), [4.0, 1.0])[:3]
+    (0.0, -3.0, 5.0)
+    """
+    above = max(0.0, *(other - found.estimate for other in others), 0.0)
+    below = max(0.0, *(found.estimate - other for other in others), 0.0)
+    return found._replace(
+        low=found.estimate - float(np.hypot(found.estimate - found.low, below)),
+        high=found.estimate + float(np.hypot(found.high - found.estimate, above)),
+    )
 
 
 def effective_sample_size(weights: FloatArray) -> float:

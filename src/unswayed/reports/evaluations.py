@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unswayed.evaluation import Evaluation
 from unswayed.evaluation.estimators import Estimate
-from unswayed.evaluation.evaluating import LOGGING
+from unswayed.evaluation.results import LOGGING
 from unswayed.reports.tables import print_line, print_table
 
 SHOWN = 10

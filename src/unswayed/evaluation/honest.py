@@ -1,0 +1,177 @@
+"""Estimates for honest users: whose say counts, and intervals that allow for not knowing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.evaluation.coalition import JACKKNIFE_GROUPS, Found, find_coalition
+from unswayed.evaluation.estimators import (
+    Estimate,
+    EstimatorName,
+    Plays,
+    Totals,
+    calibrated,
+    logged_totals,
+    reaching,
+    totals_of,
+    uplift_of,
+    value_of,
+    widened,
+)
+from unswayed.evaluation.log import cell_classes
+from unswayed.evaluation.results import ContextValue, EvaluatedBy
+from unswayed.events import Events
+from unswayed.learners.design import design_of_log
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.unknown_fraction import Auto, estimate_fraction
+from unswayed.randomness import generator
+from unswayed.tallies import Tallies, as_blocks, tally_events
+
+MOST_CONTEXTS = 20
+"""Ours: contexts that are broken down, the most frequent first."""
+
+MODEL_ERROR, AMBIGUITY_ERROR = 0.05, 0.25
+"""Ours: the share of a correction that intervals allow it to be wrong by, of all of it and of the
+part that rests on accounts which may be members or not: there the model decides."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Robust:
+    """What users count, with which alpha, what was found, and by whom."""
+
+    weights: FloatArray
+    alpha: float
+    found: Found
+    found_by: str
+
+
+def robust_weights(
+    events: Events,
+    tallies: Tallies,
+    means: FloatArray,
+    choices: IntArray,
+    other: IntArray | None,
+    stated: float | Auto,
+    min_propensity: float,
+) -> Robust:
+    """Return what users count: by the coalition against this policy, else by the learner."""
+    labelled = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
+    blocked = as_blocks(labelled.uniform())
+    design = design_of_log(blocked, "auto")
+    alpha = estimate_fraction(blocked, design).chosen if stated == "auto" else stated
+    found = find_coalition(
+        tallies,
+        cell_classes(means, choices, other),
+        adversarial_fraction=alpha,
+        rng=generator(0, "evaluate"),
+    )
+    if found.is_believed:
+        return Robust(found.weights, alpha, found, "a coalition against this policy")
+    learned = method_named(DEFAULT_METHOD)(blocked, design, adversarial_fraction=alpha)
+    return Robust(learned.user_weights, alpha, found, "the learner")
+
+
+def evaluated_by(
+    name: EstimatorName,
+    plays: Plays,
+    choices: IntArray,
+    other: IntArray | None,
+    model: FloatArray,
+    robust: Robust | None,
+) -> EvaluatedBy:
+    """Return what an estimator says of all users, or of honest ones."""
+    totals = totals_of(plays, choices, name, model)
+    against = logged_totals(plays) if other is None else totals_of(plays, other, name, model)
+    ones = np.ones(plays.n_users)
+    value, uplift = value_of(totals, ones), uplift_of(totals, against, ones)
+    if robust is None:
+        return EvaluatedBy(name, False, value, uplift)
+    honest, rival = totals, against
+    if name == "ips":
+        honest = calibrated(totals, totals_of(plays, choices, "snips", model))
+        if other is not None:
+            rival = calibrated(against, totals_of(plays, other, "snips", model))
+
+    def uplift_for(weights: FloatArray) -> Estimate:
+        return uplift_of(honest, rival, weights)
+
+    def value_for(weights: FloatArray) -> Estimate:
+        return value_of(honest, weights)
+
+    return EvaluatedBy(
+        name, True, _honestly(value_for, value, robust), _honestly(uplift_for, uplift, robust)
+    )
+
+
+def _honestly(
+    estimate: Callable[[FloatArray], Estimate], of_all: Estimate, robust: Robust
+) -> Estimate:
+    """Return an estimate for honest users, with all that its interval has to allow for.
+
+    Chance; what the weights are uncertain by, from a jackknife; a share of the correction, for the
+    model is never quite true; and the estimates of all stories that fit the log about as well.
+    """
+    found = estimate(robust.weights)
+    error = found.error
+    replicates = [estimate(weights).estimate for weights in robust.found.replicates]
+    if replicates:
+        n = JACKKNIFE_GROUPS
+        spread = np.square(np.array(replicates) - np.mean(replicates)).sum()
+        error = max(error, float(np.sqrt((n - 1) / n * spread)))
+    wrong = MODEL_ERROR + AMBIGUITY_ERROR * robust.found.ambiguity
+    correction = wrong * (found.estimate - of_all.estimate)
+    found = widened(found, float(np.hypot(max(error, of_all.error), correction)))
+    return reaching(found, [estimate(weights).estimate for weights in robust.found.stories])
+
+
+def by_context(
+    plays: Plays,
+    events: Events,
+    choices: IntArray,
+    other: IntArray | None,
+    naive_model: FloatArray,
+    robust_model: FloatArray,
+    robust: Robust,
+) -> tuple[ContextValue, ...]:
+    """Return the value in the most frequent contexts, by DR."""
+    visits = np.bincount(events.contexts, minlength=events.n_contexts)
+    ones = np.ones(events.n_users)
+    rows = []
+    for s in np.argsort(-visits, kind="stable")[:MOST_CONTEXTS].tolist():
+        if not visits[s] or choices[s] < 0:
+            continue
+        at = np.flatnonzero(events.contexts == s)
+        some = _rows(plays, at)
+        naive = totals_of(some, choices, "dr", naive_model)
+        honest = totals_of(some, choices, "dr", robust_model)
+        against: Totals = (
+            logged_totals(some) if other is None else totals_of(some, other, "dr", robust_model)
+        )
+        rows.append(
+            ContextValue(
+                context=events.context_labels[s],
+                share=float(visits[s] / len(events)),
+                action=events.action_labels[int(choices[s])],
+                plays=int((some.actions == choices[s]).sum()),
+                naive=value_of(naive, ones),
+                robust=value_of(honest, robust.weights),
+                robust_uplift=uplift_of(honest, against, robust.weights),
+            )
+        )
+    return tuple(rows)
+
+
+def _rows(plays: Plays, at: npt.NDArray[np.int64]) -> Plays:
+    return Plays(
+        plays.users[at],
+        plays.contexts[at],
+        plays.actions[at],
+        plays.rewards[at],
+        plays.inverse[at],
+        plays.n_users,
+    )

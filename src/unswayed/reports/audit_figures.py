@@ -1,0 +1,161 @@
+"""The figures of an audit as files: items, decisions, the null, time, contexts and the red team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from unswayed.audit.redteam import RedTeam
+from unswayed.audit.results import Audit
+from unswayed.reports.labelled import label_rows, write_figure
+from unswayed.reports.style import BLUE, GREY, STYLE, VERMILION, label_ends, new_figure
+
+DRAWN = 12
+"""Rows of a chart; the data have all."""
+
+Drawn = tuple[str, Figure, Sequence[Mapping[str, Any]]]
+
+
+def write_audit_figures(audit: Audit, red_team: RedTeam | None, folder: Path) -> list[Path]:
+    """Write every figure that the audit has something for, and return the files."""
+    files = []
+    for name, figure, rows in _drawn(audit, red_team):
+        files += write_figure(figure, folder, name, rows)
+    return files
+
+
+def _drawn(audit: Audit, red_team: RedTeam | None) -> Iterator[Drawn]:
+    told = audit.to_json()
+    if audit.items:
+        yield "items", _items(told["items"]), told["items"]
+    if audit.changed:
+        yield "decisions", _decisions(told["changed"]), told["changed"]
+    null = told["null"]
+    yield "null", _null(null), [null]
+    if told["timeline"] is not None:
+        yield "time", _time(told["timeline"]), [told["timeline"]]
+    if audit.n_contexts > 1:
+        yield "contexts", _contexts(told["contexts"]), told["contexts"]
+    if red_team is not None:
+        sizes = red_team.to_json()["sizes"]
+        yield "red-team", _red_team(red_team, sizes), sizes
+
+
+def _chart(title: str, rows: int, *, xlabel: str) -> tuple[Figure, Axes]:
+    figure, (ax,) = new_figure(width=7.6, height=1.3 + 0.32 * max(rows, 3))
+    ax.set_title(title, loc="left", fontweight="bold")
+    ax.set_xlabel(xlabel)
+    return figure, ax
+
+
+def _items(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    some = rows[:DRAWN]
+    with mpl.rc_context(STYLE):
+        figure, ax = _chart(
+            "How far items were moved", len(some), xlabel="mean of all minus mean of the believed"
+        )
+        shifts = [row["shift"] for row in some]
+        colours = [VERMILION if shift > 0 else BLUE for shift in shifts]
+        bars = ax.barh(range(len(some)), shifts, color=colours)
+        ax.bar_label(bars, [f"{shift:+.3g}" for shift in shifts], padding=3, fontsize=9)
+        ax.axvline(0.0, color=GREY, linewidth=1)
+        ax.margins(x=0.15)
+        label_rows(ax, [row["action"] for row in some])
+    return figure
+
+
+def _decisions(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    some = rows[:DRAWN]
+    with mpl.rc_context(STYLE):
+        figure, ax = _chart(
+            "Decisions of plain means that differ", len(some), xlabel="loss a visit there"
+        )
+        costs = [row["cost"] for row in some]
+        bars = ax.barh(range(len(some)), costs, color=VERMILION)
+        ax.bar_label(bars, [f"{cost:.3g}" for cost in costs], padding=3, fontsize=9)
+        ax.margins(x=0.15)
+        label_rows(ax, [row["context"] for row in some])
+    return figure
+
+
+def _null(null: Mapping[str, Any]) -> Figure:
+    with mpl.rc_context(STYLE):
+        figure, (ax,) = new_figure(width=7.6, height=3.6)
+        edges = np.array(null["edges"])
+        ax.stairs(null["seen"], edges, fill=True, color=BLUE, label="accounts")
+        ax.stairs(null["expected"], edges, color=GREY, linestyle="--", label="the null")
+        if null["threshold"] is not None:
+            ax.axvline(null["threshold"], color=VERMILION, label="flagged from here")
+        # Square roots show a few accounts far out beside thousands.
+        ax.set_yscale("function", functions=(_root, np.square))
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.set(xlabel=null["name"], ylabel="share of accounts", ylim=(0.0, None))
+        ax.set_title("What honest accounts look like", loc="left", fontweight="bold")
+        ax.legend(frameon=False)
+    return figure
+
+
+def _root(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sqrt(np.maximum(values, 0.0)))
+
+
+def _time(line: Mapping[str, Any]) -> Figure:
+    with mpl.rc_context(STYLE):
+        figure, (ax,) = new_figure(width=7.6, height=3.2)
+        for counts, name, colour in (
+            (line["others"], "all others", BLUE),
+            (line["flagged"], "accounts that count less than half", VERMILION),
+        ):
+            shares = np.array(counts) / max(sum(counts), 1)
+            ax.stairs(shares, fill=True, alpha=0.55, color=colour, label=name)
+        last = len(line["starts"]) - 1
+        ends = [line["starts"][place].partition("T")[0] for place in (0, last)]
+        ax.set_xticks([0, last], ends, parse_math=False)
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.set(ylabel="share of their events", xlim=(0, last + 1))
+        ax.set_title("Activity over time", loc="left", fontweight="bold")
+        ax.legend(frameon=False)
+    return figure
+
+
+def _contexts(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    some = rows[:DRAWN]
+    with mpl.rc_context(STYLE):
+        figure, ax = _chart("Contexts, claimed and believed", len(some), xlabel="share of visits")
+        places = np.arange(len(some))
+        claimed, believed = ([row[name] for row in some] for name in ("claimed", "believed"))
+        ax.barh(places - 0.2, claimed, 0.36, color=VERMILION, label="claimed by the log")
+        ax.barh(places + 0.2, believed, 0.36, color=BLUE, label="believed")
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+        label_rows(ax, [row["context"] for row in some])
+        ax.legend(frameon=False)
+    return figure
+
+
+def _red_team(found: RedTeam, rows: Sequence[Mapping[str, Any]]) -> Figure:
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure(width=9.6, height=3.8, panels=2, share_y=False)
+        shares = [row["share"] for row in rows]
+        for ax, what, title in (
+            (axes[0], "shift", "Shift of the target's mean"),
+            (axes[1], "hits", "Decisions in its interest"),
+        ):
+            ends = []
+            for kind, colour in (("naive", VERMILION), ("robust", BLUE)):
+                values = [row[f"{kind}_{what}"] for row in rows]
+                ax.plot(shares, values, "o-", color=colour, linewidth=2)
+                ends.append((values[-1], kind, colour))
+            ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+            ax.set_xlabel("share of colluding accounts")
+            ax.set_title(title, loc="left", fontweight="bold")
+            label_ends(ax, ends)
+        axes[1].yaxis.set_major_formatter(PercentFormatter(1.0))
+        figure.suptitle(f"Red team: {found.kind}", x=0.01, ha="left", fontsize=10, color=GREY)
+    return figure

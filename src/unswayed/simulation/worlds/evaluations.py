@@ -1,0 +1,186 @@
+"""Logs to evaluate a policy on, with a known uplift: kinds of rewards, traffic, tastes and lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+
+from unswayed.events import Events, Labels
+from unswayed.policy import Policy
+from unswayed.randomness import generator
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+N_CONTEXTS, N_ACTIONS, N_USERS, N_PLAYS = 10, 5, 2_000, 30
+QUIET = 0.35
+"""Share of the answers about the two best items that quiet liars lie in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of log.
+
+    Attributes
+    ----------
+    low, high
+        Mean rewards are drawn from here, evenly or, for ``is_wide``, evenly in their logarithm.
+    rewards
+        clicks, normal, skewed (gamma), or stars (five values from 0 to 1).
+    tastes
+        Deviation of users' own log-odds, in two directions.
+    activity_sd
+        Of the logarithm of plays; 0 for the same number of plays.
+    is_greedy
+        Whether the log favoured some actions, and has propensities.
+    """
+
+    name: str
+    low: float = 0.3
+    high: float = 0.6
+    is_wide: bool = False
+    rewards: str = "clicks"
+    tastes: float = 0.0
+    activity_sd: float = 0.0
+    is_greedy: bool = False
+
+
+KINDS = (
+    Kind(name="clicks"),
+    Kind(name="wide clicks", low=0.02, high=0.5, is_wide=True),
+    Kind(name="rare clicks", low=0.02, high=0.1),
+    Kind(name="normal", rewards="normal"),
+    Kind(name="skewed", rewards="skewed"),
+    Kind(name="stars", rewards="stars"),
+    Kind(name="tastes", tastes=0.4),
+    Kind(name="heavy", activity_sd=1.0),
+    Kind(name="propensities", is_greedy=True),
+)
+
+ATTACKS = (
+    ("none", "target"),
+    ("none", "best"),
+    ("push", "target"),
+    ("nuke", "target"),
+    ("swap", "best"),
+    ("swap", "second"),
+    ("quiet", "best"),
+    ("quiet", "second"),
+)
+"""What is lied about, and what the policy plays."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Log:
+    """A log, the policy, its uplift for honest users, and who lies."""
+
+    events: Events
+    choices: IntArray
+    uplift: float
+    is_bad: npt.NDArray[np.bool_]
+
+    def policy(self) -> Policy:
+        """Return the policy that is evaluated."""
+        table = np.zeros((N_CONTEXTS, N_ACTIONS))
+        table[np.arange(N_CONTEXTS), self.choices] = 1.0
+        return Policy(
+            context_labels=Labels.of(range(N_CONTEXTS)),
+            action_labels=Labels.of(range(N_ACTIONS)),
+            mean_rewards=table,
+            low=table,
+            high=table,
+            counts=np.ones_like(table, dtype=np.int64),
+            context_probabilities=np.full(N_CONTEXTS, 1.0 / N_CONTEXTS),
+            adversarial_fraction=0.0,
+            method="given",
+        )
+
+
+def build_log(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> Log:
+    """Draw a log; the first ``alpha`` of a random order of the users lie."""
+    rng = generator(seed, "evaluate", kind.name, attack)
+    shape = (N_CONTEXTS, N_ACTIONS)
+    means = kind.low + (kind.high - kind.low) * rng.random(shape)
+    if kind.is_wide:
+        means = kind.low * (kind.high / kind.low) ** rng.random(shape)
+    users = np.repeat(np.arange(N_USERS), _activity(kind, rng))
+    n = len(users)
+    contexts = rng.integers(N_CONTEXTS, size=n)
+    logging = _logging(kind, rng)
+    actions = (rng.random(n)[:, None] > logging.cumsum(axis=1)[contexts]).sum(axis=1)
+    actions = np.minimum(actions, N_ACTIONS - 1)
+    own = (
+        kind.tastes
+        * rng.standard_normal((N_USERS, 2))
+        @ (rng.standard_normal((N_ACTIONS, 2)).T / np.sqrt(2.0))
+    )
+    expected = expit(logit(means[contexts, actions]) + own[users, actions])
+    # Honest users count as often as they visit.
+    visits = np.bincount(users, minlength=N_USERS)
+    true = np.average(expit(logit(means)[None] + own[:, None, :]), axis=0, weights=visits)
+    said = _said(kind, rng, expected)
+    is_bad = np.zeros(N_USERS, dtype=np.bool_)
+    if attack != "none":
+        is_bad[rng.permutation(N_USERS)[: round(alpha * N_USERS)]] = True
+    best, second = np.argsort(-true, axis=1)[:, :2].T
+    target = int(rng.integers(N_ACTIONS))
+    lies = is_bad[users]
+    if attack == "quiet":
+        lies &= rng.random(n) < QUIET
+    top, bottom = 1.0, 0.0
+    if kind.rewards == "skewed":
+        top = float(np.quantile(said, 0.99))
+    if attack in ("push", "nuke"):
+        said[lies & (actions == target)] = top if attack == "push" else bottom
+    if attack in ("swap", "quiet"):
+        said[lies & (actions == best[contexts])] = bottom
+        said[lies & (actions == second[contexts])] = top
+    choices = {"target": np.full(N_CONTEXTS, target), "best": best, "second": second}[plays]
+    uplift = float(
+        true[np.arange(N_CONTEXTS), choices].mean() - (true * logging).sum(axis=1).mean()
+    )
+    names = [Labels.of(range(k)) for k in (N_USERS, *shape)]
+    events = Events(
+        users,
+        contexts,
+        actions,
+        said,
+        names[0],
+        names[1],
+        names[2],
+        logging[contexts, actions] if kind.is_greedy else None,
+    )
+    return Log(events, choices, uplift, is_bad)
+
+
+def _activity(kind: Kind, rng: np.random.Generator) -> IntArray:
+    if not kind.activity_sd:
+        return np.full(N_USERS, N_PLAYS, dtype=np.int64)
+    scale = np.log(N_PLAYS) - kind.activity_sd**2 / 2.0
+    draws = np.exp(scale + kind.activity_sd * rng.standard_normal(N_USERS))
+    activity: IntArray = np.maximum(np.rint(draws), 1.0).astype(np.int64)
+    return activity
+
+
+def _logging(kind: Kind, rng: np.random.Generator) -> FloatArray:
+    """Return how often each action was played in each context; shape (S, A)."""
+    if not kind.is_greedy:
+        return np.full((N_CONTEXTS, N_ACTIONS), 1.0 / N_ACTIONS)
+    weights = np.exp(rng.standard_normal((N_CONTEXTS, N_ACTIONS)))
+    shares: FloatArray = weights / weights.sum(axis=1, keepdims=True)
+    return 0.25 / N_ACTIONS + 0.75 * shares
+
+
+def _said(kind: Kind, rng: np.random.Generator, expected: FloatArray) -> FloatArray:
+    """Return honest rewards with these means."""
+    n = len(expected)
+    if kind.rewards == "normal":
+        return expected + 0.3 * rng.standard_normal(n)
+    if kind.rewards == "skewed":
+        return np.asarray(rng.gamma(2.0, expected / 2.0))
+    if kind.rewards == "stars":
+        return np.asarray(rng.binomial(4, expected) / 4.0)
+    return (rng.random(n) < expected).astype(np.float64)
