@@ -101,6 +101,28 @@ def test_the_regime_can_be_stated(reviews: Path, capsys: pytest.CaptureFixture[s
     assert json.loads(capsys.readouterr().out)["regime"]["reason"] == "as stated"
 
 
+def test_figures_are_written_with_the_data_that_json_has(
+    reviews: Path, bots: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unswayed("audit", reviews, "--figures", tmp_path / "reviews", "--json")
+    told = json.loads(capsys.readouterr().out)
+    names = {path.stem for path in (tmp_path / "reviews").iterdir()}
+    assert {"items", "null", "time"} <= names
+    for name in names:
+        for ending in (".png", ".svg", ".json"):
+            assert (tmp_path / "reviews" / f"{name}{ending}").stat().st_size > 0
+    drawn = json.loads((tmp_path / "reviews" / "items.json").read_text(encoding="utf-8"))
+    assert drawn == told["items"]
+    policy, folder = tmp_path / "policy.json", tmp_path / "evaluation"
+    unswayed("learn", bots, "--alpha", 0.15, "--out", policy)
+    capsys.readouterr()
+    unswayed("evaluate", bots, "--policy", policy, "--alpha", 0.15, "--figures", folder, "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert json.loads((folder / "uplift.json").read_text(encoding="utf-8")) == told["estimates"]
+    assert json.loads((folder / "contexts.json").read_text(encoding="utf-8")) == told["contexts"]
+    assert (folder / "uplift.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_limits_end_in_exit_code_three(reviews: Path) -> None:
     passed = run("audit", str(reviews), "--fail-share", "0.5")
     assert passed.returncode == 0, passed.stderr

@@ -13,7 +13,6 @@ from unswayed.evaluation.estimators import (
     Estimate,
     EstimatorName,
     Plays,
-    Totals,
     calibrated,
     logged_totals,
     reaching,
@@ -145,22 +144,18 @@ def by_context(
     for s in np.argsort(-visits, kind="stable")[:MOST_CONTEXTS].tolist():
         if not visits[s] or choices[s] < 0:
             continue
-        at = np.flatnonzero(events.contexts == s)
-        some = _rows(plays, at)
-        naive = totals_of(some, choices, "dr", naive_model)
-        honest = totals_of(some, choices, "dr", robust_model)
-        against: Totals = (
-            logged_totals(some) if other is None else totals_of(some, other, "dr", robust_model)
-        )
+        some = _rows(plays, np.flatnonzero(events.contexts == s))
+        naive = value_of(totals_of(some, choices, "dr", naive_model), ones)
+        by = evaluated_by("dr", some, choices, other, robust_model, robust)
         rows.append(
             ContextValue(
                 context=events.context_labels[s],
                 share=float(visits[s] / len(events)),
                 action=events.action_labels[int(choices[s])],
                 plays=int((some.actions == choices[s]).sum()),
-                naive=value_of(naive, ones),
-                robust=value_of(honest, robust.weights),
-                robust_uplift=uplift_of(honest, against, robust.weights),
+                naive=naive,
+                robust=by.value,
+                robust_uplift=by.uplift,
             )
         )
     return tuple(rows)

@@ -135,7 +135,7 @@ def _contexts(rows: Sequence[Mapping[str, Any]]) -> Figure:
         ax.barh(places + 0.2, believed, 0.36, color=BLUE, label="believed")
         ax.xaxis.set_major_formatter(PercentFormatter(1.0))
         label_rows(ax, [row["context"] for row in some])
-        ax.legend(frameon=False)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
