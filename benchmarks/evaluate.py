@@ -1,10 +1,10 @@
 """Off-policy evaluation under attack: bias, sign and coverage of the uplift, beside an oracle.
 
-2,000 users with 30 plays each, 10 contexts, 5 actions (``simulation/worlds/evaluations.py``): clicks from
-frequent to rare, normal, skewed and starred rewards, tastes, heavy-tailed activity, and logged
-propensities. A share of the users lies: ``push`` and ``nuke`` about one item, which the policy
-plays; ``swap`` about the best and the second best item of each context, and ``quiet`` the same in a
-part of the answers; the policy plays the best or the second. ``none`` has no attack. Run
+2,000 users with 30 plays each, 10 contexts, 5 actions (``simulation/worlds/evaluations.py``):
+clicks from frequent to rare, normal, skewed and starred rewards, tastes, heavy-tailed activity, and
+logged propensities. A share of the users lies: ``push`` and ``nuke`` about one item, which the
+policy plays; ``swap`` about the best and the second best item of each context, and ``quiet`` the
+same in a part of the answers; the policy plays the best or the second. ``none`` has no attack. Run
 ``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. Constants were
 chosen with the seeds of the part development.
 """
@@ -19,7 +19,15 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from unswayed.evaluation import Evaluation, evaluate_events
-from unswayed.simulation.worlds.evaluations import ATTACKS, KINDS, N_ACTIONS, N_CONTEXTS, Kind, Log, build_log
+from unswayed.simulation.worlds.evaluations import (
+    ATTACKS,
+    KINDS,
+    N_ACTIONS,
+    N_CONTEXTS,
+    Kind,
+    Log,
+    build_log,
+)
 
 HEAD = ("uplift", "naive", "robust", "rms", "worst", "oracle", "covers", "sign", "width")
 PARTS = {"development": 0, "validation": 10_000, "holdout": 20_000}

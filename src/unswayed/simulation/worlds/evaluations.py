@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, logit
 
 from unswayed.events import Events, Labels
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.policy import Policy
 from unswayed.randomness import generator
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 N_CONTEXTS, N_ACTIONS, N_USERS, N_PLAYS = 10, 5, 2_000, 30
 QUIET = 0.35
@@ -80,7 +77,7 @@ class Log:
     events: Events
     choices: IntArray
     uplift: float
-    is_bad: npt.NDArray[np.bool_]
+    is_bad: BoolArray
 
     def policy(self) -> Policy:
         """Return the policy that is evaluated."""
