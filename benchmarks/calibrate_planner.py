@@ -6,7 +6,8 @@
 The theory bounds losses by orders of growth. Here each order gets its factor: losses are divided
 by the order ("units"), over worlds of many sizes, and the planner takes the worst of them. Every
 world is attacked by several coalitions at several leads of the best action, and the pair that hurts
-most counts. Methods that are not named keep what the file holds of them. Then --validate plans for
+most counts. Methods that are not named keep what the file holds of them; context probabilities and
+users who learn alone are fitted with the paper's method, which needs them. Then --validate plans for
 worlds that were not fitted, simulates the plans under every attack there is, and adds what it
 found.
 """
@@ -369,9 +370,10 @@ def main() -> None:
         "repetitions": REPETITIONS,
         "rewards": "gaussian, standard deviation 0.5",
         "versions": {name: version(name) for name in ("unswayed", "numpy", "scipy", "numba")},
-        "contexts": calibrate_contexts(every=options.every),
-        "alone": calibrate_alone(),
     }
+    if "paper" in options.methods.split(",") or "contexts" not in constants:
+        constants["contexts"] = calibrate_contexts(every=options.every)
+        constants["alone"] = calibrate_alone()
     methods = constants.setdefault("methods", {})
     for method in options.methods.split(","):
         if method not in METHODS:

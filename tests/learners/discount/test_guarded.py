@@ -1,0 +1,72 @@
+"""A world in which the guard decides: busy accounts, alike enough to honest tastes, praise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unswayed.learners.design import sticky_design
+from unswayed.learners.discount import learn_discounted, method
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.interface import FloatArray
+from unswayed.learners.paper import allowed_actions, certified_losses, learn_paper
+from unswayed.tallies import Tallies, tally
+
+BEST, PRAISED = 0, 1
+RATES = np.array([0.7, 0.35])
+STATED = 0.1
+
+
+@pytest.fixture
+def tallies(rng: np.random.Generator) -> Tallies:
+    """Return a log in which 6 % of the accounts have 75 % of the events and praise one action.
+
+    Honest users differ so much in their tastes that some are as extreme. The intervals count
+    users, not events.
+    """
+    n_users = 4000
+    is_bad = np.arange(n_users) < 0.06 * n_users
+    users = np.repeat(np.arange(n_users), np.where(is_bad, 200, 4))
+    actions = rng.integers(2, size=n_users)[users]
+    likes = rng.beta(2.0 * RATES, 2.0 * (1.0 - RATES), size=(n_users, 2))
+    rewards = (rng.random(len(users)) < likes[users, actions]).astype(float)
+    lies = is_bad[users]
+    rewards[lies] = actions[lies] == PRAISED
+    where = np.zeros_like(users)
+    return tally(
+        users, where, actions, rewards, n_users=n_users, n_contexts=1, n_actions=len(RATES)
+    )
+
+
+def learned(tallies: Tallies) -> Estimates:
+    return learn_discounted(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+
+
+def test_where_the_guard_decides_its_bound_holds(tallies: Tallies) -> None:
+    """Claims 1 to 3 of docs/guarantee.md, on what the learner chose and not on the guard alone."""
+    guard = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+    low, high = guard.interval
+    assert ((low <= RATES) & (RATES <= high)).all()  # what the claims suppose
+    estimates = learned(tallies)
+    chosen = int(estimates.mean_rewards[0].argmax())
+    lost = RATES.max() - RATES[chosen]
+    assert estimates.decided_by.tolist() == ["guard"]
+    assert allowed_actions(guard)[0, [BEST, chosen]].all()
+    assert lost <= certified_losses(guard)[0, chosen] <= 2.0 * (high - low).max()
+    # The bound says something here: the other action would exceed it.
+    assert RATES[BEST] - RATES[PRAISED] > certified_losses(guard)[0, chosen]
+    # The intervals returned contain the guard's, so they hold as well.
+    assert (estimates.interval[0] <= low).all()
+    assert (estimates.interval[1] >= high).all()
+
+
+def test_without_the_guard_the_same_log_misleads_the_learner(
+    tallies: Tallies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control: if this learner needs no guard here, find another world."""
+
+    def unguarded(means: FloatArray, _: object) -> FloatArray:
+        return means
+
+    monkeypatch.setattr(method, "_guarded", unguarded)
+    assert learned(tallies).mean_rewards[0].argmax() == PRAISED
