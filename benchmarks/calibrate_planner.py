@@ -1,6 +1,7 @@
 """Fit the constants that the planner ships: run the worlds, keep the worst attack, write JSON.
 
-    python benchmarks/calibrate_planner.py [--methods paper] [--every 3] [--output FILE]
+    python benchmarks/calibrate_planner.py [--methods paper] [--every 3] [--largest 150000]
+        [--output FILE]
     python benchmarks/calibrate_planner.py --validate [--methods discount] [--output FILE]
 
 The theory bounds losses by orders of growth. Here each order gets its factor: losses are divided
@@ -113,10 +114,10 @@ def worlds() -> Iterator[World]:
                     yield World(n_contexts, n_actions, law, fraction, n_users, plays)
 
 
-def calibrate_method(method: str, *, processes: int, every: int) -> dict[str, Any]:
+def calibrate_method(method: str, *, processes: int, every: int, largest: int) -> dict[str, Any]:
     """Fit the factor of K(B)·sqrt(alpha/N) and the price of having few users."""
     # An odd step meets all numbers of plays and users in turn.
-    chosen = list(worlds())[::every]
+    chosen = [w for w in list(worlds())[::every] if w.n_users * w.interactions <= largest]
     found = []
     for number, world in enumerate(chosen):
         attacks = ATTACKS[method][world.shape.value]
@@ -351,6 +352,9 @@ def main() -> None:
     parser.add_argument("--methods", default="paper", help="methods to fit, separated by commas")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--every", type=int, default=1, help="only every Nth world; odd numbers")
+    parser.add_argument(
+        "--largest", type=int, default=10**9, help="only worlds with so many plays in all"
+    )
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--validate", action="store_true", help="only try the shipped constants")
     options = parser.parse_args()
@@ -378,7 +382,9 @@ def main() -> None:
     for method in options.methods.split(","):
         if method not in METHODS:
             parser.error(f"unknown method {method}; choose from {', '.join(METHODS)}")
-        fitted_method = calibrate_method(method, processes=options.processes, every=options.every)
+        fitted_method = calibrate_method(
+            method, processes=options.processes, every=options.every, largest=options.largest
+        )
         methods[method] = {
             "attacks": ATTACKS[method],
             "traffic": calibrate_traffic(method, processes=options.processes),

@@ -114,3 +114,11 @@ def test_intervals_are_short_where_nobody_lies() -> None:
     """
     setting = Setting(n_contexts=1, n_actions=2, n_users=2000, alpha=0.1)
     assert measure(setting, n_logs=10).width < 2 * 0.11 * (0.174 + 3 * 1.25 / 1000**0.5)
+
+
+def test_intervals_of_sticky_contexts_bound_chance_once() -> None:
+    """Ten actions, 200 users each; .219 with a bound on the colluders of each group by itself."""
+    setting = Setting(n_users=2000, n_contexts=5, n_actions=10, plays=40, attack="push")
+    row = measure(setting, n_logs=5)
+    assert row.holds, row
+    assert row.width < 0.2

@@ -76,6 +76,43 @@ def test_rates_cover_the_good_rate(
     assert high.max() <= 1
 
 
+@pytest.mark.parametrize("attack", ["up", "down", "edge"])
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_rates_are_covered_where_chance_decides_how_many_are_bad(
+    rng: np.random.Generator, attack: str, share: float
+) -> None:
+    """Bounded at once with chance among the good, and so shorter than by a bound on their number.
+
+    The negative control has too many: each point is bad with twice the stated probability.
+    """
+    rate, trials, nobody = 0.5, 8, np.zeros(N_GROUPS, np.int64)
+
+    def intervals(true_share: float, **options: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        ones = rng.binomial(trials, rate, (N_GROUPS, N_POINTS)).astype(float)
+        is_bad = rng.random(ones.shape) < true_share
+        ones[is_bad] = {"up": trials, "down": 0, "edge": 6}[attack]
+        return rate_intervals(
+            ones.ravel(),
+            np.full(ones.size, trials),
+            GROUPS,
+            N_GROUPS,
+            failure_probability=DELTA,
+            pilot=rate,
+            **{"n_bad": nobody, **options},
+        )
+
+    drawn = np.full(N_GROUPS, share)
+    low, high = intervals(share, bad_shares=drawn)
+    assert n_covered((low, high), rate) >= fewest_covered()
+    assert n_covered(intervals(min(2.2 * share, 0.9), bad_shares=drawn), rate) < fewest_covered()
+    if attack == "edge":  # what is worst depends on the level, which the two choose differently
+        return
+    # A bound on their number that holds but for a quarter of the failure probability.
+    most = np.full(N_GROUPS, int(stats.binom.isf(DELTA / 4, N_POINTS, share)))
+    wide = intervals(share, n_bad=most, bad_shares=np.full(N_GROUPS, np.nan))
+    assert (high - low).mean() < 0.95 * (wide[1] - wide[0]).mean()
+
+
 def test_points_of_one_trial_may_be_any_numbers_with_the_right_mean(
     rng: np.random.Generator,
 ) -> None:

@@ -21,6 +21,9 @@ MOST_TRIALS = 1000
 SMALLEST_LOG = -600.0
 """Logs of probabilities above this need no care in double precision."""
 
+SHARE_STEPS = 1000
+"""Ours: shares of good points are rounded down to this fraction."""
+
 STEPS = 40
 """Ours: bisections; an end is found to 2^-40."""
 
@@ -34,6 +37,7 @@ def rate_intervals(
     n_bad: IntArray,
     failure_probability: float,
     pilot: float,
+    bad_shares: FloatArray | None = None,
 ) -> Intervals:
     """Return an interval for the success rate of the good points of each group.
 
@@ -48,13 +52,18 @@ def rate_intervals(
         Allowed for each group.
     pilot
         A guess of the rate; it decides widths and not whether intervals hold.
+    bad_shares
+        Shape ``(n_groups,)``: for groups whose points are drawn at random, the probability that one
+        of them is bad, and NaN for the others. There ``n_bad`` is not read.
 
     Notes
     -----
     At rate p let U be the randomised probability transform of a point: uniform between P(X < x) and
     P(X ≤ x). Good points have uniform U at the true rate, so of n points, k of them bad, at least a
-    lower quantile of B(n − k, 1 − u) have U > u. U falls in p: the rates at which too few points
-    have U > u are too high. The low end is the same for failures. Instead of drawing U its
+    lower quantile of B(n − k, 1 − u) have U > u. Where each point is bad with probability q it is
+    a lower quantile of B(n, (1 − q)·(1 − u)): chance makes many bad points, or good ones with small
+    U, and hardly ever both. U falls in p: the rates at which too few points have U > u are too
+    high. The low end is the same for failures. Instead of drawing U its
     expectation is taken, which spreads less, so there is nothing random in it.
 
     Guarantee: exact, whatever bad points are, for good points with B(n_i, p), and for points of one
@@ -91,16 +100,34 @@ def rate_intervals(
         order = np.argsort(keys, kind="stable")
         successes, trials, groups = successes[order], trials[order], groups[order]
     starts = np.searchsorted(groups, np.arange(n_groups + 1))
-    n_good, sizes = np.unique(np.maximum(np.diff(starts) - n_bad, 0), return_inverse=True)
     # Two ends, each from the chosen level and from the median.
-    needed = np.stack(
-        [binomial_lower_quantiles(n_good, 1.0 - level, delta / 4.0) for level in LEVELS], axis=1
-    )[sizes].astype(np.float64)
+    needed = _needed(np.diff(starts), n_bad, bad_shares, delta / 4.0)
     levels = np.array(LEVELS)
     rate = min(max(pilot, 1e-6), 1.0 - 1e-6)
     high = _upper_ends(successes, trials, starts, needed, levels, rate)
     low = 1.0 - _upper_ends(trials - successes, trials, starts, needed, levels, 1.0 - rate)
     return Intervals(low, high)
+
+
+def _needed(
+    sizes: IntArray, n_bad: IntArray, bad_shares: FloatArray | None, failure_probability: float
+) -> FloatArray:
+    """Return how many points have U above each level at least; shape (n_groups, n_levels)."""
+    shares = np.full(sizes.shape, np.nan) if bad_shares is None else bad_shares
+    is_drawn = ~np.isnan(shares)
+    n_good = np.where(is_drawn, sizes, np.maximum(sizes - n_bad, 0))
+    # Rounded to the safe side, so that there are few different ones.
+    good = np.where(is_drawn, np.floor((1.0 - shares) * SHARE_STEPS) / SHARE_STEPS, 1.0)
+    groups, places = np.unique(
+        np.stack([n_good, np.maximum(good, 0.0)]), axis=1, return_inverse=True
+    )
+    counts = groups[0].astype(np.int64)
+    above = [
+        binomial_lower_quantiles(counts, groups[1] * (1.0 - level), failure_probability)
+        for level in LEVELS
+    ]
+    needed: FloatArray = np.stack(above, axis=1)[places.ravel()].astype(np.float64)
+    return needed
 
 
 @compiled

@@ -92,7 +92,7 @@ def binomial_upper_quantiles(sizes: IntArray, share: float | FloatArray, level: 
     return covers
 
 
-def binomial_lower_quantiles(sizes: IntArray, share: float, level: float) -> IntArray:
+def binomial_lower_quantiles(sizes: IntArray, share: float | FloatArray, level: float) -> IntArray:
     """Return the largest counts that binomial numbers undercut with probability ``level`` at most.
 
     >>> binomial_lower_quantiles(np.array([0, 4, 100]), 0.5, 0.05).tolist()

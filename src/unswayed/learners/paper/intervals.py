@@ -77,7 +77,8 @@ def cell_intervals(
     who can get an action may be in its cell:
 
     - in a sticky context a keyed assignment decides who can: of the group I_{s,a} at most an upper
-      quantile of a binomial number collude;
+      quantile of a binomial number collude. If all colluders come, the visitors of a cell are a
+      random part of the context's, so that each of them colludes with probability α·L over these;
     - elsewhere a colluder who comes often enough gets every action: at most α·L.
 
     Binary rewards: ``rate_intervals`` on the users' successes, which assume that good users do not
@@ -97,6 +98,7 @@ def cell_intervals(
         blocked, design, adversarial_fraction=adversarial_fraction, failure_probability=share / 8
     )
     n_bad = np.minimum(n_bad.ravel(), visitors)
+    in_contexts = _bad_shares(blocked, design, adversarial_fraction=adversarial_fraction)
     bad_shares = n_bad / np.maximum(visitors, 1)
     moments = blocked.added(_moments, units)
     pilot = float(moments[0].sum() / visitors.sum())
@@ -128,6 +130,7 @@ def cell_intervals(
                 groups,
                 n_groups,
                 n_bad=most,
+                bad_shares=in_contexts[chosen],
                 failure_probability=left,
                 pilot=pilot,
             )
@@ -167,6 +170,20 @@ def _most_bad(
     return most
 
 
+def _bad_shares(
+    blocked: BlockedTallies, design: Design, *, adversarial_fraction: float
+) -> FloatArray:
+    """Return with which probability a visitor of each cell colludes; shape (n_cells,).
+
+    NaN where the assignment is not sticky, so that colluders can be in all cells of a context.
+    """
+    n_active = int((blocked.interactions > 0).sum())
+    n_bad = math.ceil(adversarial_fraction * n_active)
+    visitors = blocked.cell_users().sum(axis=1)
+    shares = np.minimum(n_bad / np.maximum(visitors, 1), 1.0)
+    return np.repeat(np.where(design.is_sticky, shares, np.nan), blocked.n_actions)
+
+
 def _rates(
     values: FloatArray,
     trials: IntArray,
@@ -174,6 +191,7 @@ def _rates(
     n_groups: int,
     *,
     n_bad: IntArray,
+    bad_shares: FloatArray,
     failure_probability: float,
     pilot: float,
 ) -> Intervals:
@@ -187,6 +205,7 @@ def _rates(
         groups,
         n_groups,
         n_bad=n_bad,
+        bad_shares=bad_shares,
         failure_probability=half,
         pilot=pilot,
     )
@@ -196,6 +215,7 @@ def _rates(
         groups,
         n_groups,
         n_bad=n_bad,
+        bad_shares=bad_shares,
         failure_probability=half / 2.0,
         pilot=pilot,
     )
