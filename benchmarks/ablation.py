@@ -23,10 +23,11 @@ from unittest.mock import patch
 import numpy as np
 
 from accuracy import WORSE_THAN_NAIVE, by_method, random_third
-from unswayed.learners.discount import method, rounds, safe_answers
+from unswayed.learners.discount import method, rounds, safe_answers, story
 from unswayed.learners.discount.loud import LookedAt
+from unswayed.learners.discount.loud import coalition as loud_coalition
 from unswayed.learners.discount.loud.rounds import LoudLies
-from unswayed.learners.discount.settings import MEAN
+from unswayed.learners.discount.settings import MASS_MARGIN, MEAN
 from unswayed.learners.discount.story import Discounted
 from unswayed.learners.discount.tastes import populations
 from unswayed.learners.discount.tastes import rounds as taste_rounds
@@ -77,6 +78,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "alignment with decisions": (
         (rounds, "CLEAR_ALIGNMENT", NEVER),
+        (story, "CLEAR_ALIGNMENT", NEVER),
         (taste_rounds, "CLEAR_ALIGNMENT", NEVER),
     ),
     "alikeness of colluders": (
@@ -85,6 +87,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "more room for those who aim": (
         (rounds, "ROOM", 0.0),
+        (loud_coalition, "ROOM", MASS_MARGIN),
         (taste_rounds, "ROOM", 0.0),
     ),
     "models of rivals only": ((rounds, "RIVAL_SHRINKAGES", ()),),

@@ -8,8 +8,8 @@ The theory bounds losses by orders of growth. Here each order gets its factor: l
 by the order ("units"), over worlds of many sizes, and the planner takes the worst of them. Every
 world is attacked by several coalitions at several leads of the best action, and the pair that hurts
 most counts. Methods that are not named keep what the file holds of them; context probabilities and
-users who learn alone are fitted with the paper's method, which needs them. Then --validate plans for
-worlds that were not fitted, simulates the plans under every attack there is, and adds what it
+users who learn alone are fitted with the paper's method, which needs them. Then --validate plans
+for worlds that were not fitted, simulates the plans under every attack there is, and adds what it
 found.
 """
 

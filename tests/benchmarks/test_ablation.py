@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
+
 import pytest
 
+import unswayed.learners.discount
 from ablation import INGREDIENTS, WHOLE, Row, report, taken_out
 from tests.learners.discount.worlds import make_world
 from unswayed.learners.design import design_of_log
-from unswayed.learners.discount import learn_discounted
+from unswayed.learners.discount import learn_discounted, settings
 from unswayed.randomness import generator
 
 
@@ -21,6 +25,28 @@ def test_every_ingredient_can_be_taken_out_and_is_put_back(name: str, seed: int)
     assert estimates.mean_rewards.shape == (12, 5)
     after = [getattr(module, attribute) for module, attribute, _ in INGREDIENTS[name]]
     assert all(b is a for b, a in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("name", INGREDIENTS)
+def test_an_ingredient_is_taken_out_wherever_the_learner_uses_it(name: str) -> None:
+    """A name that a module imports is its own: left alone, it leaves the ingredient half in."""
+    folder = unswayed.learners.discount
+    modules = [
+        import_module(found.name)
+        for found in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}.")
+    ]
+    replaced = {(module, attribute) for module, attribute, _ in INGREDIENTS[name]}
+    for module, attribute, _ in INGREDIENTS[name]:
+        whole = getattr(module, attribute)
+        home = getattr(whole, "__module__", settings.__name__)
+        users = {
+            other
+            for other in modules
+            if getattr(other, attribute, None) is whole
+            and other.__name__ not in (home, settings.__name__)
+            and not hasattr(other, "__path__")  # a package that only hands it on
+        }
+        assert users <= {other for other, replaced_name in replaced if replaced_name == attribute}
 
 
 def test_the_report_counts_worlds_that_changed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import answers_of, make_world
+from unswayed.learners.discount import nulls
 from unswayed.learners.discount.cell_kernels import entries_by_cell
 from unswayed.learners.discount.fit_rows import fit_data
 from unswayed.learners.discount.kernels import cell_sums, gram_product
@@ -16,7 +19,7 @@ from unswayed.learners.discount.noise import (
     top_directions,
 )
 from unswayed.learners.discount.nulls import Null
-from unswayed.learners.discount.search import search_coalitions, start_directions
+from unswayed.learners.discount.search import Finding, search_coalitions, start_directions
 from unswayed.learners.discount.weighing import pooled_means
 from unswayed.tallies import tally
 
@@ -203,6 +206,30 @@ def test_where_there_is_no_coalition_the_null_gains_as_much_as_the_data(
     assert abs(np.mean(ratios) - 1.0) < 0.1
 
 
+def test_binary_answers_of_users_who_never_change_their_mind_have_a_null(
+    rng: np.random.Generator,
+) -> None:
+    """All that differs between users is taste then, and nothing is left to chance."""
+    users, cells = np.repeat(np.arange(300), 12), np.tile(np.arange(6), 600)
+    likes = rng.random((300, 6)) < 0.4
+    tallies = tally(
+        users,
+        cells // 2,
+        cells % 2,
+        likes[users, cells].astype(float),
+        n_users=300,
+        n_contexts=3,
+        n_actions=2,
+    )
+    answers, everybody = answers_of(tallies), np.ones(300)
+    noise = measure_noise(answers, everybody)
+    assert noise.taste_share == 1.0
+    data = fit_data(answers, noise, everybody, np.float32)
+    model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(answers.n_cells))
+    (gain,) = Null(data, noise, 0.2, rng).gains([model])
+    assert np.isfinite(gain)
+
+
 def test_a_fit_that_accuses_more_than_it_may_is_void_whatever_it_gains(
     rng: np.random.Generator,
 ) -> None:
@@ -217,3 +244,19 @@ def test_a_fit_that_accuses_more_than_it_may_is_void_whatever_it_gains(
     assert tight.raw_gain > 100.0
     assert tight.gain == -np.inf
     assert wide.gain == wide.raw_gain > 100.0
+
+
+def test_a_null_whose_best_fit_is_void_gains_all_the_same(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted as nothing, it would let every accusation pass."""
+    world = make_world(rng, n_users=600, adversarial_fraction=0.4)
+    answers, everybody = answers_of(world.tallies), np.ones(600)
+    noise = measure_noise(answers, everybody)
+    data = fit_data(answers, noise, everybody, np.float64)
+    model = Model(largest_mass=0.1, shrinkage=1.0, cells=np.ones(answers.n_cells))
+    (fit,) = fit_coalitions(data.rows, world.is_bad[:, None].astype(float), [model], 10)
+    void = replace(fit, is_void=True)
+    assert void.gain == -np.inf
+    monkeypatch.setattr(nulls, "search_coalitions", lambda *_, **__: [Finding(void, -np.inf)])
+    assert Null(data, noise, 0.2, rng).gains([model]) == [void.raw_gain]
