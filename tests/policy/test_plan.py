@@ -178,6 +178,26 @@ def test_spread_exploration_gives_every_user_about_the_same_share_of_plays() -> 
             assert set(shares) == {0.0, 1.0}
 
 
+def test_the_first_play_is_drawn_apart_from_what_is_drawn_for_good() -> None:
+    """Of independent draws with probability 1/2 half agree, and of those of 0.3 and 0.7 .58."""
+    names = users(5000)
+    sticky, drawn = (
+        Decider(a_plan(share=1.0, control_share=0.0, is_sticky=is_sticky), SECRET)
+        for is_sticky in (True, False)
+    )
+    agree = [sticky.decide(u, "lunch").action == drawn.decide(u, "lunch").action for u in names]
+    assert within(sum(agree) / 5000, 0.5, 5000)
+    spread, whole = (
+        Decider(
+            EpochPlan.start("x", ["lunch"], ACTIONS, explorer_share=0.3, is_spread=is_spread),
+            SECRET,
+        )
+        for is_spread in (True, False)
+    )
+    agree = [spread.decide(u, "lunch").mode is whole.decide(u, "lunch").mode for u in names]
+    assert within(sum(agree) / 5000, 0.58, 5000)
+
+
 def test_campaigns_under_one_secret_and_secrets_of_one_campaign_draw_independently() -> None:
     n = 5000
     plan = a_plan(share=1.0, control_share=0.0)
