@@ -33,7 +33,7 @@ from unswayed.service.rewarding import write_rewards
 from unswayed.service.serving import prepare
 from unswayed.service.settings import Configuration, Settings
 from unswayed.service.tokens import Record, encode_record
-from unswayed.service.writing import NewReward, Writer
+from unswayed.service.writing import CountKey, NewReward, Writer
 
 SHOP = Settings(contexts=tuple("abcd"), actions=tuple("uvwxyz"), reward_window=3600.0)
 TOML = """
@@ -195,7 +195,16 @@ def store_alone(n: int) -> float:
         def row(number: int) -> NewReward:
             id_ = number.to_bytes(16, "big")
             record = Record("shop", id_, f"user-{number}", "a", "u", 0.25, "explore", 1)
-            return NewReward("shop", id_, "", 1.0, number, encode_record(record), False)
+            return NewReward(
+                "shop",
+                id_,
+                "",
+                1.0,
+                number,
+                encode_record(record),
+                False,
+                CountKey("shop", "a", "explore"),
+            )
 
         async def caller(numbers: Iterator[int]) -> None:
             for number in numbers:

@@ -17,6 +17,7 @@ import msgspec
 import uvicorn
 
 from unswayed.service.app import Launch, create_app
+from unswayed.service.protocol import OneWriteProtocol
 from unswayed.service.secret_file import Secrets
 from unswayed.service.serving import Prepared, prepare
 from unswayed.service.settings import Configuration, ServerSettings, Settings
@@ -104,7 +105,12 @@ def running(
         server=configuration.server,
     )
     config = uvicorn.Config(
-        create_app(launch), host="127.0.0.1", port=0, log_level="warning", ws="none"
+        create_app(launch),
+        host="127.0.0.1",
+        port=0,
+        log_level="warning",
+        http=OneWriteProtocol,
+        ws="none",
     )
     uvicorn_server = uvicorn.Server(config)
     thread = threading.Thread(target=uvicorn_server.run, daemon=True)

@@ -9,10 +9,10 @@ import pytest
 from tests.service.running import SHOP
 from unswayed.policy import Decider
 from unswayed.service.catalogue import Campaign, make_plan
-from unswayed.service.deciding import DecideRequest, Serving
+from unswayed.service.deciding import DecideRequest, PlainRequest, Serving
 from unswayed.service.errors import Refusal
 from unswayed.service.settings import Settings
-from unswayed.service.tokens import decode_record
+from unswayed.service.tokens import Record, decode_record
 
 MANY_CONTEXTS = msgspec.structs.replace(
     SHOP, contexts=("a", "b", "c", "d"), actions=("x", "y", "z")
@@ -37,6 +37,22 @@ def serving(settings: Settings, secret: bytes) -> Serving:
     return Serving.of(Campaign("shop", settings, "active", 0, 1, 0), Decider(plan, secret))
 
 
+def at_once(served: Serving, asked: list[tuple[str, str]], _: str | None) -> list[Record]:
+    """Decide as batches are decided."""
+    found = served.decided_at_once([PlainRequest(*one) for one in asked], 1_000_000)
+    assert found is not None
+    return [decode_record(payload) for payload in found.payloads]
+
+
+def row_by_row(served: Serving, asked: list[tuple[str, str]], own: str | None) -> list[Record]:
+    """Decide as single requests are decided."""
+    records = []
+    for one in served.decided([DecideRequest(*one, action=own) for one in asked], 1_000_000):
+        assert not isinstance(one, Refusal)
+        records.append(decode_record(one[1]))
+    return records
+
+
 def counted(settings: Settings, rng: np.random.Generator, n: int) -> dict[str, Any]:
     """Decide for n users, one play each; return plays and stated propensities by cell."""
     served = serving(settings, rng.bytes(16))
@@ -46,14 +62,11 @@ def counted(settings: Settings, rng: np.random.Generator, n: int) -> dict[str, A
     per_context: dict[str, int] = {}
     for start in range(0, n, 10_000):
         asked = [
-            DecideRequest(
-                f"user {number}", settings.contexts[number % len(settings.contexts)], action=own
-            )
+            (f"user {number}", settings.contexts[number % len(settings.contexts)])
             for number in range(start, start + 10_000)
         ]
-        for decided in served.decided(asked, 1_000_000 + start):
-            assert not isinstance(decided, Refusal)
-            record = decode_record(decided[1])
+        decide = row_by_row if settings.mode == "shadow" or start % 20_000 else at_once
+        for record in decide(served, asked, own):
             if settings.mode == "shadow":
                 assert (record.action, record.propensity) == (own, 0.0)
                 action, propensity = record.planned_action, record.planned_propensity

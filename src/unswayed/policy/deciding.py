@@ -152,7 +152,7 @@ class Decider:
         if len(plays) and plays.min() < 0:
             raise InputError(f"play is {plays.min()}: plays are counted 0, 1, 2, ….")
         table = self._table
-        slots = _slots(np.array(self._draws), users.view(np.int64), plays, contexts, *table.drawing)
+        slots = _slots(self._draw_array, users.view(np.int64), plays, contexts, *table.drawing)
         return Rulings(
             modes=table.modes[contexts, slots],
             actions=table.actions[contexts, slots],
@@ -160,29 +160,29 @@ class Decider:
             mode_propensities=table.mode_propensities[contexts, slots],
         )
 
-    def rulings(
-        self, users: Iterable[Label], contexts: Iterable[Label], plays: IntArray
-    ) -> list[Ruling]:
-        """Return what ``decide`` does, for many plays at once: labels as it takes them.
+    def places(self, users: list[str], contexts: list[str], plays: IntArray) -> list[int]:
+        """Return what ``decide`` does, for many plays at once, as positions in ``ruled``.
 
-        The contexts are known to the plan. Equal rulings of one context are one object.
+        ``KeyError`` if a context is not known to the plan.
         """
-        table, codes = self._table, self._context_codes
-        find, digest_of = self._users.get, self._digest
-        positions = [codes[context] for context in contexts]
-        digests = [find(user) or digest_of(user) for user in users]
-        slots = _slots(
-            np.array(self._draws),
-            np.array(digests, np.int64),
-            plays,
-            np.array(positions, np.int64),
-            *table.drawing,
-        )
-        rulings = table.rulings
-        return [
-            rulings[position][slot]
-            for position, slot in zip(positions, slots.tolist(), strict=True)
-        ]
+        codes = np.array([*map(self._context_codes.__getitem__, contexts)], np.int64)
+        found: list[int | None] = [*map(self._users.get, users)]
+        if None in found:
+            found = [self._digest(user) for user in users]
+        table = self._table
+        digests = np.array(found, np.int64)
+        slots = _slots(self._draw_array, digests, plays, codes, *table.drawing)
+        places: list[int] = (codes * table.width + slots).tolist()
+        return places
+
+    @property
+    def ruled(self) -> list[Ruling]:
+        """All rulings of the contexts that the plan knows, in the order of ``places``."""
+        return self._table.rulings
+
+    @cached_property
+    def _draw_array(self) -> IntArray:
+        return np.array(self._draws)
 
     @cached_property
     def _context_codes(self) -> dict[Label, int]:
@@ -212,7 +212,8 @@ class Decider:
             actions=column(lambda ruling: codes[ruling.action], np.int64),
             propensities=column(lambda ruling: ruling.propensity, np.float64),
             mode_propensities=column(lambda ruling: ruling.mode_propensity, np.float64),
-            rulings=[row.rulings for row in rows],
+            rulings=[ruling for row in padded for ruling in row],
+            width=width,
         )
 
     def _known(self) -> Iterator[tuple[Label, Rule]]:
@@ -282,14 +283,18 @@ _DTYPES: tuple[type, ...] = (np.int64, np.float64, np.float64, np.int64, np.bool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Table:
-    """All rows of a plan as arrays; shape (n_contexts,) for the drawing, else (…, n_slots)."""
+    """All rows of a plan as arrays; shape (n_contexts,) for the drawing, else (…, n_slots).
+
+    ``rulings`` are those of all slots, one context after another, ``width`` to each.
+    """
 
     drawing: tuple[npt.NDArray[Any], ...]
     modes: npt.NDArray[np.int8]
     actions: IntArray
     propensities: FloatArray
     mode_propensities: FloatArray
-    rulings: list[tuple[Ruling, ...]]
+    rulings: list[Ruling]
+    width: int
 
 
 @compiled

@@ -5,25 +5,37 @@ from __future__ import annotations
 import math
 import os
 from binascii import hexlify
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import Annotated
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from unswayed.errors import InputError
 from unswayed.policy import Decider, Ruling
 from unswayed.service.catalogue import ACTIVE, Campaign
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.settings import Settings, check_label
+from unswayed.service.writing import Counted, CountKey
 
-#: Random bytes of an id, after six of the time.
-_RANDOM_BYTES = 10
+#: Bytes of an id: six of the time, then random ones.
+_ID_BYTES, _RANDOM_BYTES = 16, 10
 
 SHADOW = "shadow"
 
-#: Ours: from so many decisions on, arrays cost less than they save.
-_MANY = 8
+#: Characters take at most four bytes, and labels may have 256.
+_SURELY_SHORT = 64
+
+
+class PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """What most rows of a batch are: a user with a short name, a context, and nothing else."""
+
+    user: Annotated[str, msgspec.Meta(min_length=1, max_length=_SURELY_SHORT)]
+    context: str
 
 
 class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,8 +78,7 @@ class Cell:
     differ between decisions of one context that came out alike, and the rest is encoded once.
     """
 
-    context: str
-    mode: str
+    key: CountKey
     is_match: bool
     record: bytes
     answer: bytes
@@ -77,6 +88,7 @@ class Cell:
     def of(
         cls,
         ruling: Ruling,
+        campaign: str,
         context: str,
         *,
         plan: int,
@@ -91,8 +103,7 @@ class Cell:
             rest += (ruling.action, ruling.propensity)
         answer = {"action": action, "propensity": propensity, "mode": mode, "plan": plan}
         return cls(
-            context,
-            mode,
+            CountKey(campaign, context, mode),
             own is not None and action == ruling.action,
             b"".join(map(_encode, rest)),
             b'",' + msgspec.json.encode(answer)[1:-1] + b',"token":"',
@@ -110,6 +121,34 @@ def answered(decided: Sequence[Decided], tokens: Sequence[bytes]) -> list[bytes]
         b'{"id":"' + hexlify(id_) + cell.answer + token + b'"}'
         for (id_, _, cell), token in zip(decided, tokens, strict=True)
     ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecidedBatch:
+    """Many decisions, column by column."""
+
+    ids: bytes
+    payloads: list[bytes]
+    cells: list[Cell]
+
+    def answered(self, tokens: Sequence[bytes]) -> bytes:
+        """Return the answers as a JSON array: what ``answered`` does, a piece at a time."""
+        ids = np.frombuffer(hexlify(self.ids), f"V{2 * _ID_BYTES}").tolist()
+        answers = [cell.answer for cell in self.cells]
+        rows = zip(repeat(b'"},{"id":"'), ids, answers, tokens, strict=False)
+        return b"[" + b"".join(chain.from_iterable(rows))[3:] + b'"}]'
+
+
+def counted(cells: Sequence[Cell]) -> dict[CountKey, Counted]:
+    """Return the numbers of decisions by context and mode."""
+    counts: dict[CountKey, Counted] = {}
+    for cell, number in Counter(cells).items() if len(cells) > 1 else ((one, 1) for one in cells):
+        n = counts.get(cell.key)
+        if n is None:
+            n = counts[cell.key] = Counted()
+        n.decisions += number
+        n.matches += number * cell.is_match
+    return counts
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -132,6 +171,7 @@ class Serving:
     contexts: frozenset[str]
     decider: Decider
     cells: dict[tuple[int, bool], Cell] = field(default_factory=dict)
+    plain_cells: dict[int, Cell] = field(default_factory=dict)
 
     @classmethod
     def of(cls, campaign: Campaign, decider: Decider) -> Serving:
@@ -159,8 +199,6 @@ class Serving:
         stamp = time_ms.to_bytes(6, "big")
         drawn = os.urandom(_RANDOM_BYTES * len(asked))
         ids = [stamp + drawn[n : n + _RANDOM_BYTES] for n in range(0, len(drawn), _RANDOM_BYTES)]
-        if len(asked) >= _MANY and self._are_plain(asked):
-            return self._decided_at_once(asked, ids)
         found: list[Decided | Refusal] = []
         for request, id_ in zip(asked, ids, strict=True):
             try:
@@ -184,43 +222,50 @@ class Serving:
             cell = self._new_cell(request, ruling, context, is_deferred)
         return id_, self._start + id_ + _encode(user) + cell.record, cell
 
-    def _are_plain(self, asked: Sequence[DecideRequest]) -> bool:
-        """Whether all requests name a short user and a known context, and nothing else."""
+    def decided_at_once(self, asked: Sequence[PlainRequest], time_ms: int) -> DecidedBatch | None:
+        """Do as ``decided`` does in a fraction of its time; None if a row takes a closer look."""
         users = [request.user for request in asked]
-        return (
-            self.settings.mode != SHADOW
-            and all(type(user) is str and user.isprintable() for user in users)
-            and 0 < min(map(len, users)) <= max(map(len, users)) <= _SURELY_SHORT  # type: ignore[arg-type]
-            and self.contexts.issuperset([request.context for request in asked])
-            and all(
-                request.is_deferred is None
-                and request.action is None
-                and request.propensity is None
-                for request in asked
-            )
+        if self.settings.mode == SHADOW or "\0" in "".join(users):
+            return None
+        n, start = len(users), self._start
+        heads = np.empty((n, len(start) + _ID_BYTES), np.uint8)
+        heads[:, : len(start)] = np.frombuffer(start, np.uint8)
+        ids = heads[:, len(start) :]
+        ids[:, :-_RANDOM_BYTES] = np.frombuffer(time_ms.to_bytes(6, "big"), np.uint8)
+        ids[:, -_RANDOM_BYTES:] = np.frombuffer(os.urandom(_RANDOM_BYTES * n), np.uint8).reshape(
+            n, _RANDOM_BYTES
         )
+        id_bytes = ids.tobytes()
+        plays = (np.frombuffer(id_bytes, ">u8")[1::2] >> np.uint64(2)).astype(np.int64)
+        try:
+            places = self.decider.places(users, [request.context for request in asked], plays)
+        except KeyError:
+            return None
+        return DecidedBatch(id_bytes, *self._put_together(users, heads, places))
 
-    def _decided_at_once(
-        self, asked: Sequence[DecideRequest], ids: list[bytes]
-    ) -> list[Decided | Refusal]:
-        """Do as ``_decided`` does, in a third of its time a decision."""
-        users = [request.user for request in asked]
-        contexts = [request.context for request in asked]
-        plays = (np.frombuffer(b"".join([id_[-8:] for id_ in ids]), ">u8") >> 2).astype(np.int64)
-        is_deferred, find = self.settings.is_deferred, self.cells.get
-        cells = [
-            find((id(ruling), is_deferred))
-            or self._new_cell(request, ruling, str(request.context), is_deferred)
-            for ruling, request in zip(
-                self.decider.rulings(users, contexts, plays), asked, strict=True
-            )
-        ]
-        start = self._start
-        payloads = [
-            start + id_ + _encode(user) + cell.record
-            for id_, user, cell in zip(ids, users, cells, strict=True)
-        ]
-        return list(zip(ids, payloads, cells, strict=True))
+    def _put_together(
+        self, users: list[str], heads: npt.NDArray[np.uint8], places: list[int]
+    ) -> tuple[list[bytes], list[Cell]]:
+        """Return payloads and cells of decisions."""
+        known = self.plain_cells
+        for place in set(places) - known.keys():
+            known[place] = self._plain_cell(place)
+        cells = [known[place] for place in places]
+        heading = heads.view(f"V{heads.shape[1]}").ravel().tolist()
+        return [
+            head + _encode(user) + cell.record
+            for head, user, cell in zip(heading, users, cells, strict=True)
+        ], cells
+
+    def _plain_cell(self, place: int) -> Cell:
+        contexts, ruled = self.decider.plan.contexts, self.decider.ruled
+        return Cell.of(
+            ruled[place],
+            self.name,
+            str(contexts[place * len(contexts) // len(ruled)]),
+            plan=self.plan_version,
+            is_deferred=self.settings.is_deferred,
+        )
 
     @property
     def _start(self) -> bytes:
@@ -233,11 +278,11 @@ class Serving:
         if self.settings.mode == SHADOW:
             own = self._own_action(request)
             return Cell.of(
-                ruling, context, plan=self.plan_version, is_deferred=is_deferred, own=own
+                ruling, self.name, context, plan=self.plan_version, is_deferred=is_deferred, own=own
             )
         if request.action is not None or request.propensity is not None:
             raise bad_request("'action' and 'propensity' are for shadow mode; leave them out.")
-        cell = Cell.of(ruling, context, plan=self.plan_version, is_deferred=is_deferred)
+        cell = Cell.of(ruling, self.name, context, plan=self.plan_version, is_deferred=is_deferred)
         # The decider has one ruling for each context and way it can come out, and keeps it.
         self.cells[id(ruling), is_deferred] = cell
         return cell
@@ -256,10 +301,6 @@ class Serving:
         if not (math.isfinite(propensity) and 0.0 <= propensity <= 1.0):
             raise bad_request(f"propensity is {propensity}: it must lie in (0, 1].")
         return action, float(propensity)
-
-
-#: Characters take at most four bytes, and labels may have 256.
-_SURELY_SHORT = 64
 
 
 def _check_user(user: str) -> None:

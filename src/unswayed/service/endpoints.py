@@ -15,7 +15,7 @@ import unswayed
 from unswayed.service import catalogue, keys
 from unswayed.service.calls import Call, Endpoint, Reply, Streamed
 from unswayed.service.database import Connection
-from unswayed.service.deciding import DecideAnswer, DecideRequest
+from unswayed.service.deciding import DecideAnswer, DecideRequest, PlainRequest
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.explaining import explain
 from unswayed.service.jobs import (
@@ -47,6 +47,12 @@ class DecideBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Many decisions in one request."""
 
     decisions: list[DecideRequest]
+
+
+class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Many decisions about which there is nothing else to say."""
+
+    decisions: list[PlainRequest]
 
 
 class RewardBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,6 +101,12 @@ async def decide(call: Call) -> Reply:
 async def decide_batch(call: Call) -> Reply:
     """Answer many decisions, each with its own error."""
     asked = _checked_batch(call, call.body.decisions)
+    if isinstance(call.body, PlainBatch):
+        found = call.service.decide_at_once(call.campaign, asked)
+        if found is not None:
+            _count_decisions(call, found[1])
+            return Reply(b'{"decisions":' + found[0] + b"}")
+        asked = [DecideRequest(one.user, one.context) for one in asked]
     answers, counts = await call.service.decide(call.campaign, asked)
     _count_decisions(call, counts)
     rows = [row.body() if isinstance(row, Refusal) else row for row in answers]
@@ -562,6 +574,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Many decisions; each has its own error.",
         roles=("decide",),
         body=DecideBatch,
+        plain_body=PlainBatch,
     ),
     Endpoint(
         "POST",

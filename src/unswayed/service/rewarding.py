@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from unswayed.service.database import Connection
-from unswayed.service.deciding import Cell
 from unswayed.service.tokens import decode_record
 from unswayed.service.writing import (
     Counted,
@@ -16,7 +14,7 @@ from unswayed.service.writing import (
     NewActivation,
     NewReward,
     Recorded,
-    write_chunk,
+    write_chunks,
 )
 
 
@@ -53,9 +51,10 @@ def write_rewards(
     kept: list[KeptReward | None] = []
     for row, new in zip(rows, is_new, strict=True):
         if new:
-            record = decode_record(row.record)
-            key = CountKey(row.campaign, record.context, record.mode)
-            counts.setdefault(key, Counted()).rewards += 1
+            n = counts.get(row.key)
+            if n is None:
+                n = counts[row.key] = Counted()
+            n.rewards += 1
             kept.append(KeptReward(row.value, row.received_ms))
         else:
             there = next(found)
@@ -80,23 +79,15 @@ def write_asked(
 ) -> Sequence[bytes]:
     """Write decisions under an idempotency key, and return the first one under that key."""
     inserted = connection.insert_new("asked", ("campaign", "key", "record"), [r[:3] for r in rows])
+    decisions = []
     for row, new in zip(rows, inserted, strict=True):
         if new:
             record = decode_record(row.record)
-            write_chunk(connection, [Recorded(row.campaign, record.time_ms, [row.record])])
+            decisions.append(Recorded(row.campaign, record.time_ms, [row.record]))
             key = CountKey(record.campaign, record.context, record.mode)
             n = counts.setdefault(key, Counted())
             n.decisions += 1
             n.matches += record.action == record.planned_action
+    write_chunks(connection, decisions)
     found = connection.rows_of("asked", ("campaign", "key"), ("record",), [r[:2] for r in rows])
     return [bytes(row[0]) for row in found if row is not None]
-
-
-def counted(campaign: str, cells: Sequence[Cell]) -> dict[CountKey, Counted]:
-    """Return the numbers of decisions by context and mode."""
-    counts: dict[CountKey, Counted] = {}
-    for cell, number in Counter(cells).items() if len(cells) > 1 else ((one, 1) for one in cells):
-        n = counts.setdefault(CountKey(campaign, cell.context, cell.mode), Counted())
-        n.decisions += number
-        n.matches += number * cell.is_match
-    return counts

@@ -11,11 +11,18 @@ import msgspec
 from unswayed.errors import InputError
 from unswayed.service.catalogue import now_ms
 from unswayed.service.database import Database, StoreError
-from unswayed.service.deciding import DecideAnswer, Decided, DecideRequest, Serving, answered
+from unswayed.service.deciding import (
+    DecideAnswer,
+    Decided,
+    DecideRequest,
+    PlainRequest,
+    Serving,
+    answered,
+    counted,
+)
 from unswayed.service.errors import Refusal, bad_request, conflict, store_unavailable
 from unswayed.service.rewarding import (
     NewAsked,
-    counted,
     write_activations,
     write_asked,
     write_rewards,
@@ -98,7 +105,7 @@ class Service:
         now = now_ms()
         found = serving.decided(asked, now)
         good = [one for one in found if not isinstance(one, Refusal)]
-        counts = counted(campaign, [cell for _, _, cell in good])
+        counts = counted([cell for _, _, cell in good])
         if any(request.idempotency_key for request in asked):
             return await self._decide_once(serving, asked, found), counts
         payloads = [payload for _, payload, _ in good]
@@ -108,6 +115,25 @@ class Service:
         for row, one in enumerate(found):
             if isinstance(one, Refusal):
                 answers.insert(row, one)
+        return answers, counts
+
+    def decide_at_once(
+        self, campaign: str, asked: Sequence[PlainRequest]
+    ) -> tuple[bytes, dict[CountKey, Counted]] | None:
+        """Do as ``decide`` does with a batch of plain requests, in less time.
+
+        The answers are one JSON array; None if it takes ``decide``.
+        """
+        serving = self.watcher.state.campaign(campaign)
+        serving.check_open()
+        self._check_recording()
+        now = now_ms()
+        found = serving.decided_at_once(asked, now)
+        if found is None:
+            return None
+        counts = counted(found.cells)
+        answers = found.answered(self.watcher.signer.tokens(found.payloads))
+        self.writer.record(campaign, now, found.payloads, counts)
         return answers, counts
 
     async def _decide_once(
@@ -175,7 +201,8 @@ class Service:
         except InputError as error:
             return Refusal(422, "bad_reward", str(error))
         is_late = received > record.time_ms + 1000.0 * settings.reward_window
-        return NewReward(serving.name, record.id, name, value, received, payload, is_late)
+        key = CountKey(serving.name, record.context, record.mode)
+        return NewReward(serving.name, record.id, name, value, received, payload, is_late, key)
 
     async def activate(
         self, campaign: str, asked: Sequence[ActivateRequest]

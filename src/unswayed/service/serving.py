@@ -25,6 +25,7 @@ from unswayed.service.app import ENVIRONMENT, Launch
 from unswayed.service.database import Connection, Database, StoreError, opened
 from unswayed.service.errors import Refusal
 from unswayed.service.keys import all_keys, make_key
+from unswayed.service.protocol import OneWriteProtocol
 from unswayed.service.secret_file import load_or_make
 from unswayed.service.settings import Configuration, Settings
 
@@ -149,6 +150,7 @@ def serve(
             access_log=False,
             server_header=False,
             proxy_headers=False,  # whoever asks could claim any address
+            http=OneWriteProtocol,
             ws="none",
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )

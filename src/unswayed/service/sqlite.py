@@ -23,6 +23,9 @@ from unswayed.service.database import (
 #: Ours: how long to wait for another process that writes; commits take milliseconds.
 _BUSY_SECONDS = 10.0
 
+#: Ours: rows in one statement; SQLite takes 32,766 values in all.
+_MOST_ROWS = 256
+
 
 class SqliteDatabase(Database):
     """A database in one file."""
@@ -98,16 +101,32 @@ class SqliteConnection(Connection):
             raise StoreError(str(error)) from error
 
     def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
-        """Insert row by row: SQLite answers a statement in a microsecond."""
-        sql = (
-            f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
-            f"({', '.join('?' * len(columns))}) ON CONFLICT DO NOTHING"
-        )
+        """Insert many rows in a statement, and one by one only where some are there already.
+
+        Each statement gives up the interpreter's lock and has to get it back from busy threads.
+        """
+        into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
+        row_sql = f"({', '.join('?' * len(columns))})"
+        found: list[bool] = []
         try:
             execute = self._connection.execute
-            return [execute(sql, row).rowcount == 1 for row in rows]
+            while len(found) < len(rows):
+                left = rows[len(found) :]
+                # In powers of two, so that few statements are compiled, and kept.
+                part = left[: min(1 << len(left).bit_length() - 1, _MOST_ROWS)]
+                execute("SAVEPOINT these")
+                values = [value for row in part for value in row]
+                sql = f"{into}{', '.join([row_sql] * len(part))} ON CONFLICT DO NOTHING"
+                if execute(sql, values).rowcount == len(part):
+                    found += [True] * len(part)
+                else:
+                    execute("ROLLBACK TO these")
+                    sql = f"{into}{row_sql} ON CONFLICT DO NOTHING"
+                    found += [execute(sql, row).rowcount == 1 for row in part]
+                execute("RELEASE these")
         except sqlite3.Error as error:
             raise StoreError(str(error)) from error
+        return found
 
     def rows_of(
         self, table: str, keys: Sequence[str], wanted: Sequence[str], values: Sequence[Row]

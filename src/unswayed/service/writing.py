@@ -13,7 +13,6 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -37,6 +36,14 @@ _FLUSH_SECONDS = 0.25
 _RETRY_SECONDS = 0.25
 
 
+class CountKey(NamedTuple):
+    """What decisions are counted by."""
+
+    campaign: str
+    context: str
+    mode: str
+
+
 class NewReward(NamedTuple):
     """A reward to be written; ``is_late`` ones are only compared with what is there."""
 
@@ -47,6 +54,7 @@ class NewReward(NamedTuple):
     received_ms: int
     record: bytes
     is_late: bool
+    key: CountKey
 
 
 class KeptReward(NamedTuple):
@@ -74,14 +82,6 @@ class Recorded(NamedTuple):
     payloads: Sequence[bytes]
 
 
-class CountKey(NamedTuple):
-    """What decisions are counted by."""
-
-    campaign: str
-    context: str
-    mode: str
-
-
 @dataclass(slots=True)
 class Counted:
     """Numbers of decisions, rewards, and shadow decisions that the plan would have made alike."""
@@ -103,7 +103,7 @@ class _Request:
     rows: Sequence[Any]
     answer: Callable[[Sequence[Any]], None]
     fail: Callable[[BaseException], None]
-    loop: asyncio.AbstractEventLoop | None
+    loop: asyncio.AbstractEventLoop
     results: Sequence[Any] = ()
 
 
@@ -126,6 +126,7 @@ class Writer:
         self._database = database
         self._name = secrets.token_hex(4)
         self._condition = threading.Condition()
+        self._arriving: list[_Request] = []
         self._requests: deque[_Request] = deque()
         self._decisions: deque[Recorded] = deque()
         self._n_waiting = 0
@@ -174,14 +175,11 @@ class Writer:
             if not future.done():
                 future.set_exception(error)
 
-        self._submit(_Request(write, rows, answer, fail, loop))
+        self._arriving.append(_Request(write, rows, answer, fail, loop))
+        if len(self._arriving) == 1:
+            # All that arrives in this round of the loop is handed over together, with one wake-up.
+            loop.call_soon(self._hand_over)
         return await future
-
-    def write_now(self, write: Write, rows: Sequence[Any]) -> Sequence[Any]:
-        """Do as ``written`` does, for callers outside an event loop."""
-        future: Future[Sequence[Any]] = Future()
-        self._submit(_Request(write, rows, future.set_result, future.set_exception, None))
-        return future.result()
 
     def stop(self) -> None:
         """Write what waits, and end the thread."""
@@ -190,9 +188,10 @@ class Writer:
             self._condition.notify()
         self._thread.join(timeout=10)
 
-    def _submit(self, request: _Request) -> None:
+    def _hand_over(self) -> None:
+        arrived, self._arriving = self._arriving, []
         with self._condition:
-            self._requests.append(request)
+            self._requests.extend(arrived)
             self._condition.notify()
 
     def _run(self) -> None:
@@ -241,7 +240,7 @@ class Writer:
                     given = iter(results)
                     for request in alike:
                         request.results = list(islice(given, len(request.rows)))
-                _write_chunks(self._connection, decisions)
+                write_chunks(self._connection, decisions)
                 _write_counts(self._connection, self._name, own)
         except Exception as error:  # whatever it is, nobody may be left waiting
             if self.is_healthy:
@@ -277,10 +276,7 @@ def _answer(requests: list[_Request], give: Callable[[_Request], None]) -> None:
     """Answer requests, with one call into each event loop: waking a loop costs a system call."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
     for request in requests:
-        if request.loop is None:
-            give(request)
-        else:
-            by_loop.setdefault(request.loop, []).append(request)
+        by_loop.setdefault(request.loop, []).append(request)
 
     def give_all(waiting: list[_Request]) -> None:
         for request in waiting:
@@ -291,15 +287,16 @@ def _answer(requests: list[_Request], give: Callable[[_Request], None]) -> None:
             loop.call_soon_threadsafe(give_all, waiting)
 
 
-def _write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
+def write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
+    """Write decisions into rows of the store, each of one campaign and of a short time."""
     chunks: dict[tuple[str, int], list[Recorded]] = {}
     for one in decisions:
         chunks.setdefault((one.campaign, one.time_ms // LONGEST_CHUNK_MS), []).append(one)
     for alike in chunks.values():
-        write_chunk(connection, alike)
+        _write_chunk(connection, alike)
 
 
-def write_chunk(connection: Connection, alike: Sequence[Recorded]) -> None:
+def _write_chunk(connection: Connection, alike: Sequence[Recorded]) -> None:
     """Write decisions of one campaign into one row of the store: an array in MessagePack."""
     payloads = [payload for one in alike for payload in one.payloads]
     times = [one.time_ms for one in alike]
@@ -311,15 +308,18 @@ def write_chunk(connection: Connection, alike: Sequence[Recorded]) -> None:
 
 
 def _write_counts(connection: Connection, writer: str, counts: dict[CountKey, Counted]) -> None:
+    if not counts:
+        return
     # Every writer has rows of its own: no two processes wait for each other.
-    for key, n in counts.items():
-        connection.execute(
-            "INSERT INTO counts (campaign, context, mode, writer, decisions, rewards, matches) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (campaign, context, mode, writer) DO UPDATE "
-            "SET decisions = counts.decisions + excluded.decisions, rewards = counts.rewards + "
-            "excluded.rewards, matches = counts.matches + excluded.matches",
-            (*key, writer, n.decisions, n.rewards, n.matches),
-        )
+    rows = [(*key, writer, n.decisions, n.rewards, n.matches) for key, n in counts.items()]
+    connection.execute(
+        "INSERT INTO counts (campaign, context, mode, writer, decisions, rewards, matches) "
+        f"VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?)'] * len(rows))} "
+        "ON CONFLICT (campaign, context, mode, writer) DO UPDATE "
+        "SET decisions = counts.decisions + excluded.decisions, rewards = counts.rewards + "
+        "excluded.rewards, matches = counts.matches + excluded.matches",
+        [value for row in rows for value in row],
+    )
 
 
 def _add_counts(to: dict[CountKey, Counted], more: dict[CountKey, Counted]) -> None:

@@ -1,0 +1,105 @@
+"""Batches take a shorter way to the same decisions."""
+
+import socket
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from tests.service.running import SHOP, Running
+from unswayed.policy import Decider
+from unswayed.service.catalogue import Campaign, make_plan
+from unswayed.service.deciding import PlainRequest, Serving, play_of
+from unswayed.service.settings import Settings
+from unswayed.service.tokens import decode_record
+
+MANY_CONTEXTS = msgspec.structs.replace(SHOP, contexts=("a", "b", "c", "d"))
+SERVED = msgspec.structs.replace(
+    SHOP, mode="serve", explore_share=0.5, control_share=0.3, is_deferred=True
+)
+
+
+@pytest.mark.parametrize("settings", [SHOP, MANY_CONTEXTS, SERVED])
+def test_a_batch_decides_as_single_requests_do(
+    settings: Settings, rng: np.random.Generator
+) -> None:
+    decider = Decider(make_plan("shop", settings, None, epoch=2), rng.bytes(16))
+    served = Serving.of(Campaign("shop", settings, "active", 0, 7, 0), decider)
+    asked = [
+        PlainRequest(f"user {number} é", settings.contexts[number % len(settings.contexts)])
+        for number in range(500)
+    ]
+    found = served.decided_at_once(asked, 1_700_000_000_123)
+    assert found is not None
+    modes = set()
+    for number, (payload, request) in enumerate(zip(found.payloads, asked, strict=True)):
+        record = decode_record(payload)
+        ruling = decider.decide(request.user, request.context, play_of(record.id))
+        assert record.id == found.ids[16 * number : 16 * number + 16]
+        assert record.time_ms == 1_700_000_000_123
+        assert (record.campaign, record.plan) == ("shop", 7)
+        assert (record.user, record.context) == (request.user, request.context)
+        assert (record.mode, record.action) == (ruling.mode, ruling.action)
+        assert record.propensity == ruling.propensity
+        assert record.is_deferred == settings.is_deferred
+        modes.add(record.mode)
+    assert modes == ({"explore", "exploit", "control"} if settings is SERVED else {"explore"})
+    assert len({decode_record(payload).id for payload in found.payloads}) == len(asked)
+
+
+def test_a_batch_answers_what_its_tokens_say(shop: Running) -> None:
+    rows = [{"user": f"user {number}", "context": "lunch"} for number in range(50)]
+    answers = shop.post("/v1/shop/decide/batch", {"decisions": rows})["decisions"]
+    assert len(answers) == 50
+    for number, answer in enumerate(answers):
+        told = shop.get(f"/v1/shop/decisions/{_rewarded(shop, answer)}/explain")
+        assert told["is_reproduced"]
+        assert told["user"] == f"user {number}"
+        assert {name: told[name] for name in ("action", "propensity", "mode")} == {
+            name: answer[name] for name in ("action", "propensity", "mode")
+        }
+
+
+def _rewarded(shop: Running, answer: dict[str, Any]) -> str:
+    """Reward a decision, which brings it into the store; return its id."""
+    taken = shop.post("/v1/shop/reward", {"token": answer["token"], "reward": 1.0})
+    assert taken["id"] == answer["id"]
+    return str(taken["id"])
+
+
+@pytest.mark.parametrize(
+    ("row", "code"),
+    [
+        ({"user": "ann", "context": "breakfast"}, "unknown_context"),
+        ({"user": "a\0b", "context": "lunch"}, "bad_request"),
+        ({"user": "", "context": "lunch"}, "bad_request"),
+        ({"user": "ü" * 129, "context": "lunch"}, "bad_request"),
+    ],
+)
+def test_one_bad_row_spoils_no_batch(sqlite_shop: Running, row: dict[str, Any], code: str) -> None:
+    good = {"user": "bob", "context": "dinner"}
+    odd = [{"user": 17, "context": "lunch"}, {"user": "é" * 128, "context": "lunch"}]
+    body = {"decisions": [good, row, good, *odd]}
+    answers = sqlite_shop.post("/v1/shop/decide/batch", body)["decisions"]
+    assert answers[1]["error"]["code"] == code
+    assert ["error" in answer for answer in answers] == [False, True, False, False, False]
+
+
+def test_an_answer_comes_in_one_packet(sqlite_shop: Running) -> None:
+    host, port = sqlite_shop.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        for _ in range(3):
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(65_536).endswith(b'{"status":"ok"}')
+        body = b'{"user":"ann","context":"lunch"}'
+        connection.sendall(
+            b"POST /v1/shop/decide HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+            b"Content-Length: %d\r\n\r\n" % len(body)
+        )
+        assert connection.recv(65_536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body)
+        assert connection.recv(65_536).endswith(b'"}')
+        connection.sendall(b"nonsense\r\n\r\n")
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 400 ")
+        assert connection.recv(65_536) == b""
