@@ -27,8 +27,8 @@ import httpx
 
 from unswayed import RobustMCB
 from unswayed.policy import Decider
-from unswayed.service.catalogue import make_plan
 from unswayed.service.database import opened
+from unswayed.service.planning import make_plan
 from unswayed.service.rewarding import write_rewards
 from unswayed.service.serving import prepare
 from unswayed.service.settings import Configuration, Settings
@@ -256,7 +256,7 @@ def rate_of(decide: Callable[[str, str], object], n: int) -> float:
 
 def compare_in_process(*, n: int, turns: int) -> dict[str, Any]:
     """Compare single decisions in this process with Vowpal Wabbit's predictions."""
-    decider = Decider(make_plan("shop", SHOP, None, epoch=0), bytes(16))
+    decider = Decider(make_plan("shop", SHOP), bytes(16))
     learner = RobustMCB(0.1, actions=SHOP.actions, contexts=SHOP.contexts, secret=bytes(16))
     ways: dict[str, Callable[[str, str], object]] = {
         "Decider.decide": lambda user, context: decider.decide(user, context, 7),

@@ -9,8 +9,9 @@ import pytest
 
 from tests.service.running import SHOP, Running
 from unswayed.policy import Decider
-from unswayed.service.catalogue import Campaign, make_plan
+from unswayed.service.catalogue import Campaign
 from unswayed.service.deciding import PlainRequest, Serving, play_of
+from unswayed.service.planning import make_plan
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import decode_record
 
@@ -24,7 +25,7 @@ SERVED = msgspec.structs.replace(
 def test_a_batch_decides_as_single_requests_do(
     settings: Settings, rng: np.random.Generator
 ) -> None:
-    decider = Decider(make_plan("shop", settings, None, epoch=2), rng.bytes(16))
+    decider = Decider(make_plan("shop", settings, epoch=2), rng.bytes(16))
     served = Serving.of(Campaign("shop", settings, "active", 0, 7, 0), decider)
     asked = [
         PlainRequest(f"user {number} é", settings.contexts[number % len(settings.contexts)])

@@ -19,7 +19,8 @@ from unswayed.service.jobs import offline_command
 from unswayed.service.learner import learn_campaign
 from unswayed.service.reporting import report
 
-QUICK = msgspec.structs.replace(SHOP, reward_window=0.5, alpha=0.2)
+#: A window that a busy machine keeps, and that a test can wait for.
+QUICK = msgspec.structs.replace(SHOP, reward_window=3.0, alpha=0.2)
 
 
 def wait_for_windows() -> None:
@@ -52,7 +53,10 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
         for server in (one, other):
             active = server.get("/v1/shop/policy")
             assert (active["version"], active["policy"]["policy"]) == (1, BEST)
-            assert active["plan"]["epoch"] == 1
+            assert active["plan"]["epoch"] == 3  # 16 decisions a user: 4, 8 and 16 are over
+            for context, rule in active["plan"]["contexts"].items():
+                assert rule["action"] == BEST[context]
+                assert rule["explorer_share"] < 0.5
         one.call("PATCH", "/v1/shop", {"mode": "serve", "explore_share": 0.0}).raise_for_status()
         assert {c: one.decide("new", c)["action"] for c in RATES} == BEST
         one.post("/v1/shop/policy/0/activate")
@@ -67,6 +71,9 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
         status = one.get("/v1/shop/status")
         assert status["interactions_per_user"]["users"] == 1_000
         assert status["explored"] == 1_000 * 8 * 2
+        assert status["epoch"]["number"] == 3
+        assert 16.0 <= status["epoch"]["age"] < 16.1
+        assert status["epoch"]["ends_at_age"] == 32.0
 
 
 def test_learning_from_nothing_fails_with_a_sentence(sqlite_shop: Running) -> None:
@@ -98,7 +105,9 @@ def test_users_weigh_no_more_beyond_the_cap(tmp_path: Path, rng: np.random.Gener
         until(lambda: server.get("/v1/shop/status")["decisions"] == 200 * 6 + 500)
         wait_for_windows()
         with server.prepared.database.connected() as connection:
-            found = learn_campaign(connection, "shop")
+            learned = learn_campaign(connection, "shop")
+    found = learned.log
+    assert learned.progress.age == (199 * 6 + 10) / 200
     assert found.interactions.max() == 10
     assert found.findings.n_events == 200 * 6 + 10 - 6
 

@@ -8,9 +8,10 @@ import pytest
 
 from tests.service.running import SHOP
 from unswayed.policy import Decider
-from unswayed.service.catalogue import Campaign, make_plan
+from unswayed.service.catalogue import Campaign
 from unswayed.service.deciding import DecideRequest, PlainRequest, Serving
 from unswayed.service.errors import Refusal
+from unswayed.service.planning import make_plan
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import Record, decode_record
 
@@ -33,7 +34,7 @@ FAILURE = 1e-6
 
 
 def serving(settings: Settings, secret: bytes) -> Serving:
-    plan = make_plan("shop", settings, None, epoch=3)
+    plan = make_plan("shop", settings, epoch=3)
     return Serving.of(Campaign("shop", settings, "active", 0, 1, 0), Decider(plan, secret))
 
 

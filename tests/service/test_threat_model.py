@@ -8,8 +8,8 @@ import numpy as np
 
 from tests.service.running import SHOP, Running
 from unswayed.policy import Decider
-from unswayed.service.catalogue import make_plan
 from unswayed.service.endpoints import ENDPOINTS
+from unswayed.service.planning import make_plan
 from unswayed.service.secret_file import Secrets
 from unswayed.service.settings import ServerSettings, Settings
 
@@ -40,8 +40,7 @@ def test_every_setting_and_route_is_documented() -> None:
 def test_accounts_chosen_by_what_they_played_get_nothing_of_it_in_the_next_epoch() -> None:
     settings = msgspec.structs.replace(SHOP, mode="learn")
     first, second = (
-        Decider(make_plan("shop", settings, None, epoch=epoch), bytes(range(16)))
-        for epoch in (0, 1)
+        Decider(make_plan("shop", settings, epoch=epoch), bytes(range(16))) for epoch in (0, 1)
     )
     users = [f"bot-{number}" for number in range(30_000)]
     chosen = [user for user in users if first.decide(user, "lunch").action == "cola"]

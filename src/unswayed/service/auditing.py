@@ -19,7 +19,7 @@ def audit_campaign(connection: Connection, name: str) -> dict[str, Any]:
     settings = campaign_of(connection, name).settings
     with temporary_folder() as folder:
         path = folder / "events.parquet"
-        write_learnable(export_batches(connection, name), settings, path)
+        write_learnable(export_batches(connection, name), path)
         try:
             audited = audit_log(
                 path,

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from unswayed.errors import InputError
-from unswayed.policy import EpochPlan, Policy, Rule
+from unswayed.policy import EpochPlan, Policy
 from unswayed.service.database import OF_CAMPAIGNS, Connection
 from unswayed.service.errors import conflict, not_found
+from unswayed.service.planning import Progress, make_plan, next_plan_of
 from unswayed.service.settings import Settings, check_name
 
 ACTIVE, ARCHIVED = "active", "archived"
@@ -105,16 +106,14 @@ def publish(
     reason: str,
     settings: Settings | None = None,
     policy_version: int | None = None,
-    is_new_epoch: bool = False,
+    progress: Progress | None = None,
 ) -> Campaign:
     """Make the next plan of a campaign and serve it.
 
     Parameters
     ----------
-    settings, policy_version
-        What changes; the rest stays.
-    is_new_epoch
-        Whether explorers and their actions are drawn anew.
+    settings, policy_version, progress
+        What changes; the rest stays. See ``next_plan_of``.
     """
     # First of all: it makes other processes that publish wait until this one is done.
     connection.execute("UPDATE campaigns SET plan = plan + 1 WHERE name = ?", (name,))
@@ -122,11 +121,11 @@ def publish(
     settings = old.settings if settings is None else settings
     chosen = old.policy_version if policy_version is None else policy_version
     policy = policy_of(connection, name, chosen)
-    before = connection.execute(
-        "SELECT plan FROM plans WHERE campaign = ? AND version = ?", (name, old.plan_version - 1)
-    )
-    epoch = int(json.loads(before[0][0])["epoch"]) if before else 0
-    plan = make_plan(name, settings, policy, epoch=epoch + is_new_epoch)
+    if old.plan_version == 1:
+        plan = make_plan(name, settings)
+    else:
+        before, _ = plan_of(connection, name, old.plan_version - 1)
+        plan = next_plan_of(before, settings, policy, progress)
     connection.execute(
         "INSERT INTO plans (campaign, version, created_ms, reason, policy, plan) "
         "VALUES (?, ?, ?, ?, ?, ?)",
@@ -138,42 +137,6 @@ def publish(
     )
     bump(connection)
     return campaign(connection, name)
-
-
-def make_plan(name: str, settings: Settings, policy: Policy | None, *, epoch: int) -> EpochPlan:
-    """Return the plan of a campaign's settings and of the policy that was learned, if any.
-
-    Explorers keep one action in a context if there are at most as many contexts as actions, as in
-    base case 1 of Algorithm 2; else they draw at every play.
-    """
-    is_sticky = len(settings.contexts) <= len(settings.actions)
-
-    def rule(context: str) -> Rule:
-        action = settings.held_action if policy is None else str(policy.decide(context).action)
-        return Rule(
-            action=action,
-            surviving=settings.actions,
-            explorer_share=settings.explorer_share,
-            is_sticky=is_sticky,
-            baseline=settings.held_action,
-        )
-
-    start = EpochPlan.start(name, settings.contexts, settings.actions)
-    return EpochPlan(
-        campaign=name,
-        epoch=epoch,
-        contexts=start.contexts,
-        actions=start.actions,
-        rules=tuple(rule(context) for context in settings.contexts),
-        unknown=Rule(
-            action=settings.held_action,
-            surviving=settings.actions,
-            explorer_share=settings.explorer_share,
-            is_sticky=False,
-            baseline=settings.held_action,
-        ),
-        control_share=settings.control_share,
-    )
 
 
 def plan_of(connection: Connection, name: str, version: int) -> tuple[EpochPlan, int]:
@@ -214,7 +177,13 @@ def policy_versions(connection: Connection, name: str) -> list[dict[str, Any]]:
 
 
 def add_policy(
-    connection: Connection, name: str, policy: Policy, *, job: str, activate: bool
+    connection: Connection,
+    name: str,
+    policy: Policy,
+    *,
+    job: str,
+    activate: bool,
+    progress: Progress | None = None,
 ) -> int:
     """Keep a learned policy, and serve it if wanted; return its version."""
     there = campaign(connection, name)
@@ -232,7 +201,7 @@ def add_policy(
             name,
             reason=f"policy {version} was learned",
             policy_version=version,
-            is_new_epoch=True,
+            progress=progress,
         )
     return version
 

@@ -6,16 +6,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from unswayed.errors import InputError
 from unswayed.events import Columns
+from unswayed.learners.epochs.learner import ALARM_WEIGHT
 from unswayed.learners.from_log import LearnedLog, learn_log
 from unswayed.learners.in_words import decision_rows
 from unswayed.service.catalogue import add_policy
@@ -30,22 +32,30 @@ from unswayed.service.jobs import (
     RUNNING,
     update_job,
 )
-from unswayed.service.settings import Settings
+from unswayed.service.planning import Progress
 from unswayed.storage import temporary_folder
 
 #: Ours: how often a learner looks whether the one before it is done.
 _LOCK_SECONDS = 0.5
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedCampaign:
+    """What was learned from a campaign, and how far it was."""
+
+    log: LearnedLog
+    progress: Progress
+
+
 def learn_campaign(
     connection: Connection, name: str, on_step: Callable[[str], None] = lambda _: None
-) -> LearnedLog:
+) -> LearnedCampaign:
     """Learn from what a campaign has recorded, the way ``unswayed learn`` does from a log."""
     settings = campaign_of(connection, name).settings
     on_step("exporting")
     with temporary_folder() as folder:
         path = folder / "events.parquet"
-        write_learnable(export_batches(connection, name), settings, path)
+        plays = write_learnable(export_batches(connection, name), path)
         learned = learn_log(
             path,
             adversarial_fraction=settings.alpha,
@@ -57,7 +67,11 @@ def learn_campaign(
             on_step=on_step,
         )
         source = {**learned.policy.source, "plain_means": plain_means(path)}
-        return replace(learned, policy=replace(learned.policy, source=source))
+        learned = replace(learned, policy=replace(learned.policy, source=source))
+    is_active = learned.interactions > 0
+    removed = 1.0 - float(learned.user_weights[is_active].mean())
+    age = float(np.minimum(plays, settings.max_interactions_per_user or plays.max()).mean())
+    return LearnedCampaign(learned, Progress(age, len(plays), removed > ALARM_WEIGHT))
 
 
 def plain_means(path: Path) -> dict[str, dict[str, float]]:
@@ -72,25 +86,36 @@ def plain_means(path: Path) -> dict[str, dict[str, float]]:
     return means
 
 
-def write_learnable(batches: Iterable[pa.RecordBatch], settings: Settings, path: Path) -> None:
-    """Write the events that are learned from: explorers', and shadow ones of known propensity.
+def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> npt.NDArray[np.int64]:
+    """Write the events that are learned from, and return how many decisions each user had.
 
-    Explorers are a random share of the users, each of whom draws evenly: what the theory asks for.
-    Others always play the policy, and say nothing of the other actions.
+    Explorers are a random share of the users, each of whom draws evenly from the actions that
+    survived: what the theory asks for, and what the epoch learner learns from. Others always play
+    the policy, and say nothing of the other actions. Shadow events count if their propensity is
+    known; only with them propensities matter.
     """
-    kept = []
+    kept, users = [], []
     for batch in batches:
         is_drawn = pc.equal(batch["mode"], "explore")
         is_shadow = pc.and_(
             pc.equal(batch["mode"], "shadow"), pc.is_valid(batch["mode_propensity"])
         )
         kept.append(batch.filter(pc.or_(is_drawn, is_shadow)))
+        counts = batch["user"].value_counts()
+        users.append(pa.table({"user": counts.field(0), "n": counts.field(1)}))
     table = pa.Table.from_batches(kept, SCHEMA)
-    columns = {name: table[name] for name in ("user", "context", "action", "reward")}
-    propensities = table["mode_propensity"].to_numpy()
-    if not np.allclose(propensities, 1.0 / len(settings.actions)):
-        columns["propensity"] = table["mode_propensity"]
-    pq.write_table(pa.table(columns), path)
+    names = ["user", "context", "action", "reward"]
+    if pc.any(pc.equal(table["mode"], "shadow")).as_py():
+        table = table.set_column(
+            table.schema.get_field_index("propensity"), "propensity", table["mode_propensity"]
+        )
+        names.append("propensity")
+    pq.write_table(table.select(names), path)
+    if not users:
+        return np.zeros(0, np.int64)
+    plays = pa.concat_tables(users).group_by("user").aggregate([("n", "sum")])
+    found: npt.NDArray[np.int64] = plays["n_sum"].to_numpy()
+    return found
 
 
 def work_on(database: Database, name: str, job_id: str) -> None:
@@ -125,23 +150,26 @@ def _learn_and_publish(database: Database, name: str, job_id: str) -> None:
                 time.sleep(_LOCK_SECONDS)
                 continue
             with database.connected() as connection:
-                learned = learn_campaign(connection, name, on_step)
+                found = learn_campaign(connection, name, on_step)
                 on_step("publishing")
                 with connection.transaction():
                     settings = campaign_of(connection, name).settings
                     version = add_policy(
                         connection,
                         name,
-                        learned.policy,
+                        found.log.policy,
                         job=job_id,
                         activate=settings.activate_learned,
+                        progress=found.progress,
                     )
                     result = {
                         "version": version,
                         "is_active": settings.activate_learned,
-                        "findings": learned.findings.to_json(),
-                        "decisions": decision_rows(learned.policy),
-                        "notes": list(learned.notes),
+                        "age": found.progress.age,
+                        "users": found.progress.n_users,
+                        "findings": found.log.findings.to_json(),
+                        "decisions": decision_rows(found.log.policy),
+                        "notes": list(found.log.notes),
                     }
                     # In the same transaction: a job that is done has its policy, and none twice.
                     update_job(connection, job_id, state=DONE, step="", result=result)

@@ -8,10 +8,13 @@ import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.limits.planner import plan_traffic
-from unswayed.service.catalogue import Campaign, now_ms
+from unswayed.policy import EpochPlan
+from unswayed.service.catalogue import Campaign, now_ms, plan_of
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import Connection
 from unswayed.service.jobs import DONE, Job, jobs_of
+from unswayed.service.planning import schedule_of
+from unswayed.service.settings import Settings
 
 #: The traffic of this long is taken to go on.
 _RATE_MS = 3_600_000
@@ -45,6 +48,7 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
     """Return the counts of a campaign, and how long its target takes at the traffic of today."""
     campaign = campaign_of(connection, name)
     contexts, totals = counted(connection, name)
+    plan, _ = plan_of(connection, name, campaign.plan_version)
     learned = next((job for job in jobs_of(connection, name) if job.state == DONE), None)
     return {
         "campaign": name,
@@ -58,7 +62,41 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
         "match_rate": totals["matches"] / totals["shadow"] if totals["shadow"] else None,
         "contexts": contexts,
         "interactions_per_user": _interactions(learned),
-        "target": _target(connection, campaign, contexts, totals["explored"], learned),
+        "epoch": _epoch(plan, campaign.settings, totals["decisions"], learned),
+        "exploration": _exploration(plan, contexts),
+        "target": _target(connection, campaign, plan, contexts, totals["explored"], learned),
+    }
+
+
+def _epoch(
+    plan: EpochPlan, settings: Settings, decisions: int, learned: Job | None
+) -> dict[str, Any]:
+    """Return the epoch that is served, and at which age the next learning ends it.
+
+    The age is in decisions per user; how many users there are is known from the last learning.
+    """
+    n_users = None if learned is None else learned.result["users"]
+    return {
+        "number": plan.epoch,
+        "is_alarmed": plan.is_alarmed,
+        "age": None if n_users is None else decisions / n_users,
+        "ends_at_age": None
+        if n_users is None
+        else float(schedule_of(settings, n_users).end(plan.epoch)),
+    }
+
+
+def _exploration(plan: EpochPlan, contexts: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return for each context what the plan explores, and what was explored."""
+    nothing = {"decisions": 0, "rewards": 0}
+    return {
+        text: {
+            "policy_action": rule.action,
+            "surviving": len(rule.surviving),
+            "explorer_share": (1.0 - plan.control_share) * rule.explorer_share,
+            **contexts.get(text, {}).get("explore", nothing),
+        }
+        for text, rule in zip(plan.contexts.texts, plan.rules, strict=True)
     }
 
 
@@ -79,6 +117,7 @@ def _interactions(learned: Job | None) -> dict[str, Any] | None:
 def _target(
     connection: Connection,
     campaign: Campaign,
+    plan: EpochPlan,
     contexts: dict[str, dict[str, Any]],
     explored: int,
     learned: Job | None,
@@ -95,7 +134,7 @@ def _target(
     if settings.alpha == "auto" or not visits.sum():
         return {**answer, "note": "the plan needs a stated alpha and some traffic."}
     try:
-        plan = plan_traffic(
+        traffic = plan_traffic(
             visits / visits.sum(),
             len(settings.actions),
             settings.alpha,
@@ -105,17 +144,20 @@ def _target(
         )
     except InputError as error:
         return {**answer, "note": str(error)}
-    needed = plan.methods[0].total_interactions
+    needed = traffic.methods[0].total_interactions
     ((recent,),) = connection.execute(
         "SELECT COALESCE(SUM(n), 0) FROM decisions WHERE campaign = ? AND first_ms > ?",
         (campaign.name, now_ms() - _RATE_MS),
     )
     age = min(max(now_ms() - campaign.created_ms, 1), _RATE_MS) / 1000.0
-    rate = float(recent) / age * settings.explorer_share
+    shares = [plan.rule(context).explorer_share for context in contexts]
+    exploring = (1.0 - plan.control_share) * float(np.average(shares, weights=visits))
+    rate = float(recent) / age * exploring
     left = max(needed - explored, 0)
     return {
         **answer,
         "needed": needed,
         "seconds_left": 0.0 if not left else left / rate if rate > 0 else None,
-        "note": "by the constants of `unswayed plan`, at the traffic of the last hour.",
+        "note": "by the constants of `unswayed plan`, at the traffic of the last hour and the "
+        "exploration of this epoch.",
     }

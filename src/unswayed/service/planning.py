@@ -1,0 +1,167 @@
+"""Plans of a campaign: the epoch learner's, fitted to the campaign's settings.
+
+A campaign begins with an ``EpochPlan`` in which all actions survive. What was learned advances it
+by ``next_plan``, the function of the epoch learner, as soon as the campaign is old enough: actions
+that intervals rule out are explored no more, and fewer users explore. Nothing else is kept, so
+whoever has the store goes on where another process stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.events import UNKNOWN, Labels
+from unswayed.learners.epochs import Schedule, next_plan, planned_schedule
+from unswayed.learners.epochs.schedule import MOST_DOUBT
+from unswayed.policy import EpochPlan, Policy, Rule
+from unswayed.service.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a campaign was when something was learned.
+
+    Parameters
+    ----------
+    age
+        Decisions per user; those beyond the cap of a user do not count.
+    n_users
+        Users who were decided for.
+    is_alarmed
+        Whether a coalition was found.
+    """
+
+    age: float
+    n_users: int
+    is_alarmed: bool
+
+
+def schedule_of(settings: Settings, n_users: int) -> Schedule:
+    """Return when the epochs of a campaign end, by its size of today."""
+    return planned_schedule(
+        n_users=max(n_users, 1),
+        n_contexts=len(settings.contexts),
+        n_actions=len(settings.actions),
+    )
+
+
+def make_plan(name: str, settings: Settings, *, epoch: int = 0) -> EpochPlan:
+    """Return a plan that knows nothing: all actions survive, and the baseline is played.
+
+    Explorers keep one action in a context if there are at most as many contexts as actions, as in
+    base case 1 of Algorithm 2; else they draw at every play.
+    """
+    start = EpochPlan.start(
+        name,
+        settings.contexts,
+        settings.actions,
+        explorer_share=settings.explorer_share,
+        is_sticky=len(settings.contexts) <= len(settings.actions),
+        control_share=settings.control_share,
+        baseline=settings.held_action,
+    )
+    return replace(start, epoch=epoch)
+
+
+def next_plan_of(
+    before: EpochPlan, settings: Settings, policy: Policy | None, progress: Progress | None = None
+) -> EpochPlan:
+    """Return the plan after a change of settings, policy, or of what is known.
+
+    Parameters
+    ----------
+    before
+        The plan that is served.
+    policy
+        What is played from now on; None for the baseline.
+    progress
+        Given when the policy was learned just now. The epochs that the campaign's age has passed
+        end with it; within an epoch only the policy changes.
+    """
+    if policy is None:
+        return make_plan(before.campaign, settings, epoch=before.epoch)
+    policy = aligned(policy, settings)
+    plan = _fitted(before, settings, policy)
+    if progress is not None:
+        schedule = schedule_of(settings, progress.n_users)
+        while progress.age >= schedule.end(plan.epoch):
+            plan = next_plan(
+                plan,
+                policy,
+                schedule=schedule,
+                n_users=progress.n_users,
+                is_alarmed=progress.is_alarmed,
+            )
+        plan = _with_shares(plan, settings)
+    return plan
+
+
+def _fitted(plan: EpochPlan, settings: Settings, policy: Policy) -> EpochPlan:
+    """Return a plan with the labels and shares of settings, and the actions of a policy.
+
+    Actions that the plan does not know yet survive everywhere; contexts that it does not know are
+    explored like those of a new campaign.
+    """
+    new = make_plan(plan.campaign, settings, epoch=plan.epoch)
+    added = tuple(action for action in settings.actions if action not in plan.actions)
+
+    def rule(context: str, fresh: Rule) -> Rule:
+        action = str(policy.decide(context).action)
+        if context not in plan.contexts:
+            return replace(fresh, action=action)
+        old = plan.rule(context)
+        surviving = {*old.surviving, *added, action}
+        return replace(
+            fresh,
+            action=action,
+            surviving=tuple(name for name in settings.actions if name in surviving),
+            # A new action is the largest doubt there is.
+            explorer_share=min((MOST_DOUBT if added else 1.0) * old.explorer_share, 1.0),
+        )
+
+    fitted = replace(
+        new,
+        rules=tuple(rule(str(c), r) for c, r in zip(new.contexts, new.rules, strict=True)),
+        is_alarmed=plan.is_alarmed,
+    )
+    return _with_shares(fitted, settings)
+
+
+def _with_shares(plan: EpochPlan, settings: Settings) -> EpochPlan:
+    """Return a plan with the explorers that the mode asks for: those of the plan in ``learn``."""
+    if settings.mode == "learn":
+        return plan
+    share = settings.explorer_share
+    return replace(plan, rules=tuple(replace(rule, explorer_share=share) for rule in plan.rules))
+
+
+def aligned(policy: Policy, settings: Settings) -> Policy:
+    """Return a policy with the contexts and actions of settings, in their order.
+
+    Of those that were never played nothing is known.
+    """
+    contexts, actions = Labels.of(settings.contexts), Labels.of(settings.actions)
+    rows = policy.context_labels.codes(contexts)
+    columns = policy.action_labels.codes(actions)
+    is_known = (rows != UNKNOWN)[:, None] & (columns != UNKNOWN)
+
+    def cells(values: npt.NDArray[Any], otherwise: float) -> npt.NDArray[Any]:
+        return np.where(is_known, values[np.ix_(rows, columns)], otherwise)
+
+    errors = policy.sampling_errors
+    return Policy(
+        context_labels=contexts,
+        action_labels=actions,
+        mean_rewards=cells(policy.mean_rewards, np.nan),
+        low=cells(policy.low, np.nan),
+        high=cells(policy.high, np.nan),
+        counts=cells(policy.counts, 0).astype(np.int64),
+        context_probabilities=np.where(rows != UNKNOWN, policy.context_probabilities[rows], 0.0),
+        adversarial_fraction=policy.adversarial_fraction,
+        method=policy.method,
+        sampling_errors=None if errors is None else cells(errors, np.inf),
+    )
