@@ -32,8 +32,7 @@ from unswayed.events import Columns, OnBadRows, read_events
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.paper.rows import reward_rows
 from unswayed.randomness import generator
-from unswayed.tallies import tally_events
-from unswayed.tallies.blocked import BlockedTallies, as_blocks
+from unswayed.tallies import UserTallies, tally_events
 from unswayed.tallies.cluster import tally_on_cluster
 
 N_CONTEXTS, N_ACTIONS = 1_000, 20
@@ -51,7 +50,7 @@ DRIVER_TARGET_MB = 500
 READ = "import sys, pyarrow.parquet as p; p.read_table(sys.argv[1])"
 DRIVER = """
 import re, sys
-from unswayed.learners.on_cluster import learn_on_cluster
+from unswayed.learners.from_log import learn_on_cluster
 if __name__ == "__main__":
     learn_on_cluster(sys.argv[1], adversarial_fraction=0.15)
     # Not getrusage: its peak begins with that of the process that started this one.
@@ -181,10 +180,10 @@ def dask_iteration_ratio(log: Path, repetitions: int) -> float:
         )
         seconds_there = _iteration_seconds(there.tallies, repetitions)
     here = tally_events(read_events(log).events).in_blocks().uniform()
-    return seconds_there / _iteration_seconds(as_blocks(here), repetitions)
+    return seconds_there / _iteration_seconds(here, repetitions)
 
 
-def _iteration_seconds(tallies: BlockedTallies, repetitions: int) -> float:
+def _iteration_seconds(tallies: UserTallies, repetitions: int) -> float:
     """Return the time of one product with the covariance of the users' reward rows."""
     scales, is_rare = np.ones(tallies.n_contexts), np.ones(tallies.n_contexts, np.bool_)
     rows = tallies.rows(reward_rows, scales, is_rare)

@@ -6,12 +6,12 @@ from scipy import stats
 from unswayed.audit.agreement import find_agreement
 from unswayed.audit.redteam import area_under_curve
 from unswayed.randomness import generator
-from unswayed.tallies import BlockedTallies, as_blocks, tally
+from unswayed.tallies import UserTallies, tally
 
 N_USERS, N_PLAYS, N_CONTEXTS, N_ACTIONS = 1_500, 20, 5, 8
 
 
-def _log(rng: np.random.Generator, n_bots: int) -> tuple[BlockedTallies, np.ndarray]:
+def _log(rng: np.random.Generator, n_bots: int) -> tuple[UserTallies, np.ndarray]:
     """Return tallies with bots that click one item, and how often each user met it."""
     users = np.repeat(np.arange(N_USERS), N_PLAYS)
     contexts = rng.integers(N_CONTEXTS, size=len(users))
@@ -27,7 +27,7 @@ def _log(rng: np.random.Generator, n_bots: int) -> tuple[BlockedTallies, np.ndar
         n_contexts=N_CONTEXTS,
         n_actions=N_ACTIONS,
     )
-    return as_blocks(tallies), np.bincount(users[actions == 3], minlength=N_USERS)
+    return tallies, np.bincount(users[actions == 3], minlength=N_USERS)
 
 
 def test_bots_rank_above_others_without_any_help_of_the_learner(rng: np.random.Generator) -> None:

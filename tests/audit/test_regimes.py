@@ -7,13 +7,13 @@ from tests.audit.markets import market
 from unswayed.audit.regimes import RegimeName, parsed_regime, regime_of_log
 from unswayed.errors import InputError
 from unswayed.events import Events, Labels
-from unswayed.tallies import as_blocks, tally_events
-from unswayed.tallies.findings import examine
+from unswayed.tallies import tally_events
+from unswayed.tallies.log_summary import summarise
 
 
 def _regime(events: Events, wanted: RegimeName = "auto") -> str:
-    tallies = as_blocks(tally_events(events).uniform())
-    findings = examine(
+    tallies = tally_events(events).uniform()
+    findings = summarise(
         tallies, events.context_labels, events.action_labels, adversarial_fraction=0.05
     )
     return regime_of_log(tallies, findings, wanted).name

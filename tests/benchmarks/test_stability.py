@@ -12,7 +12,7 @@ from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
 from unswayed.simulation.worlds import World
 from unswayed.simulation.worlds.production import build_production, production_specs
-from unswayed.tallies import BlockedTallies, Tallies
+from unswayed.tallies import Tallies, UserTallies
 
 
 def a_world() -> World:
@@ -30,7 +30,7 @@ def test_changes_keep_what_they_say(rng: np.random.Generator) -> None:
 
 
 def by_name(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     design: Design,
     *,
     adversarial_fraction: float,

@@ -66,8 +66,8 @@ def test_pieces_and_their_folder_are_on_the_disk_before_the_index_moves(
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(Path, "replace", noted_replace)
-    labelled = tally_events(read_events(café_log(rng, 100)).events)
-    save_tallies(tmp_path, first_log(labelled, {}, {}))
+    log = tally_events(read_events(café_log(rng, 100)).events)
+    save_tallies(tmp_path, first_log(log, {}, {}))
     assert order == [
         step
         for kind in ("entries", "users", "json")
@@ -80,8 +80,8 @@ def test_an_error_that_comes_with_the_sync_leaves_the_old_state(
     code: int, rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a full disk that notices late, or a broken one."""
-    labelled = tally_events(read_events(café_log(rng, 100)).events)
-    save_tallies(tmp_path, first_log(labelled, {}, {}))
+    log = tally_events(read_events(café_log(rng, 100)).events)
+    save_tallies(tmp_path, first_log(log, {}, {}))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
     def fails(_: int) -> None:

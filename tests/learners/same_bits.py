@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from unswayed.learners.from_log import LearnedLog, learn_log
-from unswayed.learners.on_cluster import learn_on_cluster
+from unswayed.learners.from_log import LearnedLog, learn_log, learn_on_cluster
 
 
 def assert_same_bits(first: LearnedLog, second: LearnedLog) -> None:

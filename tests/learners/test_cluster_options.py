@@ -15,8 +15,7 @@ import pytest
 from tests.learners.same_bits import assert_same_bits, assert_same_learning
 from unswayed.errors import InputError
 from unswayed.events import Columns, OnBadRows
-from unswayed.learners.from_log import LearnedLog, learn_log
-from unswayed.learners.on_cluster import learn_on_cluster
+from unswayed.learners.from_log import LearnedLog, learn_log, learn_on_cluster
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 

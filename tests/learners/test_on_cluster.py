@@ -13,16 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.learners.same_bits import assert_same_bits
-from unswayed.engine import blocked as engine_blocked
-from unswayed.engine import cluster
+from unswayed.engine import blocked, cluster
 from unswayed.errors import InputError
 from unswayed.learners.discount import rounds
 from unswayed.learners.discount.loud import sampling
 from unswayed.learners.discount.tastes import presence
 from unswayed.learners.discount.tastes import rounds as taste_rounds
-from unswayed.learners.from_log import learn_log
-from unswayed.learners.on_cluster import learn_on_cluster
-from unswayed.tallies import blocked
+from unswayed.learners.from_log import learn_log, learn_on_cluster
+from unswayed.tallies import user_blocks
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -41,7 +39,7 @@ def test_the_cluster_gives_the_same_bits_as_one_machine(
     assert_same_bits(here, there)
     assert here.policy.source["evidence"] == there.policy.source["evidence"]
     # The blocks are more than one, or nothing was tested.
-    assert blocked.n_blocks_for(here.findings.n_events) == 4
+    assert user_blocks.n_blocks_for(here.findings.n_events) == 4
 
 
 @pytest.mark.parametrize("rewards_are", ["noisy", "binary", "tastes"])
@@ -103,7 +101,7 @@ def test_one_block_alone_would_give_other_bits(
 ) -> None:
     """The negative control: sums over users depend on the blocks, so equality above means much."""
     in_blocks = learn_log(str(folder), adversarial_fraction=0.1, method=method)
-    monkeypatch.setattr(blocked, "EVENTS_PER_BLOCK", 1 << 30)
+    monkeypatch.setattr(user_blocks, "EVENTS_PER_BLOCK", 1 << 30)
     in_one = learn_log(str(folder), adversarial_fraction=0.1, method=method)
     assert (in_blocks.policy.mean_rewards != in_one.policy.mean_rewards).any()
     np.testing.assert_allclose(in_blocks.policy.mean_rewards, in_one.policy.mean_rewards, rtol=1e-9)
@@ -114,8 +112,8 @@ def test_a_worker_that_is_killed_changes_nothing(
     client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """Vectors are shared and sums made on the workers here, as on a large cluster."""
-    monkeypatch.setattr(engine_blocked, "_SHARED_BYTES", 0)
-    monkeypatch.setattr(engine_blocked, "_SUMMED_HERE", 1)
+    monkeypatch.setattr(blocked, "_SHARED_BYTES", 0)
+    monkeypatch.setattr(blocked, "_SUMMED_HERE", 1)
     killed = []
 
     def kill_one(step: str) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from unswayed.errors import InputError, option
 from unswayed.events import Columns, read_events
-from unswayed.learners.from_log import learn_log
-from unswayed.learners.on_cluster import learn_on_cluster
+from unswayed.learners.from_log import learn_log, learn_on_cluster
 from unswayed.learners.options import LearnOptions, OptionKeywords
 
 

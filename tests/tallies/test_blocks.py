@@ -12,8 +12,8 @@ from unswayed.estimators.rows import Rows, SparseRows
 from unswayed.events import Labels, read_events
 from unswayed.events.hashing import text_hash
 from unswayed.events.user_order import user_hashes
-from unswayed.tallies import Tallies, as_blocks, tally, tally_events
-from unswayed.tallies.blocked import n_blocks_for, user_bounds
+from unswayed.tallies import Tallies, tally, tally_events
+from unswayed.tallies.user_blocks import n_blocks_for, user_bounds
 
 BOUNDS = (0, 40, 40, 100, 300)
 
@@ -36,7 +36,7 @@ def rows_of(part: Tallies) -> SparseRows:
 
 def both(rng: np.random.Generator, bounds: tuple[int, ...]) -> tuple[SparseRows, BlockedRows]:
     whole = tallies(rng)
-    return rows_of(whole), as_blocks(replace(whole, bounds=bounds)).rows(rows_of)
+    return rows_of(whole), replace(whole, bounds=bounds).rows(rows_of)
 
 
 @pytest.mark.parametrize("bounds", [(0, 300), BOUNDS])
@@ -118,7 +118,7 @@ def test_sums_over_many_blocks_are_sums_of_sums(rng: np.random.Generator) -> Non
 
 def test_sums_over_cells_do_not_depend_on_blocks(rng: np.random.Generator) -> None:
     whole = tallies(rng)
-    blocked = as_blocks(replace(whole, bounds=BOUNDS))
+    blocked = replace(whole, bounds=BOUNDS)
     np.testing.assert_array_equal(blocked.interactions, whole.interactions)
     np.testing.assert_array_equal(
         blocked.cell_sums("counts").ravel(), np.bincount(whole.cells, whole.counts, minlength=48)

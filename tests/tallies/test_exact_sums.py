@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.events.logs import random_log
 from unswayed.errors import InputError
 from unswayed.events import read_events
-from unswayed.tallies import LabelledTallies, Tallies, merged, merged_logs, tally, tally_events
+from unswayed.tallies import LogTallies, Tallies, merged, merged_logs, tally, tally_events
 
 ARRAYS = ("indptr", "cells", "counts", "sums", "squares")
 
@@ -19,7 +19,7 @@ def assert_same_bits(first: Tallies, second: Tallies) -> None:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
 
 
-def assert_same_log(first: LabelledTallies, second: LabelledTallies) -> None:
+def assert_same_log(first: LogTallies, second: LogTallies) -> None:
     assert first.user_labels == second.user_labels
     assert first.context_labels == second.context_labels
     assert first.action_labels == second.action_labels

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unswayed.events import Events
-from unswayed.tallies import LabelledTallies, tally_events
+from unswayed.tallies import LogTallies, tally_events
 from unswayed.tallies.phases import combined, with_log, without_action
 
 MEANS = {"tea": 0.2, "milk": 0.5, "soup": 0.8}
@@ -14,7 +14,7 @@ MEANS = {"tea": 0.2, "milk": 0.5, "soup": 0.8}
 
 def phase(
     rng: np.random.Generator, actions: list[str], n_users: int = 200, n_plays: int = 20
-) -> LabelledTallies:
+) -> LogTallies:
     users = np.repeat(np.arange(n_users), n_plays)
     played = rng.choice(actions, size=len(users))
     rewards = [float(rng.random() < MEANS[action]) for action in played]
@@ -23,7 +23,7 @@ def phase(
     )
 
 
-def shares(log: LabelledTallies) -> dict[str, float]:
+def shares(log: LogTallies) -> dict[str, float]:
     """Return how much of the weight each action has."""
     tallies = log.uniform()
     weights = np.bincount(tallies.cells % tallies.n_actions, tallies.counts)
@@ -54,7 +54,7 @@ def test_one_account_cannot_stretch_a_phase(rng: np.random.Generator) -> None:
     before = combined((first, second))
     after = combined((*with_log((first,), flood), second))
 
-    def weight_of_soup(log: LabelledTallies) -> float:
+    def weight_of_soup(log: LogTallies) -> float:
         is_soup = log.tallies.cells % 3 == log.action_labels.code("soup")
         return float((log.tallies.counts[is_soup] / log.tallies.plays[is_soup]).max())
 

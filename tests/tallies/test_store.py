@@ -8,11 +8,11 @@ from tests.events.logs import random_log
 from tests.tallies.test_exact_sums import assert_same_bits, assert_same_log
 from unswayed.errors import InputError
 from unswayed.events import read_events
-from unswayed.tallies import LabelledTallies, tally_events
+from unswayed.tallies import LogTallies, tally_events
 from unswayed.tallies.store import first_log, load_tallies, save_tallies
 
 
-def labelled(table: pa.Table) -> LabelledTallies:
+def tallied(table: pa.Table) -> LogTallies:
     return tally_events(read_events(table).events)
 
 
@@ -23,13 +23,13 @@ def test_tallies_come_back_from_disk_as_they_were(
     table = random_log(rng)
     if with_propensities:
         table = table.append_column("propensity", pa.array(rng.uniform(0.1, 1, size=len(table))))
-    before = labelled(table)
+    before = tallied(table)
     save_tallies(tmp_path, first_log(before, {"source": "monday"}, {"price": (1.5, 2.5)}))
     after = load_tallies(tmp_path)
     assert after is not None
-    assert isinstance(after.collected, LabelledTallies)
-    assert_same_log(before, after.collected)
-    assert_same_bits(before.uniform(), after.collected.uniform())
+    assert isinstance(after.data, LogTallies)
+    assert_same_log(before, after.data)
+    assert_same_bits(before.uniform(), after.data.uniform())
     assert after.index.bins == {"price": (1.5, 2.5)}
     assert after.index.logs[0]["source"] == "monday"
 
@@ -40,24 +40,24 @@ def test_a_day_added_on_disk_equals_both_days_at_once(
     table = random_log(rng, 1_000)
     for day in (table.slice(0, 400), table.slice(400, 300), table.slice(700)):
         stored = load_tallies(tmp_path)
-        fresh = labelled(day)
+        fresh = tallied(day)
         stored = first_log(fresh, {}, {}) if stored is None else stored.with_log(fresh, {}, {})
         save_tallies(tmp_path, stored)
     final = load_tallies(tmp_path)
     assert final is not None
-    assert isinstance(final.collected, LabelledTallies)
-    assert_same_log(labelled(table), final.collected)
+    assert isinstance(final.data, LogTallies)
+    assert_same_log(tallied(table), final.data)
     assert len(list(tmp_path.iterdir())) == 3  # old states are swept away
 
 
 def test_the_same_log_does_not_count_twice(rng: np.random.Generator) -> None:
-    day = labelled(random_log(rng))
+    day = tallied(random_log(rng))
     with pytest.raises(InputError, match="count twice"):
         first_log(day, {}, {}).with_log(day, {"source": "monday"}, {})
 
 
 def test_other_bins_are_refused(rng: np.random.Generator) -> None:
-    day, next_day = labelled(random_log(rng)), labelled(random_log(rng, 10))
+    day, next_day = tallied(random_log(rng)), tallied(random_log(rng, 10))
     with pytest.raises(InputError, match="other bins"):
         first_log(day, {}, {"price": (1.0,)}).with_log(next_day, {}, {})
 
@@ -66,7 +66,7 @@ def test_an_empty_folder_has_no_tallies_and_a_damaged_one_is_told(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
     assert load_tallies(tmp_path) is None
-    save_tallies(tmp_path, first_log(labelled(random_log(rng)), {}, {}))
+    save_tallies(tmp_path, first_log(tallied(random_log(rng)), {}, {}))
     next(tmp_path.glob("entries-*")).write_bytes(b"cut")
     with pytest.raises(InputError, match="damaged"):
         load_tallies(tmp_path)

@@ -34,7 +34,7 @@ from unswayed.learners.discount.loud.testimony import (
     testimony_of,
 )
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies import BlockedTallies, Tallies, entry_users
+from unswayed.tallies import Tallies, UserTallies, entry_users
 
 LEAST_ALPHA = 0.05
 """Ours: a smaller share is never searched for; an audit looks for what may be there."""
@@ -110,7 +110,7 @@ class Agreement:
 
 
 def find_agreement(
-    tallies: BlockedTallies,
+    tallies: UserTallies,
     weights: FloatArray,
     *,
     adversarial_fraction: float,
@@ -269,7 +269,7 @@ def _dealt(sample: Tallies, rng: np.random.Generator) -> Tallies:
     )
 
 
-def items_leaned_on(tallies: BlockedTallies, cells: IntArray) -> FloatArray:
+def items_leaned_on(tallies: UserTallies, cells: IntArray) -> FloatArray:
     """Return each account's plays in some cells, and its mean reward there; shape (2, n_users)."""
     is_inside = np.zeros(tallies.n_cells, dtype=np.bool_)
     is_inside[cells] = True

@@ -16,14 +16,14 @@ from unswayed.audit.results import Audit
 from unswayed.errors import InputError
 from unswayed.events import Columns, Events, OnBadRows, read_events
 from unswayed.events.sources import Source
-from unswayed.learners.from_log import notes_on_bad_rows
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.learning import check_actions
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.notes import notes_on_bad_rows
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy
-from unswayed.tallies import MIN_PROPENSITY, as_blocks, tally_events
-from unswayed.tallies.findings import examine
+from unswayed.tallies import MIN_PROPENSITY, tally_events
+from unswayed.tallies.log_summary import summarise
 
 Listener = Callable[[str], None]
 
@@ -107,9 +107,9 @@ def audit_events(
 ) -> tuple[Audit, Policy | None]:
     """Audit events, and return the policy that was learned on the way, if any."""
     check_actions(events.n_actions)
-    labelled = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
-    tallies = as_blocks(labelled.uniform())
-    findings = examine(
+    tallied = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
+    tallies = tallied.uniform()
+    findings = summarise(
         tallies,
         events.context_labels,
         events.action_labels,

@@ -19,7 +19,7 @@ from unswayed.audit.shifts import changed_decisions, item_shifts, weighted_cells
 from unswayed.events import Label
 from unswayed.learners.discount.safe_answers import answers_from
 from unswayed.learners.discount.values import cell_values
-from unswayed.learners.in_words import plain_actions
+from unswayed.learners.explaining import plain_actions
 from unswayed.learners.interface import BoolArray, IntArray
 
 REALISED = 0.0008

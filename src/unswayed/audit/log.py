@@ -14,8 +14,8 @@ from unswayed.audit.regimes import Regime
 from unswayed.audit.results import ContextShare, Histogram, Timeline
 from unswayed.events import Events, Labels
 from unswayed.learners.interface import BoolArray, FloatArray
-from unswayed.tallies import BlockedTallies
-from unswayed.tallies.findings import Findings
+from unswayed.tallies import UserTallies
+from unswayed.tallies.log_summary import LogSummary
 
 TIME_STEPS = 60
 """Ours: steps of a timeline."""
@@ -34,8 +34,8 @@ class AuditedLog:
     source: str
     events: Events
     times: FloatArray | None
-    tallies: BlockedTallies
-    findings: Findings
+    tallies: UserTallies
+    findings: LogSummary
     regime: Regime
     notes: tuple[str, ...]
 

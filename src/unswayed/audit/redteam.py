@@ -21,12 +21,12 @@ from unswayed.audit.shifts import weighted_cells
 from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Label, Labels
 from unswayed.events.labels import parsed_label
-from unswayed.learners.in_words import plain_actions
+from unswayed.learners.explaining import plain_actions
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy
 from unswayed.randomness import generator
-from unswayed.tallies import as_blocks, tally_events
+from unswayed.tallies import tally_events
 
 Kind = Literal["push", "nuke", "swap", "quiet"]
 KINDS: dict[Kind, str] = {
@@ -298,7 +298,7 @@ class _Measured(NamedTuple):
 
 def _measured(events: Events, audit: Audit, policy: Policy | None, lies: _Lies) -> _Measured:
     """Return means of what is lied about, and the decisions of plain and robust means."""
-    tallies = as_blocks(tally_events(events).uniform())
+    tallies = tally_events(events).uniform()
     plays, sums, _ = weighted_cells(tallies, np.ones(events.n_users))
     kept, kept_sums, _ = weighted_cells(tallies, audit.accounts.weights)
     naive = plain_actions(tallies)

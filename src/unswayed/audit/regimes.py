@@ -11,8 +11,8 @@ import numpy.typing as npt
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies import BlockedTallies, Tallies
-from unswayed.tallies.findings import UNIFORM_LEVEL, Findings
+from unswayed.tallies import Tallies, UserTallies
+from unswayed.tallies.log_summary import UNIFORM_LEVEL, LogSummary
 
 RegimeName = Literal["auto", "server", "users"]
 REGIMES: tuple[RegimeName, ...] = ("auto", "server", "users")
@@ -48,7 +48,7 @@ def parsed_regime(name: str) -> RegimeName:
     raise InputError(f"{option('--regime')} is auto, server or users, not {name!r}.")
 
 
-def regime_of_log(tallies: BlockedTallies, findings: Findings, wanted: RegimeName) -> Regime:
+def regime_of_log(tallies: UserTallies, findings: LogSummary, wanted: RegimeName) -> Regime:
     """Return who chose the actions: as stated, or as the log shows.
 
     Propensities, or even play where there is enough of it to tell, mean the server. Users who pick
@@ -75,7 +75,7 @@ def regime_of_log(tallies: BlockedTallies, findings: Findings, wanted: RegimeNam
     return Regime("server", "there are few actions, and users meet them again")
 
 
-def _repeats(tallies: BlockedTallies) -> tuple[float, float]:
+def _repeats(tallies: UserTallies) -> tuple[float, float]:
     """Return pairs of plays of a user in one cell: how many there are, and how many by chance."""
     plays = tallies.cell_sums("plays")
     shares = plays / np.maximum(plays.sum(axis=1, keepdims=True), 1.0)

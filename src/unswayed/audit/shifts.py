@@ -8,7 +8,7 @@ from unswayed.audit.results import ChangedDecision, ItemShift
 from unswayed.engine import cut
 from unswayed.events import Labels
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
-from unswayed.tallies import BlockedTallies, Tallies, entry_users
+from unswayed.tallies import Tallies, UserTallies, entry_users
 
 MOST_ITEMS = 100
 """Ours: items that are listed."""
@@ -21,7 +21,7 @@ RELATIVE = 0.1
 
 
 def weighted_cells(
-    tallies: BlockedTallies, weights: FloatArray
+    tallies: UserTallies, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return plays, sums and sums of squares of all cells, accounts weighed; shape (S, A) each."""
     total = tallies.blocks.add_blocks(_sums, pieces=cut(weights, tallies.sizes))
@@ -36,9 +36,7 @@ def _sums(tallies: Tallies, weights: FloatArray) -> FloatArray:
     return np.stack([np.bincount(tallies.cells, own * c, tallies.n_cells) for c in columns])
 
 
-def item_shifts(
-    tallies: BlockedTallies, weights: FloatArray, labels: Labels
-) -> tuple[ItemShift, ...]:
+def item_shifts(tallies: UserTallies, weights: FloatArray, labels: Labels) -> tuple[ItemShift, ...]:
     """Return the items that were moved clearly, the farthest first.
 
     An item's mean is over its contexts, as often as each was met with the item; the robust one

@@ -27,11 +27,10 @@ from unswayed.cli.log_options import (
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows
 from unswayed.learners.design import DesignName
+from unswayed.learners.explaining import decision_rows
 from unswayed.learners.flip_fraction import CERTIFY_CHOICES, check_certify
-from unswayed.learners.from_log import STEPS, LearnedLog, learn_log
-from unswayed.learners.in_words import decision_rows
+from unswayed.learners.from_log import STEPS, LearnedLog, learn_log, learn_on_cluster
 from unswayed.learners.methods import DEFAULT_METHOD, method_names
-from unswayed.learners.on_cluster import learn_on_cluster
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.memory import parsed_bytes
@@ -39,7 +38,7 @@ from unswayed.reports.policies import TABLE_FORMATS, cells_table, check_table, w
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar, rate
 from unswayed.storage import check_writable, check_writable_folder
 from unswayed.tallies import MIN_PROPENSITY
-from unswayed.tallies.findings import Findings
+from unswayed.tallies.log_summary import LogSummary
 
 ENGINES = ("local", "dask")
 
@@ -237,7 +236,7 @@ def _print_summary(learned: LearnedLog, out: Path, *, with_attacks: bool) -> Non
     )
 
 
-def _print_log(found: Findings) -> None:
+def _print_log(found: LogSummary) -> None:
     print_table(
         "The log",
         ["events", "users", "contexts", "actions", "median", "ratio", "repeated"],

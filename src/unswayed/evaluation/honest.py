@@ -29,7 +29,7 @@ from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import Auto, estimate_fraction
 from unswayed.randomness import generator
-from unswayed.tallies import Tallies, as_blocks, tally_events
+from unswayed.tallies import Tallies, tally_events
 
 MOST_CONTEXTS = 20
 """Ours: contexts that are broken down, the most frequent first."""
@@ -59,10 +59,10 @@ def robust_weights(
     min_propensity: float,
 ) -> Robust:
     """Return what users count: by the coalition against this policy, else by the learner."""
-    labelled = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
-    blocked = as_blocks(labelled.uniform())
-    design = design_of_log(blocked, "auto")
-    alpha = estimate_fraction(blocked, design).chosen if stated == "auto" else stated
+    log = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
+    uniform = log.uniform()
+    design = design_of_log(uniform, "auto")
+    alpha = estimate_fraction(uniform, design).chosen if stated == "auto" else stated
     found = find_coalition(
         tallies,
         cell_classes(means, choices, other),
@@ -71,7 +71,7 @@ def robust_weights(
     )
     if found.is_believed:
         return Robust(found.weights, alpha, found, "a coalition against this policy")
-    learned = method_named(DEFAULT_METHOD)(blocked, design, adversarial_fraction=alpha)
+    learned = method_named(DEFAULT_METHOD)(uniform, design, adversarial_fraction=alpha)
     return Robust(learned.user_weights, alpha, found, "the learner")
 
 

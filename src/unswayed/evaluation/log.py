@@ -10,7 +10,7 @@ from unswayed.events import UNKNOWN, Events
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies, tally
-from unswayed.tallies.findings import examine
+from unswayed.tallies.log_summary import summarise
 
 
 def cell_classes(means: FloatArray, choices: IntArray, other: IntArray | None) -> IntArray:
@@ -86,7 +86,7 @@ def inverse_propensities(
             f"{clipped:.2%} of the propensities are below {min_propensity:g} and count as that.",
         )
         return 1.0 / np.maximum(events.propensities, min_propensity), note if clipped else ()
-    findings = examine(
+    findings = summarise(
         tallies, events.context_labels, events.action_labels, adversarial_fraction=0.0
     )
     if findings.looks_uniform:

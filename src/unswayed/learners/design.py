@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from unswayed.compiled import compiled
 from unswayed.learners.interface import BoolArray, IntArray
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+from unswayed.tallies import Tallies, UserTallies
 
 DesignName = Literal["auto", "sticky", "uniform"]
 
@@ -38,7 +38,7 @@ class Design:
     group_sizes: IntArray
 
 
-def uniform_design(tallies: Tallies | BlockedTallies) -> Design:
+def uniform_design(tallies: UserTallies) -> Design:
     """Return the design in which every play is uniform over the actions."""
     return Design(
         np.zeros(tallies.n_contexts, dtype=np.bool_),
@@ -46,21 +46,20 @@ def uniform_design(tallies: Tallies | BlockedTallies) -> Design:
     )
 
 
-def sticky_design(tallies: Tallies | BlockedTallies) -> Design:
+def sticky_design(tallies: UserTallies) -> Design:
     """Return the design in which every user keeps one action per context, read off the log.
 
     The action of a user who never met a context is not in the log. Such users are spread evenly
     over the actions, as a uniform assignment does up to rounding.
     """
-    blocked = as_blocks(tallies)
-    visitors = blocked.cell_users()
-    n_active = int((blocked.interactions > 0).sum())
+    visitors = tallies.cell_users()
+    n_active = int((tallies.interactions > 0).sum())
     missing = np.maximum(n_active - visitors.sum(axis=1), 0)
     share = np.rint(missing / tallies.n_actions).astype(np.int64)
     return Design(np.ones(tallies.n_contexts, dtype=np.bool_), visitors + share[:, None])
 
 
-def design_of_log(tallies: Tallies | BlockedTallies, design: DesignName) -> Design:
+def design_of_log(tallies: UserTallies, design: DesignName) -> Design:
     """Return the named design for a log, or for "auto" the one that the log shows.
 
     A log is read as sticky when users who met a context more than once never changed the action
@@ -71,8 +70,8 @@ def design_of_log(tallies: Tallies | BlockedTallies, design: DesignName) -> Desi
     return sticky_design(tallies)
 
 
-def _looks_sticky(tallies: Tallies | BlockedTallies) -> bool:
-    found = as_blocks(tallies).blocks.map_blocks(_sticky_evidence)
+def _looks_sticky(tallies: UserTallies) -> bool:
+    found = tallies.blocks.map_blocks(_sticky_evidence)
     has_changed = any(changed for changed, _ in found)
     return not has_changed and sum(pairs for _, pairs in found) >= STICKY_EVIDENCE_PAIRS
 

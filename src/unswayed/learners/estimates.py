@@ -11,7 +11,7 @@ import numpy.typing as npt
 from unswayed.events import Labels
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.policy import Policy
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+from unswayed.tallies import UserTallies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,7 +61,7 @@ class Estimates:
 
     def policy(
         self,
-        tallies: Tallies | BlockedTallies,
+        tallies: UserTallies,
         context_labels: Labels,
         action_labels: Labels,
         *,
@@ -71,7 +71,7 @@ class Estimates:
     ) -> Policy:
         """Return the decision table that plays the best action of each context."""
         low, high = self.interval
-        counts = as_blocks(tallies).cell_sums("plays")
+        counts = tallies.cell_sums("plays")
         return Policy(
             context_labels=context_labels,
             action_labels=action_labels,

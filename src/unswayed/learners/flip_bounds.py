@@ -14,7 +14,7 @@ from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.policy import best_known
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
+from unswayed.tallies import Tallies, UserTallies, entry_users
 
 UNDECIDED = -1
 """Stands for the decision of a context of which nothing was learned."""
@@ -74,7 +74,7 @@ class Certifier(Protocol):
 
     def __call__(
         self,
-        tallies: Tallies | BlockedTallies,
+        tallies: UserTallies,
         design: Design,
         estimates: Estimates,
         *,
@@ -86,7 +86,7 @@ class Certifier(Protocol):
 
 
 def certify_one_account(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     design: Design,  # noqa: ARG001 - the signature of every certifier
     estimates: Estimates,
     *,
@@ -94,7 +94,7 @@ def certify_one_account(
     warmup: Tallies | None = None,  # noqa: ARG001 - same
 ) -> FlipBounds:
     """Return what holds for every method: the same accounts lead to the same decision."""
-    n_accounts = int((as_blocks(tallies).interactions > 0).sum())
+    n_accounts = int((tallies.interactions > 0).sum())
     n_contexts = len(estimates.mean_rewards)
     lower = np.full(n_contexts, 1.0 / max(n_accounts, 1))
     return FlipBounds(

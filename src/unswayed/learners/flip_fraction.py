@@ -22,7 +22,7 @@ from unswayed.learners.flip_bounds import (
 )
 from unswayed.learners.methods import method_named
 from unswayed.learners.paper.flips import certify_paper
-from unswayed.tallies import BlockedTallies, Tallies
+from unswayed.tallies import Tallies, UserTallies
 
 Certify = Literal["none", "bounds", "attack"]
 
@@ -47,7 +47,7 @@ def check_certify(certify: str) -> Certify:
 
 def flip_bounds(
     method: str,
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     design: Design,
     estimates: Estimates,
     *,
@@ -85,7 +85,7 @@ def flip_bounds(
     )
     if certify == "bounds":
         return bounds
-    if isinstance(tallies, BlockedTallies):
+    if not isinstance(tallies, Tallies):
         raise InputError(
             "attacks need all tallies in one place; use "
             f"{option('--certify', 'bounds')} for so large a log."

@@ -1,9 +1,9 @@
-"""The whole way from a log to a policy: read, validate, tally, learn."""
+"""From a log to a policy, on this machine or on a Dask cluster: read, tally, validate, learn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -11,41 +11,39 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.engine import DaskWorkers
+from unswayed.engine.cluster import connected, explained_losses
 from unswayed.errors import InputError, option
-from unswayed.events import Labels, Provenance, read_events
+from unswayed.events import Labels, OnBadRows, Provenance, read_events
 from unswayed.events.sources import Source
 from unswayed.learners.design import design_of_log
-from unswayed.learners.in_words import notes_on_policy
 from unswayed.learners.learning import learn_policy
+from unswayed.learners.notes import (
+    note_on_cap,
+    note_on_logs,
+    note_on_propensities,
+    note_on_tastes,
+    notes_on_bad_rows,
+    notes_on_policy,
+    notes_on_summary,
+)
 from unswayed.learners.options import LearnOptions, OptionKeywords
-from unswayed.learners.personal import Personal, personal_decisions
+from unswayed.learners.personal import personal_decisions
 from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
-from unswayed.tallies import (
-    BlockedTallies,
-    LabelledTallies,
-    Tallies,
-    as_blocks,
-    row_sums,
-    tally_events,
-)
-from unswayed.tallies.collected import Collected, n_events_of, tallied
-from unswayed.tallies.findings import Findings, check_learnable, examine
-from unswayed.tallies.store import Index, StoredTallies, first_log, load_tallies, save_tallies
+from unswayed.tallies import Tallies, row_sums, tally_events
+from unswayed.tallies.cluster import refuse_query, tally_on_cluster
+from unswayed.tallies.log_data import LogData, capped_tallies, n_events_of
+from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise
+from unswayed.tallies.store import Index, first_log, load_index, load_tallies, save_tallies
+from unswayed.tallies.tallied_log import TalliedLog
 
 #: Called with the name of each step as it begins.
 Listener = Callable[[str], None]
 
 #: The steps of learning from a log, in order.
 STEPS = ("reading", "tallying", "validating", "learning")
-
-#: Ours: from this ratio of interactions on, a cap is suggested. The paper takes it to be O(1).
-LARGE_RATIO = 20.0
-
-
-#: What to learn from, the folder it is in if any, what was read, and notes on that.
-_Gathered = tuple[Collected, StoredTallies | None, Provenance, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +54,7 @@ class LearnedLog:
     """
 
     policy: Policy
-    findings: Findings
+    findings: LogSummary
     provenance: Provenance
     notes: tuple[str, ...]
     user_labels: Labels
@@ -91,125 +89,154 @@ def learn_log(
     one keeps events instead of their sums; the cap may then change from log to log.
     """
     options = (options or LearnOptions()).changed(**changes)
-    cap, folder = options.max_interactions_per_user, options.tallies
     on_step("reading")
-    if source is None:
-        collected, stored, provenance, notes = _stored(folder, cap)
-    else:
-        collected, stored, provenance, notes = _read(source, options, on_step)
-    summed = tallied(collected, options.min_propensity, cap)
-    if cap is not None:
-        notes += (note_on_cap(cap, summed.n_users_capped, summed.n_events_dropped),)
-    if stored is not None and folder is not None:
-        notes += (note_on_logs(len(stored.index.logs), folder),)
-    labelled = summed.labelled.in_blocks(n_events_of(collected))
-    del collected, summed, stored
-    learned = learn_tallied(
-        labelled.uniform(),
-        labelled.context_labels,
-        labelled.action_labels,
-        options,
-        provenance=provenance,
-        notes=notes,
-        on_step=on_step,
-        user_labels=labelled.user_labels,
-    )
-    return _with_tastes(learned, labelled) if options.personal else learned
+    log = _stored(options) if source is None else _read(source, options, on_step)
+    return _learn(log, options, on_step, is_new=source is not None)
 
 
-def _with_tastes(learned: LearnedLog, labelled: LabelledTallies) -> LearnedLog:
-    """Add the decisions of users whose taste differs, and a note on how many there are."""
-    found = personal_decisions(
-        labelled.tallies,
-        learned.policy,
-        labelled.user_labels,
-        adversarial_fraction=learned.policy.adversarial_fraction,
-    )
-    notes = (*learned.notes, note_on_tastes(found, labelled.tallies.n_users))
-    policy = replace(
-        learned.policy,
-        personal=found.decisions,
-        source={**learned.policy.source, "notes": list(notes)},
-    )
-    return replace(learned, policy=policy, notes=notes)
-
-
-def note_on_tastes(found: Personal, n_users: int) -> str:
-    """Return a note on the users who differ."""
-    return (
-        f"{found.n_different:,} of {n_users:,} users differ from the common taste by more than "
-        f"chance; {len(found.decisions.user_labels):,} of them get {len(found.decisions.users):,} "
-        "decisions of their own."
-    )
-
-
-def learn_tallied(
-    tallies: Tallies | BlockedTallies,
-    context_labels: Labels,
-    action_labels: Labels,
-    options: LearnOptions,
+def learn_on_cluster(
+    source: str,
+    options: LearnOptions | None = None,
     *,
-    provenance: Provenance,
-    notes: tuple[str, ...],
-    on_step: Listener,
-    user_labels: Labels,
+    scheduler: str | None = None,
+    client: Any | None = None,
+    with_users: bool = False,
+    on_step: Listener = lambda _: None,
+    **changes: Unpack[OptionKeywords],
 ) -> LearnedLog:
-    """Check tallies, reject them if nothing sound can be learned, and learn.
+    """Learn a policy from files that the workers of a cluster can open.
 
-    The second half of ``learn_log``, for tallies that lie anywhere.
+    Parameters
+    ----------
+    source
+        A path, folder, pattern or address that every worker can open.
+    options, changes, on_step
+        As ``learn_log`` takes them.
+    scheduler
+        Address of a Dask scheduler, or None to start workers on this machine.
+    client
+        A Dask client to use instead.
+    with_users
+        Whether to bring the users' labels here; without, ``user_labels`` is empty.
+
+    Notes
+    -----
+    Guarantee: that of the method; the policy is that of ``learn_log`` on the same files, bit for
+    bit, whatever workers are lost on the way.
+    """
+    options = (options or LearnOptions()).changed(**changes)
+    if options.query is not None:
+        refuse_query()
+    local = option("--engine", "local", python="learn_log")
+    if options.memory is not None:
+        raise InputError(
+            f"{option('--memory')} is for {local}; a Dask worker has a limit of its own."
+        )
+    if options.personal:
+        raise InputError(f"{option('--personal')} is for {local}.")
+    if options.certify == "attack":
+        raise InputError(
+            f"attacks need all tallies in one place: use {local}, or "
+            f"{option('--certify', 'bounds')}."
+        )
+    with ExitStack() as held:
+        held.enter_context(explained_losses(scheduler))
+        if options.tallies is not None:  # to the end: workers read the pieces while they learn
+            held.enter_context(locked_folder(options.tallies))
+        if client is None:
+            client = held.enter_context(connected(scheduler))
+        on_step("reading")
+        log = _read_on_cluster(client, source, options, with_users=with_users)
+        return _learn(log, options, on_step)
+
+
+def _learn(
+    log: TalliedLog, options: LearnOptions, on_step: Listener, *, is_new: bool = True
+) -> LearnedLog:
+    """Check a log, reject it if nothing sound can be learned, and learn.
+
+    Bad rows are worth a note if the log ``is_new``, and not the last one of a folder.
     """
     on_step("validating")
 
-    def examined(alpha: float) -> Findings:
-        findings = examine(
-            tallies,
-            context_labels,
-            action_labels,
+    def summarised(alpha: float) -> LogSummary:
+        summary = summarise(
+            log.tallies,
+            log.context_labels,
+            log.action_labels,
             adversarial_fraction=alpha,
             min_propensity=options.min_propensity,
         )
-        check_learnable(findings, alpha=alpha, allow_unplayed=options.allow_unplayed)
-        return findings
+        check_learnable(summary, alpha=alpha, allow_unplayed=options.allow_unplayed)
+        return summary
 
     stated = options.adversarial_fraction
     # An unknown share is at least the floor; what it turns out to be is held to the same checks.
-    findings = examined(FLOOR if stated == "auto" else stated)
+    summary = summarised(FLOOR if stated == "auto" else stated)
     on_step("learning")
     learned = learn_policy(
-        tallies,
-        design_of_log(tallies, options.design),
-        context_labels,
-        action_labels,
+        log.tallies,
+        design_of_log(log.tallies, options.design),
+        log.context_labels,
+        log.action_labels,
         adversarial_fraction=stated,
         method=options.method,
         certify=options.certify,
         on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
     )
+    notes = (notes_on_bad_rows(log.provenance) if is_new else ()) + _notes_on_log(log, options)
     if learned.unknown_fraction is not None:
-        findings = examined(learned.unknown_fraction.chosen)
+        summary = summarised(learned.unknown_fraction.chosen)
         notes += (learned.unknown_fraction.statement(),)
-    notes += notes_on_findings(findings) + notes_on_policy(learned.policy, learned.policy.source)
-    policy = replace(
-        learned.policy,
-        source={
-            **learned.policy.source,
-            "read": provenance.to_json(),
-            "findings": findings.to_json(),
-            "notes": list(notes),
-        },
+    policy = learned.policy
+    notes += notes_on_summary(summary) + notes_on_policy(policy, policy.source)
+    if options.personal:
+        assert isinstance(log.tallies, Tallies)  # a cluster refuses the option
+        found = personal_decisions(
+            log.tallies,
+            policy,
+            log.user_labels,
+            adversarial_fraction=policy.adversarial_fraction,
+        )
+        policy = replace(policy, personal=found.decisions)
+        notes += (note_on_tastes(found, log.tallies.n_users),)
+    source = {
+        **policy.source,
+        "read": log.provenance.to_json(),
+        "findings": summary.to_json(),
+        "notes": list(notes),
+    }
+    plays = np.concatenate(log.tallies.blocks.map_blocks(_plays)).astype(np.int64)
+    return LearnedLog(
+        replace(policy, source=source),
+        summary,
+        log.provenance,
+        notes,
+        log.user_labels,
+        learned.estimates.user_weights,
+        plays,
     )
-    plays = np.concatenate(as_blocks(tallies).blocks.map_blocks(_plays)).astype(np.int64)
-    weights = learned.estimates.user_weights
-    return LearnedLog(policy, findings, provenance, notes, user_labels, weights, plays)
 
 
-def _read(source: Source, options: LearnOptions, on_step: Listener) -> _Gathered:
+def _notes_on_log(log: TalliedLog, options: LearnOptions) -> tuple[str, ...]:
+    """Return notes on how the events of a log count."""
+    notes = []
+    if log.clipped_share is not None:
+        notes.append(note_on_propensities(log.clipped_share, options.min_propensity))
+    if (cap := options.max_interactions_per_user) is not None:
+        notes.append(note_on_cap(cap, log.n_users_capped, log.n_events_dropped))
+    if log.n_logs is not None and options.tallies is not None:
+        notes.append(note_on_logs(log.n_logs, options.tallies))
+    return tuple(notes)
+
+
+def _read(source: Source, options: LearnOptions, on_step: Listener) -> TalliedLog:
     """Read and tally a log, and add it to the folder of tallies if there is one."""
     folder, min_propensity = options.tallies, options.min_propensity
     with nullcontext() if folder is None else locked_folder(folder):
         stored = None if folder is None else load_tallies(folder)
         index = None if stored is None else stored.index
-        keeps_events = keep_events(index, options.max_interactions_per_user)
+        keeps_events = _keeps_events(index, options)
         reading = read_events(
             source,
             columns=options.columns,
@@ -219,125 +246,93 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> _Gathered
             memory=options.memory,
         )
         events, provenance = reading.events, reading.provenance
-        notes = notes_on_bad_rows(provenance)
+        clipped_share = None
         if events.propensities is not None:
-            share = float((events.propensities < min_propensity).mean())
-            notes += (note_on_propensities(share, min_propensity),)
+            clipped_share = float((events.propensities < min_propensity).mean())
         on_step("tallying")
-        collected: Collected = events
+        data: LogData = events
         if not keeps_events:
-            collected = tally_events(events, min_propensity=min_propensity)
+            data = tally_events(events, min_propensity=min_propensity)
         del reading, events  # no longer needed, and large
         if folder is not None:
-            stored = _added(stored, collected, provenance)
+            new = (data, provenance.to_json(), provenance.bins)
+            stored = first_log(*new) if stored is None else stored.with_log(*new)
             save_tallies(folder, stored)
-            collected = stored.collected
-    return collected, stored, provenance, notes
+            data, index = stored.data, stored.index
+            del stored, new  # large, too
+    return _tallied(data, options, provenance, clipped_share, index)
 
 
-def _stored(tallies: str | Path | None, max_interactions_per_user: int | None) -> _Gathered:
+def _stored(options: LearnOptions) -> TalliedLog:
     """Return the tallies of a folder, and what the last log was that was added to it."""
-    if tallies is None:
+    if options.tallies is None:
         raise InputError(
             f"say what to learn from: a log, or {option('--tallies')} with a folder of tallies."
         )
-    with locked_folder(tallies, is_reader=True):
-        stored = load_tallies(tallies)
+    with locked_folder(options.tallies, is_reader=True):
+        stored = load_tallies(options.tallies)
     if stored is None or not stored.index.logs:
-        raise InputError(f"{tallies} holds no tallies yet; give a log to add to them.")
-    keep_events(stored.index, max_interactions_per_user)
-    return stored.collected, stored, Provenance.from_json(stored.index.logs[-1]), ()
+        raise InputError(f"{options.tallies} holds no tallies yet; give a log to add to them.")
+    _keeps_events(stored.index, options)
+    provenance = Provenance.from_json(stored.index.logs[-1])
+    return _tallied(stored.data, options, provenance, None, stored.index)
 
 
-def _plays(tallies: Tallies) -> Any:
+def _tallied(
+    data: LogData,
+    options: LearnOptions,
+    provenance: Provenance,
+    clipped_share: float | None,
+    index: Index | None,
+) -> TalliedLog:
+    """Return the data of a log as it is learned from."""
+    capped = capped_tallies(data, options.min_propensity, options.max_interactions_per_user)
+    log = capped.log.in_blocks(n_events_of(data))
+    return TalliedLog(
+        tallies=log.uniform(),
+        user_labels=log.user_labels,
+        context_labels=log.context_labels,
+        action_labels=log.action_labels,
+        provenance=provenance,
+        clipped_share=clipped_share,
+        n_users_capped=capped.n_users_capped,
+        n_events_dropped=capped.n_events_dropped,
+        n_logs=None if index is None else len(index.logs),
+    )
+
+
+def _read_on_cluster(
+    client: Any, source: str, options: LearnOptions, *, with_users: bool
+) -> TalliedLog:
+    """Tally a log where the workers are; the caller holds the folder of tallies."""
+    folder = options.tallies
+    index = None if folder is None else load_index(folder)
+    _keeps_events(index, options)  # refuses a cap on a folder of sums before the log is read
+    return tally_on_cluster(
+        DaskWorkers(client),
+        source,
+        columns=options.columns,
+        on_bad_rows=OnBadRows.parsed(options.on_bad_rows),
+        min_propensity=options.min_propensity,
+        max_interactions_per_user=options.max_interactions_per_user,
+        folder=None if folder is None else Path(folder).absolute(),
+        index=index,
+        with_users=with_users,
+    )
+
+
+def _plays(tallies: Tallies) -> npt.NDArray[np.float64]:
     return row_sums(tallies.indptr, tallies.plays)
 
 
-def keep_events(index: Index | None, max_interactions_per_user: int | None) -> bool:
+def _keeps_events(index: Index | None, options: LearnOptions) -> bool:
     """Whether events are kept and not summed; refuse a cap on a folder that has sums only."""
+    has_cap = options.max_interactions_per_user is not None
     if index is None:
-        return max_interactions_per_user is not None
-    if max_interactions_per_user is not None and not index.keeps_events:
+        return has_cap
+    if has_cap and not index.keeps_events:
         raise InputError(
             "these tallies hold sums, and a cap on interactions needs the events of a user; give "
             f"{option('--max-interactions-per-user')} from the first log on, in a new folder."
         )
     return index.keeps_events
-
-
-def _added(
-    stored: StoredTallies | None, collected: Collected, provenance: Provenance
-) -> StoredTallies:
-    source = provenance.to_json()
-    if stored is None:
-        return first_log(collected, source, provenance.bins)
-    return stored.with_log(collected, source, provenance.bins)
-
-
-def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:
-    """Return a note on the rows that were left out, if any were."""
-    bad = provenance.bad_rows
-    if not bad:
-        return ()
-    reasons = "; ".join(f"{count:,}: {reason}" for reason, count in bad.items())
-    return (f"{sum(bad.values()):,} rows were left out ({reasons}).",)
-
-
-def note_on_propensities(clipped_share: float, min_propensity: float) -> str:
-    """Return a note on how events are weighed."""
-    return (
-        f"events weigh 1/propensity; {clipped_share:.2%} of the propensities are below "
-        f"{min_propensity:g} and count as that."
-    )
-
-
-def note_on_cap(max_interactions: int, n_users_capped: int, n_events_dropped: int) -> str:
-    """Return a note on what a cap left out."""
-    return (
-        f"{n_users_capped:,} users had more than {max_interactions:,} interactions; a "
-        f"sample of as many was kept of each, and {n_events_dropped:,} events left out."
-    )
-
-
-def note_on_logs(n_logs: int, folder: str | Path) -> str:
-    """Return a note on the logs that were added up."""
-    return f"learned from {n_logs} logs in {folder}."
-
-
-def notes_on_findings(findings: Findings) -> tuple[str, ...]:
-    """Return what an operator should know before trusting what is learned."""
-    notes = []
-    if findings.interaction_ratio > LARGE_RATIO:
-        notes.append(
-            f"the most active user has {findings.interaction_ratio:,.0f} times the interactions of "
-            "the least active; guarantees weaken with that ratio, and a cap on interactions per "
-            "user bounds it."
-        )
-    if not findings.looks_uniform:
-        advice = (
-            "the propensities do not fit the log; check them"
-            if findings.is_weighted
-            else "give a propensity column if the log was not explored uniformly"
-        )
-        notes.append(
-            f"actions do not look uniformly explored (p = {findings.uniform_p_value:.1g}); "
-            f"{advice}."
-        )
-    if findings.never_played:
-        context, action = findings.never_played[0]
-        notes.append(
-            f"some actions were never played in some contexts, for instance {action!r} in "
-            f"{context!r}; nothing is known of them there."
-        )
-    if findings.unsupported:
-        notes.append(
-            "where actions have no support the others are compared rightly, but their means come "
-            "out too large, by the factor of all actions over those that could be played."
-        )
-    if findings.n_rare_contexts:
-        examples = ", ".join(map(repr, findings.rarest_contexts))
-        notes.append(
-            f"{findings.n_rare_contexts:,} contexts ({findings.rare_share:.1%} of the events) are "
-            f"too rare for a sound decision, for instance {examples}."
-        )
-    return tuple(notes)

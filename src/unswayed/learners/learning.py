@@ -11,13 +11,13 @@ from unswayed.errors import InputError
 from unswayed.events import Labels
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
+from unswayed.learners.explaining import changed_decisions, named_lies, plain_actions
 from unswayed.learners.flip_bounds import FlipBounds
 from unswayed.learners.flip_fraction import Certify, OnAttack, flip_bounds
-from unswayed.learners.in_words import changed_decisions, named_lies, plain_actions
 from unswayed.learners.methods import method_named
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
 from unswayed.policy import Policy
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+from unswayed.tallies import Tallies, UserTallies
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class Learned:
 
 
 def learn_policy(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     design: Design,
     context_labels: Labels,
     action_labels: Labels,
@@ -108,9 +108,9 @@ LARGEST_OFFSET = 3e7
 """Squares lose what differs by less: doubles have 16 digits, and squares take twice as many."""
 
 
-def check_precision(tallies: Tallies | BlockedTallies) -> None:
+def check_precision(tallies: UserTallies) -> None:
     """Reject rewards that differ too little for their size."""
-    found = [range_ for range_ in as_blocks(tallies).blocks.map_blocks(_range) if range_]
+    found = [range_ for range_ in tallies.blocks.map_blocks(_range) if range_]
     low, high = min(low for low, _ in found), max(high for _, high in found)
     if high > low and max(abs(low), abs(high)) > LARGEST_OFFSET * (high - low):
         raise InputError(

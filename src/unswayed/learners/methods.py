@@ -10,7 +10,7 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import learn_paper
 from unswayed.names import find
 from unswayed.plugins import load_plugins
-from unswayed.tallies import BlockedTallies, Tallies
+from unswayed.tallies import Tallies, UserTallies
 
 
 class Method(Protocol):
@@ -18,7 +18,7 @@ class Method(Protocol):
 
     def __call__(
         self,
-        tallies: Tallies | BlockedTallies,
+        tallies: UserTallies,
         design: Design,
         *,
         adversarial_fraction: float,

@@ -14,7 +14,7 @@ from unswayed.learners.flip_fraction import Certify, check_certify
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.tallies import MIN_PROPENSITY
-from unswayed.tallies.labelled import check_min_propensity
+from unswayed.tallies.log_tallies import check_min_propensity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,13 +44,13 @@ from unswayed.learners.unknown_fraction import (
     check_fraction_or_auto,
 )
 from unswayed.policy import Assignment, Policy, new_secret
-from unswayed.tallies import LabelledTallies, Tallies, merged, tally_events
+from unswayed.tallies import LogTallies, Tallies, merged, tally_events
 from unswayed.tallies.phases import Phases, combined, with_log, without_action
 
 Mode = Literal["explore", "policy"]
 
 #: A table, a path, events, or tallies.
-Log = Events | LabelledTallies | Source
+Log = Events | LogTallies | Source
 
 #: Labels that ``repr`` shows.
 _SHOWN = 6
@@ -339,7 +339,7 @@ class RobustMCB(Fitted):
             labels = (self._users.labels(), self._contexts.labels())
             if exploration is not None:
                 for name, part in exploration.phases().items():
-                    tallies[name] = LabelledTallies(part, *labels, self._action_labels())
+                    tallies[name] = LogTallies(part, *labels, self._action_labels())
             tallies |= {f"phase-{place}": phase for place, phase in enumerate(self._phases)}
             state = {
                 "parameters": self.get_params(),
@@ -441,7 +441,7 @@ class RobustMCB(Fitted):
             self._phases = self._learned_phases = phases
         return self
 
-    def _learn_log(self, labelled: LabelledTallies, design: DesignName = "auto") -> Policy:
+    def _learn_log(self, labelled: LogTallies, design: DesignName = "auto") -> Policy:
         if self._actions is not None:
             labelled = labelled.with_actions(self._actions)
         tallies = labelled.in_blocks().uniform()
@@ -519,12 +519,12 @@ class RobustMCB(Fitted):
             ),
         )
 
-    def _observed(self, exploration: Exploration) -> LabelledTallies:
+    def _observed(self, exploration: Exploration) -> LogTallies:
         """Return all that was observed with the actions that there are."""
         phases = exploration.phases()
         tallies = merged(phases["main"], phases["warmup"])
         users, contexts = self._users.labels(), self._contexts.labels()
-        return LabelledTallies(tallies, users, contexts, self._action_labels())
+        return LogTallies(tallies, users, contexts, self._action_labels())
 
     def _change_actions(self, actions: Labels) -> None:
         """Go on with other actions: uniform plays, from new draws; nothing observed is lost."""
@@ -541,9 +541,9 @@ class RobustMCB(Fitted):
         self._exploration.add_contexts(self._contexts.since(0))
 
 
-def _labelled(log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str) -> LabelledTallies:
+def _labelled(log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str) -> LogTallies:
     """Return the tallies of a log of any kind."""
-    if isinstance(log, LabelledTallies):
+    if isinstance(log, LogTallies):
         return log
     if not isinstance(log, Events):
         log = read_events(log, columns=columns, on_bad_rows=on_bad_rows).events

@@ -18,7 +18,7 @@ from unswayed.events import Labels
 from unswayed.learners.interface import IntArray
 from unswayed.policy import Policy
 from unswayed.storage import temporary_folder, whole_file
-from unswayed.tallies import LabelledTallies
+from unswayed.tallies import LogTallies
 from unswayed.tallies.store import Index, load_piece, write_piece
 
 FORMAT = "unswayed-learner"
@@ -49,7 +49,7 @@ class SavedLearner:
     state: dict[str, Any]
     user_labels: Labels
     plays: IntArray
-    tallies: dict[str, LabelledTallies]
+    tallies: dict[str, LogTallies]
     policy: Policy | None
 
 
@@ -122,7 +122,7 @@ def _read(content: Path, name: str) -> SavedLearner:
             context_labels=Labels.of(labels["contexts"]), action_labels=Labels.of(labels["actions"])
         )
         part = load_piece(index, content, str(piece))
-        assert isinstance(part, LabelledTallies)  # the index keeps no events
+        assert isinstance(part, LogTallies)  # the index keeps no events
         tallies[str(piece)] = part
     policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
     plays = users["plays"].to_numpy().astype(np.int64)

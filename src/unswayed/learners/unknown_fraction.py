@@ -17,7 +17,7 @@ from unswayed.learners.discount.settings import MEAN
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.limits import smallest_swap_coalition, swap_separation
-from unswayed.tallies import BlockedTallies, Tallies
+from unswayed.tallies import Tallies, UserTallies
 
 Auto = Literal["auto"]
 
@@ -140,7 +140,7 @@ def check_fraction_or_auto(value: float | str, *, name: str = ALPHA) -> float | 
 
 
 def estimate_fraction(
-    tallies: Tallies | BlockedTallies, design: Design, *, warmup: Tallies | None = None
+    tallies: UserTallies, design: Design, *, warmup: Tallies | None = None
 ) -> UnknownFraction:
     """Compute an upper estimate of the share of users that may collude.
 

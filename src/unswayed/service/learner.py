@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from unswayed.errors import InputError
 from unswayed.events import Columns
 from unswayed.learners.epochs.learner import ALARM_WEIGHT
+from unswayed.learners.explaining import decision_rows
 from unswayed.learners.from_log import LearnedLog, learn_log
-from unswayed.learners.in_words import decision_rows
 from unswayed.service.catalogue import add_policy
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import Connection, Database, StoreError

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
 from unswayed.engine import Blocked, Workers
@@ -17,7 +18,6 @@ from unswayed.events.databases import is_database
 from unswayed.events.files import find_files
 from unswayed.events.quarantine import write_parts
 from unswayed.events.reading import check_usable
-from unswayed.tallies.blocked import BlockedTallies, n_blocks_for
 from unswayed.tallies.cluster_bins import settled_bins
 from unswayed.tallies.cluster_parts import (
     HowToRead,
@@ -29,36 +29,20 @@ from unswayed.tallies.cluster_parts import (
     read_part,
     summary_of,
 )
-from unswayed.tallies.collected import (
-    Collected,
-    Tallied,
-    merged_collections,
-    tallied,
+from unswayed.tallies.digest import digest_of, digest_text
+from unswayed.tallies.log_data import (
+    CappedTallies,
+    LogData,
+    capped_tallies,
+    merged_data,
     users_by_block,
 )
-from unswayed.tallies.digest import digest_of, digest_text
-from unswayed.tallies.labelled import LabelledTallies, sorted_union
+from unswayed.tallies.log_tallies import sorted_union
 from unswayed.tallies.store import Index, has_piece, load_piece, save_index, write_piece
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClusterLog:
-    """The tallies of a log on a cluster; the raw log never comes here.
-
-    ``labelled`` holds each block's tallies with its users. ``clipped_share`` is the share
-    of propensities that were raised, None without propensities; ``index`` says what the folder of
-    tallies holds now, if there is one.
-    """
-
-    tallies: BlockedTallies
-    context_labels: Labels
-    action_labels: Labels
-    provenance: Provenance
-    labelled: Blocked[LabelledTallies]
-    clipped_share: float | None
-    n_users_capped: int
-    n_events_dropped: int
-    index: Index | None
+from unswayed.tallies.tallied_log import TalliedLog
+from unswayed.tallies.tallies import Tallies
+from unswayed.tallies.user_blocks import n_blocks_for
+from unswayed.tallies.user_tallies import BlockedTallies
 
 
 def tally_on_cluster(
@@ -71,8 +55,9 @@ def tally_on_cluster(
     max_interactions_per_user: int | None = None,
     folder: Path | None = None,
     index: Index | None = None,
-) -> ClusterLog:
-    """Tally a log on a cluster.
+    with_users: bool = False,
+) -> TalliedLog:
+    """Tally a log on a cluster; the raw log never comes here.
 
     Each part is read and tallied by one task, its users cut into ranges of their hash, and each
     range added up over all parts: a shuffle of tallies instead of rows. Sums are exact, so the
@@ -90,6 +75,8 @@ def tally_on_cluster(
     folder, index
         Where tallies are kept that this log is added to, and what is there already. This machine
         and every worker must see the folder under the same name.
+    with_users
+        Whether to bring the users' labels here.
     """
     if is_database(source):
         refuse_query()
@@ -109,7 +96,7 @@ def tally_on_cluster(
         sorted_union([before.action_labels, *(s.action_labels for s in log.found)], "actions"),
     )
     n_events = before.n_events + sum(summary.n_events for summary in log.found)
-    blocks = _by_user(log.parts.transformed(_collected), n_blocks_for(n_events), labels)
+    blocks = _by_user(log.parts.transformed(_data), n_blocks_for(n_events), labels)
     if folder is not None:
         digest = digest_text(blocks.map_blocks(digest_of))
         index = replace(
@@ -120,24 +107,23 @@ def tally_on_cluster(
             n_events=n_events,
         )
         blocks, index = _stored(blocks, folder, before, index)
-    summed = blocks.transformed(tallied, min_propensity, max_interactions_per_user)
-    caps = summed.map_blocks(_cap)
-    labelled = summed.transformed(_labelled)
-    tallies = BlockedTallies(
-        labelled.transformed(LabelledTallies.uniform),
-        tuple(labelled.map_blocks(_n_users)),
-        len(labels[0]),
-        len(labels[1]),
-    )
-    return ClusterLog(
-        tallies,
-        *labels,
-        log.provenance,
-        labelled,
-        log.clipped_share,
-        sum(n_users for n_users, _ in caps),
-        sum(n_dropped for _, n_dropped in caps),
-        index,
+    capped = blocks.transformed(capped_tallies, min_propensity, max_interactions_per_user)
+    sizes = capped.map_blocks(_sizes)
+    n_users, n_users_capped, n_events_dropped = zip(*sizes, strict=True)
+    users = Labels.of([])
+    if with_users:
+        users = Labels(np.concatenate(capped.map_blocks(_user_values)))
+    uniform = capped.transformed(_uniform)
+    return TalliedLog(
+        tallies=BlockedTallies(uniform, n_users, len(labels[0]), len(labels[1])),
+        user_labels=users,
+        context_labels=labels[0],
+        action_labels=labels[1],
+        provenance=log.provenance,
+        clipped_share=log.clipped_share,
+        n_users_capped=sum(n_users_capped),
+        n_events_dropped=sum(n_events_dropped),
+        n_logs=None if folder is None or index is None else len(index.logs),
     )
 
 
@@ -196,16 +182,16 @@ def _bad_rows(parts: Blocked[ReadPart], found: list[Summary]) -> Iterator[pa.Tab
 
 
 def _by_user(
-    parts: Blocked[Collected], n_blocks: int, labels: tuple[Labels, Labels]
-) -> Blocked[Collected]:
+    parts: Blocked[LogData], n_blocks: int, labels: tuple[Labels, Labels]
+) -> Blocked[LogData]:
     """Return blocks of users, each added up over all parts."""
-    merge = partial(merged_collections, context_labels=labels[0], action_labels=labels[1])
+    merge = partial(merged_data, context_labels=labels[0], action_labels=labels[1])
     return parts.regrouped(users_by_block, merge, n_blocks, n_blocks)
 
 
 def _stored(
-    fresh: Blocked[Collected], folder: Path, before: Index, index: Index
-) -> tuple[Blocked[Collected], Index]:
+    fresh: Blocked[LogData], folder: Path, before: Index, index: Index
+) -> tuple[Blocked[LogData], Index]:
     """Add blocks to those of a folder, and return what it holds then.
 
     The new pieces are read back from the folder: were they kept as sums of the old ones, a worker
@@ -229,19 +215,17 @@ def _stored(
     return Blocked.made(workers, load_piece, [(index, folder, name) for name in names]), index
 
 
-def _merged(
-    old: Collected, fresh: Collected, context_labels: Labels, action_labels: Labels
-) -> Collected:
+def _merged(old: LogData, fresh: LogData, context_labels: Labels, action_labels: Labels) -> LogData:
     labels = {"context_labels": context_labels, "action_labels": action_labels}
-    return merged_collections([old, fresh], **labels)
+    return merged_data([old, fresh], **labels)
 
 
-def _write(collected: Collected, name: str, folder: Path) -> None:
-    write_piece(folder, name, collected)
+def _write(data: LogData, name: str, folder: Path) -> None:
+    write_piece(folder, name, data)
 
 
-def _collected(part: ReadPart) -> Collected:
-    return part.collected
+def _data(part: ReadPart) -> LogData:
+    return part.data
 
 
 def _rows_left_out(part: ReadPart) -> pa.Table:
@@ -252,16 +236,16 @@ def _lines_left_out(part: ReadPart) -> pa.Table:
     return None if part.left_out is None else part.left_out.lines
 
 
-def _cap(summed: Tallied) -> tuple[int, int]:
-    return summed.n_users_capped, summed.n_events_dropped
+def _sizes(capped: CappedTallies) -> tuple[int, int, int]:
+    return len(capped.log.user_labels), capped.n_users_capped, capped.n_events_dropped
 
 
-def _labelled(summed: Tallied) -> LabelledTallies:
-    return summed.labelled
+def _user_values(capped: CappedTallies) -> Any:
+    return capped.log.user_labels.values
 
 
-def _n_users(labelled: LabelledTallies) -> int:
-    return len(labelled.user_labels)
+def _uniform(capped: CappedTallies) -> Tallies:
+    return capped.log.uniform()
 
 
 def refuse_query() -> NoReturn:

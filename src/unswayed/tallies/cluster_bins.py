@@ -13,8 +13,8 @@ from unswayed.engine import Blocked, Workers, order_statistics
 from unswayed.events import Columns
 from unswayed.events.connection import quiet_connection
 from unswayed.events.votes import edge_ranks, edges_at, votes_on
-from unswayed.tallies.blocked import MAX_BLOCKS
 from unswayed.tallies.cluster_parts import Part, numbers_of_part
+from unswayed.tallies.user_blocks import MAX_BLOCKS
 
 FloatArray = npt.NDArray[np.float64]
 

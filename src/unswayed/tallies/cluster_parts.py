@@ -19,8 +19,8 @@ from unswayed.events.files import Files
 from unswayed.events.quarantine import LeftOut
 from unswayed.events.sources import damaged_file
 from unswayed.events.votes import read_numbers
-from unswayed.tallies.collected import Collected, n_events_of
-from unswayed.tallies.labelled import tally_events
+from unswayed.tallies.log_data import LogData, n_events_of
+from unswayed.tallies.log_tallies import tally_events
 
 #: Ours: rows of a Parquet file that one task reads, in whole row groups.
 ROWS_PER_PART = 1 << 20
@@ -49,7 +49,7 @@ class HowToRead:
 class ReadPart:
     """What a task made of a part. ``n_clipped`` counts small propensities, if there are any."""
 
-    collected: Collected
+    data: LogData
     provenance: Provenance
     left_out: LeftOut | None
     n_clipped: int | None
@@ -102,10 +102,10 @@ def read_part(part: Part, how: HowToRead) -> ReadPart:
     n_clipped = None
     if events.propensities is not None:
         n_clipped = int((events.propensities < how.min_propensity).sum())
-    collected: Collected = events
+    data: LogData = events
     if not how.keeps_events:
-        collected = tally_events(events, min_propensity=how.min_propensity)
-    return ReadPart(collected, reading.provenance, reading.left_out, n_clipped)
+        data = tally_events(events, min_propensity=how.min_propensity)
+    return ReadPart(data, reading.provenance, reading.left_out, n_clipped)
 
 
 def numbers_of_part(part: Part, columns: Columns, keep_broken: bool) -> pa.Table:
@@ -116,11 +116,11 @@ def numbers_of_part(part: Part, columns: Columns, keep_broken: bool) -> pa.Table
 
 def summary_of(part: ReadPart) -> Summary:
     """Return what the driver gets to see."""
-    collected, rest = part.collected, part.left_out or LeftOut()
+    data, rest = part.data, part.left_out or LeftOut()
     return Summary(
-        collected.context_labels,
-        collected.action_labels,
-        n_events_of(collected),
+        data.context_labels,
+        data.action_labels,
+        n_events_of(data),
         part.n_clipped,
         part.provenance,
         rest.first,

@@ -9,7 +9,7 @@ import numpy as np
 from unswayed.events import Events
 from unswayed.events.hashing import HashArray, bits, label_hashes, row_hashes
 from unswayed.events.user_order import user_hashes
-from unswayed.tallies.collected import Collected
+from unswayed.tallies.log_data import LogData
 from unswayed.tallies.tallies import entry_users
 
 #: Two sums of different hashes make one digest of 128 bits.
@@ -18,23 +18,23 @@ _SEEDS = (1, 2)
 Digest = tuple[int, ...]
 
 
-def digest_of(collected: Collected) -> Digest:
+def digest_of(data: LogData) -> Digest:
     """Return sums of a hash of every row; those of parts that share no user and cell add up."""
-    if isinstance(collected, Events):
-        users = collected.users.astype(np.int64)
-        contexts, actions = collected.contexts.astype(np.int64), collected.actions.astype(np.int64)
-        numbers = [bits(collected.rewards)]
-        if collected.propensities is not None:
-            numbers.append(bits(collected.propensities))
+    if isinstance(data, Events):
+        users = data.users.astype(np.int64)
+        contexts, actions = data.contexts.astype(np.int64), data.actions.astype(np.int64)
+        numbers = [bits(data.rewards)]
+        if data.propensities is not None:
+            numbers.append(bits(data.propensities))
     else:
-        tallies = collected.tallies
+        tallies = data.tallies
         users = entry_users(tallies.indptr)
         contexts, actions = np.divmod(tallies.cells.astype(np.int64), max(tallies.n_actions, 1))
         numbers = [bits(column) for column in (tallies.counts, tallies.sums, tallies.squares)]
     labels: list[HashArray] = [
-        user_hashes(collected.user_labels)[users],
-        label_hashes(collected.context_labels, contexts),
-        label_hashes(collected.action_labels, actions),
+        user_hashes(data.user_labels)[users],
+        label_hashes(data.context_labels, contexts),
+        label_hashes(data.action_labels, actions),
     ]
     columns = np.stack([*labels, *numbers])
     return tuple(

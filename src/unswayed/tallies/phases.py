@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from unswayed.tallies.labelled import LabelledTallies, merged_logs, sorted_union
+from unswayed.tallies.log_tallies import LogTallies, merged_logs, sorted_union
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import NO_REMAINDERS, FloatArray
 
@@ -15,10 +15,10 @@ MOST_ACTIVE = 3.0
 """Ours: a user counts with at most this many times the median user's plays for the length of a
 phase, so that nobody can stretch one by volume."""
 
-Phases = tuple[LabelledTallies, ...]
+Phases = tuple[LogTallies, ...]
 
 
-def with_log(phases: Phases, log: LabelledTallies) -> Phases:
+def with_log(phases: Phases, log: LogTallies) -> Phases:
     """Return the phases with one more log; logs with the same actions become one phase."""
     for place, phase in enumerate(phases):
         if phase.tallies.is_weighted == log.tallies.is_weighted and set(phase.action_labels) == set(
@@ -38,7 +38,7 @@ def without_action(phases: Phases, action: object) -> Phases:
     return kept
 
 
-def combined(phases: Phases) -> LabelledTallies:
+def combined(phases: Phases) -> LogTallies:
     """Return one log of several phases.
 
     Notes
@@ -61,14 +61,14 @@ def combined(phases: Phases) -> LabelledTallies:
     )
 
 
-def _length(phase: LabelledTallies) -> float:
+def _length(phase: LogTallies) -> float:
     """Return how many plays a phase had, very active users cut down."""
     plays = row_sums(phase.tallies.indptr, phase.tallies.plays)
     active = plays[plays > 0]
     return float(np.minimum(active, MOST_ACTIVE * np.median(active)).sum()) if len(active) else 0.0
 
 
-def _weighted(phase: LabelledTallies, likely: Sequence[float] | FloatArray) -> LabelledTallies:
+def _weighted(phase: LogTallies, likely: Sequence[float] | FloatArray) -> LogTallies:
     """Return a phase whose plays weigh by the inverse probability of their action."""
     tallies = phase.uniform()
     weights = (1.0 / np.asarray(likely))[tallies.cells % tallies.n_actions]

@@ -17,9 +17,9 @@ from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels
 from unswayed.events.user_order import labels_of_column
 from unswayed.storage import make_folder, whole_file
-from unswayed.tallies.collected import Collected, merged_collections, n_events_of
 from unswayed.tallies.digest import digest_of, digest_text
-from unswayed.tallies.labelled import LabelledTallies
+from unswayed.tallies.log_data import LogData, merged_data, n_events_of
+from unswayed.tallies.log_tallies import LogTallies
 from unswayed.tallies.tallies import Remainders, Tallies, entry_users
 
 FORMAT = "unswayed-tallies"
@@ -84,40 +84,40 @@ class Index:
 class StoredTallies:
     """What a folder of tallies holds, in this machine's memory."""
 
-    collected: Collected
+    data: LogData
     index: Index = field(default_factory=Index)
 
     def with_log(
         self,
-        collected: Collected,
+        data: LogData,
         source: Mapping[str, Any],
         bins: Mapping[str, tuple[float, ...]],
     ) -> StoredTallies:
         """Return the tallies with one more log; a log that is in already is refused."""
-        index = self.index.with_log(digest_text([digest_of(collected)]), source, bins)
-        return StoredTallies(merged_collections([self.collected, collected]), index)
+        index = self.index.with_log(digest_text([digest_of(data)]), source, bins)
+        return StoredTallies(merged_data([self.data, data]), index)
 
 
 def first_log(
-    collected: Collected, source: Mapping[str, Any], bins: Mapping[str, tuple[float, ...]]
+    data: LogData, source: Mapping[str, Any], bins: Mapping[str, tuple[float, ...]]
 ) -> StoredTallies:
     """Return stored tallies that hold one log."""
-    index = Index().with_log(digest_text([digest_of(collected)]), source, bins)
-    return StoredTallies(collected, index)
+    index = Index().with_log(digest_text([digest_of(data)]), source, bins)
+    return StoredTallies(data, index)
 
 
 def save_tallies(folder: str | os.PathLike[str], stored: StoredTallies) -> None:
     """Write tallies to a folder; a half-written state never takes the place of a whole one."""
-    collected = stored.collected
+    data = stored.data
     pieces = stored.index.piece_names(1)
-    write_piece(folder, pieces[0], collected)
+    write_piece(folder, pieces[0], data)
     index = replace(
         stored.index,
-        keeps_events=isinstance(collected, Events),
+        keeps_events=isinstance(data, Events),
         pieces=pieces,
-        context_labels=collected.context_labels,
-        action_labels=collected.action_labels,
-        n_events=n_events_of(collected),
+        context_labels=data.context_labels,
+        action_labels=data.action_labels,
+        n_events=n_events_of(data),
     )
     save_index(folder, index)
 
@@ -131,7 +131,7 @@ def load_tallies(folder: str | os.PathLike[str]) -> StoredTallies | None:
     if len(pieces) == 1:
         return StoredTallies(pieces[0], index)
     labels = {"context_labels": index.context_labels, "action_labels": index.action_labels}
-    return StoredTallies(merged_collections(pieces, **labels), index)
+    return StoredTallies(merged_data(pieces, **labels), index)
 
 
 def save_index(folder: str | os.PathLike[str], index: Index) -> None:
@@ -201,19 +201,19 @@ def load_index(folder: str | os.PathLike[str]) -> Index | None:
         raise _damaged(target, error) from error
 
 
-def write_piece(folder: str | os.PathLike[str], piece: str, collected: Collected) -> None:
-    """Write what was collected of some users; writing it twice at once does no harm."""
+def write_piece(folder: str | os.PathLike[str], piece: str, data: LogData) -> None:
+    """Write the data of some users; writing it twice at once does no harm."""
     target = Path(folder)
     make_folder(target)
-    if isinstance(collected, Events):
-        order = np.argsort(collected.users, kind="stable")
-        n_rows = np.bincount(collected.users, minlength=collected.n_users)
-        cells = collected.contexts.astype(np.int64) * collected.n_actions + collected.actions
-        entries = {"cells": cells[order].astype(np.int32), "rewards": collected.rewards[order]}
-        if collected.propensities is not None:
-            entries["propensities"] = collected.propensities[order]
+    if isinstance(data, Events):
+        order = np.argsort(data.users, kind="stable")
+        n_rows = np.bincount(data.users, minlength=data.n_users)
+        cells = data.contexts.astype(np.int64) * data.n_actions + data.actions
+        entries = {"cells": cells[order].astype(np.int32), "rewards": data.rewards[order]}
+        if data.propensities is not None:
+            entries["propensities"] = data.propensities[order]
     else:
-        tallies = collected.tallies
+        tallies = data.tallies
         n_rows = np.diff(tallies.indptr)
         entries = {"cells": tallies.cells, **{name: getattr(tallies, name) for name in _COLUMNS}}
         for name in _COLUMNS:
@@ -221,7 +221,7 @@ def write_piece(folder: str | os.PathLike[str], piece: str, collected: Collected
                 entries[f"{name}_remainder"] = rests
         if tallies.is_weighted:
             entries["weighted_plays"] = tallies.weighted_plays
-    users = {"user": pa.array(collected.user_labels.values), "entries": n_rows}
+    users = {"user": pa.array(data.user_labels.values), "entries": n_rows}
     for path, table in zip(_paths(target, piece), (entries, users), strict=True):
         with whole_file(path) as draft:
             pq.write_table(pa.table(table), draft)
@@ -232,15 +232,15 @@ def has_piece(folder: str | os.PathLike[str], piece: str) -> bool:
     return all(path.exists() for path in _paths(Path(folder), piece))
 
 
-def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> Collected:
-    """Return what was collected of some users."""
+def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> LogData:
+    """Return the data of some users."""
     try:
         entries, users = (pq.read_table(path) for path in _paths(Path(folder), piece))
         # Copies: what Arrow lends is read-only, and every loop would be compiled anew for that.
         columns = {name: entries[name].to_numpy().copy() for name in entries.column_names}
         indptr = np.concatenate([[0], np.cumsum(users["entries"].to_numpy())])
         _check_piece(index, columns, indptr)
-        return _collected(index, columns, indptr, labels_of_column(users["user"]))
+        return _data(index, columns, indptr, labels_of_column(users["user"]))
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise _damaged(Path(folder), error) from error
 
@@ -265,7 +265,7 @@ def _check_piece(index: Index, columns: Mapping[str, Any], indptr: Any) -> None:
             raise ValueError("the entries of a user are not in order")
 
 
-def _collected(index: Index, columns: dict[str, Any], indptr: Any, users: Labels) -> Collected:
+def _data(index: Index, columns: dict[str, Any], indptr: Any, users: Labels) -> LogData:
     labels = (users, index.context_labels, index.action_labels)
     if index.keeps_events:
         contexts, actions = np.divmod(columns["cells"], np.int32(len(index.action_labels)))
@@ -285,7 +285,7 @@ def _collected(index: Index, columns: dict[str, Any], indptr: Any, users: Labels
         remainders=Remainders(*(columns.get(f"{name}_remainder", nothing) for name in _COLUMNS)),
         weighted_plays=columns.get("weighted_plays", nothing),
     )
-    return LabelledTallies(tallies, *labels)
+    return LogTallies(tallies, *labels)
 
 
 def _paths(folder: Path, piece: str) -> tuple[Path, Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from unswayed.engine import Blocked
 from unswayed.errors import InputError
 from unswayed.tallies.grouping import Grouping, grouped
 from unswayed.tallies.summing import compact, event_sums, grouped_sums, positions, row_sums
+from unswayed.tallies.user_tallies import UserTallies
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -41,7 +44,7 @@ NO_REMAINDERS = Remainders(_NOTHING, _NOTHING, _NOTHING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tallies:
+class Tallies(UserTallies):
     """One sparse row a user; (context, action) is cell ``context * n_actions + action``.
 
     Parameters
@@ -84,9 +87,21 @@ class Tallies:
     bounds: tuple[int, ...] = ()
 
     @property
-    def n_cells(self) -> int:
-        """Number of cells, S·A."""
-        return self.n_contexts * self.n_actions
+    def blocks(self) -> Blocked[Tallies]:
+        """The tallies of each block, as views."""
+        if len(self._bounds) == 2:
+            return Blocked.here([self])
+        cuts = itertools.pairwise(self._bounds)
+        return Blocked.here([self.of_range(first, last) for first, last in cuts])
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many users each block has."""
+        return tuple(last - first for first, last in itertools.pairwise(self._bounds))
+
+    @property
+    def _bounds(self) -> tuple[int, ...]:
+        return self.bounds or (0, self.n_users)
 
     @property
     def interactions(self) -> FloatArray:
@@ -102,6 +117,26 @@ class Tallies:
     def plays(self) -> FloatArray:
         """How often the user met the cell, without weights; shape (n_entries,)."""
         return self.weighted_plays if self.is_weighted else self.counts
+
+    def of_range(self, first: int, last: int) -> Tallies:
+        """Return the tallies of the users from ``first`` up to ``last``, as views."""
+        start, stop = self.indptr[first], self.indptr[last]
+        return Tallies(
+            last - first,
+            self.n_contexts,
+            self.n_actions,
+            self.indptr[first : last + 1] - start,
+            self.cells[start:stop],
+            self.counts[start:stop],
+            self.sums[start:stop],
+            self.squares[start:stop],
+            Remainders(
+                self.remainders.counts[start:stop],
+                self.remainders.sums[start:stop],
+                self.remainders.squares[start:stop],
+            ),
+            self.weighted_plays[start:stop],
+        )
 
     def scaled(self, factor: float) -> Tallies:
         """Return the tallies with every weight multiplied."""

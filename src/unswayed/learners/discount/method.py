@@ -31,7 +31,7 @@ from unswayed.learners.paper import learn_paper
 from unswayed.learners.paper.guard import allowed_actions
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
 from unswayed.randomness import generator
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+from unswayed.tallies import Tallies, UserTallies
 
 FEW_CELLS = 2.5
 """Ours: with fewer cells per user, what goes together across cells shows nothing; unless answers
@@ -39,7 +39,7 @@ are binary, where plays of one cell tell."""
 
 
 def learn_discounted(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     design: Design,
     *,
     adversarial_fraction: float,
@@ -78,19 +78,18 @@ def learn_discounted(
     """
     alpha = check_adversarial_fraction(adversarial_fraction)
     rng = generator(seed, "discount")
-    original = as_blocks(tallies)
     # Idle BLAS threads would spin on a core that the kernels could use.
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(1) as beside:
         guarding = beside.submit(
             learn_paper, tallies, design, adversarial_fraction=alpha, warmup=warmup
         )
-        sample, chosen = sampled(original, rng)
+        sample, chosen = sampled(tallies, rng)
         rewards = single_rewards(sample)
         categories = find_categories(rewards, lean_of_users(sample))
         unit = unit_of(categories, rewards, sample)
         reach = None if categories.is_even else unit.reach
-        answers = answers_from(unit.of(original), reach=reach)
-        looked_at = LookedAt(original, sample, chosen, categories)
+        answers = answers_from(unit.of(tallies), reach=reach)
+        looked_at = LookedAt(tallies, sample, chosen, categories)
         found, about = _discounted(looked_at, answers, alpha, rng)
         guard = guarding.result()
     weights = found.weights

@@ -19,7 +19,7 @@ from unswayed.learners.discount.kernels import (
     user_extremes,
 )
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+from unswayed.tallies import Tallies, UserTallies
 
 FLOOD_CAP = (3.0, 2.0)
 """Ours: visits of a user to a context count fully up to 3 deviations and 2 above the
@@ -68,7 +68,7 @@ class _Visits(NamedTuple):
     contexts: IntArray
 
 
-def answers_from(tallies: Tallies | BlockedTallies, *, reach: float | None = None) -> Everybody:
+def answers_from(tallies: UserTallies, *, reach: float | None = None) -> Everybody:
     """Read users' answers off tallies.
 
     Rewards count as far as they are believed, which is harmless if they scatter evenly around their
@@ -81,15 +81,14 @@ def answers_from(tallies: Tallies | BlockedTallies, *, reach: float | None = Non
     bounded range that honest users exhaust are not touched. Fewer than half of the users can move
     no median beyond the honest ones, so a clipped reward is never farther than honest rewards go.
     """
-    blocked = as_blocks(tallies)
-    floods = _floods(blocked)
-    n_binary, n_others = blocked.added(_votes).tolist()
+    floods = _floods(tallies)
+    n_binary, n_others = tallies.added(_votes).tolist()
     is_binary = n_binary > n_others
     if is_binary:
-        low, high = np.zeros(blocked.n_cells), np.ones(blocked.n_cells)
+        low, high = np.zeros(tallies.n_cells), np.ones(tallies.n_cells)
     else:
-        low, high = _believable(blocked)
-    answers = blocked.blocks.transformed(
+        low, high = _believable(tallies)
+    answers = tallies.blocks.transformed(
         _answers,
         floods.context_probabilities,
         floods.allowed,
@@ -97,20 +96,20 @@ def answers_from(tallies: Tallies | BlockedTallies, *, reach: float | None = Non
         high,
         is_binary,
         reach,
-        pieces=cut(floods.is_near, blocked.sizes),
+        pieces=cut(floods.is_near, tallies.sizes),
     )
     return Everybody(
         blocks=answers,
-        sizes=blocked.sizes,
-        entries=blocked.cell_users().sum(axis=1),
-        n_contexts=blocked.n_contexts,
-        n_actions=blocked.n_actions,
+        sizes=tallies.sizes,
+        entries=tallies.cell_users().sum(axis=1),
+        n_contexts=tallies.n_contexts,
+        n_actions=tallies.n_actions,
         is_binary=is_binary,
         context_probabilities=floods.context_probabilities,
     )
 
 
-def _floods(tallies: BlockedTallies) -> _Floods:
+def _floods(tallies: UserTallies) -> _Floods:
     """Find context probabilities, and who floods contexts.
 
     Where most users keep to contexts of their own, the cap is raised to the share of visits that
@@ -175,7 +174,7 @@ def _votes(tallies: Tallies) -> IntArray:
     return binary_votes(tallies.indptr, tallies.sums, tallies.squares)
 
 
-def _believable(tallies: BlockedTallies) -> tuple[FloatArray, FloatArray]:
+def _believable(tallies: UserTallies) -> tuple[FloatArray, FloatArray]:
     """Return per cell the smallest and the largest mean that is believed."""
     blocks = tallies.blocks
     nothing = [None] * blocks.n_blocks

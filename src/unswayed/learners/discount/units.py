@@ -9,7 +9,7 @@ from scipy import special
 
 from unswayed.learners.discount.loud.categories import Categories
 from unswayed.learners.interface import FloatArray
-from unswayed.tallies import BlockedTallies, Tallies, entry_users
+from unswayed.tallies import Tallies, UserTallies, entry_users
 
 LEVELS = (0.4, 0.7)
 """Quantiles over users from which the tail of honest rewards is drawn out; less than .3 of them
@@ -31,12 +31,11 @@ class Unit(NamedTuple):
     reach: float
     cut: float
 
-    def of(self, tallies: BlockedTallies) -> BlockedTallies:
+    def of(self, tallies: UserTallies) -> UserTallies:
         """Return the tallies in these units; the same object if that changes nothing."""
         if (self.origin, self.width) == (0.0, 1.0):
             return tallies
-        blocks = tallies.blocks.transformed(_in_units, self.origin, self.width)
-        return BlockedTallies(blocks, tallies.sizes, tallies.n_contexts, tallies.n_actions)
+        return tallies.transformed(_in_units, self.origin, self.width)
 
     def back(self, values: FloatArray) -> FloatArray:
         """Return values in the original units."""

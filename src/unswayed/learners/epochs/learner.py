@@ -17,7 +17,7 @@ from unswayed.learners.growing import GrowingLabels
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.policy import Decider, EpochPlan, Mode, Policy, Ruling
-from unswayed.tallies import Accumulator, LabelledTallies, merged_logs
+from unswayed.tallies import Accumulator, LogTallies, merged_logs
 
 #: Ours: a coalition counts as found when more than this share of the users' weight was taken away.
 ALARM_WEIGHT = 0.01
@@ -79,7 +79,7 @@ class EpochLearner:
         adversarial_fraction: float,
         method: str = DEFAULT_METHOD,
         schedule: Schedule | None = None,
-        collected: LabelledTallies | None = None,
+        collected: LogTallies | None = None,
         max_open_decisions: int = MAX_OPEN_DECISIONS,
     ) -> None:
         if any(rule.is_sticky for rule in plan.rules):
@@ -121,12 +121,10 @@ class EpochLearner:
             self._sums.add(codes[0], codes[1], codes[2], np.array([number]))
         self._open.close(decision_id)
 
-    def collected(self) -> LabelledTallies:
+    def collected(self) -> LogTallies:
         """Return all that explorers said so far."""
         tallies = self._sums.tallies(n_users=len(self._users), n_contexts=len(self._contexts))
-        now = LabelledTallies(
-            tallies, self._users.labels(), self._contexts.labels(), self.plan.actions
-        )
+        now = LogTallies(tallies, self._users.labels(), self._contexts.labels(), self.plan.actions)
         parts = [now] if self._before is None else [self._before, now]
         # Also of one part: labels get an order that does not depend on where a campaign stopped.
         return merged_logs(parts, action_labels=self.plan.actions)

@@ -11,7 +11,7 @@ from unswayed.errors import InputError
 from unswayed.estimators import MeanEstimate, spectral_filter
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.paper.rows import visit_rows
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+from unswayed.tallies import Tallies, UserTallies
 
 #: The paper's constant in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1).
 SCALE_FLOOR = 20.0
@@ -40,7 +40,7 @@ class ContextEstimate:
 
 
 def estimate_context_probabilities(
-    tallies: Tallies | BlockedTallies, *, adversarial_fraction: float
+    tallies: UserTallies, *, adversarial_fraction: float
 ) -> ContextEstimate:
     """Estimate ν from who visited what, robustly (Algorithm 1).
 
@@ -66,22 +66,21 @@ def estimate_context_probabilities(
     - A user with more than ``LARGEST_ACTIVITY`` times as many interactions as the median one counts
       with as many in line 5 and in T₀ (erratum 14). The rows b_i are shares and need no cap.
     """
-    blocked = as_blocks(tallies)
-    interactions = blocked.interactions
+    interactions = tallies.interactions
     if not interactions.any():
         raise InputError("there are no interactions to learn from; give at least one event.")
     most = LARGEST_ACTIVITY * float(np.median(interactions[interactions > 0]))
     total = float(np.minimum(interactions, most).sum())  # T₀
     floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
     # Line 5: σ_s² from the visits of everybody.
-    shares = blocked.added(_capped_visits, most) / total
+    shares = tallies.added(_capped_visits, most) / total
     weights: FloatArray | None = None
     for _ in ("line 5 as printed", "erratum 5"):
         scales = np.sqrt(np.maximum(shares, floor))
         # Lines 6 and 7: the robust mean of the b_i = (1/n_i) Σ_t σ^-1 e_{s_t}. The rows are large,
         # so they are not given a name that would keep them until the next ones are made.
         filtered = spectral_filter(
-            blocked.rows(visit_rows, scales),
+            tallies.rows(visit_rows, scales),
             adversarial_fraction=adversarial_fraction,
             row_weights=weights,
         )

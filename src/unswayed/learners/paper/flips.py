@@ -28,7 +28,7 @@ from unswayed.learners.paper.reward_units import (
     measured_from,
     user_means,
 )
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
+from unswayed.tallies import Tallies, UserTallies, entry_users
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,7 @@ class FrequentFlips:
 
 
 def certify_paper(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     design: Design,
     estimates: Estimates,
     *,
@@ -137,7 +137,7 @@ def certify_paper(
 
 
 def frequent_flips(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     design: Design,
     estimates: Estimates,
     *,
@@ -186,7 +186,7 @@ def frequent_flips(
 
 
 def _withstood(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     units: RewardUnits,
     row_of_context: IntArray,
     fewest: IntArray,
@@ -203,10 +203,9 @@ def _withstood(
         return fewest
     if units.is_binary:
         return np.minimum(fewest, units.n_certain + 1)
-    blocked = as_blocks(tallies)
-    means = np.sort(np.concatenate(blocked.blocks.map_blocks(user_means)))
+    means = np.sort(np.concatenate(tallies.blocks.map_blocks(user_means)))
     largest = np.zeros(len(fewest))
-    for shares in blocked.blocks.map_blocks(_largest_shares, row_of_context, len(fewest)):
+    for shares in tallies.blocks.map_blocks(_largest_shares, row_of_context, len(fewest)):
         np.maximum(largest, shares, out=largest)
 
     def margins(replaced: IntArray) -> FloatArray:
@@ -312,9 +311,7 @@ def _frequent_values(tallies: Tallies, row_of_context: IntArray) -> tuple[FloatA
     return tallies.sums[is_inside] / tallies.interactions[users], groups.astype(np.int64)
 
 
-def _certain_replacements(
-    tallies: Tallies | BlockedTallies, design: Design, warmup: Tallies | None
-) -> IntArray:
+def _certain_replacements(tallies: UserTallies, design: Design, warmup: Tallies | None) -> IntArray:
     """Return up to how many replaced accounts Algorithm 1 surely keeps each context in place.
 
     A filter removes at most ``LARGEST_BUDGET`` of the weight, so a context that more accounts
@@ -323,9 +320,9 @@ def _certain_replacements(
     """
     if design.is_sticky.all() and tallies.n_contexts > tallies.n_actions:
         return np.full(tallies.n_contexts, -1)
-    blocked = as_blocks(tallies if warmup is None else warmup)
-    visitors = blocked.added(_visitors)
-    n_active = int((blocked.interactions > 0).sum())
+    visits = tallies if warmup is None else warmup
+    visitors = visits.added(_visitors)
+    n_active = int((visits.interactions > 0).sum())
     # After k replacements at least visitors − k of the accounts still come.
     certain: IntArray = np.ceil(visitors - LARGEST_BUDGET * n_active).astype(np.int64) - 1
     return certain

@@ -16,7 +16,7 @@ from unswayed.learners.design import Design
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.paper.reward_units import RewardUnits
 from unswayed.randomness import generator
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+from unswayed.tallies import Tallies, UserTallies
 
 ENTRIES_AT_ONCE = 1 << 22
 """Ours: cells are looked at in turn, about so many entries at a time, to bound memory."""
@@ -50,7 +50,7 @@ class CellIntervals:
 
 
 def cell_intervals(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     design: Design,
     units: RewardUnits,
     *,
@@ -90,17 +90,16 @@ def cell_intervals(
     With more colluders than half of a cell's visitors nothing is known but the range of binary
     rewards.
     """
-    blocked = as_blocks(tallies)
     shape = (tallies.n_contexts, tallies.n_actions)
-    visitors = blocked.cell_users().ravel()
+    visitors = tallies.cell_users().ravel()
     share = failure_probability / tallies.n_actions
     n_bad = _most_bad(
-        blocked, design, adversarial_fraction=adversarial_fraction, failure_probability=share / 8
+        tallies, design, adversarial_fraction=adversarial_fraction, failure_probability=share / 8
     )
     n_bad = np.minimum(n_bad.ravel(), visitors)
-    in_contexts = _bad_shares(blocked, design, adversarial_fraction=adversarial_fraction)
+    in_contexts = _bad_shares(tallies, design, adversarial_fraction=adversarial_fraction)
     bad_shares = n_bad / np.maximum(visitors, 1)
-    moments = blocked.added(_moments, units)
+    moments = tallies.added(_moments, units)
     pilot = float(moments[0].sum() / visitors.sum())
     # Where all visitors may collude there is no bound but the range of binary rewards.
     low, high = np.full(tallies.n_cells, -np.inf), np.full(tallies.n_cells, np.inf)
@@ -113,7 +112,7 @@ def cell_intervals(
         values, trials, groups = (
             np.concatenate(column)
             for column in zip(
-                *blocked.blocks.map_blocks(_entries, first, kept_shares[chosen], units), strict=True
+                *tallies.blocks.map_blocks(_entries, first, kept_shares[chosen], units), strict=True
             )
         )
         n_groups = last - first
@@ -150,14 +149,14 @@ def cell_intervals(
 
 
 def _most_bad(
-    blocked: BlockedTallies,
+    tallies: UserTallies,
     design: Design,
     *,
     adversarial_fraction: float,
     failure_probability: float,
 ) -> IntArray:
     """Return how many visitors of each cell may collude; shape (n_contexts, n_actions)."""
-    n_active = int((blocked.interactions > 0).sum())
+    n_active = int((tallies.interactions > 0).sum())
     everywhere = math.ceil(adversarial_fraction * n_active)
     in_groups = trim_count(
         design.group_sizes.astype(np.int64),
@@ -170,18 +169,16 @@ def _most_bad(
     return most
 
 
-def _bad_shares(
-    blocked: BlockedTallies, design: Design, *, adversarial_fraction: float
-) -> FloatArray:
+def _bad_shares(tallies: UserTallies, design: Design, *, adversarial_fraction: float) -> FloatArray:
     """Return with which probability a visitor of each cell colludes; shape (n_cells,).
 
     NaN where the assignment is not sticky, so that colluders can be in all cells of a context.
     """
-    n_active = int((blocked.interactions > 0).sum())
+    n_active = int((tallies.interactions > 0).sum())
     n_bad = math.ceil(adversarial_fraction * n_active)
-    visitors = blocked.cell_users().sum(axis=1)
+    visitors = tallies.cell_users().sum(axis=1)
     shares = np.minimum(n_bad / np.maximum(visitors, 1), 1.0)
-    return np.repeat(np.where(design.is_sticky, shares, np.nan), blocked.n_actions)
+    return np.repeat(np.where(design.is_sticky, shares, np.nan), tallies.n_actions)
 
 
 def _rates(

@@ -14,7 +14,7 @@ from unswayed.learners.paper.context_probabilities import estimate_context_proba
 from unswayed.learners.paper.intervals import cell_intervals
 from unswayed.learners.paper.recovery import recover_frequent, recover_rare
 from unswayed.learners.paper.reward_units import measure_units, measured_from
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+from unswayed.tallies import Tallies, UserTallies
 
 #: The paper's: its estimates hold with probability 9/10.
 FAILURE_PROBABILITY = 0.1
@@ -33,7 +33,7 @@ def frequent_contexts(context_probabilities: FloatArray, *, n_actions: int) -> B
 
 
 def learn_paper(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     design: Design,
     *,
     adversarial_fraction: float,
@@ -109,7 +109,7 @@ def learn_paper(
     probabilities = contexts.context_probabilities
     to_rewards = np.where(
         # Elsewhere the zeros of absent users are no evidence.
-        (as_blocks(tallies).cell_users() > 0) & (probabilities > 0)[:, None],
+        (tallies.cell_users() > 0) & (probabilities > 0)[:, None],
         (contexts.scales / np.maximum(probabilities, np.finfo(float).tiny))[:, None],
         np.nan,
     )

@@ -10,7 +10,7 @@ from unswayed.estimators import MeanEstimate, spectral_filter, trimmed_means
 from unswayed.learners.design import Design
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.paper.rows import reward_rows
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks, entry_users
+from unswayed.tallies import Tallies, UserTallies, entry_users
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,7 @@ class Recovered:
 
 
 def recover_frequent(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     design: Design,
     scales: FloatArray,
     is_frequent: BoolArray,
@@ -61,7 +61,7 @@ def recover_frequent(
     if not is_frequent.any():
         nothing = np.full((tallies.n_contexts, tallies.n_actions), np.nan)
         return Recovered(nothing, filtered=None)
-    blocks = as_blocks(tallies).blocks
+    blocks = tallies.blocks
     entries = blocks.map_blocks(_frequent_entries, scales, is_frequent, per_visit)
     values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
     sizes = np.where(is_frequent[:, None], design.group_sizes, 0)
@@ -78,7 +78,7 @@ def recover_frequent(
 
 
 def recover_rare(
-    tallies: Tallies | BlockedTallies,
+    tallies: UserTallies,
     scales: FloatArray,
     is_rare: BoolArray,
     *,
@@ -93,7 +93,7 @@ def recover_rare(
     Guarantee: ‖b̂ − diag(σ^-1 ν) μ‖₂ = O(sqrt(α A L/T)) over S₋. Deviation from the paper: none.
     """
     columns = np.flatnonzero(np.repeat(is_rare, tallies.n_actions))
-    rows = as_blocks(tallies).rows(reward_rows, scales, is_rare)
+    rows = tallies.rows(reward_rows, scales, is_rare)
     filtered = spectral_filter(rows, adversarial_fraction=adversarial_fraction)
     table = np.full(tallies.n_cells, np.nan)
     table[columns] = filtered.estimate

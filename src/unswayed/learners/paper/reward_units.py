@@ -9,7 +9,7 @@ import numpy as np
 
 from unswayed.compiled import compiled
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks
+from unswayed.tallies import Tallies, UserTallies
 
 SAMPLED_ENTRIES = 512
 """Ours: entries per block that are looked at to guess the two values of binary rewards."""
@@ -45,7 +45,7 @@ class RewardUnits:
         return not math.isnan(self.span)
 
 
-def measure_units(tallies: Tallies | BlockedTallies, *, adversarial_fraction: float) -> RewardUnits:
+def measure_units(tallies: UserTallies, *, adversarial_fraction: float) -> RewardUnits:
     """Return where rewards are to be measured from.
 
     Notes
@@ -58,28 +58,26 @@ def measure_units(tallies: Tallies | BlockedTallies, *, adversarial_fraction: fl
     The squares of the tallies show it: with rewards in {v, w} every entry has
     Σr² − (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w.
     """
-    blocked = as_blocks(tallies)
-    n_active = int((blocked.interactions > 0).sum())
-    sampled = np.concatenate(blocked.blocks.map_blocks(_sampled_entries))
+    n_active = int((tallies.interactions > 0).sum())
+    sampled = np.concatenate(tallies.blocks.map_blocks(_sampled_entries))
     found = _two_values(sampled)
     if found is not None:
         low, span = found
-        votes = blocked.added(_votes, low, span)
+        votes = tallies.added(_votes, low, span)
         n_shown, n_broken = int(votes[1]), int(votes[2])
         n_allowed = math.ceil(adversarial_fraction * n_active)
         if n_broken <= n_allowed and 2 * n_broken <= n_shown:
             n_certain = min(n_allowed - n_broken, (n_shown - 2 * n_broken) // 3)
             return RewardUnits(low, span, n_certain)
-    means = np.concatenate(blocked.blocks.map_blocks(user_means))
+    means = np.concatenate(tallies.blocks.map_blocks(user_means))
     return RewardUnits(float(np.median(means)), math.nan, 0)
 
 
-def measured_from(tallies: Tallies | BlockedTallies, units: RewardUnits) -> BlockedTallies:
+def measured_from(tallies: UserTallies, units: RewardUnits) -> UserTallies:
     """Return the tallies with rewards measured from the origin; squares are left as they are."""
-    blocked = as_blocks(tallies)
     if units.origin == 0.0:
-        return blocked
-    return replace(blocked, blocks=blocked.blocks.transformed(_moved, units.origin))
+        return tallies
+    return tallies.transformed(_moved, units.origin)
 
 
 def _moved(tallies: Tallies, origin: float) -> Tallies:

@@ -32,7 +32,7 @@ from unswayed.learners.discount.loud.testimony import (
 from unswayed.learners.discount.settings import LOUD
 from unswayed.learners.discount.story import DISCOUNTED, LIKE_A_TASTE, WITHIN_CHANCE, Round
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies import BlockedTallies, Tallies
+from unswayed.tallies import Tallies, UserTallies
 
 TRIES = 2
 """Candidates of each kind that are fitted together with the honest model."""
@@ -57,7 +57,7 @@ NULL_STEPS = 5
 class LookedAt(NamedTuple):
     """Everybody's plays; those of a sample side by side, and who it is; categories of rewards."""
 
-    tallies: BlockedTallies
+    tallies: UserTallies
     sample: Tallies
     chosen: IntArray | slice
     categories: Categories

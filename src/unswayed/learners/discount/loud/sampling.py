@@ -7,7 +7,7 @@ import numpy as np
 from unswayed.learners.discount.answers import entries_of
 from unswayed.learners.discount.settings import SAMPLE_ENTRIES
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies import BlockedTallies, Tallies, entry_users
+from unswayed.tallies import Tallies, UserTallies, entry_users
 
 FROM_EACH = 10
 """Entries of a user that tell what rewards look like: active accounts have no larger say."""
@@ -22,7 +22,7 @@ ON_SCALE = 1e-4
 """How far from a scale the mean of one play may lie, in steps."""
 
 
-def sampled(tallies: BlockedTallies, rng: np.random.Generator) -> tuple[Tallies, IntArray | slice]:
+def sampled(tallies: UserTallies, rng: np.random.Generator) -> tuple[Tallies, IntArray | slice]:
     """Return the plays of random users, and their codes; a slice if nobody was left out."""
     n_entries = int(tallies.cell_users().sum())
     if n_entries <= SAMPLE_ENTRIES:

@@ -7,35 +7,35 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import read_events
-from unswayed.tallies import LabelledTallies, tally, tally_events
-from unswayed.tallies.findings import Findings, check_learnable, examine, uniformity_p_value
+from unswayed.tallies import LogTallies, tally, tally_events
+from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise, uniformity_p_value
 from unswayed.tallies.support import unsupported_cells
 
 
-def labelled(**columns: Any) -> LabelledTallies:
+def tallied(**columns: Any) -> LogTallies:
     return tally_events(read_events(pa.table(columns)).events)
 
 
 def uniform_log(
     rng: np.random.Generator, n: int = 20_000, n_users: int = 500, **columns: Any
-) -> LabelledTallies:
+) -> LogTallies:
     given = {
         "user": rng.integers(n_users, size=n),
         "context": rng.integers(5, size=n),
         "action": rng.integers(4, size=n),
         "reward": rng.random(n),
     }
-    return labelled(**{**given, **columns})
+    return tallied(**{**given, **columns})
 
 
-def look(log: LabelledTallies, alpha: float = 0.1) -> Findings:
-    return examine(
+def look(log: LogTallies, alpha: float = 0.1) -> LogSummary:
+    return summarise(
         log.in_blocks().uniform(), log.context_labels, log.action_labels, adversarial_fraction=alpha
     )
 
 
 def test_findings_count_what_is_there() -> None:
-    log = labelled(
+    log = tallied(
         user=["u", "u", "u", "v"],
         context=["s", "s", "t", "s"],
         action=["a", "b", "a", "a"],
@@ -100,7 +100,7 @@ def test_a_favoured_action_in_one_context_is_noticed(rng: np.random.Generator) -
     assert not found.looks_uniform
 
 
-def refused(log: LabelledTallies, match: str, *, alpha: float = 0.1) -> None:
+def refused(log: LogTallies, match: str, *, alpha: float = 0.1) -> None:
     with pytest.raises(InputError, match=match):
         check_learnable(look(log, alpha), alpha=alpha)
 
@@ -133,7 +133,7 @@ def test_alpha_too_large_for_the_data_is_refused(rng: np.random.Generator) -> No
     refused(log, "smaller alpha", alpha=0.45)
 
 
-def without_support(rng: np.random.Generator, **columns: Any) -> LabelledTallies:
+def without_support(rng: np.random.Generator, **columns: Any) -> LogTallies:
     """Return a log in which action 3 is never played in context 3."""
     n = 20_000
     contexts, actions = rng.integers(5, size=n), rng.integers(4, size=n)

@@ -14,11 +14,11 @@ from scipy import special
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.events import Labels
-from unswayed.tallies.blocked import BlockedTallies, as_blocks
-from unswayed.tallies.labelled import MIN_PROPENSITY
+from unswayed.tallies.log_tallies import MIN_PROPENSITY
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.support import unsupported_cells
 from unswayed.tallies.tallies import Tallies
+from unswayed.tallies.user_tallies import UserTallies
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,7 +35,7 @@ LEAST_SUPPORTED_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class LogSummary:
     """What a log looks like.
 
     ``interaction_ratio`` is c_L, the most interactions of a user by the fewest; ``repeated_share``
@@ -72,14 +72,14 @@ class Findings:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def examine(
-    tallies: Tallies | BlockedTallies,
+def summarise(
+    tallies: UserTallies,
     context_labels: Labels,
     action_labels: Labels,
     *,
     adversarial_fraction: float,
     min_propensity: float = MIN_PROPENSITY,
-) -> Findings:
+) -> LogSummary:
     """Look at tallies before learning from them.
 
     Notes
@@ -89,25 +89,24 @@ def examine(
     when fewer than two of its actions are supported.
     """
     alpha = check_adversarial_fraction(adversarial_fraction)
-    blocked = as_blocks(tallies)
-    found = blocked.blocks.map_blocks(_look_at_block)
+    found = tallies.blocks.map_blocks(_look_at_block)
     plays = np.concatenate([block.plays for block in found])
     active = plays[plays > 0]
-    visits = blocked.cell_sums("plays")
+    visits = tallies.cell_sums("plays")
     by_context = visits.sum(axis=1)
-    n_users = blocked.cell_users()
+    n_users = tallies.cell_users()
     is_rare = (n_users > least_users(alpha)).sum(axis=1) < 2
     is_weighted = any(block.is_weighted for block in found)
     is_unsupported = unsupported_cells(
         visits, n_users, least_probability=min_propensity if is_weighted else None
     )
     n_events = by_context.sum()
-    p_value = uniformity_p_value(blocked)
-    return Findings(
+    p_value = uniformity_p_value(tallies)
+    return LogSummary(
         n_events=int(n_events),
         n_users=len(active),
-        n_contexts=blocked.n_contexts,
-        n_actions=blocked.n_actions,
+        n_contexts=tallies.n_contexts,
+        n_actions=tallies.n_actions,
         is_weighted=is_weighted,
         fewest_interactions=int(active.min()) if len(active) else 0,
         median_interactions=float(np.median(active)) if len(active) else 0.0,
@@ -127,7 +126,7 @@ def examine(
     )
 
 
-def check_learnable(findings: Findings, *, alpha: float, allow_unplayed: bool = False) -> None:
+def check_learnable(findings: LogSummary, *, alpha: float, allow_unplayed: bool = False) -> None:
     """Reject a log from which nothing sound can be learned, and say what would help.
 
     With ``allow_unplayed`` actions may lack support in some contexts.
@@ -179,7 +178,7 @@ def least_users(alpha: float) -> float:
     return max(1.0, 4 * alpha * (1 - alpha) / (0.5 - alpha) ** 2)
 
 
-def uniformity_p_value(tallies: Tallies | BlockedTallies) -> float:
+def uniformity_p_value(tallies: UserTallies) -> float:
     """Test that every action of a context is played equally often; users are the clusters.
 
     For each cell, z = Σ_i d_i / sqrt(V) with d_i = n_i(s,a) − n_i(s)/A, and V the mean over the
@@ -190,7 +189,7 @@ def uniformity_p_value(tallies: Tallies | BlockedTallies) -> float:
     """
     if tallies.n_actions < 2:
         return 1.0
-    by_block = as_blocks(tallies).blocks.map_blocks(_block_deviations)
+    by_block = tallies.blocks.map_blocks(_block_deviations)
     totals, squares, cubes, pairs = (reduce(np.add, part) for part in zip(*by_block, strict=True))
     is_tested = (pairs >= _USERS_FOR_TEST * tallies.n_actions) & (squares > 0)
     if not is_tested.any():
@@ -251,7 +250,7 @@ def _deviations(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _BlockFindings:
+class _BlockSummary:
     """What one block knows by itself."""
 
     plays: FloatArray
@@ -262,7 +261,7 @@ class _BlockFindings:
     is_binary: bool
 
 
-def _look_at_block(tallies: Tallies) -> _BlockFindings:
+def _look_at_block(tallies: Tallies) -> _BlockSummary:
     plays = row_sums(tallies.indptr, tallies.plays)
     n_pairs, lowest, highest = _pairs_and_range(
         tallies.indptr, tallies.cells, tallies.counts, tallies.sums, tallies.n_actions
@@ -270,7 +269,7 @@ def _look_at_block(tallies: Tallies) -> _BlockFindings:
     # Of numbers between 0 and 1 only these two are their own squares.
     is_binary = lowest >= 0 and highest <= 1 and bool((tallies.sums == tallies.squares).all())
     is_binary |= not len(tallies.cells)
-    return _BlockFindings(plays, n_pairs, tallies.is_weighted, lowest, highest, is_binary)
+    return _BlockSummary(plays, n_pairs, tallies.is_weighted, lowest, highest, is_binary)
 
 
 @compiled

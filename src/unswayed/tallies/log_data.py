@@ -1,4 +1,4 @@
-"""What is kept of a log until it is learned from: its sums, or its events when a cap needs them."""
+"""The data of a log until it is learned from: its sums, or its events when a cap needs them."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from unswayed.errors import InputError
 from unswayed.events import Events, Labels
 from unswayed.events.capping import capped
 from unswayed.events.user_order import union_of_users
-from unswayed.tallies.blocked import row_slice, user_bounds
-from unswayed.tallies.labelled import LabelledTallies, merged_logs, sorted_union, tally_events
+from unswayed.tallies.log_tallies import LogTallies, merged_logs, sorted_union, tally_events
+from unswayed.tallies.user_blocks import user_bounds
 
 #: Both add up, user by user. Events are larger, and a cap can be put on them at any time.
-Collected = LabelledTallies | Events
+LogData = LogTallies | Events
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tallied:
+class CappedTallies:
     """Tallies to learn from, and how many users and events a cap touched on the way."""
 
-    labelled: LabelledTallies
+    log: LogTallies
     n_users_capped: int = 0
     n_events_dropped: int = 0
 
 
-def tallied(
-    collected: Collected, min_propensity: float, max_interactions_per_user: int | None
-) -> Tallied:
-    """Return the tallies of what was collected; a cap is for events only."""
-    if isinstance(collected, LabelledTallies):
-        return Tallied(collected)
+def capped_tallies(
+    data: LogData, min_propensity: float, max_interactions_per_user: int | None
+) -> CappedTallies:
+    """Return the tallies of a log's data; a cap is for events only."""
+    if isinstance(data, LogTallies):
+        return CappedTallies(data)
     if max_interactions_per_user is None:
-        return Tallied(tally_events(collected, min_propensity=min_propensity))
-    result = capped(collected, max_interactions=max_interactions_per_user)
-    return Tallied(
+        return CappedTallies(tally_events(data, min_propensity=min_propensity))
+    result = capped(data, max_interactions=max_interactions_per_user)
+    return CappedTallies(
         tally_events(result.events, min_propensity=min_propensity),
         result.n_users_capped,
         result.n_events_dropped,
     )
 
 
-def n_events_of(collected: Collected) -> int:
-    """Return how many events were collected."""
-    if isinstance(collected, Events):
-        return len(collected)
-    return int(collected.tallies.plays.sum())
+def n_events_of(data: LogData) -> int:
+    """Return the number of events."""
+    if isinstance(data, Events):
+        return len(data)
+    return int(data.tallies.plays.sum())
 
 
-def merged_collections(
-    parts: Sequence[Collected],
+def merged_data(
+    parts: Sequence[LogData],
     *,
     context_labels: Labels | None = None,
     action_labels: Labels | None = None,
-) -> Collected:
-    """Return what several logs collected, as if they had been read as one; all of one kind."""
+) -> LogData:
+    """Return the data of several logs, as if they had been read as one; all of one kind."""
     labels = {"context_labels": context_labels, "action_labels": action_labels}
-    sums = [part for part in parts if isinstance(part, LabelledTallies)]
+    sums = [part for part in parts if isinstance(part, LogTallies)]
     if len(sums) == len(parts):
         return merged_logs(sums, **labels)
     events = [part for part in parts if isinstance(part, Events)]
@@ -103,26 +103,26 @@ def merged_events(
     )
 
 
-def users_by_block(collected: Collected, n_blocks: int) -> list[Collected]:
-    """Return what was collected of the users whose hash is in each block's range."""
-    bounds = user_bounds(collected.user_labels, n_blocks)
-    return [_users(collected, first, last) for first, last in itertools.pairwise(bounds)]
+def users_by_block(data: LogData, n_blocks: int) -> list[LogData]:
+    """Return the data of the users whose hash is in each block's range."""
+    bounds = user_bounds(data.user_labels, n_blocks)
+    return [_users(data, first, last) for first, last in itertools.pairwise(bounds)]
 
 
-def _users(collected: Collected, first: int, last: int) -> Collected:
-    """Return what was collected of the users from ``first`` up to ``last``."""
-    user_labels = Labels(collected.user_labels.values[first:last])
-    if isinstance(collected, LabelledTallies):
-        tallies = row_slice(collected.tallies, first, last)
-        return replace(collected, tallies=tallies, user_labels=user_labels)
-    is_inside = (collected.users >= first) & (collected.users < last)
-    propensities = collected.propensities
+def _users(data: LogData, first: int, last: int) -> LogData:
+    """Return the data of the users from ``first`` up to ``last``."""
+    user_labels = Labels(data.user_labels.values[first:last])
+    if isinstance(data, LogTallies):
+        tallies = data.tallies.of_range(first, last)
+        return replace(data, tallies=tallies, user_labels=user_labels)
+    is_inside = (data.users >= first) & (data.users < last)
+    propensities = data.propensities
     return replace(
-        collected,
-        users=collected.users[is_inside] - first,
-        contexts=collected.contexts[is_inside],
-        actions=collected.actions[is_inside],
-        rewards=collected.rewards[is_inside],
+        data,
+        users=data.users[is_inside] - first,
+        contexts=data.contexts[is_inside],
+        actions=data.actions[is_inside],
+        rewards=data.rewards[is_inside],
         user_labels=user_labels,
         propensities=None if propensities is None else propensities[is_inside],
     )

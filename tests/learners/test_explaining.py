@@ -7,13 +7,13 @@ import json
 import numpy as np
 
 from unswayed.events import Labels
-from unswayed.learners.in_words import (
+from unswayed.learners.explaining import (
     changed_decisions,
     decision_rows,
     leads,
     named_lies,
-    notes_on_policy,
 )
+from unswayed.learners.notes import notes_on_policy
 from unswayed.policy import Policy
 
 MEANS = np.array([[0.2, 0.6, 0.5], [0.5, np.nan, np.nan], [0.1, 0.1, 0.0]])

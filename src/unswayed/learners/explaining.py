@@ -1,8 +1,7 @@
-"""What a learner found, by the labels of contexts and actions, and in sentences."""
+"""What a learner found, by the labels of contexts and actions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,19 +9,12 @@ import numpy as np
 from unswayed.events import Label
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.policy import Policy, best_known
-from unswayed.tallies import BlockedTallies, Tallies, as_blocks
-
-EXAMPLES = 3
-"""How many contexts a note names."""
-
-WORTH_SAYING = 0.001
-"""Shares below this are not mentioned."""
+from unswayed.tallies import UserTallies
 
 
-def plain_actions(tallies: Tallies | BlockedTallies) -> IntArray:
+def plain_actions(tallies: UserTallies) -> IntArray:
     """Return the action with the largest plain mean reward in each context; shape (n_contexts,)."""
-    blocked = as_blocks(tallies)
-    counts, sums = blocked.cell_sums("counts"), blocked.cell_sums("sums")
+    counts, sums = tallies.cell_sums("counts"), tallies.cell_sums("sums")
     return best_known(np.where(counts > 0, sums / np.maximum(counts, 1e-300), np.nan))
 
 
@@ -72,52 +64,6 @@ def leads(policy: Policy) -> tuple[IntArray, FloatArray]:
     second = best_known(others)
     lead = policy.mean_rewards[rows, policy.actions] - others[rows, second]
     return np.where(np.isnan(lead), -1, second), lead
-
-
-def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what was found, what it changed, and what is not decided, one sentence each."""
-    evidence = source["evidence"]
-    notes = [_note_on_lie(lie) for lie in evidence.get("lies", [])]
-    changed, n_contexts = source["changed"], len(policy.context_labels)
-    if changed:
-        notes.append(
-            f"{len(changed):,} of {n_contexts:,} decisions differ from those by plain means, for "
-            f"instance {_examples(changed)}."
-        )
-    _, lead = leads(policy)
-    if policy.sampling_errors is not None:
-        errors = policy.sampling_errors[np.arange(n_contexts), policy.actions]
-        is_open = lead < errors
-        if is_open.any():
-            names = [str(policy.context_labels[int(s)]) for s in np.flatnonzero(is_open)]
-            notes.append(
-                f"{int(is_open.sum()):,} of {n_contexts:,} decisions are close: the lead over the "
-                f"runner-up is within sampling error, for instance in {_examples(names)}."
-            )
-    if evidence.get("bounded", 0.0) > WORTH_SAYING:
-        notes.append(
-            f"{evidence['bounded']:.1%} of the plays do not count, because one account had more of "
-            "them in a cell than the third most active one."
-        )
-    if evidence.get("cut", 0.0) > WORTH_SAYING:
-        notes.append(
-            f"{evidence['cut']:.1%} of the rewards lie beyond the tail of what most users bring, "
-            "and count up to there."
-        )
-    return tuple(notes)
-
-
-def _note_on_lie(lie: Mapping[str, Any]) -> str:
-    verb = "raise" if lie["direction"] == "up" else "lower"
-    what = f"{lie['actions'][0]!r} in {lie['contexts']:,} contexts"
-    if "by_context" in lie:
-        items = [f"{a!r} in {s}" for s, a in list(lie["by_context"].items())[:EXAMPLES]]
-        what = f"one action in each of {lie['contexts']:,} contexts, such as {', '.join(items)}"
-    return f"about {lie['accounts']:,.0f} accounts {verb} {what}; they count less."
-
-
-def _examples(names: Mapping[str, Any] | list[str]) -> str:
-    return ", ".join(repr(name) for name in list(names)[:EXAMPLES])
 
 
 def _number(value: float) -> float | None:

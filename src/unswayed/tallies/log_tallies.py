@@ -10,15 +10,15 @@ import numpy as np
 from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Labels
 from unswayed.events.user_order import union_of_users
-from unswayed.tallies.blocked import n_blocks_for, user_bounds
 from unswayed.tallies.tallies import Tallies, entry_users, summed, tally
+from unswayed.tallies.user_blocks import n_blocks_for, user_bounds
 
 #: Ours. Smaller propensities count as this one, so that no event weighs more than a hundred.
 MIN_PROPENSITY = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelledTallies:
+class LogTallies:
     """Tallies with the labels of their users, contexts and actions.
 
     With propensities an event weighs 1/propensity. That does not depend on the number of actions,
@@ -37,7 +37,7 @@ class LabelledTallies:
             return self.tallies
         return self.tallies.scaled(1.0 / self.tallies.n_actions)
 
-    def without_action(self, action: object) -> LabelledTallies:
+    def without_action(self, action: object) -> LogTallies:
         """Return the tallies without the plays of one action, as if it had never been there.
 
         >>> log = Events.of(["ann", "ann"], ["home"] * 2, ["tea", "milk"], [1.0, 0.0])
@@ -63,7 +63,7 @@ class LabelledTallies:
         others = Labels.of(label for label in self.action_labels if label != action)
         return replace(self, tallies=tallies, action_labels=others)
 
-    def in_blocks(self, n_events: int | None = None) -> LabelledTallies:
+    def in_blocks(self, n_events: int | None = None) -> LogTallies:
         """Return the same tallies cut into blocks of users, as the number of events decides.
 
         ``n_events`` counts those too that a cap left out; None takes what is in the tallies.
@@ -74,7 +74,7 @@ class LabelledTallies:
         bounds = tuple(user_bounds(self.user_labels, n_blocks))
         return replace(self, tallies=replace(self.tallies, bounds=bounds))
 
-    def with_actions(self, action_labels: Labels) -> LabelledTallies:
+    def with_actions(self, action_labels: Labels) -> LogTallies:
         """Return the same tallies with the given actions, in their order, more or as many."""
         codes = action_labels.codes(self.action_labels)
         if (codes == UNKNOWN).any():
@@ -88,7 +88,7 @@ class LabelledTallies:
         return replace(self, tallies=tallies, action_labels=action_labels)
 
 
-def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> LabelledTallies:
+def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> LogTallies:
     """Return the tallies of a log; importance-weighted when it has propensities.
 
     ``min_propensity`` clips the weights: it trades a bias, towards too small weights of very rare
@@ -115,7 +115,7 @@ def tally_events(events: Events, *, min_propensity: float = MIN_PROPENSITY) -> L
             f"the weighted sums of rewards overflow: raise {option('--min-propensity')} or rescale "
             "the rewards."
         )
-    return LabelledTallies(tallies, events.user_labels, events.context_labels, events.action_labels)
+    return LogTallies(tallies, events.user_labels, events.context_labels, events.action_labels)
 
 
 def check_min_propensity(value: float) -> None:
@@ -127,11 +127,11 @@ def check_min_propensity(value: float) -> None:
 
 
 def merged_logs(
-    parts: Sequence[LabelledTallies],
+    parts: Sequence[LogTallies],
     *,
     context_labels: Labels | None = None,
     action_labels: Labels | None = None,
-) -> LabelledTallies:
+) -> LogTallies:
     """Return the tallies of several logs together, exactly as if they had been read as one.
 
     Parameters
@@ -163,7 +163,7 @@ def merged_logs(
         cells.append(contexts[old_contexts] * np.int32(len(action_labels)) + actions[old_actions])
     shape = (len(user_labels), len(context_labels), len(action_labels))
     tallies = summed([part.tallies for part in parts], users, cells, *shape)
-    return LabelledTallies(tallies, user_labels, context_labels, action_labels)
+    return LogTallies(tallies, user_labels, context_labels, action_labels)
 
 
 def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
