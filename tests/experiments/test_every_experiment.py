@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.experiments.tiny import tiny
+from unswayed.experiments import theorem_lower
 from unswayed.experiments.claims import Verdict
 from unswayed.experiments.registry import BEYOND, IDS, find_experiment
 from unswayed.experiments.reproducing import redraw, run_and_report
 from unswayed.experiments.running import Workers
 from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, cells_of, quick_version
-from unswayed.experiments.theorem_lower import analysis
-from unswayed.experiments.theorem_lower.sweep import PAPERS
+from unswayed.experiments.theorem_lower import PAPERS
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import largest_one_sided_interactions, largest_two_sided_interactions
 
@@ -98,8 +98,8 @@ def test_cells_keep_their_numbers_when_an_algorithm_joins() -> None:
 
 
 def test_what_theorem_lower_calls_hidden_is_hidden() -> None:
-    for series, (gap, _) in analysis.WORLDS.items():
+    for series, (gap, _) in theorem_lower.WORLDS.items():
         largest = (
             largest_one_sided_interactions if series == PAPERS else largest_two_sided_interactions
         )
-        assert analysis.HIDDEN_UP_TO[series] == largest(gap, analysis.ALPHA)
+        assert theorem_lower.HIDDEN_UP_TO[series] == largest(gap, theorem_lower.ALPHA)

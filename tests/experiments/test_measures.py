@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.experiments.lemma_nu.measure import context_error
-from unswayed.experiments.parallel_gain import analysis as parallel_gain
-from unswayed.experiments.parallel_gain.sweep import INTERACTIONS
+from unswayed.experiments import parallel_gain
+from unswayed.experiments.lemma_nu import context_error
+from unswayed.experiments.parallel_gain import INTERACTIONS
 from unswayed.experiments.sweeps import world
-from unswayed.experiments.theorem_lower.measure import ONE_SIDED, TWO_SIDED, success
+from unswayed.experiments.theorem_lower import ONE_SIDED, TWO_SIDED, success
 
 VISITS = world(contexts=20, actions=2, users=500, interactions=16, context_probabilities="zipf:1")
 HIDDEN = world(contexts=1, actions=2, users=400, interactions=9, gap=0.1, rewards="bernoulli")

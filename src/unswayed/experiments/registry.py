@@ -1,4 +1,4 @@
-"""All experiments by id: each folder's sweeps and analyses, put together."""
+"""All experiments by id: each module's sweeps and analyses, put together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unswayed.experiments.judging import Analysis
 from unswayed.experiments.sweeps import Sweep
 from unswayed.names import find
 
-FOLDERS = {
+MODULES = {
     "figure-2a": "figures",
     "figure-2b": "figures",
     "figure-2c": "figures",
@@ -31,12 +31,12 @@ FOLDERS = {
     "regret": "regret",
     "regret-personal": "regret_personal",
 }
-"""The folder of each experiment. Its ``sweep`` and ``analysis`` hold SWEEPS and ANALYSES by id."""
+"""The module of each experiment; its SWEEPS and ANALYSES are by id."""
 
 BEYOND = ("regret", "regret-personal")
 """Experiments on what the paper leaves open."""
 
-IDS = tuple(name for name in FOLDERS if name not in BEYOND)
+IDS = tuple(name for name in MODULES if name not in BEYOND)
 """The paper's experiments and theorems: what is run when nothing is named."""
 
 
@@ -73,6 +73,5 @@ def find_experiment(name: str) -> Experiment:
     >>> find_experiment("figure-2a").analysis.title
     'Figure 2(a): more contexts'
     """
-    folder = f"unswayed.experiments.{find(name, FOLDERS, kind='experiment')}"
-    sweep, analysis = (import_module(f"{folder}.{part}") for part in ("sweep", "analysis"))
-    return Experiment(sweep=sweep.SWEEPS[name], analysis=analysis.ANALYSES[name])
+    module = import_module(f"unswayed.experiments.{find(name, MODULES, kind='experiment')}")
+    return Experiment(sweep=module.SWEEPS[name], analysis=module.ANALYSES[name])

@@ -1,4 +1,9 @@
-"""Theorem 5.1: the loss of Robust MCB is O(K(B)·sqrt(alpha L/T)), whatever the contexts."""
+"""Theorem 5.1: suboptimality against K(B)·sqrt(alpha L/T), whatever the contexts.
+
+Uniform contexts and nu ∝ j^-(1+gamma); S = 20, A = 5, alpha = 0.2, T/L grows.
+"""
+
+from __future__ import annotations
 
 import matplotlib as mpl
 import numpy as np
@@ -7,12 +12,45 @@ from matplotlib.ticker import FuncFormatter
 
 from unswayed.experiments.claims import mean_interval
 from unswayed.experiments.judging import Analysis, compared
+from unswayed.experiments.measures import suboptimality_in_arena
 from unswayed.experiments.results import Results
-from unswayed.experiments.theorem_upper.sweep import ALPHA, N_ACTIONS, N_CONTEXTS, SERIES
+from unswayed.experiments.sweeps import Point, Sweep, world
 from unswayed.learners.interface import FloatArray
 from unswayed.limits import instance_complexity
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
+
+N_CONTEXTS, N_ACTIONS, ALPHA = 20, 5, 0.2
+GAMMAS = (1.0, 2.0)
+SERIES = {"uniform": "uniform"} | {f"gamma = {gamma:g}": f"zipf:{1 + gamma:g}" for gamma in GAMMAS}
+"""The series by name, and how the simulator calls their context probabilities."""
+
+_POINTS = tuple(
+    Point(
+        x=interactions,
+        series=series,
+        settings=world(
+            contexts=N_CONTEXTS,
+            actions=N_ACTIONS,
+            alpha=ALPHA,
+            interactions=interactions,
+            context_probabilities=law,
+        ),
+    )
+    for series, law in SERIES.items()
+    for interactions in (10, 20, 40, 80, 160)
+)
+
+SWEEPS = {
+    "theorem-upper": Sweep(
+        id="theorem-upper",
+        points=_POINTS,
+        quick=tuple(point for point in _POINTS if point.x <= 40),
+        algorithms=("paper", "oracle"),
+        measure=suboptimality_in_arena,
+    )
+}
+
 
 TITLE = "Theorem 5.1: one bound for all distributions of contexts"
 MARKERS = dict(zip(SERIES, ("o", "^", "D"), strict=True))

@@ -9,12 +9,13 @@ import numpy as np
 
 from unswayed.experiments.claims import Claim, contains, log_slope, resampled
 from unswayed.experiments.drawing import Panel
-from unswayed.experiments.figures.sweep import (
+from unswayed.experiments.figure_sweeps import (
     BELIEF_VARIES,
     FREQUENT,
     PER_VISIT,
     RARE,
     SCALED_GAP,
+    SWEEPS,
     TOLD,
     TRUTH_VARIES,
 )
@@ -30,6 +31,8 @@ from unswayed.experiments.judging import (
 )
 from unswayed.experiments.results import Curve, Results
 from unswayed.learners.interface import FloatArray
+
+__all__ = ["ANALYSES", "SWEEPS"]
 
 BASE = "20 % colluders, each learner against its worst attack"
 CORRUPTION_ROBUST = ("liu", "barbar", "active-arm-elimination")

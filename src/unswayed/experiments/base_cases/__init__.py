@@ -1,1 +1,0 @@
-"""Base cases 1 and 2 (Section 3): what the estimators err by, each alone."""

@@ -1,1 +1,0 @@
-"""The min(S, A) part of Theorem 4.1: guessing what is hidden."""

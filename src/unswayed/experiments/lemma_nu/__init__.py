@@ -1,1 +1,0 @@
-"""The lemma on Algorithm 1: context probabilities, with and without flooding."""

@@ -1,1 +1,0 @@
-"""The parallelization gain: interactions per user for a target, as users grow."""

@@ -1,1 +1,0 @@
-"""Regret per good user: learning while serving, against what others run."""

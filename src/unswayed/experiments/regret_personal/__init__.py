@@ -1,1 +1,0 @@
-"""Regret when good users differ: the common policy, one's own, or both."""

@@ -1,1 +1,0 @@
-"""Theorem 5.1: suboptimality against K(B)·sqrt(alpha L/T)."""
