@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from dataclasses import asdict
@@ -177,6 +178,32 @@ def test_a_plan_from_a_log_has_the_logs_traffic(
     plan_command(0.1, 0.01, str(log), user_column="who")
     printed = " ".join(capsys.readouterr().out.split())
     assert "could hide a difference of 0.02 from every method" in printed
+
+
+def test_a_plan_reads_a_database_and_bins_like_learn(
+    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    n = 20_000
+    rows = zip(
+        (f"u{code}" for code in np.repeat(np.arange(1_000), 20)),
+        rng.random(n).tolist(),
+        rng.integers(4, size=n).tolist(),
+        (rng.random(n) < 0.3).astype(float).tolist(),
+        strict=True,
+    )
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("CREATE TABLE log (user TEXT, age REAL, action INTEGER, reward REAL)")
+        database.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", rows)
+    database.close()
+    plan_command(
+        *(0.1, 0.05, f"sqlite:///{tmp_path / 'shop.db'}"),
+        query="SELECT * FROM log",
+        context_column="age",
+        context_bins=["age:3"],
+        json=True,
+    )
+    planned = json.loads(capsys.readouterr().out)["plan"]
+    assert (planned["n_contexts"], planned["n_actions"], planned["n_users"]) == (3, 4, 1_000)
 
 
 @pytest.mark.parametrize(

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
 
-from unswayed.cli.options import (
-    Actions,
-    Alpha,
-    ArrivalOrder,
-    AssumedAlpha,
-    ContextProbabilities,
-    Contexts,
-    Deviation,
-    Gap,
-    GoalName,
-    Interactions,
-    Json,
-    Perturbation,
-    Processes,
-    Rewards,
-    Seed,
-    Users,
-    names_in,
-    probabilities_in,
-    process_count,
-)
+from unswayed.cli.expanding import expanded
+from unswayed.cli.options import GoalName, Json, Processes, process_count
+from unswayed.cli.world_options import Actions, Rewards, WorldOptions
 from unswayed.reports.tables import print_json, print_table, progress_bar
 from unswayed.simulation.attack_search import Worst, runs_planned, search_attacks
-from unswayed.simulation.instances import DEFAULT_DEVIATION
-from unswayed.simulation.settings import PAPER_GAP, Settings
+from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, Summary, goal_named
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedWorld(WorldOptions):
+    """Worlds of a search: smaller by default, with rewards of zeros and ones."""
+
+    actions: Actions = 5
+    rewards: Rewards = RewardLaw.BERNOULLI.value
+
+
+@expanded
 def attack_search(
     algorithm: Annotated[
         str, typer.Option(help="Algorithms to attack, separated by commas.")
@@ -45,41 +36,14 @@ def attack_search(
     fresh_worlds: Annotated[
         int, typer.Option(help="Number of fresh worlds in which the worst attack is evaluated.")
     ] = 20,
-    contexts: Contexts = 10,
-    actions: Actions = 5,
-    users: Users = 1000,
-    interactions: Interactions = 30,
-    alpha: Alpha = 0.2,
-    assumed_alpha: AssumedAlpha = None,
-    gap: Gap = PAPER_GAP,
-    context_probabilities: ContextProbabilities = "uniform",
-    rewards: Rewards = "bernoulli",
-    deviation: Deviation = DEFAULT_DEVIATION,
-    arrivals: ArrivalOrder = "round-robin",
-    perturbation: Perturbation = 0.0,
-    seed: Seed = 0,
+    *,
+    world: SearchedWorld,
     goal: GoalName = Goal.SUBOPTIMALITY.value,
     processes: Processes = None,
     json: Json = False,
 ) -> None:
     """Let an attacker who has the code search for the worst attack on each algorithm."""
-    settings = Settings(
-        contexts=contexts,
-        actions=actions,
-        users=users,
-        interactions=interactions,
-        alpha=alpha,
-        attack="honest",
-        algorithms=names_in(algorithm),
-        seed=seed,
-        assumed_alpha=assumed_alpha,
-        gap=gap,
-        context_probabilities=probabilities_in(context_probabilities),
-        rewards=rewards,
-        deviation=deviation,
-        arrivals=arrivals,
-        perturbation=perturbation,
-    )
+    settings = world.settings(algorithms=algorithm, attack="honest")
     measured = goal_named(goal)
     with progress_bar() as progress:
         planned = runs_planned(settings, budget=budget, fresh_worlds=fresh_worlds)

@@ -11,29 +11,12 @@ from unswayed.audit.alarms import alarm_of, check_limits
 from unswayed.audit.auditing import STEPS, audit_log
 from unswayed.audit.redteam import parsed_injection, run_red_team
 from unswayed.audit.regimes import parsed_regime
-from unswayed.cli.log_options import (
-    ActionColumn,
-    AlphaOrAuto,
-    BadRows,
-    ContextBins,
-    ContextColumn,
-    Log,
-    Memory,
-    MinPropensity,
-    PropensityColumn,
-    Query,
-    RewardColumn,
-    TableFormat,
-    TimeColumn,
-    UserColumn,
-    columns_named,
-)
+from unswayed.cli.expanding import expanded
+from unswayed.cli.log_options import AlphaOrAuto, Log, LogOptions, TableFormat
 from unswayed.cli.options import Figures
 from unswayed.errors import InputError
-from unswayed.events import OnBadRows
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
-from unswayed.memory import parsed_bytes
 from unswayed.reports.audit_page import audit_page
 from unswayed.reports.audits import (
     accounts_table,
@@ -45,14 +28,12 @@ from unswayed.reports.audits import (
 from unswayed.reports.policies import check_table, write_table
 from unswayed.reports.tables import print_json, print_line, progress_bar
 from unswayed.storage import check_writable, check_writable_folder
-from unswayed.tallies import MIN_PROPENSITY
-
-CONTEXT = "context"
 
 #: The exit code when a limit is passed.
 ALARM = 3
 
 
+@expanded
 def audit(
     log: Log,
     alpha: AlphaOrAuto = "auto",
@@ -92,45 +73,25 @@ def audit(
         float | None,
         typer.Option(help="Exit with 3 if a coalition moves an item's mean by more."),
     ] = None,
-    user_column: UserColumn = "user",
-    context_column: ContextColumn = CONTEXT,
-    action_column: ActionColumn = "action",
-    reward_column: RewardColumn = "reward",
-    propensity_column: PropensityColumn = None,
-    time_column: TimeColumn = None,
-    context_bins: ContextBins = None,
-    query: Query = None,
-    on_bad_rows: BadRows = "error",
-    min_propensity: MinPropensity = MIN_PROPENSITY,
-    memory: Memory = None,
+    *,
+    source: LogOptions,
     json: Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")] = False,
 ) -> None:
     """Say whether a log was attacked, by which accounts, on what, and at what cost."""
     fraction = check_fraction_or_auto(alpha)
     who_chose = parsed_regime(regime)
-    bad_rows = OnBadRows.parsed(on_bad_rows)
+    bad_rows = source.checked_bad_rows()
     check_limits(fail_share, fail_shift)
     injection = None if inject is None else parsed_injection(inject, target)
     if injection is None and target is not None:
         raise InputError("--target is for --inject; say what to inject, such as push:0.1.")
-    for output in (bad_rows.quarantine, out):
-        if output is not None:
-            check_writable(output)
+    if out is not None:
+        check_writable(out)
     for folder in (data, figures):
         if folder is not None:
             check_writable_folder(folder)
     if users is not None:
         check_table(users, table_format)
-    columns = columns_named(
-        user=user_column,
-        context=context_column,
-        action=action_column,
-        reward=reward_column,
-        propensity=propensity_column,
-        time=time_column,
-        bins=context_bins,
-        may_lack_context=context_column == CONTEXT,
-    )
     with progress_bar() as bar:
         task = bar.add_task("starting", total=len(STEPS))
 
@@ -142,11 +103,11 @@ def audit(
             adversarial_fraction=fraction,
             regime=who_chose,
             method=DEFAULT_METHOD,
-            columns=columns,
-            query=query,
+            columns=source.columns(time=source.time_column, may_lack_context=True),
+            query=source.query,
             on_bad_rows=bad_rows,
-            min_propensity=min_propensity,
-            memory=None if memory is None else parsed_bytes(memory),
+            min_propensity=source.min_propensity,
+            memory=source.memory_bytes,
             on_step=on_step,
         )
         red_team = None
@@ -160,7 +121,7 @@ def audit(
                 on_size=lambda size: bar.update(task, description=f"injecting {size:.0%}"),
             )
     alarm = alarm_of(found.audit, share=fail_share, shift=fail_shift)
-    told = {
+    report = {
         **found.audit.to_json(),
         "alarm": alarm.to_json(),
         "red_team": None if red_team is None else red_team.to_json(),
@@ -170,13 +131,13 @@ def audit(
     if out is not None:
         write_page(audit_page(found.audit, red_team), out)
     if data is not None:
-        write_data(found.audit, told, data)
+        write_data(found.audit, report, data)
     if figures is not None:
         from unswayed.reports.audit_figures import write_audit_figures
 
         write_audit_figures(found.audit, red_team, figures)
     if json:
-        print_json(told)
+        print_json(report)
     else:
         print_audit(found.audit)
         if red_team is not None:

@@ -8,24 +8,9 @@ from typing import Annotated, cast
 import pyarrow as pa
 import typer
 
-from unswayed.cli.log_options import (
-    ActionColumn,
-    AlphaOrAuto,
-    BadRows,
-    ContextBins,
-    ContextColumn,
-    Memory,
-    MinPropensity,
-    PropensityColumn,
-    Query,
-    RewardColumn,
-    TableFormat,
-    TimeColumn,
-    UserColumn,
-    columns_named,
-)
+from unswayed.cli.expanding import expanded
+from unswayed.cli.log_options import AlphaOrAuto, LogOptions, TableFormat
 from unswayed.errors import InputError
-from unswayed.events import OnBadRows
 from unswayed.learners.design import DesignName
 from unswayed.learners.explaining import decision_rows
 from unswayed.learners.flip_fraction import CERTIFY_CHOICES, check_certify
@@ -33,11 +18,9 @@ from unswayed.learners.from_log import STEPS, LearnedLog, learn_log, learn_on_cl
 from unswayed.learners.methods import DEFAULT_METHOD, method_names
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
-from unswayed.memory import parsed_bytes
 from unswayed.reports.policies import TABLE_FORMATS, cells_table, check_table, write_table
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar, rate
 from unswayed.storage import check_writable, check_writable_folder
-from unswayed.tallies import MIN_PROPENSITY
 from unswayed.tallies.log_summary import LogSummary
 
 ENGINES = ("local", "dask")
@@ -46,6 +29,7 @@ ENGINES = ("local", "dask")
 _SHOWN = 10
 
 
+@expanded
 def learn(
     log: Annotated[
         str | None,
@@ -62,19 +46,11 @@ def learn(
         str,
         typer.Option(help=f"How to learn: {', '.join(method_names())}."),
     ] = DEFAULT_METHOD,
-    user_column: UserColumn = "user",
-    context_column: ContextColumn = "context",
-    action_column: ActionColumn = "action",
-    reward_column: RewardColumn = "reward",
-    propensity_column: PropensityColumn = None,
-    time_column: TimeColumn = None,
-    context_bins: ContextBins = None,
-    query: Query = None,
-    on_bad_rows: BadRows = "error",
+    *,
+    source: LogOptions,
     max_interactions_per_user: Annotated[
         int | None, typer.Option(help="Down-sample users with more interactions to this many.")
     ] = None,
-    min_propensity: MinPropensity = MIN_PROPENSITY,
     design: Annotated[
         str, typer.Option(help="How actions were chosen: auto, uniform or sticky.")
     ] = "auto",
@@ -111,7 +87,6 @@ def learn(
             help="Dask scheduler, tcp://HOST:PORT, with --engine dask [workers on this machine]."
         ),
     ] = None,
-    memory: Memory = None,
     certify: Annotated[
         str,
         typer.Option(
@@ -129,20 +104,12 @@ def learn(
         adversarial_fraction=check_fraction_or_auto(alpha),
         method=method,
         design=cast("DesignName", design),
-        columns=columns_named(
-            user=user_column,
-            context=context_column,
-            action=action_column,
-            reward=reward_column,
-            propensity=propensity_column,
-            time=time_column,
-            bins=context_bins,
-        ),
-        query=query,
-        memory=None if memory is None else parsed_bytes(memory),
-        on_bad_rows=OnBadRows.parsed(on_bad_rows),
+        columns=source.columns(time=source.time_column),
+        query=source.query,
+        memory=source.memory_bytes,
+        on_bad_rows=source.checked_bad_rows(),
         max_interactions_per_user=max_interactions_per_user,
-        min_propensity=min_propensity,
+        min_propensity=source.min_propensity,
         tallies=tallies,
         certify=check_certify(certify),
         allow_unplayed=allow_unplayed,
@@ -206,10 +173,7 @@ def _check_outputs(
     """Reject outputs that could not be written, before any work is done for them."""
     if table_format is not None and table_format not in TABLE_FORMATS:
         raise InputError(f"--format is {' or '.join(TABLE_FORMATS)}, not {table_format!r}.")
-    quarantine = OnBadRows.parsed(options.on_bad_rows).quarantine
-    for output in (out, quarantine):
-        if output is not None:
-            check_writable(output)
+    check_writable(out)
     for table in tables:
         if table is not None:
             check_table(table, table_format)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from unswayed.events import Columns, parsed_bins
+from unswayed.events import Columns, OnBadRows, parsed_bins
+from unswayed.memory import parsed_bytes
+from unswayed.storage import check_writable
+from unswayed.tallies import MIN_PROPENSITY
+
+CONTEXT = "context"
 
 Log = Annotated[
     str,
@@ -63,25 +69,49 @@ TableFormat = Annotated[
 ]
 
 
-def columns_named(
-    *,
-    user: str,
-    context: str,
-    action: str,
-    reward: str,
-    propensity: str | None,
-    time: str | None = None,
-    bins: list[str] | None = None,
-    may_lack_context: bool = False,
-) -> Columns:
-    """Return the columns that options name."""
-    return Columns(
-        user=user,
-        context=tuple(name.strip() for name in context.split(",") if name.strip()),
-        action=action,
-        reward=reward,
-        propensity=propensity,
-        time=time,
-        bins=parsed_bins(bins or []),
-        may_lack_context=may_lack_context,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """How to read a log: its columns, the query of a database, the memory limit."""
+
+    user_column: UserColumn = "user"
+    context_column: ContextColumn = CONTEXT
+    action_column: ActionColumn = "action"
+    reward_column: RewardColumn = "reward"
+    propensity_column: PropensityColumn = None
+    context_bins: ContextBins = None
+    query: Query = None
+    memory: Memory = None
+
+    def columns(self, *, time: str | None = None, may_lack_context: bool = False) -> Columns:
+        """Return the columns; a log without contexts may lack the default column only."""
+        return Columns(
+            user=self.user_column,
+            context=tuple(name.strip() for name in self.context_column.split(",") if name.strip()),
+            action=self.action_column,
+            reward=self.reward_column,
+            propensity=self.propensity_column,
+            time=time,
+            bins=parsed_bins(self.context_bins or []),
+            may_lack_context=may_lack_context and self.context_column == CONTEXT,
+        )
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Return the memory limit."""
+        return None if self.memory is None else parsed_bytes(self.memory)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions(SourceOptions):
+    """How to read a log and what to do with its rows."""
+
+    time_column: TimeColumn = None
+    on_bad_rows: BadRows = "error"
+    min_propensity: MinPropensity = MIN_PROPENSITY
+
+    def checked_bad_rows(self) -> OnBadRows:
+        """Return what to do with unusable rows; a quarantine must be writable."""
+        bad_rows = OnBadRows.parsed(self.on_bad_rows)
+        if bad_rows.quarantine is not None:
+            check_writable(bad_rows.quarantine)
+        return bad_rows

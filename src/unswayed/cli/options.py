@@ -10,37 +10,6 @@ import typer
 
 from unswayed.errors import InputError
 
-Contexts = Annotated[int, typer.Option(help="Number of contexts S.")]
-Actions = Annotated[int, typer.Option(help="Number of actions A.")]
-Users = Annotated[int, typer.Option(help="Number of users L, colluders included.")]
-Interactions = Annotated[int, typer.Option(help="Interactions per user T/L.")]
-Alpha = Annotated[float, typer.Option(help="True share of colluders, below 0.5.")]
-AssumedAlpha = Annotated[
-    float | None, typer.Option(help="Share of colluders that learners assume [the true share].")
-]
-Gap = Annotated[
-    float, typer.Option(help="Gap between the best action and the runner-up in each context.")
-]
-Base = Annotated[
-    float | None,
-    typer.Option(help="Mean reward of every runner-up, such as a click rate [drawn at random]."),
-]
-ContextProbabilities = Annotated[
-    str, typer.Option(help="uniform, zipf:EXPONENT, or a file with one number for each context.")
-]
-Rewards = Annotated[str, typer.Option(help="bernoulli, gaussian or heavy.")]
-Deviation = Annotated[
-    float, typer.Option(help="Standard deviation of rewards that are not Bernoulli.")
-]
-ArrivalOrder = Annotated[
-    str,
-    typer.Option(
-        help="round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L."
-    ),
-]
-Perturbation = Annotated[
-    float, typer.Option(help="Size eps_0 of the good users' individual tastes.")
-]
 Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same results.")]
 GoalName = Annotated[
     str,

@@ -8,15 +8,9 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.log_options import (
-    ActionColumn,
-    ContextColumn,
-    PropensityColumn,
-    RewardColumn,
-    UserColumn,
-    columns_named,
-)
-from unswayed.cli.options import probabilities_in
+from unswayed.cli.expanding import expanded
+from unswayed.cli.log_options import SourceOptions
+from unswayed.cli.options import Json, Seed, probabilities_in
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, read_events
 from unswayed.learners.interface import FloatArray
@@ -35,6 +29,7 @@ from unswayed.simulation.simulate import Row
 ACTIVITIES = ("even", "heavy-tailed")
 
 
+@expanded
 def plan(
     alpha: Annotated[float, typer.Option(help="Share of users that may collude, below 1/3.")],
     epsilon: Annotated[
@@ -83,11 +78,8 @@ def plan(
         float | None,
         typer.Option(help="Share of plays that explore, in logs with propensities [1]."),
     ] = None,
-    user_column: UserColumn = "user",
-    context_column: ContextColumn = "context",
-    action_column: ActionColumn = "action",
-    reward_column: RewardColumn = "reward",
-    propensity_column: PropensityColumn = None,
+    *,
+    source: SourceOptions,
     lead: Annotated[
         float,
         typer.Option(
@@ -100,8 +92,8 @@ def plan(
     repetitions: Annotated[
         int, typer.Option(help="Simulated worlds per attack with --verify.")
     ] = 10,
-    seed: Annotated[int, typer.Option(help="Random seed of --verify.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    seed: Seed = 0,
+    json: Json = False,
 ) -> None:
     """Compute how many users and interactions a target takes, and a bound for any method."""
     calibrated = sorted(calibrated_methods(), key=lambda name: name != DEFAULT_METHOD)
@@ -122,15 +114,14 @@ def plan(
         given = [option for option, value in described.items() if value is not None]
         if given:
             raise InputError(f"{given[0]} is read off the log: leave it out, or leave out the log.")
-        columns = columns_named(
-            user=user_column,
-            context=context_column,
-            action=action_column,
-            reward=reward_column,
-            propensity=propensity_column,
-        )
         # A plan needs no cleaner log than learning does: rows that cannot be used are left out.
-        events = read_events(log, columns=columns, on_bad_rows=OnBadRows.parsed("drop")).events
+        events = read_events(
+            log,
+            columns=source.columns(),
+            query=source.query,
+            memory=source.memory_bytes,
+            on_bad_rows=OnBadRows.parsed("drop"),
+        ).events
         read = log_traffic(events)
         probabilities = read.context_probabilities
         from_log = plan_from_log(read, alpha, epsilon, delta, methods=methods[:1], lead=lead)

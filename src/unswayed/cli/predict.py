@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from unswayed.cli.log_options import Memory, TableFormat
+from unswayed.cli.options import Json
 from unswayed.errors import InputError
 from unswayed.events import Label, parsed_label
 from unswayed.memory import parsed_bytes
@@ -35,17 +37,9 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="Where to write the rows with the policy's actions.")
     ] = None,
-    table_format: Annotated[
-        str | None, typer.Option("--format", help="Format of that table: parquet or csv.")
-    ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            help="Memory limit, such as 2GB [three quarters of the free memory].",
-            show_default=False,
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    table_format: TableFormat = None,
+    memory: Memory = None,
+    json: Json = False,
 ) -> None:
     """Print the action of each context, or add them to the rows of a file."""
     if (context is None) == (file is None):

@@ -7,45 +7,22 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.options import (
-    Actions,
-    Alpha,
-    ArrivalOrder,
-    AssumedAlpha,
-    Base,
-    ContextProbabilities,
-    Contexts,
-    Deviation,
-    Gap,
-    GoalName,
-    Interactions,
-    Json,
-    Perturbation,
-    Processes,
-    Rewards,
-    Seed,
-    Users,
-    names_in,
-    probabilities_in,
-    process_count,
-)
+from unswayed.cli.expanding import expanded
+from unswayed.cli.options import GoalName, Json, Processes, process_count
+from unswayed.cli.world_options import WorldOptions
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.reports.tables import Cell, print_json, print_table, progress_bar
 from unswayed.simulation.algorithms import algorithms
 from unswayed.simulation.attacks.registry import Knob
-from unswayed.simulation.instances import DEFAULT_DEVIATION
-from unswayed.simulation.settings import PAPER_GAP, Settings
+from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, Row, Summary, goal_named, summarise
 from unswayed.simulation.simulate import simulate as run_simulation
 
 
+@expanded
 def simulate(
-    contexts: Contexts = 10,
-    actions: Actions = 10,
-    users: Users = 1000,
-    interactions: Interactions = 30,
-    alpha: Alpha = 0.2,
+    world: WorldOptions,
     attack: Annotated[
         str, typer.Option(help="Attack of the colluders; see `unswayed attacks`.")
     ] = "push",
@@ -54,15 +31,6 @@ def simulate(
         typer.Option(help=f"Algorithms, separated by commas: {', '.join(algorithms())}."),
     ] = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle",
     repetitions: Annotated[int, typer.Option(help="Number of independent simulated worlds.")] = 20,
-    seed: Seed = 0,
-    assumed_alpha: AssumedAlpha = None,
-    gap: Gap = PAPER_GAP,
-    base: Base = None,
-    context_probabilities: ContextProbabilities = "uniform",
-    rewards: Rewards = "gaussian",
-    deviation: Deviation = DEFAULT_DEVIATION,
-    arrivals: ArrivalOrder = "round-robin",
-    perturbation: Perturbation = 0.0,
     strength: Annotated[
         float | None, typer.Option(help="The attack's parameter `strength`, if it has one.")
     ] = None,
@@ -75,24 +43,10 @@ def simulate(
     json: Json = False,
 ) -> None:
     """Simulate algorithms under attack and print the suboptimality for the good users."""
-    settings = Settings(
-        contexts=contexts,
-        actions=actions,
-        users=users,
-        interactions=interactions,
-        alpha=alpha,
+    settings = world.settings(
+        algorithms=algorithm,
         attack=attack,
-        algorithms=names_in(algorithm),
         repetitions=repetitions,
-        seed=seed,
-        assumed_alpha=assumed_alpha,
-        gap=gap,
-        base=base,
-        context_probabilities=probabilities_in(context_probabilities),
-        rewards=rewards,
-        deviation=deviation,
-        arrivals=arrivals,
-        perturbation=perturbation,
         knobs=_knobs(strength, knob or []),
     )
     measured = goal_named(goal)

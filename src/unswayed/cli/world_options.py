@@ -1,0 +1,97 @@
+"""Options of the commands that simulate worlds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from unswayed.cli.options import Seed, names_in, probabilities_in
+from unswayed.simulation.arrivals import Order
+from unswayed.simulation.attacks.registry import Knob
+from unswayed.simulation.instances import DEFAULT_DEVIATION
+from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.settings import PAPER_GAP, Settings
+
+Contexts = Annotated[int, typer.Option(help="Number of contexts S.")]
+Actions = Annotated[int, typer.Option(help="Number of actions A.")]
+Users = Annotated[int, typer.Option(help="Number of users L, colluders included.")]
+Interactions = Annotated[int, typer.Option(help="Interactions per user T/L.")]
+Alpha = Annotated[float, typer.Option(help="True share of colluders, below 0.5.")]
+AssumedAlpha = Annotated[
+    float | None, typer.Option(help="Share of colluders that learners assume [the true share].")
+]
+Gap = Annotated[
+    float, typer.Option(help="Gap between the best action and the runner-up in each context.")
+]
+Base = Annotated[
+    float | None,
+    typer.Option(help="Mean reward of every runner-up, such as a click rate [drawn at random]."),
+]
+ContextProbabilities = Annotated[
+    str, typer.Option(help="uniform, zipf:EXPONENT, or a file with one number for each context.")
+]
+Rewards = Annotated[str, typer.Option(help="bernoulli, gaussian or heavy.")]
+Deviation = Annotated[
+    float, typer.Option(help="Standard deviation of rewards that are not Bernoulli.")
+]
+ArrivalOrder = Annotated[
+    str,
+    typer.Option(
+        help="round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L."
+    ),
+]
+Perturbation = Annotated[
+    float, typer.Option(help="Size eps_0 of the good users' individual tastes.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldOptions:
+    """The simulated worlds, and who comes."""
+
+    contexts: Contexts = 10
+    actions: Actions = 10
+    users: Users = 1000
+    interactions: Interactions = 30
+    alpha: Alpha = 0.2
+    assumed_alpha: AssumedAlpha = None
+    gap: Gap = PAPER_GAP
+    base: Base = None
+    context_probabilities: ContextProbabilities = "uniform"
+    rewards: Rewards = RewardLaw.GAUSSIAN.value
+    deviation: Deviation = DEFAULT_DEVIATION
+    arrivals: ArrivalOrder = Order.ROUND_ROBIN.value
+    perturbation: Perturbation = 0.0
+    seed: Seed = 0
+
+    def settings(
+        self,
+        *,
+        algorithms: str,
+        attack: str,
+        repetitions: int = 1,
+        knobs: dict[str, Knob] | None = None,
+    ) -> Settings:
+        """Return the settings of a simulation in these worlds."""
+        return Settings(
+            contexts=self.contexts,
+            actions=self.actions,
+            users=self.users,
+            interactions=self.interactions,
+            alpha=self.alpha,
+            attack=attack,
+            algorithms=names_in(algorithms),
+            repetitions=repetitions,
+            seed=self.seed,
+            assumed_alpha=self.assumed_alpha,
+            gap=self.gap,
+            base=self.base,
+            context_probabilities=probabilities_in(self.context_probabilities),
+            rewards=self.rewards,
+            deviation=self.deviation,
+            arrivals=self.arrivals,
+            perturbation=self.perturbation,
+            knobs=knobs or {},
+        )
