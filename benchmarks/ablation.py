@@ -23,15 +23,15 @@ from unittest.mock import patch
 import numpy as np
 
 from accuracy import WORSE_THAN_NAIVE, by_method, random_third
-from unswayed.learners.discount import method, rounds, safe_answers, story
+from unswayed.learners.discount import bounded_answers, method, trial
 from unswayed.learners.discount.loud import LookedAt
 from unswayed.learners.discount.loud import coalition as loud_coalition
 from unswayed.learners.discount.loud.rounds import LoudLies
+from unswayed.learners.discount.one_mean import rounds
 from unswayed.learners.discount.settings import MASS_MARGIN, MEAN
-from unswayed.learners.discount.story import Discounted
 from unswayed.learners.discount.tastes import populations
 from unswayed.learners.discount.tastes import rounds as taste_rounds
-from unswayed.learners.discount.tastes import search as taste_search
+from unswayed.learners.discount.trial import Discounted
 from unswayed.simulation.worlds import build, specs
 from unswayed.simulation.worlds.real_data import is_installed
 
@@ -48,8 +48,11 @@ def _no_loud_lies(looked_at: LookedAt, **_: Any) -> LoudLies:
     return LoudLies(np.ones(looked_at.tallies.n_users), [], [])
 
 
+_fit_populations = populations.fit_populations
+
+
 def _nobody_is_alike(*data: Any, **options: Any) -> populations.Populations:
-    return populations.fit_populations(*data, **{**options, "may_be_alike": False})
+    return _fit_populations(*data, **{**options, "may_be_alike": False})
 
 
 def _no_null(candidate: Any, null_gain: float, _: Any) -> tuple[float, bool]:
@@ -64,10 +67,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
         (taste_rounds, "_null_gains", lambda *_, **__: {False: 0.0, True: 0.0}),
     ),
     "loud lies": ((method, "discount_loud_lies", _no_loud_lies),),
-    "knowing what wins": (
-        (rounds, "AIM_LEVEL", 1.0),
-        (taste_rounds, "AIM_LEVEL", 1.0),
-    ),
+    "knowing what wins": ((trial, "AIM_LEVEL", 1.0),),
     "stage with tastes": (
         (method, "has_tastes", lambda *_: False),
         (method, "FEW_CELLS", 0.0),
@@ -78,11 +78,11 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "alignment with decisions": (
         (rounds, "CLEAR_ALIGNMENT", NEVER),
-        (story, "CLEAR_ALIGNMENT", NEVER),
+        (trial, "CLEAR_ALIGNMENT", NEVER),
         (taste_rounds, "CLEAR_ALIGNMENT", NEVER),
     ),
     "alikeness of colluders": (
-        (taste_search, "fit_populations", _nobody_is_alike),
+        (populations, "fit_populations", _nobody_is_alike),
         (taste_rounds, "fit_populations", _nobody_is_alike),
     ),
     "more room for those who aim": (
@@ -92,7 +92,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "models of rivals only": ((rounds, "RIVAL_SHRINKAGES", ()),),
     "leaning cells": ((method, "upright_means", lambda means, _: means),),
-    "cap on floods": ((safe_answers, "FLOOD_CAP", (1e9, 1e9)),),
+    "cap on floods": ((bounded_answers, "FLOOD_CAP", (1e9, 1e9)),),
     "guard": ((method, "_guarded", lambda means, _: means),),
 }
 

@@ -17,7 +17,7 @@ from unswayed.audit.log import (
 from unswayed.audit.results import Accounts, Audit, ErrorRates, GroupCard, Interval, SharedItem
 from unswayed.audit.shifts import changed_decisions, item_shifts, weighted_cells
 from unswayed.events import Label
-from unswayed.learners.discount.safe_answers import answers_from
+from unswayed.learners.discount.bounded_answers import answers_from
 from unswayed.learners.discount.values import cell_values
 from unswayed.learners.explaining import plain_actions
 from unswayed.learners.interface import BoolArray, IntArray

@@ -11,14 +11,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.learners.discount.worlds import answers_of, make_world, same, sparse_world
 from unswayed.engine import Blocked
 from unswayed.learners.design import uniform_design
-from unswayed.learners.discount import learn_discounted, rounds
-from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
+from unswayed.learners.discount import learn_discounted
+from unswayed.learners.discount.aims import pooled_means
+from unswayed.learners.discount.bounded_answers import answers_from
+from unswayed.learners.discount.cell_groups import CellGroup, grouped_by_cell
 from unswayed.learners.discount.fit_rows import fit_data, rows_of_everybody
-from unswayed.learners.discount.leaning_cells import leaning_cells
-from unswayed.learners.discount.mixture import Model, fit_coalitions
 from unswayed.learners.discount.noise import measure_noise
-from unswayed.learners.discount.safe_answers import answers_from
-from unswayed.learners.discount.weighing import pooled_means
+from unswayed.learners.discount.one_mean import rounds
+from unswayed.learners.discount.one_mean.mixture import Model, fit_coalitions
+from unswayed.learners.discount.redescending import leaning_cells
 from unswayed.learners.interface import FloatArray
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies

@@ -7,7 +7,8 @@ import pytest
 
 from tests.learners.discount.worlds import GAP, World
 from unswayed.learners.design import design_of_log
-from unswayed.learners.discount import learn_discounted, method, rounds
+from unswayed.learners.discount import learn_discounted, method
+from unswayed.learners.discount.one_mean import rounds
 from unswayed.learners.interface import FloatArray
 from unswayed.tallies import tally
 

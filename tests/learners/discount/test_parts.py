@@ -7,20 +7,24 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import answers_of, make_world
-from unswayed.learners.discount import nulls
+from unswayed.learners.discount.aims import pooled_means
 from unswayed.learners.discount.cell_kernels import entries_by_cell
 from unswayed.learners.discount.fit_rows import fit_data
 from unswayed.learners.discount.kernels import cell_sums, gram_product
 from unswayed.learners.discount.line_kernels import line_scores, line_sums
-from unswayed.learners.discount.mixture import Model, fit_coalitions
 from unswayed.learners.discount.noise import (
     measure_noise,
     permuted_within_cells,
     top_directions,
 )
-from unswayed.learners.discount.nulls import Null
-from unswayed.learners.discount.search import Finding, search_coalitions, start_directions
-from unswayed.learners.discount.weighing import pooled_means
+from unswayed.learners.discount.one_mean import search
+from unswayed.learners.discount.one_mean.mixture import Model, fit_coalitions
+from unswayed.learners.discount.one_mean.search import (
+    Finding,
+    Null,
+    search_coalitions,
+    start_directions,
+)
 from unswayed.tallies import tally
 
 
@@ -258,5 +262,5 @@ def test_a_null_whose_best_fit_is_void_gains_all_the_same(
     (fit,) = fit_coalitions(data.rows, world.is_bad[:, None].astype(float), [model], 10)
     void = replace(fit, is_void=True)
     assert void.gain == -np.inf
-    monkeypatch.setattr(nulls, "search_coalitions", lambda *_, **__: [Finding(void, -np.inf)])
+    monkeypatch.setattr(search, "search_coalitions", lambda *_, **__: [Finding(void, -np.inf)])
     assert Null(data, noise, 0.2, rng).gains([model]) == [void.raw_gain]

@@ -6,15 +6,13 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import answers_of, make_world
-from unswayed.learners.discount.alignment import alignment
+from unswayed.learners.discount.aims import alignment
 from unswayed.learners.discount.fit_rows import Data, fit_data
 from unswayed.learners.discount.noise import measure_noise
-from unswayed.learners.discount.tastes.factors import fit_tastes
 from unswayed.learners.discount.tastes.kernels import taste_profiles
-from unswayed.learners.discount.tastes.nulls import without_coalition
-from unswayed.learners.discount.tastes.populations import fit_populations
+from unswayed.learners.discount.tastes.populations import fit_populations, search_populations
+from unswayed.learners.discount.tastes.profiles import fit_tastes, without_coalition
 from unswayed.learners.discount.tastes.rounds import _with_more_room
-from unswayed.learners.discount.tastes.search import search_populations
 
 
 def data_of(rng: np.random.Generator, **settings: float) -> Data:

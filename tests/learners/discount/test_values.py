@@ -12,11 +12,10 @@ from scipy import stats
 from tests.learners.discount.logs import make_log
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
-from unswayed.learners.discount.dealing import chance_of_aim
-from unswayed.learners.discount.safe_answers import answers_from
-from unswayed.learners.discount.shrinkage import shrunken_means
+from unswayed.learners.discount.aims import chance_of_aim
+from unswayed.learners.discount.bounded_answers import answers_from
 from unswayed.learners.discount.units import _drawn_out
-from unswayed.learners.discount.values import cell_values
+from unswayed.learners.discount.values import cell_values, shrunken_means
 from unswayed.tallies import tally
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.safe_answers import answers_from
+from unswayed.learners.discount.bounded_answers import answers_from
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
 

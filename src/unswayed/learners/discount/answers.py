@@ -1,14 +1,16 @@
-"""What users answered in each cell, and what their answers are worth."""
+"""What users answered in each cell and what that is worth: of a block, a sample, or all users."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
+from unswayed.engine import Blocked, cut
 from unswayed.learners.discount.cell_kernels import entries_by_cell
 from unswayed.learners.discount.kernels import CellArray
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
@@ -129,3 +131,153 @@ def entries_of(indptr: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     first = np.repeat(indptr[chosen] - starts[:-1], lengths)
     return starts, first + np.arange(starts[-1])
+
+
+Result = TypeVar("Result")
+
+DENSE, FEWEST_CELLS = 500.0, 1_000
+"""Ours: the most frequent contexts are looked at by themselves if a search has fewer answers per
+cell than this otherwise; but never fewer cells. Where answers are few fits follow chance, and a
+coalition must be large or loud to stand out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Users whose answers lie side by side in one block, to be searched closely where that is.
+
+    Attributes
+    ----------
+    blocks
+        The one block.
+    chosen
+        Codes of its users among everybody, or a slice if nobody was left out.
+    contexts
+        Shape (n_contexts,); True for those whose answers it has.
+    """
+
+    blocks: Blocked[Answers]
+    chosen: IntArray | slice
+    contexts: BoolArray
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no answer was left out."""
+        return isinstance(self.chosen, slice) and bool(self.contexts.all())
+
+    def ask(self, function: Callable[..., Result], weights: FloatArray, *broadcast: Any) -> Result:
+        """Return ``function(answers, weights, *broadcast)``, given the weights of everybody."""
+        pieces = [weights[self.chosen]]
+        answer: Result
+        (answer,) = self.blocks.map_blocks(_with_one_thread, function, *broadcast, pieces=pieces)
+        return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AllAnswers:
+    """All users' answers.
+
+    Attributes
+    ----------
+    blocks
+        The answers of the users of each block; contexts and actions are coded alike in all.
+    sizes
+        How many users each block has.
+    entries
+        Shape (n_contexts,); entries of all users in each context.
+    n_contexts, n_actions, is_binary, context_probabilities
+        As in ``Answers``.
+    """
+
+    blocks: Blocked[Answers]
+    sizes: tuple[int, ...]
+    entries: IntArray
+    n_contexts: int
+    n_actions: int
+    is_binary: bool
+    context_probabilities: FloatArray
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, L."""
+        return sum(self.sizes)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, S·A."""
+        return self.n_contexts * self.n_actions
+
+    @property
+    def n_entries(self) -> int:
+        """Entries of all users."""
+        return int(self.entries.sum())
+
+    @property
+    def cells_per_user(self) -> float:
+        """Entries of an average user."""
+        return self.n_entries / max(self.n_users, 1)
+
+    def added(self, function: Callable[..., Any], weights: FloatArray, *broadcast: Any) -> Any:
+        """Return the sum over blocks, in order, of ``function(answers, weights, *broadcast)``."""
+        return self.blocks.add_blocks(function, *broadcast, pieces=cut(weights, self.sizes))
+
+    def of_each_user(
+        self, function: Callable[..., FloatArray], weights: FloatArray, *broadcast: Any
+    ) -> FloatArray:
+        """Return what a function makes of the users of each block, for all users."""
+        pieces = cut(weights, self.sizes)
+        return np.concatenate(self.blocks.map_blocks(function, *broadcast, pieces=pieces))
+
+    def sampled(
+        self, rng: np.random.Generator, n_entries: int, contexts: BoolArray | None = None
+    ) -> Sample:
+        """Put random users with about so many entries side by side, or all if there are no more.
+
+        If contexts are given, only answers there count.
+        """
+        if contexts is None:
+            contexts = np.ones(self.n_contexts, dtype=np.bool_)
+        n_there = int(self.entries[contexts].sum())
+        if n_there <= n_entries:
+            kept = self.blocks.regrouped(_in_contexts, joined, 1, contexts)
+            return Sample(kept, slice(None), contexts)
+        size = int(self.n_users * n_entries / n_there)
+        chosen = np.sort(rng.choice(self.n_users, size=size, replace=False))
+        ends = np.cumsum(self.sizes)
+        inside = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
+        pieces = [codes - first for codes, first in zip(inside, ends - self.sizes, strict=True)]
+        kept = self.blocks.regrouped(_of_users_in_contexts, joined, 1, contexts, pieces=pieces)
+        return Sample(kept, chosen, contexts)
+
+    def dense_contexts(self, n_entries: int) -> BoolArray:
+        """Return the most frequent contexts, as many as leave a sample enough answers per cell.
+
+        How frequent a context is does not depend on floods.
+        """
+        order = np.argsort(-self.context_probabilities, kind="stable")
+        n_cells = self.n_actions * np.arange(1, self.n_contexts + 1)
+        per_cell = np.minimum(np.cumsum(self.entries[order]), n_entries) / n_cells
+        is_enough = (per_cell >= DENSE) | (n_cells < FEWEST_CELLS + self.n_actions)
+        n_chosen = int(np.flatnonzero(is_enough)[-1]) + 1
+        contexts = np.zeros(self.n_contexts, dtype=np.bool_)
+        contexts[order[:n_chosen]] = True
+        return contexts
+
+
+AnyAnswers = Answers | AllAnswers
+"""What can be added up over users."""
+
+
+def _with_one_thread(
+    answers: Answers, weights: FloatArray, function: Callable[..., Result], *broadcast: Any
+) -> Result:
+    """Call a function with one thread for BLAS, here or on a worker: more would give other bits."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        return function(answers, weights, *broadcast)
+
+
+def _in_contexts(answers: Answers, contexts: BoolArray) -> list[Answers]:
+    return [answers.in_contexts(contexts)]
+
+
+def _of_users_in_contexts(answers: Answers, chosen: IntArray, contexts: BoolArray) -> list[Answers]:
+    return [answers.of_users(chosen).in_contexts(contexts)]

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.engine import Blocked, cut
-from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.everybody import Everybody
+from unswayed.learners.discount.answers import AllAnswers, Answers
 from unswayed.learners.discount.kernels import CellArray, RealArray, cell_sums, whitened
 from unswayed.learners.discount.line_kernels import line_scores, line_sums
 from unswayed.learners.discount.noise import Noise, worth_of
@@ -132,7 +131,7 @@ def with_answers(data: Data, *, worth: RealArray, residuals: RealArray) -> Data:
     return replace(data, entries=entries, rows=_rows_of_sample(entries))
 
 
-def rows_of_everybody(everybody: Everybody, noise: Noise, weights: FloatArray) -> FitRows:
+def rows_of_everybody(everybody: AllAnswers, noise: Noise, weights: FloatArray) -> FitRows:
     """Gather what fits of all users read, where the answers lie."""
     blocks = everybody.blocks.transformed(
         standardised,

@@ -11,20 +11,20 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # p
 
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
-from unswayed.learners.discount.everybody import Everybody
-from unswayed.learners.discount.leaning_cells import leaning_cells, upright_means
+from unswayed.learners.discount.aims import best_actions
+from unswayed.learners.discount.answers import AllAnswers
+from unswayed.learners.discount.bounded_answers import answers_from
 from unswayed.learners.discount.loud import About, LookedAt, discount_loud_lies
 from unswayed.learners.discount.loud.categories import find_categories
 from unswayed.learners.discount.loud.sampling import lean_of_users, sampled, single_rewards
-from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import measure_noise
-from unswayed.learners.discount.rounds import discount_coalitions
-from unswayed.learners.discount.safe_answers import answers_from
-from unswayed.learners.discount.story import ABSTAINED, Discounted
+from unswayed.learners.discount.one_mean import discount_coalitions
+from unswayed.learners.discount.one_mean.mixture import Accusation
+from unswayed.learners.discount.redescending import leaning_cells, upright_means
 from unswayed.learners.discount.tastes import discount_among_tastes, has_tastes
+from unswayed.learners.discount.trial import ABSTAINED, Discounted
 from unswayed.learners.discount.units import unit_of
 from unswayed.learners.discount.values import cell_values
-from unswayed.learners.discount.weighing import best_actions
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.learners.paper import learn_paper
@@ -127,7 +127,7 @@ def learn_discounted(
 
 
 def _discounted(
-    looked_at: LookedAt, answers: Everybody, alpha: float, rng: np.random.Generator
+    looked_at: LookedAt, answers: AllAnswers, alpha: float, rng: np.random.Generator
 ) -> tuple[Discounted, list[About]]:
     """Return what was discounted: loud lies first, then quiet coalitions where they can show."""
     if alpha == 0.0 or answers.n_entries == 0:
@@ -143,7 +143,7 @@ def _discounted(
 
 
 def _quiet(
-    answers: Everybody, weights: FloatArray, alpha: float, rng: np.random.Generator
+    answers: AllAnswers, weights: FloatArray, alpha: float, rng: np.random.Generator
 ) -> Discounted:
     """Return what was discounted of the weights, without tastes if that fits, else with them."""
     found = Discounted(weights, False, [])
@@ -182,6 +182,6 @@ def _evidence(found: Discounted, about: list[About], bounded: float, cut: float)
         "tastes": found.allows_tastes,
         "bounded": bounded,
         "cut": cut,
-        "lies": [lie.told() for lie in about],
-        "rounds": [r.told() for r in found.rounds],
+        "lies": [lie.to_json() for lie in about],
+        "rounds": [r.to_json() for r in found.rounds],
     }

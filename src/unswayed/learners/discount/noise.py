@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.learners.discount.answers import Answers
+from unswayed.learners.discount.answers import Answers, AnyAnswers
 from unswayed.learners.discount.cell_kernels import exchanged_within_cells
-from unswayed.learners.discount.everybody import AnyAnswers
 from unswayed.learners.discount.kernels import (
     RealArray,
     cell_sums,

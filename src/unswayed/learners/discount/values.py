@@ -1,4 +1,4 @@
-"""Mean rewards of cells in which no single account has much of a say."""
+"""Mean rewards of cells in which no single account has much of a say, shrunk towards each other."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.compiled import compiled
 from unswayed.engine import cut
-from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.everybody import Everybody
-from unswayed.learners.discount.shrinkage import shrunken_means
-from unswayed.learners.discount.value_kernels import (
-    bounded_sums,
-    largest_masses,
-    largest_pulls,
-)
-from unswayed.learners.interface import FloatArray
+from unswayed.learners.discount.answers import AllAnswers, Answers
+from unswayed.learners.discount.kernels import CellArray
+from unswayed.learners.interface import FloatArray, IntArray
 
 LARGEST = 3
 """An account counts as the third largest at most: one account cannot raise what the third does, nor
@@ -55,7 +50,7 @@ class Values(NamedTuple):
     bounded: float
 
 
-def cell_values(answers: Everybody, weights: FloatArray) -> Values:
+def cell_values(answers: AllAnswers, weights: FloatArray) -> Values:
     """Estimate mean rewards with bounded influence, then shrink them.
 
     Notes
@@ -160,3 +155,163 @@ def _sums(
         most_pull,
         one_play,
     )
+
+
+SHRINKAGE_STEPS = 60
+"""Steps of EM. Each is a pass over the table of cells."""
+
+LEAST_SPREAD = 1e-3
+"""Variance between cells is at least this share of the harmonic mean of their sampling variances:
+cells with equal support keep their order, however much alike they look."""
+
+LEAST_CONTEXTS = 3
+"""With fewer contexts nothing is known of an action but what its own cells say."""
+
+
+class Shrunken(NamedTuple):
+    """Posterior means of the cells, and variances of the effects that they were shrunk by."""
+
+    means: FloatArray
+    of_contexts: float
+    of_actions: float
+    of_cells: float
+
+
+def shrunken_means(means: FloatArray, variances: FloatArray) -> Shrunken:
+    """Return posterior means under μ_sa = m + c_s + b_a + g_sa, all effects normal.
+
+    Parameters
+    ----------
+    means
+        Shape (n_contexts, n_actions); NaN where nothing was seen, and so is the result.
+    variances
+        Same shape; sampling variances of the means, infinite where nothing was seen.
+
+    Notes
+    -----
+    The variances of the effects are estimated by EM with independent posteriors (mean field). What
+    is the same everywhere is found in the data: if actions have nothing in common over contexts,
+    cells are not shrunk towards it. Shift and scale equivariant.
+
+    Examples
+    --------
+    >>> shrunken_means(np.array([[0.0, 1.0, 0.2]]), np.full((1, 3), 1e-9)).means.round(3).tolist()
+    [[0.0, 1.0, 0.2]]
+    """
+    is_seen = np.isfinite(means) & np.isfinite(variances)
+    if not is_seen.any():
+        return Shrunken(np.full(means.shape, np.nan), 0.0, 0.0, 0.0)
+    y = np.where(is_seen, means, 0.0)
+    precision = np.where(is_seen, 1.0 / np.where(is_seen, variances, 1.0), 0.0)
+    total = precision.sum()
+    centre = float((precision * y).sum() / total)
+    least = LEAST_SPREAD * float(is_seen.sum() / total)
+    spread = float((precision * (y - centre) ** 2).sum() - is_seen.sum()) / total
+    of_contexts = of_actions = of_cells = max(spread / 3.0, least)
+    contexts = np.zeros((means.shape[0], 1))
+    actions = np.zeros((1, means.shape[1]))
+    cells = np.zeros(means.shape)
+    for _ in range(SHRINKAGE_STEPS):
+        if means.shape[0] > 1:
+            known = precision.sum(axis=1, keepdims=True) + 1.0 / of_contexts
+            rest = precision * (y - centre - actions - cells)
+            contexts = rest.sum(axis=1, keepdims=True) / known
+            of_contexts = max(float((contexts**2 + 1.0 / known).mean()), 1e-3 * least)
+        if means.shape[0] >= LEAST_CONTEXTS:
+            known = precision.sum(axis=0, keepdims=True) + 1.0 / of_actions
+            rest = precision * (y - centre - contexts - cells)
+            actions = rest.sum(axis=0, keepdims=True) / known
+            of_actions = max(float((actions**2 + 1.0 / known).mean()), 1e-3 * least)
+        known = precision + 1.0 / of_cells
+        cells = precision * (y - centre - contexts - actions) / known
+        seen_squares = (cells**2 + 1.0 / known)[is_seen]
+        of_cells = max(float(seen_squares.mean()), least)
+        centre = float((precision * (y - contexts - actions - cells)).sum() / total)
+    result = np.where(is_seen, centre + contexts + actions + cells, np.nan)
+    return Shrunken(result, of_contexts, of_actions, of_cells)
+
+
+@compiled
+def largest_masses(
+    indptr: IntArray, cells: CellArray, n: FloatArray, w: FloatArray, n_cells: int, count: int
+) -> FloatArray:
+    """Return the largest w·n of each cell, ascending, 0 where there are fewer."""
+    largest = np.zeros((n_cells, count))
+    for i in range(indptr.size - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            _insert(largest[cells[k]], w[i] * n[k])
+    return largest
+
+
+@compiled
+def largest_pulls(
+    indptr: IntArray,
+    cells: CellArray,
+    n: FloatArray,
+    r: FloatArray,
+    w: FloatArray,
+    most: FloatArray,
+    centre: FloatArray,
+    count: int,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the largest pulls of each cell, and the largest |r − centre| over users; ascending."""
+    largest, farthest = np.zeros((most.size, count)), np.zeros(count)
+    for i in range(indptr.size - 1):
+        far = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            j = cells[k]
+            distance = min(w[i], 1.0) * abs(r[k] - centre[j])
+            far = max(far, distance)
+            _insert(largest[j], min(w[i] * n[k], most[j]) * abs(r[k] - centre[j]))
+        _insert(farthest, far)
+    return largest, farthest
+
+
+@compiled
+def _insert(ascending: FloatArray, value: float) -> None:
+    """Put a value into its place if it is larger than the smallest, which goes."""
+    if value <= ascending[0]:
+        return
+    place = 0
+    while place + 1 < ascending.size and ascending[place + 1] < value:
+        ascending[place] = ascending[place + 1]
+        place += 1
+    ascending[place] = value
+
+
+@compiled
+def bounded_sums(
+    indptr: IntArray,
+    cells: CellArray,
+    n: FloatArray,
+    r: FloatArray,
+    within: FloatArray,
+    w: FloatArray,
+    most: FloatArray,
+    centre: FloatArray,
+    most_pull: FloatArray,
+    one_play: float,
+) -> FloatArray:
+    """Return sums per cell of mass, w·n, pull, pull², squares of rewards, mass²; (6, n_cells).
+
+    Pulls are cut at ``most_pull``. Squares are around the centre, with distances cut at
+    ``one_play``; ``within`` are those around the entry's own mean, NaN where unknown.
+    """
+    sums = np.zeros((most.size, 6))
+    for i in range(indptr.size - 1):
+        if w[i] <= 0.0:
+            continue
+        for k in range(indptr[i], indptr[i + 1]):
+            j = np.uint32(cells[k])
+            mass = min(w[i] * n[k], most[j])
+            distance = r[k] - centre[j]
+            pull = min(max(mass * distance, -most_pull[j]), most_pull[j])
+            far = min(abs(distance), one_play)
+            own = 0.0 if np.isnan(within[k]) else within[k] / n[k]
+            sums[j, 0] += mass
+            sums[j, 1] += w[i] * n[k]
+            sums[j, 2] += pull
+            sums[j, 3] += pull * pull
+            sums[j, 4] += mass * (far * far + min(own, one_play * one_play))
+            sums[j, 5] += mass * mass
+    return np.ascontiguousarray(sums.T)

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import special
 
 from unswayed.learners.discount.loud.categories import Categories
-from unswayed.learners.discount.loud.kernels import honest_pass
-from unswayed.learners.discount.loud.testimony import Testimony
+from unswayed.learners.discount.loud.kernels import drawn_anew, honest_pass, n_draws
+from unswayed.learners.discount.loud.testimony import ClassArray, Counts, Testimony
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.grouping import in_user_parts
 
@@ -252,3 +252,34 @@ def _evidence(here: FloatArray, law: FloatArray, strength: float) -> FloatArray:
 def _shares(counts: FloatArray) -> FloatArray:
     shares: FloatArray = (counts + 1e-3) / (counts + 1e-3).sum()
     return shares
+
+
+def without_coalition(
+    counts: Counts, classes: ClassArray, honest: Fit, rng: np.random.Generator
+) -> Counts:
+    """Return counts of honest users who met the same cells.
+
+    Laws are drawn from their posterior, for fitted ones lie too near to what was seen; levels from
+    the posterior of each user, tastes from the model.
+    """
+    model = honest.model
+    pseudo = model.laws * (model.plays[:, None] + model.strength)
+    laws = rng.standard_gamma(np.maximum(pseudo, 1e-3))
+    laws = np.maximum(laws / laws.sum(axis=1, keepdims=True), 1e-9)
+    upto = np.cumsum(model.tilted_laws(laws / laws.sum(axis=1, keepdims=True)), axis=1)
+    reached = np.cumsum(honest.levels, axis=1)[:, :-1]
+    levels = (rng.random(counts.n_users)[:, None] > reached).sum(axis=1)
+    n_classes = int(classes.max()) + 1
+    tastes = rng.choice(len(model.tastes), p=model.tastes, size=(counts.n_users, n_classes))
+    indptr, keys, values = drawn_anew(
+        counts.indptr,
+        counts.keys,
+        counts.counts,
+        counts.n_categories,
+        classes,
+        np.ascontiguousarray(upto.transpose(0, 2, 1)),
+        levels,
+        model.grid.offsets[tastes],
+        rng.random(n_draws(counts.indptr, counts.keys, counts.counts, counts.n_categories)),
+    )
+    return replace(counts, indptr=indptr, keys=keys, counts=values)

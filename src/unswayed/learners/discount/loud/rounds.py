@@ -17,8 +17,14 @@ from unswayed.learners.discount.loud.coalition import (
     search_coalitions,
     usual_law,
 )
-from unswayed.learners.discount.loud.honest import FIT_STEPS, Fit, Honest, fit_honest, summed_out
-from unswayed.learners.discount.loud.nulls import without_coalition
+from unswayed.learners.discount.loud.honest import (
+    FIT_STEPS,
+    Fit,
+    Honest,
+    fit_honest,
+    summed_out,
+    without_coalition,
+)
 from unswayed.learners.discount.loud.testimony import (
     ClassArray,
     Counts,
@@ -30,7 +36,7 @@ from unswayed.learners.discount.loud.testimony import (
     testimony_of,
 )
 from unswayed.learners.discount.settings import LOUD
-from unswayed.learners.discount.story import DISCOUNTED, LIKE_A_TASTE, WITHIN_CHANCE, Round
+from unswayed.learners.discount.trial import Round, Verdict, discount_in_rounds
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
 
@@ -55,7 +61,7 @@ NULL_STEPS = 5
 
 
 class LookedAt(NamedTuple):
-    """Everybody's plays; those of a sample side by side, and who it is; categories of rewards."""
+    """AllAnswers's plays; those of a sample side by side, and who it is; categories of rewards."""
 
     tallies: UserTallies
     sample: Tallies
@@ -82,8 +88,8 @@ class About:
     raises: bool
     n_accounts: float
 
-    def told(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
         return {
             "cells": self.cells.tolist(),
             "raises": self.raises,
@@ -113,10 +119,10 @@ class _Candidate(NamedTuple):
     loudness: float
 
 
-class _Verdict(NamedTuple):
+class _Found(NamedTuple):
     """What a round found in a sample, and what reads it off other users."""
 
-    told: Round
+    round: Round
     classes: ClassArray
     model: Honest
     coalition: Coalition
@@ -135,7 +141,7 @@ def discount_loud_lies(
     Parameters
     ----------
     looked_at
-        Everybody's plays, and those that are searched. Importance weights are not read: rewards of
+        AllAnswers's plays, and those that are searched. Importance weights are not read: rewards of
         a cell have one law, however its plays came about.
     adversarial_fraction
         α.
@@ -151,28 +157,24 @@ def discount_loud_lies(
     rounds: list[Round] = []
     about: list[About] = []
     last: _Models = {}
-    for _ in range(LOUD.rounds):
-        (own,) = rng.spawn(1)
-        found = _round(counts, categories, weights[chosen], adversarial_fraction, last, own)
-        if found is None:
-            break
-        rounds.append(found.told)
-        if found.told.verdict != DISCOUNTED:
-            break
+
+    def search(left: FloatArray, own: np.random.Generator) -> _Found | None:
+        return _round(counts, categories, left[chosen], adversarial_fraction, last, own)
+
+    def accused(left: FloatArray, found: _Found) -> FloatArray:
         lie = found.coalition.lie
         if isinstance(chosen, slice):
-            accused = found.coalition.accused(tallies.n_users)
+            members = found.coalition.accused(tallies.n_users)
         else:
             model = (categories, repeated, found.classes, found.model)
-            accused = np.concatenate(tallies.blocks.map_blocks(_accused, *model, lie))
-        about.append(
-            About(
-                np.flatnonzero(found.classes == lie.about),
-                bool(found.told.alignment > 0),
-                float(weights @ accused),
-            )
-        )
-        weights = weights * (1.0 - accused)
+            members = np.concatenate(tallies.blocks.map_blocks(_accused, *model, lie))
+        cells, is_raised = np.flatnonzero(found.classes == lie.about), found.round.alignment > 0
+        about.append(About(cells, bool(is_raised), float(left @ members)))
+        return members
+
+    weights = discount_in_rounds(
+        weights, rounds, n_rounds=LOUD.rounds, search=search, accused=accused, rng=rng
+    )
     return LoudLies(weights, rounds, about)
 
 
@@ -183,7 +185,7 @@ def _round(
     alpha: float,
     last: _Models,
     rng: np.random.Generator,
-) -> _Verdict | None:
+) -> _Found | None:
     """Return the candidate that decides; None if there is none.
 
     ``last`` has the honest models of the last round, and gets those of this one.
@@ -204,16 +206,16 @@ def _round(
     strongest = LOUDER * candidates[0].without.model.grid.strongest_taste
     candidates.sort(key=lambda c: (abs(c.loudness) < strongest, -c.fitted.gain))
     best = _smaller_story(candidates, strongest)
-    null_gain, verdict = float("nan"), LIKE_A_TASTE
+    null_gain, verdict = float("nan"), Verdict.LIKE_A_TASTE
     if abs(best.loudness) >= strongest:
         null_gain = max(
             _null_gain(counts, categories, weights, alpha, best.first, rng)
             for _ in range(LOUD.nulls)
         )
         is_clear = LOUD.is_beyond(best.first.found.gain, null_gain)
-        verdict = DISCOUNTED if is_clear else WITHIN_CHANCE
+        verdict = Verdict.DISCOUNTED if is_clear else Verdict.WITHIN_CHANCE
     accused = best.fitted.accused(counts.n_users)
-    told = Round(
+    judged = Round(
         stage="loud",
         model="lies about "
         + ("one action" if best.first.is_by_action else "one rank in each context"),
@@ -227,7 +229,7 @@ def _round(
         stake=float("nan"),
         verdict=verdict,
     )
-    return _Verdict(told, best.first.said.classes, best.without.model, best.fitted)
+    return _Found(judged, best.first.said.classes, best.without.model, best.fitted)
 
 
 def _smaller_story(candidates: list[_Candidate], strongest: float) -> _Candidate:

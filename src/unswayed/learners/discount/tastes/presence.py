@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.everybody import Everybody
+from unswayed.learners.discount.answers import AllAnswers, Answers
 from unswayed.learners.discount.fit_rows import fit_data
-from unswayed.learners.discount.mixture import Accusation
 from unswayed.learners.discount.noise import (
     measure_noise,
     permuted_within_cells,
     top_directions,
 )
+from unswayed.learners.discount.one_mean.mixture import Accusation
 from unswayed.learners.discount.settings import SAMPLE_ENTRIES
 from unswayed.learners.interface import FloatArray
 
@@ -32,7 +31,7 @@ EXPLAINED = 0.3
 
 
 def has_tastes(
-    everybody: Everybody,
+    everybody: AllAnswers,
     weights: FloatArray,
     accusations: list[Accusation],
     rng: np.random.Generator,

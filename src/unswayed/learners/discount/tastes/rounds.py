@@ -7,13 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unswayed.learners.discount.alignment import alignment
-from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.everybody import Everybody
+from unswayed.learners.discount.aims import (
+    alignment,
+    best_actions,
+    pooled_means,
+    stake,
+)
+from unswayed.learners.discount.answers import AllAnswers, Answers
 from unswayed.learners.discount.fit_rows import Data, fit_data, standardised
 from unswayed.learners.discount.noise import Noise, measure_noise
 from unswayed.learners.discount.settings import (
-    AIM_LEVEL,
     CLEAR_ALIGNMENT,
     FULL,
     LARGEST_ROOM,
@@ -23,23 +26,20 @@ from unswayed.learners.discount.settings import (
     SAMPLE_ENTRIES,
     TASTES,
 )
-from unswayed.learners.discount.story import (
-    DISCOUNTED,
-    LIKE_A_TASTE,
-    TOO_MANY,
-    WITHIN_CHANCE,
+from unswayed.learners.discount.tastes.populations import (
+    LONG_STEPS,
+    Populations,
+    agreement,
+    fit_populations,
+    search_populations,
+)
+from unswayed.learners.discount.tastes.profiles import Profiler, profiler_for, without_coalition
+from unswayed.learners.discount.trial import (
     Discounted,
     Round,
-)
-from unswayed.learners.discount.tastes.nulls import without_coalition
-from unswayed.learners.discount.tastes.populations import Populations, fit_populations
-from unswayed.learners.discount.tastes.profiles import Profiler, profiler_for
-from unswayed.learners.discount.tastes.search import LONG_STEPS, agreement, search_populations
-from unswayed.learners.discount.weighing import (
-    aims_by_chance,
-    best_actions,
-    pooled_means,
-    stake,
+    Verdict,
+    discount_in_rounds,
+    held_to_aim,
 )
 from unswayed.learners.interface import FloatArray
 
@@ -54,16 +54,18 @@ alignment: a hump of its own, or users too alike."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidate:
+    """A split of the users; without a verdict if it must be held against nulls."""
+
     found: Populations
     is_alike: bool
     alignment: float
     removed: float
     stake: float
-    verdict: str
+    verdict: Verdict | None
 
 
 def discount_among_tastes(
-    everybody: Everybody,
+    everybody: AllAnswers,
     weights: FloatArray,
     *,
     adversarial_fraction: float,
@@ -89,31 +91,31 @@ def discount_among_tastes(
         Samples, starts and nulls are drawn from it.
     """
     sample = everybody.sampled(rng, SAMPLE_ENTRIES)
-    story: list[Round] = []
-    for _ in range(TASTES.rounds):
-        (own,) = rng.spawn(1)
-        best = sample.ask(_likeliest, weights, adversarial_fraction, not story, own)
+    rounds: list[Round] = []
+
+    def search(left: FloatArray, own: np.random.Generator) -> _Likeliest | None:
+        best = sample.ask(_likeliest, left, adversarial_fraction, not rounds, own)
         if best is None:
-            break
-        if best.told.verdict == DISCOUNTED:
-            chance = sample.ask(aims_by_chance, weights, best.found.probabilities, own)
-            if chance > AIM_LEVEL:
-                best = best._replace(told=replace(best.told, verdict=LIKE_A_TASTE))
-        story.append(best.told)
-        if best.told.verdict != DISCOUNTED:
-            break
-        accused = best.found.probabilities
-        if not sample.is_everything:
-            told = replace(best.found, probabilities=np.empty(0))  # those of the sample
-            accused = everybody.of_each_user(_accused, weights, best.noise, best.profiler, told)
-        weights = weights * (1.0 - accused)
-    return Discounted(weights, True, story)
+            return None
+        judged = held_to_aim(best.round, sample, left, best.found.probabilities, own)
+        return best._replace(round=judged)
+
+    def accused(left: FloatArray, best: _Likeliest) -> FloatArray:
+        if sample.is_everything:
+            return best.found.probabilities
+        found = replace(best.found, probabilities=np.empty(0))  # those of the sample
+        return everybody.of_each_user(_accused, left, best.noise, best.profiler, found)
+
+    weights = discount_in_rounds(
+        weights, rounds, n_rounds=TASTES.rounds, search=search, accused=accused, rng=rng
+    )
+    return Discounted(weights, True, rounds)
 
 
 class _Likeliest(NamedTuple):
     """The split that decides a round, and what reads it off any users' answers."""
 
-    told: Round
+    round: Round
     found: Populations
     noise: Noise
     profiler: Profiler
@@ -134,7 +136,7 @@ def _likeliest(
         data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
     )
     null_gains = {False: float("nan"), True: float("nan")}
-    untested = [candidate for candidate in candidates if candidate.verdict == ""]
+    untested = [candidate for candidate in candidates if candidate.verdict is None]
     if untested:
         null_gains = _null_gains(
             data,
@@ -148,8 +150,8 @@ def _likeliest(
     best, opposite_gain = _judged(candidates, null_gains, float(data.weights.sum()))
     if best is None:
         return None
-    told = _round(best, noise.taste_share, null_gains[best.is_alike], opposite_gain, weights)
-    return _Likeliest(told, best.found, noise, profiler)
+    judged = _round(best, noise.taste_share, null_gains[best.is_alike], opposite_gain, weights)
+    return _Likeliest(judged, best.found, noise, profiler)
 
 
 def _accused(
@@ -199,9 +201,9 @@ def _candidates(
         aligned = alignment(
             answers, noise, weights, fit.probabilities, standing=standing, proposed=proposed
         )
-        verdict = ""
+        verdict = None
         if removed > largest or (fit.mass > MASS_EXCESS * limit and aligned < CLEAR_ALIGNMENT):
-            verdict = TOO_MANY
+            verdict = Verdict.TOO_MANY
         candidates.append(_Candidate(fit, fit.alikeness < 1.0, aligned, removed, at_stake, verdict))
     return candidates
 
@@ -265,7 +267,7 @@ def _null_gains(
         for candidate in _candidates(
             drawn, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
         ):
-            if candidate.verdict == "":
+            if candidate.verdict is None:
                 is_alike = candidate.is_alike
                 gains[is_alike] = max(gains[is_alike], candidate.found.gain)
     return gains
@@ -279,19 +281,19 @@ def _judged(
     others: list[_Candidate] = []
     for candidate in candidates:
         verdict = candidate.verdict
-        if verdict == "":
+        if verdict is None:
             null_gain = null_gains[candidate.is_alike]
             beyond = candidate.found.gain - null_gain
             accused = candidate.found.mass * everybody
             is_clear = candidate.alignment > CLEAR_ALIGNMENT
             if not TASTES.is_beyond(candidate.found.gain, null_gain):
-                verdict = WITHIN_CHANCE
+                verdict = Verdict.WITHIN_CHANCE
             elif not is_clear and beyond < CLEAR_GAIN_PER_ACCUSED * accused:
-                verdict = LIKE_A_TASTE
+                verdict = Verdict.LIKE_A_TASTE
             else:
-                verdict = DISCOUNTED
+                verdict = Verdict.DISCOUNTED
         judged = replace(candidate, verdict=verdict)
-        (believed if verdict == DISCOUNTED else others).append(judged)
+        (believed if verdict == Verdict.DISCOUNTED else others).append(judged)
     if not believed:
         closest = max(others, key=lambda candidate: candidate.found.gain, default=None)
         return closest, -np.inf
@@ -307,6 +309,7 @@ def _round(
     opposite_gain: float,
     weights: FloatArray,
 ) -> Round:
+    assert candidate.verdict is not None
     found = candidate.found
     return Round(
         stage="tastes",

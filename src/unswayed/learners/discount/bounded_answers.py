@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.engine import cut
-from unswayed.learners.discount.answers import MAD_TO_SD, Answers, entries_of
-from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
+from unswayed.learners.discount.answers import MAD_TO_SD, AllAnswers, Answers, entries_of
+from unswayed.learners.discount.cell_groups import CellGroup, grouped_by_cell
 from unswayed.learners.discount.cell_kernels import cell_medians
-from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.kernels import (
     CellArray,
     believed_answers,
@@ -68,7 +67,7 @@ class _Visits(NamedTuple):
     contexts: IntArray
 
 
-def answers_from(tallies: UserTallies, *, reach: float | None = None) -> Everybody:
+def answers_from(tallies: UserTallies, *, reach: float | None = None) -> AllAnswers:
     """Read users' answers off tallies.
 
     Rewards count as far as they are believed, which is harmless if they scatter evenly around their
@@ -98,7 +97,7 @@ def answers_from(tallies: UserTallies, *, reach: float | None = None) -> Everybo
         reach,
         pieces=cut(floods.is_near, tallies.sizes),
     )
-    return Everybody(
+    return AllAnswers(
         blocks=answers,
         sizes=tallies.sizes,
         entries=tallies.cell_users().sum(axis=1),

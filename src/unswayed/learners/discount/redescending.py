@@ -7,14 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.engine import cut
-from unswayed.learners.discount.answers import MAD_TO_SD, Answers
-from unswayed.learners.discount.by_cell import CellGroup, grouped_by_cell
+from unswayed.learners.discount.aims import best_actions
+from unswayed.learners.discount.answers import MAD_TO_SD, AllAnswers, Answers
+from unswayed.learners.discount.cell_groups import CellGroup, grouped_by_cell
 from unswayed.learners.discount.cell_kernels import redescending_means
-from unswayed.learners.discount.everybody import Everybody
 from unswayed.learners.discount.kernels import CellArray, RealArray
 from unswayed.learners.discount.noise import Noise, worth_of
-from unswayed.learners.discount.search import REDESCENDER
-from unswayed.learners.discount.weighing import best_actions
+from unswayed.learners.discount.one_mean.search import REDESCENDER
 from unswayed.learners.interface import BoolArray, FloatArray
 
 CLEAR_LEAN = 4.5
@@ -41,7 +40,7 @@ class Leaning(NamedTuple):
     centres: FloatArray
 
 
-def leaning_cells(answers: Everybody, noise: Noise, weights: FloatArray) -> Leaning:
+def leaning_cells(answers: AllAnswers, noise: Noise, weights: FloatArray) -> Leaning:
     """Return cells whose mean is far from the redescending mean, compared with the other cells.
 
     Rewards may be skewed, so that mean and centre differ honestly; the common lean is allowed for,
@@ -63,7 +62,7 @@ def leaning_cells(answers: Everybody, noise: Noise, weights: FloatArray) -> Lean
     return Leaning(has_shape & is_far, centres + common * deviations)
 
 
-def _centres(answers: Everybody, noise: Noise, weights: FloatArray) -> FloatArray:
+def _centres(answers: AllAnswers, noise: Noise, weights: FloatArray) -> FloatArray:
     """Return the redescending mean of each cell; shape (n_cells,)."""
     pieces = [(piece, noise.taste_share) for piece in cut(weights, answers.sizes)]
     by_cell = grouped_by_cell(answers.blocks, _read, pieces, noise.users)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
-from unswayed.learners.discount.alignment import alignment
-from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.everybody import Everybody, Sample
+from unswayed.learners.discount.aims import (
+    alignment,
+    best_actions,
+    pooled_means,
+    stake,
+)
+from unswayed.learners.discount.answers import AllAnswers, Answers, Sample
 from unswayed.learners.discount.fit_rows import (
     Data,
     fit_data,
@@ -19,18 +24,17 @@ from unswayed.learners.discount.fit_rows import (
 )
 from unswayed.learners.discount.kernels import RealArray
 from unswayed.learners.discount.line_kernels import line_scores
-from unswayed.learners.discount.mixture import Accusation, Model, fit_coalitions
 from unswayed.learners.discount.noise import Noise, measure_noise
-from unswayed.learners.discount.nulls import Null
-from unswayed.learners.discount.search import (
+from unswayed.learners.discount.one_mean.mixture import Accusation, Model, fit_coalitions
+from unswayed.learners.discount.one_mean.search import (
     Finding,
+    Null,
     rival_cells,
     search_coalitions,
     search_with_more_room,
     start_directions,
 )
 from unswayed.learners.discount.settings import (
-    AIM_LEVEL,
     CLEAR_ALIGNMENT,
     FULL,
     LARGEST_ROOM,
@@ -40,19 +44,12 @@ from unswayed.learners.discount.settings import (
     ROOM,
     SAMPLE_ENTRIES,
 )
-from unswayed.learners.discount.story import (
-    DISCOUNTED,
-    LIKE_A_TASTE,
-    TOO_MANY,
-    WITHIN_CHANCE,
+from unswayed.learners.discount.trial import (
     Discounted,
     Round,
-)
-from unswayed.learners.discount.weighing import (
-    aims_by_chance,
-    best_actions,
-    pooled_means,
-    stake,
+    Verdict,
+    discount_in_rounds,
+    held_to_aim,
 )
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 
@@ -80,17 +77,28 @@ REFIT_STEPS = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidate:
+    """What one model found; without a verdict if it must be held against a null."""
+
     model: Model
     finding: Finding
     removed: float
     stake: float
     alignment: float
-    verdict: str
+    verdict: Verdict | None
     margin: float
 
 
+class _Found(NamedTuple):
+    """The accusation of a sample that decides a round, and what refits it to all users."""
+
+    round: Round
+    accusation: Accusation
+    noise: Noise
+    model: Model
+
+
 def discount_coalitions(
-    everybody: Everybody,
+    everybody: AllAnswers,
     weights: FloatArray,
     *,
     adversarial_fraction: float,
@@ -117,33 +125,34 @@ def discount_coalitions(
     What was discounted, and the accusations that were believed.
     """
     explained: list[Accusation] = []
-    story: list[Round] = []
+    rounds: list[Round] = []
     for sample in _looks(everybody, rng):
-        for _ in range(MEAN.rounds):
-            (own,) = rng.spawn(1)
-            is_first = not any(told.verdict == DISCOUNTED for told in story)
+
+        def search(left: FloatArray, own: np.random.Generator, sample: Sample = sample) -> _Found:
+            is_first = not any(judged.is_believed for judged in rounds)
             noise, candidate, null_gain = sample.ask(
-                _likeliest, weights, adversarial_fraction, is_first, own
+                _likeliest, left, adversarial_fraction, is_first, own
             )
-            if candidate.verdict == DISCOUNTED:
-                accused = candidate.finding.accusation.probabilities
-                if sample.ask(aims_by_chance, weights, accused, own) > AIM_LEVEL:
-                    candidate = replace(candidate, verdict=LIKE_A_TASTE)
-            story.append(
-                _round(candidate, noise.taste_share, null_gain, sample, weights[sample.chosen])
-            )
-            if candidate.verdict != DISCOUNTED:
-                break
-            found = candidate.finding.accusation
+            judged = _round(candidate, noise.taste_share, null_gain, sample, left[sample.chosen])
+            accusation = candidate.finding.accusation
+            judged = held_to_aim(judged, sample, left, accusation.probabilities, own)
+            return _Found(judged, accusation, noise, candidate.model)
+
+        def accused(left: FloatArray, found: _Found, sample: Sample = sample) -> FloatArray:
+            accusation = found.accusation
             if not sample.is_everything:
-                found = _read_off(everybody, weights, found, noise, sample.contexts)
-                found = _refitted(everybody, weights, found, noise, candidate.model)
-            explained.append(found)
-            weights = weights * (1.0 - found.probabilities)
-    return Discounted(weights, False, story), explained
+                accusation = _read_off(everybody, left, accusation, found.noise, sample.contexts)
+                accusation = _refitted(everybody, left, accusation, found.noise, found.model)
+            explained.append(accusation)
+            return accusation.probabilities
+
+        weights = discount_in_rounds(
+            weights, rounds, n_rounds=MEAN.rounds, search=search, accused=accused, rng=rng
+        )
+    return Discounted(weights, False, rounds), explained
 
 
-def _looks(everybody: Everybody, rng: np.random.Generator) -> Iterator[Sample]:
+def _looks(everybody: AllAnswers, rng: np.random.Generator) -> Iterator[Sample]:
     """Yield what is searched: contexts where answers are dense, if not all are; then all of them.
 
     In dense ones weaker coalitions show. Who knows that, and lies elsewhere, meets the second look,
@@ -177,7 +186,7 @@ def _likeliest(
     ]
     if is_first:
         candidates += _with_more_room(data, noise, candidates, standing, adversarial_fraction)
-    candidates.sort(key=lambda candidate: (candidate.verdict != "", -candidate.margin))
+    candidates.sort(key=lambda candidate: (candidate.verdict is not None, -candidate.margin))
     return noise, *_judged(candidates, Null(data, noise, adversarial_fraction, rng))
 
 
@@ -187,17 +196,17 @@ def _judged(candidates: list[_Candidate], null: Null) -> tuple[_Candidate, float
     Candidates without a verdict come first. The first that is not within chance decides, else the
     last. One null is searched by itself, for it mostly decides; those of all others side by side.
     """
-    untested = [candidate for candidate in candidates if candidate.verdict == ""]
+    untested = [candidate for candidate in candidates if candidate.verdict is None]
     gains: list[float] = []
     for place, candidate in enumerate(candidates):
         null_gain, verdict = float("nan"), candidate.verdict
-        if verdict == "":
+        if verdict is None:
             if place == len(gains):
                 wanted = untested[place:] if gains else untested[:1]
                 gains += null.gains([other.model for other in wanted])
             null_gain, is_clear = _held_against_chance(candidate, gains[place], null)
-            verdict = DISCOUNTED if is_clear else WITHIN_CHANCE
-        if verdict != WITHIN_CHANCE:
+            verdict = Verdict.DISCOUNTED if is_clear else Verdict.WITHIN_CHANCE
+        if verdict != Verdict.WITHIN_CHANCE:
             break
     return replace(candidate, verdict=verdict), null_gain
 
@@ -282,17 +291,18 @@ def _candidate(
         or removed > factor * adversarial_fraction + spare
         or float((after < 0.5).mean()) > MASS_MARGIN * adversarial_fraction
     )
+    verdict: Verdict | None
     if is_too_many and not (has_room and is_aimed):
-        verdict = TOO_MANY
+        verdict = Verdict.TOO_MANY
     elif margin <= 0:
-        verdict = WITHIN_CHANCE
+        verdict = Verdict.WITHIN_CHANCE
     else:
-        verdict = ""
+        verdict = None
     return _Candidate(model, finding, removed, at_stake, aligned, verdict, margin)
 
 
 def _read_off(
-    everybody: Everybody,
+    everybody: AllAnswers,
     weights: FloatArray,
     found: Accusation,
     noise: Noise,
@@ -307,7 +317,7 @@ def _read_off(
 
 
 def _refitted(
-    everybody: Everybody, weights: FloatArray, found: Accusation, noise: Noise, model: Model
+    everybody: AllAnswers, weights: FloatArray, found: Accusation, noise: Noise, model: Model
 ) -> Accusation:
     """Return the accusation fitted to all answers of all users."""
     measured = measure_noise(everybody, weights, noise.taste_share)
@@ -334,6 +344,7 @@ def _log_ratios(
 def _round(
     candidate: _Candidate, taste_share: float, null_gain: float, sample: Sample, weights: FloatArray
 ) -> Round:
+    assert candidate.verdict is not None
     found = candidate.finding.accusation
     where = "among rivals" if candidate.model.rivals_only else "everywhere"
     if not sample.contexts.all():

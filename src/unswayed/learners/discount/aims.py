@@ -1,0 +1,178 @@
+"""Decisions under users' weights, what is at stake, and whether the accused aim at them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unswayed.learners.discount.answers import Answers, AnyAnswers
+from unswayed.learners.discount.kernels import cell_sums
+from unswayed.learners.discount.noise import Noise, sums_of_cells
+from unswayed.learners.interface import FloatArray, IntArray
+
+
+def pooled_means(answers: AnyAnswers, weights: FloatArray) -> FloatArray:
+    """Return the weighted mean reward of each cell; NaN where nobody counts.
+
+    Returns
+    -------
+    Shape (n_contexts, n_actions).
+    """
+    _, mass, total, _ = answers.added(_plain_sums, weights)
+    means = np.where(mass > 0, total / np.maximum(mass, 1e-300), np.nan)
+    return means.reshape(answers.n_contexts, answers.n_actions)
+
+
+def _plain_sums(answers: Answers, weights: FloatArray) -> FloatArray:
+    return cell_sums(
+        answers.indptr, answers.cells, answers.plays, answers.means, weights, answers.n_cells
+    )
+
+
+def best_actions(means: FloatArray) -> IntArray:
+    """Return the best known action of each context."""
+    best: IntArray = np.where(np.isnan(means), -np.inf, means).argmax(axis=1)
+    return best
+
+
+def stake(answers: Answers, standing: IntArray, after: FloatArray) -> float:
+    """Return what decisions gain over the standing ones, by the means after the accusation."""
+    means = pooled_means(answers, after)
+    rows = np.arange(answers.n_contexts)
+    gains = np.nan_to_num(means[rows, best_actions(means)] - means[rows, standing])
+    return float(answers.context_probabilities @ gains)
+
+
+def aims_by_chance(
+    answers: Answers, weights: FloatArray, accused: FloatArray, rng: np.random.Generator
+) -> float:
+    """Return the p-value that the accused pull decisions as far as they do by chance."""
+    _, mass, _, _ = _plain_sums(answers, weights)
+    _, theirs, _, _ = _plain_sums(answers, weights * accused)
+    rest = np.maximum(mass - theirs, 1e-9)
+    # The pull is the share of the accused in a cell times how far they are from the others.
+    errors = np.sqrt(np.maximum(theirs, 1e-9) / (rest * np.maximum(mass, 1e-9)))
+    return chance_of_aim(
+        pooled_means(answers, weights),
+        pooled_means(answers, weights * (1.0 - accused)),
+        errors.reshape(answers.n_contexts, answers.n_actions),
+        rng,
+    )
+
+
+def alignment(
+    answers: Answers,
+    noise: Noise,
+    weights: FloatArray,
+    accused: FloatArray,
+    *,
+    standing: IntArray,
+    proposed: IntArray,
+) -> float:
+    """Return by how many deviations the accused favour standing decisions over proposed ones.
+
+    Parameters
+    ----------
+    answers, noise
+        What users answered, and how it scatters.
+    weights, accused
+        Shape (n_users,); present weights, and probabilities to belong to the coalition.
+    standing, proposed
+        Shape (n_contexts,); decisions with the accused and without them.
+
+    Notes
+    -----
+    A taste does not know what competes: if the opinions of the accused about the actions of a
+    context were dealt out at random, their preference for the standing action over the proposed
+    one would have mean 0 and variance 2·A/(A − 1) times the variance of these opinions. Contexts
+    whose decision would change are summed up. That they are picked out biases the number upwards
+    for honest tastes too, to about two; a coalition that aims at decisions reaches two in every
+    context.
+    """
+    changed = np.flatnonzero(standing != proposed)
+    if len(changed) == 0:
+        return 0.0
+    _, mass, total, _ = sums_of_cells(answers, weights * accused, noise.taste_share)
+    rest, rest_total = noise.mass - mass, noise.mass * noise.means - total
+    is_known = (mass > 0.5) & (rest > 0.5)
+    mass, rest = np.maximum(mass, 1e-9), np.maximum(rest, 1e-9)
+    errors = np.sqrt(noise.variances * (1.0 / mass + 1.0 / rest))
+    opinions = np.where(is_known, (total / mass - rest_total / rest) / errors, 0.0)
+    opinions = opinions.reshape(answers.n_contexts, answers.n_actions)[changed]
+    in_turn = np.arange(len(changed))
+    preferred = opinions[in_turn, standing[changed]] - opinions[in_turn, proposed[changed]]
+    by_chance = 2.0 * opinions.var(axis=1) * answers.n_actions / (answers.n_actions - 1)
+    return float(preferred.sum() / np.sqrt(max(by_chance.sum(), 1e-12)))
+
+
+DEALS = 199
+"""Deals of the means; the smallest p-value is one in two hundred."""
+
+DEALT_AT_ONCE = 4_000_000
+"""Numbers that are dealt at once, to bound memory."""
+
+
+def chance_of_aim(
+    pooled: FloatArray,
+    without: FloatArray,
+    errors: FloatArray,
+    rng: np.random.Generator,
+) -> float:
+    """Return the p-value that a group pulls decisions as far as it does by chance.
+
+    Parameters
+    ----------
+    pooled, without
+        Shape (n_contexts, n_actions); means with the group and without it. NaN where unknown.
+    errors
+        Same shape; standard errors of the pull, ``pooled - without``, up to a factor.
+    rng
+        Deals are drawn from it.
+
+    Notes
+    -----
+    Chance and taste do not know what competes: given the pooled means, the pull is exchangeable
+    over the actions of a context. So the means are dealt anew among the known actions of each
+    context while the pull stays, and the *lift* is ranked among all deals: by how many standard
+    errors, on average over contexts, the group pulls what wins with it above what wins without it.
+    Exact if the group was found from residuals, which know nothing of the means, and if the size
+    of pulls does not depend on the means; unequal support is allowed for by the standard errors.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.normal(size=(30, 5))
+    >>> best = honest.argmax(axis=1)
+    >>> pushed = honest.copy()
+    >>> pushed[np.arange(30), (best + 1) % 5] += 3.0
+    >>> chance_of_aim(pushed, honest, np.ones((30, 5)), rng) < 0.01
+    True
+    >>> taste = honest + rng.normal(size=(30, 5))
+    >>> chance_of_aim(taste, honest, np.ones((30, 5)), rng) > 0.01
+    True
+    """
+    is_known = np.isfinite(pooled) & np.isfinite(without)
+    pull = np.where(is_known, pooled - without, 0.0)
+    clear = np.where(is_known, pull / np.maximum(errors, 1e-300), 0.0)
+    means = np.where(is_known, pooled, -np.inf)
+    observed = _lift(means[None], pull, clear)[0]
+    n_above, n_left = 1, DEALS
+    sources = np.take_along_axis(means, np.argsort(~is_known, axis=1, kind="stable"), axis=1)
+    while n_left > 0:
+        n = min(n_left, max(1, DEALT_AT_ONCE // max(pooled.size, 1)))
+        # Known actions come first, in any order, and get the known means.
+        order = np.argsort(rng.random((n, *pooled.shape)) + ~is_known, axis=2)
+        dealt = np.empty((n, *pooled.shape))
+        np.put_along_axis(dealt, order, np.broadcast_to(sources, dealt.shape), axis=2)
+        n_above += int((_lift(dealt, pull, clear) >= observed - 1e-12).sum())
+        n_left -= n
+    return n_above / (DEALS + 1)
+
+
+def _lift(means: FloatArray, pull: FloatArray, clear: FloatArray) -> FloatArray:
+    """Return the mean lift over contexts; means have shape (n, n_contexts, n_actions)."""
+    with_group = means.argmax(axis=2)[..., None]
+    without = np.where(np.isfinite(means), means - pull, -np.inf).argmax(axis=2)[..., None]
+    every = np.broadcast_to(clear, means.shape)
+    lift = np.take_along_axis(every, with_group, 2) - np.take_along_axis(every, without, 2)
+    mean: FloatArray = lift[..., 0].mean(axis=1)
+    return mean

@@ -1,0 +1,5 @@
+"""Coalitions among users who share one mean: answers that go together across cells tell."""
+
+from unswayed.learners.discount.one_mean.rounds import discount_coalitions
+
+__all__ = ["discount_coalitions"]

@@ -1,0 +1,166 @@
+"""Coalitions one after another: accuse, hold against chance and taste, discount; every stage so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from unswayed.learners.discount.aims import aims_by_chance
+from unswayed.learners.discount.answers import Sample
+from unswayed.learners.discount.settings import AIM_LEVEL, CLEAR_ALIGNMENT
+from unswayed.learners.interface import FloatArray
+
+
+class Verdict(StrEnum):
+    """What became of an accusation: it was believed, or a test failed."""
+
+    DISCOUNTED = "discounted"
+    TOO_MANY = "too many accused"
+    LIKE_A_TASTE = "like the tail of a taste"
+    WITHIN_CHANCE = "within chance"
+
+
+ABSTAINED = (Verdict.TOO_MANY, Verdict.LIKE_A_TASTE)
+"""Verdicts that leave a stake on the table because the data cannot tell."""
+
+Stage = Literal["loud", "mean", "tastes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What one round found.
+
+    Attributes
+    ----------
+    stage
+        "loud" lies; coalitions among users who share one "mean", or who have "tastes".
+    model
+        What the coalition was free to do.
+    taste_share
+        Between-user share of the variance.
+    gain, null_gain, opposite_gain
+        Evidence for a coalition in nats, what the nulls reached (NaN if an earlier test failed),
+        and the evidence for the opposite story (−inf if there is none).
+    alignment
+        Deviations by which the accused favour standing decisions; NaN if it was not asked for.
+    accused, removed
+        Share of users accused with more than even odds; weight gone if believed.
+    stake
+        Reward per decision at stake.
+    verdict
+        Whether it was believed, or the test that failed.
+    """
+
+    stage: Stage
+    model: str
+    taste_share: float
+    gain: float
+    null_gain: float
+    opposite_gain: float
+    alignment: float
+    accused: float
+    removed: float
+    stake: float
+    verdict: Verdict
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether the accused were discounted."""
+        return self.verdict == Verdict.DISCOUNTED
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the round as plain JSON values; None for numbers that are not finite."""
+        values = {**asdict(self), "verdict": self.verdict.value}
+        return {
+            k: (None if isinstance(v, float) and not np.isfinite(v) else v)
+            for k, v in values.items()
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Discounted:
+    """Weights after all rounds, whether good users may differ, and what each round found."""
+
+    weights: FloatArray
+    allows_tastes: bool
+    rounds: list[Round]
+
+    @property
+    def is_aimed(self) -> bool:
+        """Whether somebody was discounted who clearly favoured standing decisions."""
+        return any(
+            r.verdict == Verdict.DISCOUNTED and r.alignment > CLEAR_ALIGNMENT for r in self.rounds
+        )
+
+    @property
+    def n_coalitions(self) -> int:
+        """How many were discounted."""
+        return sum(r.is_believed for r in self.rounds)
+
+
+class Found(Protocol):
+    """What a search found in one round."""
+
+    @property
+    def round(self) -> Round:
+        """The accusation that decides the round, with its verdict."""
+
+
+FoundT = TypeVar("FoundT", bound=Found)
+
+
+def discount_in_rounds(
+    weights: FloatArray,
+    rounds: list[Round],
+    *,
+    n_rounds: int,
+    search: Callable[[FloatArray, np.random.Generator], FoundT | None],
+    accused: Callable[[FloatArray, FoundT], FloatArray],
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Discount coalitions until none is believed any more, and return the weights that are left.
+
+    Parameters
+    ----------
+    weights
+        Shape (n_users,); what was left of users before.
+    rounds
+        What the rounds before found; each round is added.
+    n_rounds
+        Coalitions that are looked for at most.
+    search
+        Returns the accusation that decides a round, given weights; None if there is none.
+    accused
+        Returns every user's probability to belong to a coalition that was believed, given weights.
+    rng
+        Each round draws from a stream of its own.
+    """
+    for _ in range(n_rounds):
+        (own,) = rng.spawn(1)
+        found = search(weights, own)
+        if found is None:
+            break
+        rounds.append(found.round)
+        if not found.round.is_believed:
+            break
+        weights = weights * (1.0 - accused(weights, found))
+    return weights
+
+
+def held_to_aim(
+    judged: Round,
+    sample: Sample,
+    weights: FloatArray,
+    accused: FloatArray,
+    rng: np.random.Generator,
+) -> Round:
+    """Return the round, not believed if the accused pull decisions as far as chance does."""
+    if not judged.is_believed:
+        return judged
+    if sample.ask(aims_by_chance, weights, accused, rng) <= AIM_LEVEL:
+        return judged
+    return replace(judged, verdict=Verdict.LIKE_A_TASTE)
