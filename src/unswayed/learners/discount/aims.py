@@ -8,6 +8,7 @@ from unswayed.learners.discount.answers import Answers, AnyAnswers
 from unswayed.learners.discount.kernels import cell_sums
 from unswayed.learners.discount.noise import Noise, sums_of_cells
 from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.policy import best_known
 
 
 def pooled_means(answers: AnyAnswers, weights: FloatArray) -> FloatArray:
@@ -28,17 +29,11 @@ def _plain_sums(answers: Answers, weights: FloatArray) -> FloatArray:
     )
 
 
-def best_actions(means: FloatArray) -> IntArray:
-    """Return the best known action of each context."""
-    best: IntArray = np.where(np.isnan(means), -np.inf, means).argmax(axis=1)
-    return best
-
-
 def stake(answers: Answers, standing: IntArray, after: FloatArray) -> float:
     """Return what decisions gain over the standing ones, by the means after the accusation."""
     means = pooled_means(answers, after)
     rows = np.arange(answers.n_contexts)
-    gains = np.nan_to_num(means[rows, best_actions(means)] - means[rows, standing])
+    gains = np.nan_to_num(means[rows, best_known(means)] - means[rows, standing])
     return float(answers.context_probabilities @ gains)
 
 

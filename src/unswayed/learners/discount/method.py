@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # p
 
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
-from unswayed.learners.discount.aims import best_actions
 from unswayed.learners.discount.answers import AllAnswers
 from unswayed.learners.discount.bounded_answers import answers_from
 from unswayed.learners.discount.loud import About, LookedAt, discount_loud_lies
@@ -30,6 +29,7 @@ from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.learners.paper import learn_paper
 from unswayed.learners.paper.guard import allowed_actions
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
+from unswayed.policy import best_known
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies
 
@@ -105,7 +105,7 @@ def learn_discounted(
         means = upright
     means = unit.back(means)
     guarded = _guarded(means, allowed_actions(guard))
-    decided_by[best_actions(guarded) != best_actions(means)] = "guard"
+    decided_by[best_known(guarded) != best_known(means)] = "guard"
     z = float(special.ndtri(1.0 - FAILURE_PROBABILITY / 2.0))
     low, high = guard.interval
     return Estimates(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from unswayed.estimators.lanczos import top_eigenpairs
 from unswayed.learners.discount.answers import Answers, AnyAnswers
 from unswayed.learners.discount.cell_kernels import exchanged_within_cells
 from unswayed.learners.discount.kernels import (
@@ -133,25 +135,14 @@ def top_directions(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the top eigenvalues of Σ w x xᵀ and their eigenvectors, shape (n_cells, count).
 
-    Lanczos from a random vector, every new one made orthogonal to all before, twice.
+    The search begins at a random vector.
     """
-    n_steps = min(answers.n_cells, count + EXTRA_STEPS)
-    basis = np.zeros((n_steps, answers.n_cells))
-    projected = np.zeros((n_steps, n_steps))
-    vector = rng.standard_normal(answers.n_cells)
-    for step in range(n_steps):
-        basis[step] = vector / np.linalg.norm(vector)
-        vector = gram_product(answers.indptr, answers.cells, values, weights, basis[step])
-        for _ in range(2):
-            along = basis[: step + 1] @ vector
-            projected[: step + 1, step] += along
-            vector = vector - along @ basis[: step + 1]
-        if np.linalg.norm(vector) <= 1e-9 * abs(projected[step, step]):
-            basis, projected = basis[: step + 1], projected[: step + 1, : step + 1]
-            break
-    found, rotation = np.linalg.eigh(projected, UPLO="U")
-    largest = np.argsort(-found)[:count]
-    return found[largest], basis.T @ rotation[:, largest]
+    return top_eigenpairs(
+        partial(gram_product, answers.indptr, answers.cells, values, weights),
+        rng.standard_normal(answers.n_cells),
+        count,
+        n_steps=count + EXTRA_STEPS,
+    )
 
 
 def permuted_within_cells(

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.engine import cut
-from unswayed.learners.discount.aims import best_actions
 from unswayed.learners.discount.answers import MAD_TO_SD, AllAnswers, Answers
 from unswayed.learners.discount.cell_groups import CellGroup, grouped_by_cell
 from unswayed.learners.discount.cell_kernels import redescending_means
@@ -15,6 +14,7 @@ from unswayed.learners.discount.kernels import CellArray, RealArray
 from unswayed.learners.discount.noise import Noise, worth_of
 from unswayed.learners.discount.one_mean.search import REDESCENDER
 from unswayed.learners.interface import BoolArray, FloatArray
+from unswayed.policy import best_known
 
 CLEAR_LEAN = 4.5
 """Ours: deviations from the lean of the other cells (from earlier prototypes)."""
@@ -99,9 +99,9 @@ def upright_means(means: FloatArray, leaning: Leaning) -> FloatArray:
     """
     leans = leaning.is_leaning.reshape(means.shape)
     shifts = np.where(leans, leaning.centres.reshape(means.shape) - means, 0.0)
-    standing, proposed = best_actions(means), best_actions(means + shifts)
+    standing, proposed = best_known(means), best_known(means + shifts)
     changed = np.flatnonzero(standing != proposed)
-    by_mirror = int((standing != best_actions(means - shifts)).sum())
+    by_mirror = int((standing != best_known(means - shifts)).sum())
     competing = leans[changed, standing[changed]].sum() + leans[changed, proposed[changed]].sum()
     is_aimed = len(changed) > MIRRORED * by_mirror and competing >= COMPETING * leans.sum()
     return means + shifts if is_aimed else means

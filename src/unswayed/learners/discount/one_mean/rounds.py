@@ -11,7 +11,6 @@ from scipy import special
 
 from unswayed.learners.discount.aims import (
     alignment,
-    best_actions,
     pooled_means,
     stake,
 )
@@ -52,6 +51,7 @@ from unswayed.learners.discount.trial import (
     held_to_aim,
 )
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.policy import best_known
 
 SPARSE = 100.0
 """Ours: with fewer answers per cell than this in a sample, a search in all contexts found nothing
@@ -177,7 +177,7 @@ def _likeliest(
     noise = measure_noise(sample, weights)
     data = fit_data(sample, noise, weights, np.float32)
     starts = start_directions(data, noise.means, rng)
-    standing = best_actions(pooled_means(sample, weights))
+    standing = best_known(pooled_means(sample, weights))
     models = _models(data, noise, adversarial_fraction)
     findings = search_coalitions(data, starts, models, adversarial_fraction=adversarial_fraction)
     candidates = [
@@ -283,7 +283,7 @@ def _candidate(
             data.weights,
             found.probabilities,
             standing=standing,
-            proposed=best_actions(pooled_means(data.answers, after)),
+            proposed=best_known(pooled_means(data.answers, after)),
         )
     is_aimed = aligned > CLEAR_ALIGNMENT
     is_too_many = (

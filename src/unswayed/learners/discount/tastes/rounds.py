@@ -9,7 +9,6 @@ import numpy as np
 
 from unswayed.learners.discount.aims import (
     alignment,
-    best_actions,
     pooled_means,
     stake,
 )
@@ -42,6 +41,7 @@ from unswayed.learners.discount.trial import (
     held_to_aim,
 )
 from unswayed.learners.interface import FloatArray
+from unswayed.policy import best_known
 
 LARGEST_REMOVAL = (1.1, 0.02)
 """Ours: after the first coalition, weight that may go in all: 1.1 times the stated share plus .02.
@@ -191,11 +191,11 @@ def _candidates(
     largest = factor * adversarial_fraction + spare
     if is_first:
         largest = MASS_EXCESS * min(LARGEST_ROOM, ROOM * adversarial_fraction)
-    standing = best_actions(pooled_means(answers, weights))
+    standing = best_known(pooled_means(answers, weights))
     candidates = []
     for fit in fits:
         after = weights * (1.0 - fit.probabilities)
-        proposed = best_actions(pooled_means(answers, after))
+        proposed = best_known(pooled_means(answers, after))
         at_stake = stake(answers, standing, after)
         removed = 1.0 - float(after.mean())
         aligned = alignment(
