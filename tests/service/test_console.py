@@ -16,7 +16,7 @@ from tests.browser import NARROW, WIDE, Browser, browser
 from tests.service.learned import PLAIN, publish_learned
 from tests.service.running import SHOP, Running, running, until
 from tests.service.traffic import visit
-from unswayed.service.console import access
+from unswayed.service.console import access, audits
 from unswayed.service.console.layout import ASSETS
 from unswayed.service.keys import make_key
 
@@ -54,13 +54,24 @@ def quiet(tab: Browser) -> Iterator[Browser]:
     assert {host.partition(":")[0] for host in tab.hosts()} <= {"127.0.0.1"}
 
 
+def with_a_policy(shop: Running, rng: np.random.Generator) -> Running:
+    """Return the shop with some traffic and a policy that was learned under attack."""
+    visit(shop, rng, n_users=60, visits=1, colluders=0.2)
+    publish_learned(shop, SHOP.contexts, SHOP.actions)
+    until(lambda: shop.get("/v1/shop/status")["decisions"] == 120)
+    return shop
+
+
 @pytest.fixture
 def learned_shop(sqlite_shop: Running, rng: np.random.Generator) -> Running:
-    """Return a shop with some traffic and a policy that was learned under attack."""
-    visit(sqlite_shop, rng, n_users=60, visits=1, colluders=0.2)
-    publish_learned(sqlite_shop, SHOP.contexts, SHOP.actions)
-    until(lambda: sqlite_shop.get("/v1/shop/status")["decisions"] == 120)
-    return sqlite_shop
+    """Return a shop with a policy, on SQLite."""
+    return with_a_policy(sqlite_shop, rng)
+
+
+@pytest.fixture
+def learned_shops(shop: Running, rng: np.random.Generator) -> Running:
+    """Return a shop with a policy, on each database."""
+    return with_a_policy(shop, rng)
 
 
 def values(tab: Browser, selector: str) -> list[float]:
@@ -89,11 +100,11 @@ def test_every_page_fits_wide_and_narrow_light_and_dark(
 
 
 def test_numbers_on_the_pages_are_those_of_the_routes(
-    learned_shop: Running, quiet: Browser
+    learned_shops: Running, quiet: Browser
 ) -> None:
-    status = learned_shop.get("/v1/shop/status")
-    policy = learned_shop.get("/v1/shop/policy")["policy"]
-    quiet.open(f"{learned_shop.address}/console/c/shop")
+    status = learned_shops.get("/v1/shop/status")
+    policy = learned_shops.get("/v1/shop/policy")["policy"]
+    quiet.open(f"{learned_shops.address}/console/c/shop")
     tiles = values(quiet, ".tiles")
     assert tiles == [status["decisions"], status["rewards"], status["explored"]]
     expected = []
@@ -107,9 +118,19 @@ def test_numbers_on_the_pages_are_those_of_the_routes(
     marked = "[...document.querySelectorAll('.map td')].map(x => x.className)"
     assert quiet.value(marked) == ["chosen", "", "differs", "", "chosen", "differs"]
     assert PLAIN["lunch"][2] > policy["mean_rewards"]["lunch"]["cola"]["high"]
-    recent = learned_shop.get("/v1/shop/decisions")["decisions"]
+    recent = learned_shops.get("/v1/shop/decisions")["decisions"]
     rewards = values(quiet, "[aria-label='Latest decisions']")
     assert rewards == [row["reward"] for row in recent[:20]]
+
+
+def test_every_page_is_shown_on_each_database(learned_shops: Running, quiet: Browser) -> None:
+    for path in OF_CAMPAIGN:
+        quiet.open(f"{learned_shops.address}/console/c/shop{path}")
+        assert quiet.text("h1")
+        assert "did not work" not in quiet.text()
+    user = learned_shops.get("/v1/shop/decisions")["decisions"][0]["user"]
+    quiet.open(f"{learned_shops.address}/console/c/shop/users?user={user}")
+    assert user in quiet.text()
 
 
 def test_live_totals_follow_the_traffic(
@@ -117,6 +138,8 @@ def test_live_totals_follow_the_traffic(
 ) -> None:
     quiet.open(f"{learned_shop.address}/")
     assert values(quiet, "#totals") == [120, 120, 120]
+    # The axis shows the last minute from the start, and not 1970.
+    assert float(quiet.value("document.getElementById('plot').dataset.from")) > time.time() - 90
     visit(learned_shop, rng, n_users=40, visits=1, colluders=0.0)
     quiet.until("document.getElementById('totals').dataset.decisions === '200'")
     quiet.until("Number(document.getElementById('plot').dataset.points) >= 1")
@@ -216,6 +239,29 @@ def test_the_page_of_a_decision_says_why(learned_shop: Running, quiet: Browser) 
     assert len(found["decisions"]) == 3
     assert all(row["user"] == "user-3" for row in found["decisions"])
     assert found["now"]["dinner"]["action"] == why["action"]  # sticky: kept by the user
+
+
+def test_audits_go_on_while_the_page_is_open(
+    quiet: Browser, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audits, "LEAST_PAUSE", 0.0)
+    monkeypatch.setattr(audits, "PAUSES", 0.0)
+    monkeypatch.setattr(audits, "AFTER_REFUSAL", 0.0)
+    settings = msgspec.structs.replace(SHOP, reward_window=1.0, alpha=0.2)
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as shop:
+        quiet.open(f"{shop.address}/console/c/shop/audit")
+        quiet.until("document.getElementById('audited').dataset.number > 0")
+        assert "there is nothing to audit yet" in quiet.text("#audited")
+        visit(shop, rng, n_users=100, visits=4, colluders=0.3)
+        time.sleep(1.5)
+        until(lambda: quiet.value("document.querySelector('#audited .answer') !== null"), 60.0)
+        audit = shop.get("/v1/shop/audit")
+        assert quiet.text("#audited .answer") == audit["statement"]
+        seen = quiet.value("document.getElementById('audited').dataset.number")
+        until(
+            lambda: quiet.value(f"document.getElementById('audited').dataset.number > {seen}"), 60.0
+        )
+        quiet.leave()
 
 
 @pytest.mark.slow

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from unswayed.reports.svg import Bars, diverging_bars
+from unswayed.service.console.audits import Latest
 from unswayed.service.console.links import user_link
 from unswayed.service.console.markup import (
     Html,
     colours,
+    moment,
     number,
     percent,
     section,
@@ -22,6 +24,9 @@ from unswayed.service.console.markup import (
 #: Ours: rows that are shown.
 _MOST_ROWS = 60
 _MOST_BARS = 12
+
+#: Ours: seconds between questions for a new audit.
+_SECONDS = 5
 
 
 def evidence(served: Mapping[str, Any]) -> list[Html]:
@@ -125,12 +130,13 @@ def _notes(notes: list[str]) -> list[Html]:
 
 
 def live_audit(name: str) -> Html:
-    """Return the part of the page that audits anew when it is asked to."""
+    """Return the part of the page that shows audits as they are made, and makes one when asked."""
     return section(
-        "Audit now",
+        "Live audit",
         tag(
             "p",
-            "Looks at all explored decisions whose windows are closed; it takes a while.",
+            "Looks at all explored decisions whose windows are closed, again and again while this "
+            "page is open.",
         ),
         tag(
             "button",
@@ -138,14 +144,45 @@ def live_audit(name: str) -> Html:
             type="button",
             hx_get=f"/console/c/{name}/audit/now",
             hx_target="#audited",
-            hx_swap="innerHTML",
+            hx_swap="outerHTML",
             class_="main",
         ),
-        tag("div", id="audited", aria_live="polite"),
+        tag(
+            "div",
+            _watched(name, 0, [tag("p", "The first audit is being made.", class_="soft")]),
+            aria_live="polite",
+        ),
     )
 
 
-def audited(name: str, audit: Mapping[str, Any]) -> list[Html]:
+def latest_audit(name: str, latest: Latest) -> Html:
+    """Return the latest audit, with when it was made; it asks for the next one by itself."""
+    if latest.audit is None:
+        said = [tag("p", latest.refused or "No audit was made yet.", role="status")]
+    else:
+        said = _audited(name, latest.audit)
+    when = soft(
+        "Audit ",
+        number(latest.number),
+        " since the service started, made at ",
+        moment(latest.at_ms),
+    )
+    return _watched(name, latest.number, [*said, when])
+
+
+def _watched(name: str, seen: int, parts: list[Html]) -> Html:
+    return tag(
+        "div",
+        *parts,
+        id="audited",
+        data_number=seen,
+        hx_get=f"/console/c/{name}/audit/live?seen={seen}",
+        hx_trigger=f"load, every {_SECONDS}s" if seen == 0 else f"every {_SECONDS}s",
+        hx_swap="outerHTML",
+    )
+
+
+def _audited(name: str, audit: Mapping[str, Any]) -> list[Html]:
     """Return what an audit says."""
     share, items, rates = audit["share"], audit["items"], audit["error_rates"]
     return [

@@ -13,6 +13,9 @@ from unswayed.reports.svg import text_of
 #: Ours: letters of a text that are shown; labels have at most 256 bytes.
 _MOST_LETTERS = 2_000
 
+#: Ours: letters from which a cell is given room.
+_LONG = 24
+
 _EMPTY = frozenset({"input", "link", "meta"})
 
 
@@ -98,9 +101,7 @@ def tiles(pairs: Iterable[tuple[object, str]]) -> Html:
 def table(name: str, columns: Iterable[object], rows: Iterable[Iterable[Any]]) -> Html:
     """Return a table that scrolls by itself where it is wider than the screen."""
     head = tag("thead", tag("tr", *(tag("th", column, scope="col") for column in columns)))
-    lines = [
-        tag("tr", *(cell if _is_cell(cell) else tag("td", cell) for cell in row)) for row in rows
-    ]
+    lines = [tag("tr", *(cell if _is_cell(cell) else _cell(cell) for cell in row)) for row in rows]
     return tag(
         "div",
         tag("table", head, tag("tbody", *lines)),
@@ -109,6 +110,12 @@ def table(name: str, columns: Iterable[object], rows: Iterable[Iterable[Any]]) -
         aria_label=name,
         tabindex="0",
     )
+
+
+def _cell(value: object) -> Html:
+    """Return a cell; longer texts are given room, so that they do not stand letter by letter."""
+    is_long = not isinstance(value, Html) and len(str(value)) > _LONG
+    return tag("td", value, class_="long" if is_long else None)
 
 
 def _is_cell(value: object) -> bool:

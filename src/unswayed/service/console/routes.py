@@ -26,7 +26,8 @@ from unswayed.service.console.access import (
     sign_out,
     viewer_of,
 )
-from unswayed.service.console.evidence import audited, evidence, live_audit
+from unswayed.service.console.audits import LiveAudits
+from unswayed.service.console.evidence import evidence, latest_audit, live_audit
 from unswayed.service.console.layout import ASSETS, HEADERS, asset, fragment, page
 from unswayed.service.console.markup import tag
 from unswayed.service.console.means import policy_map
@@ -244,12 +245,19 @@ async def audit(call: Call, viewer: Viewer) -> Response:
     return _page(call, viewer, "Audit", [*parts, live_audit(call.campaign)], "/audit")
 
 
-async def audit_now(call: Call, _: Viewer) -> Response:
-    """Return an audit of all that can be learned from by now."""
-    try:
-        return fragment(*audited(call.campaign, await endpoints.audit(call)))
-    except Refusal as refusal:
-        return fragment(tag("p", refusal.message, role="alert"))
+def _audit_pages(audits: LiveAudits) -> tuple[Show, Show]:
+    """Return what shows the latest audit if it is a new one, and what makes one now."""
+
+    async def audit_live(call: Call, _: Viewer) -> Response:
+        latest = audits.look(call)
+        if call.query.get("seen", "") == str(latest.number):
+            return Response(status_code=204, headers=HEADERS)
+        return fragment(latest_audit(call.campaign, latest))
+
+    async def audit_now(call: Call, _: Viewer) -> Response:
+        return fragment(latest_audit(call.campaign, await audits.now(call)))
+
+    return audit_live, audit_now
 
 
 async def login(request: Request) -> Response:
@@ -289,6 +297,7 @@ async def assets(request: Request) -> Response:
 def console_pages() -> list[BaseRoute]:
     """Return the routes of all pages."""
     one = "/console/c/{campaign}"
+    audit_live, audit_now = _audit_pages(LiveAudits())
     shown: tuple[tuple[str, Show], ...] = (
         ("/console/live", live),
         (one, campaign),
@@ -300,6 +309,7 @@ def console_pages() -> list[BaseRoute]:
         (f"{one}/users", users),
         (f"{one}/decisions/{{decision}}", decision),
         (f"{one}/audit", audit),
+        (f"{one}/audit/live", audit_live),
         (f"{one}/audit/now", audit_now),
     )
     posted: tuple[tuple[str, Show], ...] = (

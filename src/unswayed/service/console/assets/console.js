@@ -38,7 +38,12 @@
     const now = { at: Number(totals.dataset.at), decisions: Number(totals.dataset.decisions),
       rewards: Number(totals.dataset.rewards) };
     if (last && now.at <= last.at) return;
-    if (last) {
+    if (!last) {
+      // Without any time the axis would begin in 1970: begin with an empty minute until now.
+      data[0].push(now.at / 1000 - 60, now.at / 1000);
+      data[1].push(null, null);
+      data[2].push(null, null);
+    } else {
       const seconds = (now.at - last.at) / 1000;
       data[0].push(now.at / 1000);
       data[1].push(Math.max(0, now.decisions - last.decisions) / seconds);
@@ -48,7 +53,8 @@
     last = now;
     if (plot) plot.setData(data);
     else draw(place);
-    place.dataset.points = String(data[0].length);
+    place.dataset.points = String(data[1].filter((rate) => rate !== null).length);
+    place.dataset.from = String(data[0][0]);
   }
 
   function redraw() {
