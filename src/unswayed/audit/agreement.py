@@ -25,6 +25,7 @@ from unswayed.learners.discount.loud.coalition import (
 from unswayed.learners.discount.loud.honest import Honest, fit_honest, summed_out
 from unswayed.learners.discount.loud.sampling import sampled, single_rewards
 from unswayed.learners.discount.loud.testimony import (
+    PLAYS_PER_RUN,
     ClassArray,
     Counts,
     classes_by_action,
@@ -168,7 +169,7 @@ def _candidates(
         classes_by_action(counts),
         classes_by_role(counts, categories.values, weights),
     ):
-        said = testimony_of(counts, classes)
+        said = testimony_of(counts, classes, PLAYS_PER_RUN)
         honest = fit_honest(said, categories, weights)
         loudest = 1.2 * honest.model.grid.strongest_taste
         share = max(alpha, LEAST_ALPHA)
@@ -236,7 +237,7 @@ def _evidence(
         for candidate in candidates:
             by_classes.setdefault(id(candidate.model), []).append(candidate)
         for some in by_classes.values():
-            said = testimony_of(counts, some[0].classes)
+            said = testimony_of(counts, some[0].classes, PLAYS_PER_RUN)
             honest = summed_out(said, some[0].model, np.ones(tallies.n_users))
             for one in some:
                 if one.lie.about < said.n_classes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from unswayed.engine import cut
 from unswayed.learners.discount.answers import MAD_TO_SD, AllAnswers, Answers
@@ -13,6 +14,7 @@ from unswayed.learners.discount.cell_kernels import redescending_means
 from unswayed.learners.discount.kernels import CellArray, RealArray
 from unswayed.learners.discount.noise import Noise, worth_of
 from unswayed.learners.discount.one_mean.search import REDESCENDER
+from unswayed.learners.discount.settings import AIM_LEVEL
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.policy import best_known
 
@@ -27,10 +29,6 @@ ENOUGH_PLAYS = 1.5
 
 FEWEST_CELLS = 4
 """Ours: with fewer cells there is no telling what lean is common."""
-
-MIRRORED, COMPETING = 2, 0.5
-"""Ours: leans aim at decisions if they turn round more than twice as many as their mirror image
-does, and if half of the cells that lean compete in one of these."""
 
 
 class Leaning(NamedTuple):
@@ -87,8 +85,8 @@ def _redescended(group: CellGroup, deviations: FloatArray) -> FloatArray:
 def upright_means(means: FloatArray, leaning: Leaning) -> FloatArray:
     """Return the means with leaning cells upright, if the leans aim at decisions.
 
-    Tastes lean too, wherever they are skewed. What aims at decisions turns them round, in the cells
-    that compete; the same leans mirrored do not.
+    Tastes lean too, wherever they are skewed. What aims at decisions turns them round where the
+    same leans mirrored do not, or is found in both cells that compete for a decision.
 
     Parameters
     ----------
@@ -101,7 +99,13 @@ def upright_means(means: FloatArray, leaning: Leaning) -> FloatArray:
     shifts = np.where(leans, leaning.centres.reshape(means.shape) - means, 0.0)
     standing, proposed = best_known(means), best_known(means + shifts)
     changed = np.flatnonzero(standing != proposed)
+    n_changed = len(changed)
+    # Were it chance, each of these decisions would as soon be turned by the mirror image.
     by_mirror = int((standing != best_known(means - shifts)).sum())
+    turned = special.bdtrc(n_changed - 1, n_changed + by_mirror, 0.5)
+    # One of two cells that compete leans, or nothing would have changed; the other one as often as
+    # any cell does.
     competing = leans[changed, standing[changed]].sum() + leans[changed, proposed[changed]].sum()
-    is_aimed = len(changed) > MIRRORED * by_mirror and competing >= COMPETING * leans.sum()
-    return means + shifts if is_aimed else means
+    elsewhere = (leans.sum() - competing + 0.5) / (np.isfinite(means).sum() - 2 * n_changed + 1.0)
+    both = special.bdtrc(competing - n_changed - 1, n_changed, min(elsewhere, 1.0))
+    return means + shifts if 2.0 * min(turned, both) <= AIM_LEVEL else means

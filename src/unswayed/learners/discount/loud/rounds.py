@@ -26,6 +26,7 @@ from unswayed.learners.discount.loud.honest import (
     without_coalition,
 )
 from unswayed.learners.discount.loud.testimony import (
+    PLAYS_PER_RUN,
     ClassArray,
     Counts,
     Testimony,
@@ -55,6 +56,10 @@ with comparable gains the one with fewer accounts is believed."""
 
 LATER_STEPS = 3
 """Steps of EM in later rounds, from the model of the round before."""
+
+PLAYS_OF_ACCUSED = 64.0
+"""Once a coalition is believed, its members are told by up to so many plays of the class: bots with
+a hundred plays each would else keep a seventh of their weight, and most of the traffic."""
 
 NULL_STEPS = 5
 """Steps of EM for a null, from the model that it was drawn from."""
@@ -163,11 +168,8 @@ def discount_loud_lies(
 
     def accused(left: FloatArray, found: _Found) -> FloatArray:
         lie = found.coalition.lie
-        if isinstance(chosen, slice):
-            members = found.coalition.accused(tallies.n_users)
-        else:
-            model = (categories, repeated, found.classes, found.model)
-            members = np.concatenate(tallies.blocks.map_blocks(_accused, *model, lie))
+        model = (categories, repeated, found.classes, found.model)
+        members = np.concatenate(tallies.blocks.map_blocks(_accused, *model, lie))
         cells, is_raised = np.flatnonzero(found.classes == lie.about), found.round.alignment > 0
         about.append(About(cells, bool(is_raised), float(left @ members)))
         return members
@@ -293,8 +295,9 @@ def _said(
     counts: Counts, categories: Categories, weights: FloatArray, is_by_action: bool
 ) -> Testimony:
     if is_by_action:
-        return testimony_of(counts, classes_by_action(counts))
-    return testimony_of(counts, classes_by_role(counts, categories.values, weights))
+        return testimony_of(counts, classes_by_action(counts), PLAYS_PER_RUN)
+    classes = classes_by_role(counts, categories.values, weights)
+    return testimony_of(counts, classes, PLAYS_PER_RUN)
 
 
 def _null_gain(
@@ -321,6 +324,7 @@ def _accused(
     lie: Lie,
 ) -> FloatArray:
     """Return the probabilities of the users of a block to belong to a coalition."""
-    said = testimony_of(counts_of(tallies, categories, repeated), classes)
+    counts = counts_of(tallies, categories, repeated)
+    said = testimony_of(counts, classes, PLAYS_OF_ACCUSED)
     honest = summed_out(said, model, np.ones(tallies.n_users))
     return accused_by(said, honest, lie)

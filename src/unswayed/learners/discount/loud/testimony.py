@@ -177,8 +177,8 @@ class Testimony:
         return np.split(order, ends[:-1])
 
 
-def testimony_of(counts: Counts, classes: ClassArray) -> Testimony:
-    """Group counts into runs of the given classes of cells."""
+def testimony_of(counts: Counts, classes: ClassArray, most_plays: float) -> Testimony:
+    """Group counts into runs of the given classes of cells, each worth so many plays at most."""
     n_classes = int(classes.max()) + 1
     keys, values, first_run, first_key, run_class = sorted_runs(
         counts.indptr,
@@ -187,7 +187,7 @@ def testimony_of(counts: Counts, classes: ClassArray) -> Testimony:
         classes,
         n_classes,
         counts.n_categories,
-        PLAYS_PER_RUN,
+        most_plays,
     )
     ordered = Counts(
         counts.n_contexts,
