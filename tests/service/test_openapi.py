@@ -47,7 +47,7 @@ def fuzzed(folder: Path, n_examples: int) -> str:
             text=True,
             check=False,
             cwd=folder,
-            timeout=500,
+            timeout=1_500,
         )
         assert process.poll() is None, "the server ended"
         assert httpx.get(f"{address}/readyz").status_code == 200

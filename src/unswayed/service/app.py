@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import threading
@@ -19,12 +20,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from unswayed.service.calls import Runtime
-from unswayed.service.catalogue import ACTIVE, now_ms
+from unswayed.service.chores import do_chores
 from unswayed.service.console.routes import console_pages
-from unswayed.service.database import StoreError, opened
+from unswayed.service.database import opened
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
-from unswayed.service.jobs import add_job, jobs_of, start_learner
 from unswayed.service.metrics import Metrics
 from unswayed.service.rates import Rates
 from unswayed.service.service import Service
@@ -35,9 +35,6 @@ from unswayed.service.writing import Writer
 #: Where worker processes find what they were started with.
 ENVIRONMENT = "UNSWAYED_SERVICE"
 
-#: Ours: how often metrics are left for other processes, and learning is looked after.
-_CHORE_SECONDS = 1.0
-
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker process is started with; it holds no secret, only where the secrets are."""
@@ -46,14 +43,15 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     secret_path: str
     metrics_folder: str
     needs_keys: bool = False
+    warms: bool = False
     server: ServerSettings = ServerSettings()
 
 
-#: The busiest routes, by method and what follows the campaign.
+#: The busiest routes, by method and address; what follows the campaign, if there is one.
 _BUSY = {
     (one.method, one.path.removeprefix("/v1/{campaign}/")): one
     for one in ENDPOINTS
-    if one.path.endswith(("/decide", "/reward", "/batch"))
+    if one.path.endswith(("/decide", "/reward", "/batch", "/healthz"))
 }
 
 
@@ -66,14 +64,15 @@ class _Application(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] == "http":
-            parts = scope["path"].split("/", 3)
+            path, names = scope["path"], {}
+            parts = path.split("/", 3)
             if len(parts) == 4 and parts[1] == "v1":
-                endpoint = _BUSY.get((scope["method"], parts[3]))
-                if endpoint is not None:
-                    scope["app"] = self
-                    scope["path_params"] = {"campaign": parts[2]}
-                    await endpoint(scope, receive, send)
-                    return
+                path, names = parts[3], {"campaign": parts[2]}
+            endpoint = _BUSY.get((scope["method"], path))
+            if endpoint is not None:
+                scope["app"], scope["path_params"] = self, names
+                await endpoint(scope, receive, send)
+                return
         await super().__call__(scope, receive, send)
 
 
@@ -84,7 +83,7 @@ def create_app(launch: Launch) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         runtime = _runtime(launch)
         app.state.runtime = runtime
-        chores = asyncio.create_task(_chores(runtime))
+        chores = asyncio.create_task(do_chores(runtime, warms=launch.warms))
         try:
             yield
         finally:
@@ -105,7 +104,11 @@ def create_app(launch: Launch) -> Starlette:
 def app_from_environment() -> Starlette:
     """Return the application that the environment describes; worker processes call it."""
     _end_with_parent()
-    return create_app(msgspec.json.decode(os.environ[ENVIRONMENT], type=Launch))
+    app = create_app(msgspec.json.decode(os.environ[ENVIRONMENT], type=Launch))
+    # What is there now stays: looking through it for garbage would make requests wait.
+    gc.collect()
+    gc.freeze()
+    return app
 
 
 def _end_with_parent() -> None:
@@ -152,32 +155,3 @@ async def _no_route(_: Request, error: Exception) -> Response:
         media_type="application/json",
         headers=error.headers,
     )
-
-
-async def _chores(runtime: Runtime) -> None:
-    """Leave metrics for the other processes, and start the learnings that are due."""
-    while True:
-        await asyncio.sleep(_CHORE_SECONDS)
-        await asyncio.to_thread(runtime.metrics.save)
-        with suppress(StoreError, Refusal):
-            await asyncio.to_thread(_learn_when_due, runtime)
-
-
-def _learn_when_due(runtime: Runtime) -> None:
-    for serving in list(runtime.service.watcher.state.campaigns.values()):
-        every = serving.settings.learn_every
-        if not every or serving.state != ACTIVE:
-            continue
-        with runtime.service.database.connected() as connection:
-            jobs = jobs_of(connection, serving.name)
-            last = jobs[0].created_ms if jobs else serving.created_ms
-            if now_ms() < last + 1000.0 * every:
-                continue
-            with connection.transaction():
-                # Another worker may have been faster since.
-                jobs = jobs_of(connection, serving.name)
-                if jobs and now_ms() < jobs[0].created_ms + 1000.0 * every:
-                    continue
-                job, is_new = add_job(connection, serving.name)
-        if is_new:
-            start_learner(runtime.store_url, serving.name, job.id)

@@ -112,8 +112,17 @@ def offline_command(task: str) -> list[str]:
 
 def start_learner(url: str, name: str, job_id: str) -> subprocess.Popen[bytes]:
     """Start the process that works on a job; it outlives this one."""
+    return _started("learn", {"store": url, "campaign": name, "job": job_id})
+
+
+def start_warming(method: str) -> subprocess.Popen[bytes]:
+    """Start the process that compiles what a method needs."""
+    return _started("warm", {"method": method})
+
+
+def _started(task: str, told: dict[str, str]) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
-        offline_command("learn"),
+        offline_command(task),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=None,
@@ -121,7 +130,7 @@ def start_learner(url: str, name: str, job_id: str) -> subprocess.Popen[bytes]:
     )
     assert process.stdin is not None
     # The address may hold a password: it is told, and in no list of processes.
-    with process.stdin as told:
-        told.write(json.dumps({"store": url, "campaign": name, "job": job_id}).encode())
+    with process.stdin as pipe:
+        pipe.write(json.dumps(told).encode())
     threading.Thread(target=process.wait, daemon=True).start()  # so that no zombie is left
     return process

@@ -38,7 +38,7 @@ class Metrics:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / f"{os.getpid()}.json"
-        self._folder = folder
+        self.folder = folder
         self.counts: defaultdict[str, float] = defaultdict(float)
         self.gauges: dict[str, float] = {}
         self._latencies: defaultdict[str, list[float]] = defaultdict(
@@ -84,7 +84,7 @@ class Metrics:
         self.save()
         counts: defaultdict[str, float] = defaultdict(float)
         latencies: dict[str, list[float]] = {}
-        for path in sorted(self._folder.glob("*.json")):
+        for path in sorted(self.folder.glob("*.json")):
             with suppress(OSError, ValueError):
                 found = json.loads(path.read_text())
                 for name, number in found["counts"].items():

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from unswayed.service.database import opened
 
@@ -17,8 +19,13 @@ _NICENESS = 10
 
 def main() -> None:
     """Do the task that the command line names; each imports what it needs."""
-    os.nice(_NICENESS)
+    _yield_to_requests()
     task, told = sys.argv[1], json.load(sys.stdin)
+    if task == "warm":
+        from unswayed.service.warming import warm_up
+
+        warm_up(told["method"])
+        return
     database = opened(told["store"])
     if task == "learn":
         from unswayed.service.learner import work_on
@@ -38,6 +45,15 @@ def main() -> None:
             from unswayed.service.reporting import report
 
             json.dump(report(connection, told["campaign"]), sys.stdout, allow_nan=False)
+
+
+def _yield_to_requests() -> None:
+    """Let requests go first."""
+    os.nice(_NICENESS)
+    if os.getsid(0) == os.getpid():
+        # Linux shares processors between sessions first: a session's niceness counts there.
+        with suppress(OSError):
+            Path("/proc/self/autogroup").write_text(str(_NICENESS))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import ipaddress
 import os
 import signal
 import socket
-import tempfile
 import threading
 import time
 import urllib.error
@@ -28,6 +27,7 @@ from unswayed.service.keys import all_keys, make_key
 from unswayed.service.protocol import OneWriteProtocol
 from unswayed.service.secret_file import load_or_make
 from unswayed.service.settings import Configuration, Settings
+from unswayed.storage import temporary_folder
 
 DEFAULT_STORE = "sqlite:///unswayed.db"
 
@@ -131,12 +131,13 @@ def serve(
         )
     if workers < 1:
         raise InputError(f"{option('--workers')} is {workers}; at least one must serve.")
-    with tempfile.TemporaryDirectory(prefix="unswayed-metrics-") as folder:
+    with temporary_folder() as folder:
         launch = Launch(
             store=prepared.store,
             secret_path=str(prepared.secret_path),
-            metrics_folder=folder,
+            metrics_folder=str(folder),
             needs_keys=needs_keys,
+            warms=True,
             server=configuration.server,
         )
         os.environ[ENVIRONMENT] = msgspec.json.encode(launch).decode()
