@@ -45,7 +45,11 @@ def test_a_client_decides_and_rewards(sqlite_shop: Running) -> None:
         assert client.reward(decision.token, 1.0) == first
         later = client.decide("bob", "lunch", is_deferred=True)
         assert client.activate(later.token)["id"] == later.id
-        rows = client.decide_many([("ann", "lunch"), ("bob", "nowhere")])
+        asked = [("ann", "lunch"), ("bob", "nowhere"), ("ann", "lunch")]
+        rows = client.decide_many(asked, idempotency_key="visit 2")
+        assert client.decide_many(asked, idempotency_key="visit 2") == rows
+        assert rows[2]["id"] != rows[0]["id"]
+        assert client.decide_many(asked)[0]["id"] != rows[0]["id"]
         assert "error" in rows[1]
         assert "error" not in client.reward_many([(rows[0]["token"], 0.0)])[0]
         assert client.get("status")["rewards"] == 2

@@ -11,9 +11,13 @@ from unswayed.service.catalogue import ACTIVE, NOTHING_LEARNED, now_ms
 from unswayed.service.database import StoreError
 from unswayed.service.errors import Refusal
 from unswayed.service.jobs import add_job, jobs_of, start_learner, start_warming
+from unswayed.service.retention import delete_old
 
 #: Ours: how often metrics are left for other processes, and learning is looked after.
 _CHORE_SECONDS = 1.0
+
+#: Ours: how often old decisions are looked for.
+_DELETE_SECONDS = 60.0
 
 #: Ours: a server that is up for so long is there to stay, and somebody may want to learn.
 _WARM_SECONDS = 10.0
@@ -21,12 +25,16 @@ _WARM_SECONDS = 10.0
 
 async def do_chores(runtime: Runtime, *, warms: bool) -> None:
     """Do all of it until the task is cancelled; ``warms`` compiles what learning needs."""
-    started = time.monotonic()
+    started = deleting = time.monotonic()
     while True:
         await asyncio.sleep(_CHORE_SECONDS)
         await asyncio.to_thread(runtime.metrics.save)
         with suppress(StoreError, Refusal):
             await asyncio.to_thread(learn_when_due, runtime)
+        if time.monotonic() > deleting:
+            with suppress(StoreError, Refusal):
+                is_done = await asyncio.to_thread(delete_when_old, runtime)
+                deleting = time.monotonic() + (_DELETE_SECONDS if is_done else 0.0)
         if warms and time.monotonic() > started + _WARM_SECONDS:
             warms = False
             await asyncio.to_thread(warm_if_first, runtime)
@@ -51,6 +59,18 @@ def learn_when_due(runtime: Runtime) -> None:
                 job, is_new = add_job(connection, serving.name)
         if is_new:
             start_learner(runtime.store_url, serving.name, job.id)
+
+
+def delete_when_old(runtime: Runtime) -> bool:
+    """Delete decisions that campaigns keep no longer; whether none is left."""
+    done = [
+        delete_old(
+            runtime.service.database, serving.name, serving.settings.forgotten_before(now_ms())
+        )
+        for serving in list(runtime.service.watcher.state.campaigns.values())
+        if serving.settings.retention
+    ]
+    return all(done)
 
 
 def warm_if_first(runtime: Runtime) -> None:

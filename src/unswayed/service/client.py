@@ -66,8 +66,12 @@ class _Requests:
         }
         return _Ask("POST", f"/v1/{self._campaign}/decide", body)
 
-    def _decide_many(self, rows: Iterable[tuple[str, str]]) -> _Ask:
-        decisions = [{"user": user, "context": context} for user, context in rows]
+    def _decide_many(self, rows: Iterable[tuple[str, str]], key: str | None) -> _Ask:
+        key = secrets.token_hex(16) if key is None else key
+        decisions = [
+            {"user": user, "context": context, "idempotency_key": f"{key}-{number}"}
+            for number, (user, context) in enumerate(rows)
+        ]
         return _Ask("POST", f"/v1/{self._campaign}/decide/batch", {"decisions": decisions})
 
     def _reward(self, token: str, reward: float, reward_id: str) -> _Ask:
@@ -124,9 +128,8 @@ class Client(_Requests):
     Notes
     -----
     A request that was not answered, or with 429 or 503, is sent again, up to five times in about
-    two seconds. Nothing counts twice: decisions carry an idempotency key and rewards a token.
-    Batches of decisions carry none, and a try that was lost leaves decisions that nobody saw; give
-    them out as deferred if that matters.
+    two seconds. Nothing counts twice: decisions carry an idempotency key, each of its own in a
+    batch, and rewards a token.
 
     Examples
     --------
@@ -149,9 +152,12 @@ class Client(_Requests):
         """Return the action to show a user in a context; ``more`` as the route takes it."""
         return ServedDecision(**self._ask(self._decide(user, context, idempotency_key, more)))
 
-    def decide_many(self, rows: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-        """Return a decision, or an error, for each (user, context)."""
-        found: list[dict[str, Any]] = self._ask(self._decide_many(rows))["decisions"]
+    def decide_many(
+        self, rows: Iterable[tuple[str, str]], *, idempotency_key: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Return a decision, or an error, for each (user, context); the key is for all of them."""
+        asked = self._decide_many(rows, idempotency_key)
+        found: list[dict[str, Any]] = self._ask(asked)["decisions"]
         return found
 
     def reward(self, token: str, reward: float, *, reward_id: str = "") -> dict[str, Any]:
@@ -222,9 +228,12 @@ class AsyncClient(_Requests):
         """Return the action to show a user in a context."""
         return ServedDecision(**await self._ask(self._decide(user, context, idempotency_key, more)))
 
-    async def decide_many(self, rows: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-        """Return a decision, or an error, for each (user, context)."""
-        found: list[dict[str, Any]] = (await self._ask(self._decide_many(rows)))["decisions"]
+    async def decide_many(
+        self, rows: Iterable[tuple[str, str]], *, idempotency_key: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Return a decision, or an error, for each (user, context); the key is for all of them."""
+        asked = self._decide_many(rows, idempotency_key)
+        found: list[dict[str, Any]] = (await self._ask(asked))["decisions"]
         return found
 
     async def reward(self, token: str, reward: float, *, reward_id: str = "") -> dict[str, Any]:

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from unswayed.errors import InputError, option
+
 #: Raise it when tables change.
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 
 #: ``{bytes}`` and ``{number}`` stand for the database's own types.
 TABLES = (
@@ -34,8 +36,9 @@ TABLES = (
         n BIGINT NOT NULL, records {bytes} NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS decisions_by_time ON decisions (campaign, first_ms)",
     """CREATE TABLE IF NOT EXISTS asked (
-        campaign TEXT NOT NULL, key TEXT NOT NULL, record {bytes} NOT NULL,
-        PRIMARY KEY (campaign, key))""",
+        campaign TEXT NOT NULL, key TEXT NOT NULL, time_ms BIGINT NOT NULL,
+        record {bytes} NOT NULL, PRIMARY KEY (campaign, key))""",
+    "CREATE INDEX IF NOT EXISTS asked_by_time ON asked (campaign, time_ms)",
     """CREATE TABLE IF NOT EXISTS rewards (
         campaign TEXT NOT NULL, decision {bytes} NOT NULL, reward_id TEXT NOT NULL,
         value {number} NOT NULL, received_ms BIGINT NOT NULL, record {bytes} NOT NULL,
@@ -143,10 +146,22 @@ class Database(ABC):
             connection.close()
 
 
+def make_tables(connection: Connection, *, bytes_type: str, number_type: str) -> None:
+    """Make the tables that are missing; refuse those of another version."""
+    connection.execute(TABLES[0])
+    connection.insert_new("meta", ("name", "value"), [("schema", SCHEMA_VERSION), ("change", "0")])
+    ((found,),) = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
+    if found != SCHEMA_VERSION:
+        raise InputError(
+            f"the store has format {found} and this version of unswayed writes format "
+            f"{SCHEMA_VERSION}; serve it with the version that made it, or name a new store."
+        )
+    for table in TABLES[1:]:
+        connection.execute(table.format(bytes=bytes_type, number=number_type))
+
+
 def opened(url: str) -> Database:
     """Return the database of an address: ``sqlite:///FILE`` or ``postgresql://…``."""
-    from unswayed.errors import InputError, option
-
     if url.startswith("sqlite:///"):
         from unswayed.service.sqlite import SqliteDatabase
 

@@ -87,8 +87,8 @@ def export_batches(
     closed = learnable_before(settings, now_ms())
     end = closed if until_ms is None else min(until_ms, closed)
     explorers: dict[tuple[int, str], float] = {}
-    # What is older belongs to a campaign of this name that was deleted.
-    first = max(since_ms, campaign.created_ms)
+    # What is older belongs to a campaign of this name that was deleted, or is being deleted.
+    first = max(since_ms, campaign.created_ms, settings.forgotten_before(now_ms()))
     for piece in _slices(connection, name, first, min(end, _LAST_MS)):
         rows = [
             _row(connection, record, settings, rewards, explorers)

@@ -16,14 +16,7 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
     ) from error
 
 from unswayed.errors import InputError
-from unswayed.service.database import (
-    SCHEMA_VERSION,
-    TABLES,
-    Connection,
-    Database,
-    Row,
-    StoreError,
-)
+from unswayed.service.database import Connection, Database, Row, StoreError, make_tables
 
 #: Types of columns that rows are given in, for arrays of them.
 _TYPES = {
@@ -32,6 +25,7 @@ _TYPES = {
     "records": "bytea",
     "value": "float8",
     "received_ms": "int8",
+    "time_ms": "int8",
     "created_ms": "int8",
     "first_ms": "int8",
     "last_ms": "int8",
@@ -76,10 +70,7 @@ class PostgresqlDatabase(Database):
         try:
             with self.connected() as connection, connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(?)", (_CREATING,))
-                for table in TABLES:
-                    connection.execute(table.format(bytes="BYTEA", number="DOUBLE PRECISION"))
-                connection.insert_new("meta", ("name", "value"), [("schema", SCHEMA_VERSION)])
-                connection.insert_new("meta", ("name", "value"), [("change", "0")])
+                make_tables(connection, bytes_type="BYTEA", number_type="DOUBLE PRECISION")
         except StoreError as error:
             raise InputError(f"the store cannot be used: {error}.") from error
 

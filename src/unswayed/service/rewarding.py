@@ -23,6 +23,7 @@ class NewAsked(NamedTuple):
 
     campaign: str
     key: str
+    time_ms: int
     record: bytes
 
 
@@ -78,12 +79,12 @@ def write_asked(
     connection: Connection, rows: list[NewAsked], counts: dict[CountKey, Counted]
 ) -> Sequence[bytes]:
     """Write decisions under an idempotency key, and return the first one under that key."""
-    inserted = connection.insert_new("asked", ("campaign", "key", "record"), [r[:3] for r in rows])
+    inserted = connection.insert_new("asked", NewAsked._fields, rows)
     decisions = []
     for row, new in zip(rows, inserted, strict=True):
         if new:
             record = decode_record(row.record)
-            decisions.append(Recorded(row.campaign, record.time_ms, [row.record]))
+            decisions.append(Recorded(row.campaign, row.time_ms, [row.record]))
             key = CountKey(record.campaign, record.context, record.mode)
             n = counts.setdefault(key, Counted())
             n.decisions += 1

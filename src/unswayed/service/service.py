@@ -150,7 +150,8 @@ class Service:
                 key = request.idempotency_key or f"\x01{one[0].hex()}"
                 if request.idempotency_key:
                     _check_name("idempotency_key", key)
-                rows.append(NewAsked(serving.name, key, one[1]))
+                time_ms = int.from_bytes(one[0][:6], "big")
+                rows.append(NewAsked(serving.name, key, time_ms, one[1]))
         kept = iter(await self._written(write_asked, rows))
         answers: list[bytes | Refusal] = []
         signer = self.watcher.signer

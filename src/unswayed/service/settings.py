@@ -25,6 +25,9 @@ LONGEST_LABEL = 256
 #: Ours: labels of one kind.
 MOST_LABELS = 100_000
 
+#: Ours: rewards that came in time are written, and learned from, before they are deleted.
+_SHORTEST_RETENTION = 60.0
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 RESERVED_NAMES = frozenset({"campaigns", "keys", "signing-keys", "openapi.json"})
 
@@ -70,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Whether a policy is served as soon as it was learned.
     learn_every
         Seconds between two learnings that the service starts itself; 0 for never.
+    retention
+        Seconds for which decisions and their rewards are kept and learned from; 0 for ever.
     target
         Loss per decision that is aimed at; the status says how long it takes.
     """
@@ -91,6 +96,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_interactions_per_user: int | None = None
     activate_learned: bool = True
     learn_every: float = 0.0
+    retention: float = 0.0
     target: float = 0.05
 
     def checked(self) -> Settings:
@@ -120,12 +126,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
         if not self.learn_every >= 0.0 or not 0.0 < self.target < 1e6:
             raise InputError("learn_every is at least 0 seconds and target above 0.")
+        if self.retention and not self.retention >= self.reward_window + _SHORTEST_RETENTION:
+            raise InputError(
+                f"retention is {self.retention}: keep decisions for at least "
+                f"{_SHORTEST_RETENTION:g} seconds longer than reward_window, or for ever with 0."
+            )
         if not -LARGEST_REWARD <= self.lowest_reward < self.highest_reward <= LARGEST_REWARD:
             raise InputError("lowest_reward must be below highest_reward, both within ±1e30.")
         self.check_reward(self.default_reward, "default_reward")
         if self.max_interactions_per_user is not None and self.max_interactions_per_user < 1:
             raise InputError("max_interactions_per_user is at least 1, or left out.")
         return self
+
+    def forgotten_before(self, now_ms: int) -> int:
+        """Return the time before which decisions are deleted."""
+        return int(now_ms - 1000.0 * self.retention) if self.retention else 0
 
     @property
     def held_action(self) -> str:

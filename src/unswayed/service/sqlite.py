@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unswayed.errors import InputError, option
-from unswayed.service.database import (
-    SCHEMA_VERSION,
-    TABLES,
-    Connection,
-    Database,
-    Row,
-    StoreError,
-)
+from unswayed.service.database import Connection, Database, Row, StoreError, make_tables
 
 #: Ours: how long to wait for another process that writes; commits take milliseconds.
 _BUSY_SECONDS = 10.0
@@ -62,10 +55,7 @@ class SqliteDatabase(Database):
             raise InputError(f"cannot write the store {self.path}: {error.strerror}.") from error
         try:
             with self.connected() as connection, connection.transaction():
-                for table in TABLES:
-                    connection.execute(table.format(bytes="BLOB", number="REAL"))
-                connection.insert_new("meta", ("name", "value"), [("schema", SCHEMA_VERSION)])
-                connection.insert_new("meta", ("name", "value"), [("change", "0")])
+                make_tables(connection, bytes_type="BLOB", number_type="REAL")
         except StoreError as error:
             raise InputError(f"the store cannot be used: {error}.") from error
 

@@ -1,0 +1,126 @@
+"""Old decisions are deleted with all that came of them, and nothing else is."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.service.running import SHOP, Running, running, until
+from unswayed.errors import InputError
+from unswayed.policy import Decider
+from unswayed.service.catalogue import campaign, now_ms
+from unswayed.service.database import Connection, opened
+from unswayed.service.deciding import DecideRequest, Serving
+from unswayed.service.errors import Refusal
+from unswayed.service.export import export_batches
+from unswayed.service.planning import make_plan
+from unswayed.service.retention import delete_old
+from unswayed.service.rewarding import (
+    NewAsked,
+    write_activations,
+    write_asked,
+    write_rewards,
+)
+from unswayed.service.serving import prepare
+from unswayed.service.settings import Configuration, parsed_settings
+from unswayed.service.writing import CountKey, NewActivation, NewReward
+
+SHORT = msgspec.structs.replace(SHOP, reward_window=0.5, retention=3600.0)
+TABLES = ("asked", "rewards", "activations", "decisions")
+
+
+def remember(server: Running, ages_ms: list[int]) -> None:
+    """Write a decision of each age, with an idempotency key, an activation and a reward."""
+    with server.prepared.database.connected() as connection, connection.transaction():
+        there = campaign(connection, "shop")
+        served = Serving.of(there, Decider(make_plan("shop", there.settings), bytes(16)))
+        for number, age in enumerate(ages_ms):
+            when = now_ms() - age
+            (one,) = served.decided([DecideRequest(f"user {number}", "lunch")], when)
+            assert not isinstance(one, Refusal)
+            id_, payload, _ = one
+            write_asked(connection, [NewAsked("shop", f"key {number}", when, payload)], {})
+            write_activations(connection, [NewActivation("shop", id_, when, payload, False)], {})
+            key = CountKey("shop", "lunch", "explore")
+            write_rewards(
+                connection, [NewReward("shop", id_, "", 1.0, when, payload, False, key)], {}
+            )
+
+
+def exported_users(connection: Connection) -> list[str]:
+    batches = export_batches(connection, "shop")
+    return [row["user"] for batch in batches for row in batch.to_pylist()]
+
+
+def n_rows(connection: Connection) -> dict[str, int]:
+    return {
+        table: int(connection.execute(f"SELECT COUNT(*) FROM {table}")[0][0]) for table in TABLES
+    }
+
+
+def test_decisions_are_deleted_when_they_are_old_enough(store: str, tmp_path: Path) -> None:
+    with running(store, tmp_path, SHOP) as server:
+        hour = 3_600_000
+        with server.prepared.database.connected() as connection, connection.transaction():
+            connection.execute("UPDATE campaigns SET created_ms = ?", (now_ms() - 10 * hour,))
+        remember(server, [9 * hour, 8 * hour, 2 * hour, hour // 2, 5_000])
+    with running(store, tmp_path, SHORT) as server:
+        database = server.prepared.database
+
+        def left() -> dict[str, int]:
+            with database.connected() as connection:
+                return n_rows(connection)
+
+        until(lambda: set(left().values()) == {2}, 30.0)
+        with database.connected() as connection:
+            kept = [
+                row["user"]
+                for batch in export_batches(connection, "shop")
+                for row in batch.to_pylist()
+            ]
+        assert kept == ["user 3", "user 4"]
+
+
+def test_what_is_being_deleted_is_not_learned_from(tmp_path: Path) -> None:
+    """Half a minute's decisions may be gone before their rewards are, or the other way round."""
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, SHOP) as server:
+        with server.prepared.database.connected() as connection, connection.transaction():
+            connection.execute("UPDATE campaigns SET created_ms = 0")
+        remember(server, [3_630_000, 3_500_000])
+        changed = msgspec.json.encode(SHORT).decode()
+        with server.prepared.database.connected() as connection:
+            connection.execute("UPDATE campaigns SET settings = ?", (changed,))
+            kept = [
+                row["user"]
+                for batch in export_batches(connection, "shop")
+                for row in batch.to_pylist()
+            ]
+    assert kept == ["user 1"]
+
+
+def test_other_campaigns_keep_theirs(sqlite_shop: Running) -> None:
+    remember(sqlite_shop, [7_200_000])
+    database = sqlite_shop.prepared.database
+    assert delete_old(database, "other", now_ms())
+    with database.connected() as connection:
+        assert set(n_rows(connection).values()) == {1}
+    assert delete_old(database, "shop", now_ms() - 3_600_000)
+    with database.connected() as connection:
+        assert set(n_rows(connection).values()) == {0}
+
+
+def test_retention_outlasts_the_window() -> None:
+    plain = {"contexts": ["a"], "actions": ["x", "y"], "reward_window": 100.0}
+    assert parsed_settings({**plain, "retention": 160.0}, "shop").retention == 160.0
+    for wrong in (159.0, -1.0):
+        with pytest.raises(InputError, match="retention"):
+            parsed_settings({**plain, "retention": wrong}, "shop")
+
+
+def test_a_store_of_another_version_is_refused(store: str, tmp_path: Path) -> None:
+    configuration = Configuration(campaigns={"shop": SHOP})
+    prepare(configuration, store=store, secret_path=tmp_path / "secret")
+    with opened(store).connected() as connection:
+        connection.execute("UPDATE meta SET value = '1' WHERE name = 'schema'")
+    with pytest.raises(InputError, match="format 1 and this version of unswayed writes format"):
+        prepare(configuration, store=store, secret_path=tmp_path / "secret")
