@@ -1,0 +1,104 @@
+"""Routes of decisions and rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from unswayed.service.calls import Call, Reply
+from unswayed.service.deciding import DecideRequest, PlainRequest
+from unswayed.service.errors import Refusal
+from unswayed.service.service import ActivateAnswer, RewardAnswer, RewardRequest
+from unswayed.service.writing import Counted, CountKey
+
+
+class DecideBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Many decisions in one request."""
+
+    decisions: list[DecideRequest]
+
+
+class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Many decisions about which there is nothing else to say."""
+
+    decisions: list[PlainRequest]
+
+
+class RewardBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Many rewards in one request."""
+
+    rewards: list[RewardRequest]
+
+
+async def decide(call: Call) -> Reply:
+    """Answer one decision."""
+    (answer,), counts = await call.service.decide(call.campaign, (call.body,))
+    if isinstance(answer, Refusal):
+        raise answer
+    _count_decisions(call, counts)
+    return Reply(answer)
+
+
+async def decide_batch(call: Call) -> Reply:
+    """Answer many decisions, each with its own error."""
+    asked = _checked_batch(call, call.body.decisions)
+    if isinstance(call.body, PlainBatch):
+        found = call.service.decide_at_once(call.campaign, asked)
+        if found is not None:
+            _count_decisions(call, found[1])
+            return Reply(b'{"decisions":' + found[0] + b"}")
+        asked = [DecideRequest(one.user, one.context) for one in asked]
+    answers, counts = await call.service.decide(call.campaign, asked)
+    _count_decisions(call, counts)
+    rows = [row.body() if isinstance(row, Refusal) else row for row in answers]
+    return Reply(b'{"decisions":[' + b",".join(rows) + b"]}")
+
+
+def _count_decisions(call: Call, counts: dict[CountKey, Counted]) -> None:
+    for key, n in counts.items():
+        call.runtime.metrics.count(
+            "unswayed_decisions_total", n.decisions, campaign=key.campaign, mode=key.mode
+        )
+
+
+async def activate(call: Call) -> ActivateAnswer:
+    """Take in that a decision was shown."""
+    (answer,) = await call.service.activate(call.campaign, (call.body,))
+    if isinstance(answer, Refusal):
+        raise answer
+    return answer
+
+
+async def reward(call: Call) -> RewardAnswer:
+    """Take in one reward."""
+    (answer,) = await call.service.reward(call.campaign, (call.body,))
+    if isinstance(answer, Refusal):
+        raise answer
+    call.runtime.metrics.count("unswayed_rewards_total", campaign=call.campaign)
+    return answer
+
+
+async def reward_batch(call: Call) -> dict[str, Any]:
+    """Take in many rewards, each with its own error."""
+    answers = await call.service.reward(call.campaign, _checked_batch(call, call.body.rewards))
+    taken = sum(isinstance(answer, RewardAnswer) for answer in answers)
+    call.runtime.metrics.count("unswayed_rewards_total", taken, campaign=call.campaign)
+    return {"rewards": _each(answers)}
+
+
+def _checked_batch(call: Call, rows: list[Any]) -> list[Any]:
+    most = call.service.server.max_batch
+    if not 1 <= len(rows) <= most:
+        raise Refusal(413, "too_large", f"a batch has between 1 and {most:,} rows.")
+    return rows
+
+
+def _each(answers: Sequence[Any]) -> list[Any]:
+    return [
+        {"error": {"code": answer.code, "message": answer.message}}
+        if isinstance(answer, Refusal)
+        else answer
+        for answer in answers
+    ]

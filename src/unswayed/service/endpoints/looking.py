@@ -1,0 +1,124 @@
+"""Routes that look at a campaign: status, report, audit, export, single decisions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from unswayed.service.calls import Call, Reply, Streamed
+from unswayed.service.database import Connection
+from unswayed.service.endpoints.transactions import read
+from unswayed.service.errors import Refusal, bad_request
+from unswayed.service.explaining import explain
+from unswayed.service.jobs import offline_command
+from unswayed.service.recent import assignments, recent_decisions
+from unswayed.service.secret_file import Secrets
+from unswayed.service.settings import check_label
+from unswayed.service.status import status as status_of
+
+_PIECE = 1 << 16
+
+
+async def status(call: Call) -> dict[str, Any]:
+    """Return how far a campaign is."""
+    return await read(call, lambda c: status_of(c, call.campaign))
+
+
+async def report(call: Call) -> Reply:
+    """Return what a campaign brought, worked out in a process of its own."""
+    return Reply(await _worked_out(call, "report"))
+
+
+async def audit(call: Call) -> dict[str, Any]:
+    """Return whether a campaign was attacked, worked out in a process of its own."""
+    found: dict[str, Any] = json.loads(await _worked_out(call, "audit"))
+    if "refused" in found:
+        raise Refusal(422, "nothing_to_audit", found["refused"])
+    return found
+
+
+async def _worked_out(call: Call, task: str) -> bytes:
+    """Return all that a process of its own prints."""
+    call.service.watcher.state.campaign(call.campaign)
+    parts: list[bytes] = []
+
+    async def keep(data: bytes) -> None:
+        parts.append(data)
+
+    await _offline(call, task, {}, keep)
+    return b"".join(parts)
+
+
+async def export(call: Call) -> Streamed:
+    """Stream the learnable decisions as Parquet."""
+    call.service.watcher.state.campaign(call.campaign)
+    between: dict[str, int] = {}
+    for name in ("since_ms", "until_ms"):
+        if name in call.query:
+            text = call.query[name]
+            if not text.isascii() or not text.isdigit() or len(text) > 14:
+                raise bad_request(f"{name} is milliseconds since 1970.")
+            between[name] = int(text)
+
+    async def produce(piece: Callable[[bytes], Awaitable[None]]) -> None:
+        await _offline(call, "export", between, piece)
+
+    return Streamed(produce, b"application/vnd.apache.parquet", f"{call.campaign}.parquet")
+
+
+async def explain_decision(call: Call) -> dict[str, Any]:
+    """Return who was asked what, under which plan and policy, and why."""
+    secret = Secrets.load(Path(call.runtime.secret_path)).assignment
+    return await read(call, lambda c: explain(c, call.campaign, call.path["decision"], secret))
+
+
+async def list_decisions(call: Call) -> dict[str, Any]:
+    """Return the latest decisions; of one user also what the user gets now."""
+    user = call.query.get("user")
+
+    def look(connection: Connection) -> dict[str, Any]:
+        found = recent_decisions(connection, call.campaign, user)
+        if user is None:
+            return found
+        secret = Secrets.load(Path(call.runtime.secret_path)).assignment
+        return {
+            "user": user,
+            "now": assignments(connection, call.campaign, user, secret),
+            **found,
+        }
+
+    if user is not None:
+        check_label("user", user)
+    return await read(call, look)
+
+
+async def _offline(
+    call: Call,
+    task: str,
+    between: dict[str, int],
+    piece: Callable[[bytes], Awaitable[None]],
+) -> None:
+    """Hand over what a process of its own prints; 503 if it fails before anything is sent."""
+    process = await asyncio.create_subprocess_exec(
+        *offline_command(task),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    told = {"store": call.runtime.store_url, "campaign": call.campaign, "between": between}
+    try:
+        process.stdin.write(json.dumps(told).encode())
+        process.stdin.close()
+        while data := await process.stdout.read(_PIECE):
+            await piece(data)
+        if await process.wait():
+            raise Refusal(503, "unavailable", f"the {task} could not be made; try again.")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
