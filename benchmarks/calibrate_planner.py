@@ -29,9 +29,8 @@ import unswayed.limits
 from planner_worlds import REPETITIONS, World, context_probabilities, mean, worst_losses
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.methods import METHODS
-from unswayed.learners.on_log import EPSILON
 from unswayed.learners.paper import estimate_context_probabilities
-from unswayed.learners.playing import WARMUP_SHARE
+from unswayed.learners.players import EPSILON, WARMUP_SHARE
 from unswayed.limits.calibration import Shape
 from unswayed.limits.planner import plan_traffic
 from unswayed.limits.traffic import Traffic

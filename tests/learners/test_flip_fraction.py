@@ -10,9 +10,9 @@ import pytest
 from unswayed import Events, InputError, Policy, RobustMCB
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.flip_attack import attack_decision
-from unswayed.learners.flip_bounds import Certificate, decisions
-from unswayed.learners.flip_fraction import Certify, flip_bounds
+from unswayed.learners.flips.attack import attack_decision
+from unswayed.learners.flips.bounds import Certificate, decisions
+from unswayed.learners.flips.fraction import Certify, flip_bounds
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
 from unswayed.learners.paper.flips import attack_frequent, frequent_flips

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unswayed import InputError, RobustMCB
-from unswayed.learners.exploration import Exploration
+from unswayed.learners.online.exploration import Exploration
 from unswayed.policy import Assignment
 
 SECRET = bytes(range(16))

@@ -13,7 +13,7 @@ from unswayed.cli.log_options import AlphaOrAuto, LogOptions, TableFormat
 from unswayed.errors import InputError
 from unswayed.learners.design import DesignName
 from unswayed.learners.explaining import decision_rows
-from unswayed.learners.flip_fraction import CERTIFY_CHOICES, check_certify
+from unswayed.learners.flips.fraction import CERTIFY_CHOICES, check_certify
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log, learn_on_cluster
 from unswayed.learners.methods import DEFAULT_METHOD, method_names
 from unswayed.learners.options import LearnOptions

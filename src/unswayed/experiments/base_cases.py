@@ -18,9 +18,8 @@ from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Measure, Point, Sweep
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import FloatArray, LearnerMaker
-from unswayed.learners.on_log import LogLearner
 from unswayed.learners.paper import learn_paper
-from unswayed.learners.playing import Explorer
+from unswayed.learners.players import Explorer, LogLearner
 from unswayed.simulation.arena import run
 from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.settings import Settings

@@ -9,7 +9,7 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.events import Label, Labels, check_list
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.flip_bounds import FlipBounds
+from unswayed.learners.flips.bounds import FlipBounds
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.unknown_fraction import UnknownFraction
 from unswayed.policy import Policy

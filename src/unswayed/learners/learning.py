@@ -12,8 +12,8 @@ from unswayed.events import Labels
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import changed_decisions, named_lies, plain_actions
-from unswayed.learners.flip_bounds import FlipBounds
-from unswayed.learners.flip_fraction import Certify, OnAttack, flip_bounds
+from unswayed.learners.flips.bounds import FlipBounds
+from unswayed.learners.flips.fraction import Certify, OnAttack, flip_bounds
 from unswayed.learners.methods import method_named
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
 from unswayed.policy import Policy

@@ -10,7 +10,7 @@ from unswayed.errors import InputError, option
 from unswayed.events import Columns, OnBadRows
 from unswayed.events.capping import check_cap
 from unswayed.learners.design import DesignName
-from unswayed.learners.flip_fraction import Certify, check_certify
+from unswayed.learners.flips.fraction import Certify, check_certify
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.tallies import MIN_PROPENSITY

@@ -8,9 +8,8 @@ from unswayed.learners.baselines import BASELINES
 from unswayed.learners.epochs import EpochPlayer, PersonalEpochPlayer, explore_then_commit
 from unswayed.learners.interface import LearnerSpec
 from unswayed.learners.methods import METHODS, Method, method_names
-from unswayed.learners.on_log import LogLearner
 from unswayed.learners.paper import learn_paper
-from unswayed.learners.playing import Explorer
+from unswayed.learners.players import Explorer, LogLearner
 
 _SUMMARIES = {
     "paper": "Robust MCB: trimmed means for frequent contexts, a spectral filter for rare ones",

@@ -10,7 +10,7 @@ import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray
-from unswayed.learners.on_log import EPSILON
+from unswayed.learners.players import EPSILON
 from unswayed.limits.calibration import Shape, constants
 from unswayed.limits.checks import check_context_probabilities
 from unswayed.limits.planner import FEWEST_USERS, Plan, plan_traffic

@@ -9,13 +9,13 @@ import numpy as np
 
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import Events, Label
-from unswayed.learners.decisions import MAX_OPEN_DECISIONS, OpenDecisions
 from unswayed.learners.design import uniform_design
 from unswayed.learners.epochs.planning import next_plan
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
-from unswayed.learners.growing import GrowingLabels
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.online.growing import GrowingLabels
+from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS, OpenDecisions
 from unswayed.policy import Decider, EpochPlan, Mode, Policy, Ruling
 from unswayed.tallies import Accumulator, LogTallies, merged_logs
 

@@ -13,9 +13,9 @@ from unswayed.learners.epochs.learner import ALARM_WEIGHT
 from unswayed.learners.epochs.planning import next_plan
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.exploration import next_plays
 from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.online.exploration import next_plays
 from unswayed.policy import Decider, EpochPlan, Policy
 from unswayed.policy.assignment import SECRET_BYTES
 from unswayed.policy.deciding import EXPLORE

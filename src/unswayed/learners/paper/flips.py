@@ -13,7 +13,7 @@ from unswayed.estimators.trimmed_flips import NO_RIVAL, TrimmedFlips, trimmed_fl
 from unswayed.estimators.trimming import trim_count
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.flip_bounds import (
+from unswayed.learners.flips.bounds import (
     Certificate,
     FlipBounds,
     certify_one_account,

@@ -12,8 +12,8 @@ import numpy as np
 from unswayed.errors import InputError, option
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.flip_attack import attack_decision
-from unswayed.learners.flip_bounds import (
+from unswayed.learners.flips.attack import attack_decision
+from unswayed.learners.flips.bounds import (
     UNDECIDED,
     Certifier,
     FlipBounds,

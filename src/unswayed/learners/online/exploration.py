@@ -12,8 +12,8 @@ from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.learners.design import Design
-from unswayed.learners.growing import GrowingArray
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.learners.online.growing import GrowingArray
 from unswayed.learners.paper import estimate_context_probabilities, frequent_contexts
 from unswayed.policy import Assignment
 from unswayed.policy.assignment import siphash_of_four, uniform_index

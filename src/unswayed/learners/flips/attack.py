@@ -9,7 +9,7 @@ import numpy as np
 
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.flip_bounds import UNDECIDED, decisions, with_entries
+from unswayed.learners.flips.bounds import UNDECIDED, decisions, with_entries
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, entry_users
 

@@ -3,8 +3,8 @@ import numpy as np
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import Setting
-from unswayed.learners.on_log import EPSILON, LogLearner
 from unswayed.learners.paper import learn_paper
+from unswayed.learners.players import EPSILON, LogLearner
 from unswayed.tallies import Tallies
 
 

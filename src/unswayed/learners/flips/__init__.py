@@ -1,0 +1,1 @@
+"""How many accounts a decision withstands."""

@@ -1,0 +1,1 @@
+"""Learning while deciding: exploration by keyed assignment, and its state."""

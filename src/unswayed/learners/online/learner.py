@@ -1,0 +1,251 @@
+"""Deciding and observing online: what a learner does before there is a policy."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from unswayed.errors import InputError
+from unswayed.events import UNKNOWN, Events, Label, Labels, check_list
+from unswayed.learners.fitted import Fitted
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.learning import check_actions
+from unswayed.learners.online.exploration import Exploration
+from unswayed.learners.online.growing import GrowingLabels, check_storable
+from unswayed.learners.online.open_decisions import OpenDecision, OpenDecisions
+from unswayed.learners.online.saved import SavedLearner
+from unswayed.learners.unknown_fraction import SEARCHED_FRACTION, Auto
+from unswayed.policy import Assignment, new_secret
+from unswayed.tallies import LogTallies, merged
+
+Mode = Literal["explore", "policy"]
+
+
+class OnlineLearner(Fitted):
+    """The online half of ``RobustMCB``: labels in, actions out, and rewards back in.
+
+    One lock guards all that deciding and observing change. A request that is refused changes
+    nothing.
+    """
+
+    adversarial_fraction: float | Auto
+
+    def _start_online(
+        self,
+        actions: Sequence[Label] | None,
+        contexts: Sequence[Label],
+        warmup_interactions: int,
+        secret: bytes | None,
+        max_open_decisions: int,
+    ) -> None:
+        """Set up what deciding changes; parameters as of ``RobustMCB``."""
+        self._actions = None if actions is None else Labels.of(actions)
+        if self._actions is not None:
+            check_actions(len(self._actions))
+        self._action_names = () if self._actions is None else tuple(self._actions)
+        self._declared_contexts = Labels.of(contexts)
+        if warmup_interactions < 0:
+            raise InputError(f"warmup_interactions is {warmup_interactions}; it counts plays.")
+        self._warmup_interactions = warmup_interactions
+        self._assignment = Assignment(secret=new_secret() if secret is None else secret)
+        self._exploration: Exploration | None = None
+        self._users = GrowingLabels()
+        self._contexts = GrowingLabels(self._declared_contexts)
+        self._max_open_decisions = max_open_decisions
+        self._open = OpenDecisions(limit=max_open_decisions)
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
+
+    def decide(self, user: Label, context: Label, *, mode: Mode = "explore") -> Label:
+        """Return the action to play for a user in a context; see ``decide_many``."""
+        user_code, context_code = self._users.known(user), self._contexts.known(context)
+        if mode == "explore" and user_code is not None and context_code is not None:
+            with self._lock:
+                exploration = self._exploration
+                # Codes that an earlier call was stopped short of telling it are told below.
+                if exploration is not None and exploration.knows(user_code, context_code):
+                    return self._action_names[exploration.decide_one(user_code, context_code)]
+        return self.decide_many([user], [context], mode=mode)[0]
+
+    def decide_many(
+        self, users: Sequence[Label], contexts: Sequence[Label], *, mode: Mode = "explore"
+    ) -> list[Label]:
+        """Return the actions to play for arrivals, in order.
+
+        Parameters
+        ----------
+        users, contexts
+            Who arrives, and with which context.
+        mode
+            "explore" draws the action by the keyed assignment: report its reward with ``observe``.
+            "policy" plays what was learned last, for everybody the same. Such plays explore
+            nothing; do not report their rewards.
+        """
+        if mode not in get_args(Mode):
+            raise InputError(f"mode is {' or '.join(get_args(Mode))}, not {mode!r}.")
+        if mode == "policy":
+            check_list(users, "users")
+            return self._fitted().decide_many(contexts)[0]
+        with self._lock:
+            exploration, user_codes, context_codes = self._explore(users, contexts)
+            chosen = exploration.decide(user_codes, context_codes)
+        actions: list[Label] = self._action_labels().values[chosen].tolist()
+        return actions
+
+    def decide_once(self, user: Label, context: Label) -> OpenDecision:
+        """Return the action to play and the id under which ``observe_once`` takes its reward."""
+        with self._lock:
+            exploration, users, contexts = self._explore([user], [context])
+            action = int(exploration.decide(users, contexts)[0])
+            decision_id = self._open.add((int(users[0]), int(contexts[0]), action))
+        return OpenDecision(decision_id, self._action_labels()[action])
+
+    def observe_once(self, decision_id: str, reward: float) -> None:
+        """Take in the reward of a decision of ``decide_once``.
+
+        Every decision counts at most once, and nothing counts that was not decided: an id that was
+        never given out, or whose reward is in already, is refused.
+        """
+        (number,) = Events.of([0], [0], [0], [reward]).rewards  # refuses what is not finite
+        with self._lock:
+            codes = self._open.find(decision_id)
+            assert self._exploration is not None
+            user, context, action = (np.array([code]) for code in codes)
+            self._exploration.observe(user, context, action, np.array([number]))
+            self._open.close(decision_id)
+
+    def observe(self, user: Label, context: Label, action: Label, reward: float) -> None:
+        """Take in the reward of one play.
+
+        Every call counts: a reward reported twice counts twice. In a frequent context an action
+        that the user is never asked to play is refused, or counts as a play of the warm-up; in
+        other contexts any action may have been decided, so all are taken. Where callers cannot be
+        trusted to report each decision once, use ``decide_once`` and ``observe_once``.
+        """
+        self.observe_many([user], [context], [action], [reward])
+
+    def observe_many(
+        self,
+        users: Sequence[Label],
+        contexts: Sequence[Label],
+        actions: Sequence[Label],
+        rewards: Sequence[float] | FloatArray,
+    ) -> None:
+        """Take in the rewards of many plays; nothing is kept if one of the rows is bad."""
+        events = Events.of(
+            users, contexts, actions, rewards, action_labels=list(self._action_labels())
+        )
+        with self._lock:
+            exploration, user_codes, context_codes = self._explore(users, contexts)
+            exploration.observe(
+                user_codes, context_codes, events.actions.astype(np.int64), events.rewards
+            )
+
+    def _action_labels(self) -> Labels:
+        if self._actions is None:
+            raise InputError("to decide online, give the labels of the actions: actions=[…].")
+        return self._actions
+
+    def _explore(
+        self, users: Sequence[Label], contexts: Sequence[Label]
+    ) -> tuple[Exploration, IntArray, IntArray]:
+        """Return the exploration and the codes of users and contexts, all known to it."""
+        if len(users) != len(contexts):
+            raise InputError(f"{len(users)} users but {len(contexts)} contexts; give one for each.")
+        # All labels are checked before any of them becomes known.
+        users, contexts = self._users.checked(users), self._contexts.checked(contexts)
+        if self._exploration is None:
+            self._exploration = self._new_exploration(
+                self._declared_contexts, warmup_interactions=self._warmup_interactions
+            )
+        user_codes, context_codes = self._users.codes(users), self._contexts.codes(contexts)
+        # Counted by what the exploration knows: codes and digests stay aligned even when an earlier
+        # call was stopped between the two.
+        self._exploration.add_users(self._users.since(self._exploration.n_users))
+        self._exploration.add_contexts(self._contexts.since(self._exploration.n_contexts))
+        return self._exploration, user_codes, context_codes
+
+    def _new_exploration(
+        self, contexts: Iterable[Label], *, warmup_interactions: int
+    ) -> Exploration:
+        return Exploration(
+            n_actions=len(self._action_labels()),
+            contexts=contexts,
+            assignment=self._assignment,
+            warmup_interactions=warmup_interactions,
+            # Nothing was seen yet from which to estimate a share.
+            adversarial_fraction=(
+                SEARCHED_FRACTION
+                if self.adversarial_fraction == "auto"
+                else self.adversarial_fraction
+            ),
+        )
+
+    def _observed(self, exploration: Exploration) -> LogTallies:
+        """Return all that was observed with the actions that there are."""
+        phases = exploration.phases()
+        tallies = merged(phases["main"], phases["warmup"])
+        users, contexts = self._users.labels(), self._contexts.labels()
+        return LogTallies(tallies, users, contexts, self._action_labels())
+
+    def _change_actions(self, actions: Labels) -> LogTallies | None:
+        """Go on with other actions: uniform plays, from new draws; return what was observed."""
+        check_storable(actions[len(actions) - 1], len(actions) - 1)
+        old, exploration = self._action_labels(), self._exploration
+        observed = None
+        if exploration is not None and exploration.n_events:
+            observed = self._observed(exploration)
+        self._assignment = replace(self._assignment, epoch=self._assignment.epoch + 1)
+        codes = actions.codes(old).tolist()
+        self._open.recoded({old: new for old, new in enumerate(codes) if new != UNKNOWN})
+        self._actions, self._action_names = actions, tuple(actions)
+        self._exploration = self._new_exploration((), warmup_interactions=0)
+        self._exploration.add_users(self._users.since(0))
+        self._exploration.add_contexts(self._contexts.since(0))
+        return observed
+
+    def _saved(self) -> SavedLearner:
+        """Return what goes on from here needs; the lock is held."""
+        exploration, tallies = self._exploration, {}
+        users, contexts = self._users.labels(), self._contexts.labels()
+        plays = np.zeros(len(users), np.int64)
+        if exploration is not None:
+            plays[:] = exploration.plays
+            for name, part in exploration.phases().items():
+                tallies[name] = LogTallies(part, users, contexts, self._action_labels())
+        state = {
+            "secret": self._assignment.secret.hex(),
+            "epoch": self._assignment.epoch,
+            "contexts": list(contexts),
+            "exploration": None if exploration is None else exploration.to_json(),
+            "open_decisions": self._open.to_json(),
+        }
+        return SavedLearner(state, users, plays, tallies, None)
+
+    def _restore(self, saved: SavedLearner) -> None:
+        """Take over the state of a saved learner."""
+        state, tallies = saved.state, saved.tallies
+        self._users.codes(saved.user_labels)
+        self._contexts.codes(state["contexts"])
+        sizes = (len(self._users), len(self._contexts), len(self._actions or ()))
+        self._open.restore(state["open_decisions"], most=sizes)
+        if state["exploration"] is not None:
+            self._exploration = exploration = self._new_exploration(
+                (), warmup_interactions=int(state["exploration"]["warmup_interactions"])
+            )
+            exploration.add_users(saved.user_labels)
+            exploration.add_contexts(state["contexts"])
+            exploration.adversarial_fraction = float(state["exploration"]["adversarial_fraction"])
+            phases = {name: tallies[name].tallies for name in ("warmup", "main")}
+            exploration.restore(state["exploration"]["sticky"], saved.plays, phases)
