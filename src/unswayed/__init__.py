@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from unswayed.errors import InputError
     from unswayed.events import Columns, Events, Labels, read_events
     from unswayed.learners import RobustMCB
-    from unswayed.learners.from_log import learn_log
+    from unswayed.learners.from_log import learn_log, learn_on_cluster
     from unswayed.learners.options import LearnOptions
     from unswayed.policy import Decision, Policy
     from unswayed.service.client import AsyncClient, Client
@@ -28,6 +28,7 @@ __all__ = [
     "RobustMCB",
     "__version__",
     "learn_log",
+    "learn_on_cluster",
     "read_events",
 ]
 
@@ -44,6 +45,7 @@ _HOMES = {
     "Policy": "unswayed.policy",
     "RobustMCB": "unswayed.learners",
     "learn_log": "unswayed.learners.from_log",
+    "learn_on_cluster": "unswayed.learners.from_log",
     "read_events": "unswayed.events",
 }
 

@@ -8,8 +8,13 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.events import read_events
 from unswayed.tallies import LogTallies, tally, tally_events
-from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise, uniformity_p_value
-from unswayed.tallies.support import unsupported_cells
+from unswayed.tallies.log_summary import (
+    LogSummary,
+    check_learnable,
+    summarise,
+    uniformity_p_value,
+    unsupported_cells,
+)
 
 
 def tallied(**columns: Any) -> LogTallies:

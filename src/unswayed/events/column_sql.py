@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from unswayed.errors import InputError
-from unswayed.events.bins import bin_sql
 from unswayed.events.columns import ONE_CONTEXT, SEPARATOR
 from unswayed.events.files import named, quoted
 from unswayed.events.sources import OpenLog
@@ -95,3 +95,25 @@ def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = Fal
         f"column {column!r} holds {kind} values, and the {role} must be a number; name the right "
         f"column with --{role}-column."
     )
+
+
+def bin_labels(column: str, edges: Sequence[float]) -> list[str]:
+    """Return what the bins are called, one more than there are edges.
+
+    >>> bin_labels("price", [9.5, 20.0])
+    ['price<9.5', '9.5<=price<20', '20<=price']
+    """
+    shown = [f"{edge:.15g}" for edge in edges]
+    between = [f"{low}<={column}<{high}" for low, high in itertools.pairwise(shown)]
+    return [f"{column}<{shown[0]}", *between, f"{shown[-1]}<={column}"]
+
+
+def bin_sql(column: str, edges: Sequence[float]) -> str:
+    """Return SQL for the label of a value's bin; NULL for what is not a finite number."""
+    number = f"try_cast({named(column)} AS DOUBLE)"
+    labels = [quoted(label) for label in bin_labels(column, edges)]
+    cases = " ".join(
+        f"WHEN {number} < {edge!r}::DOUBLE THEN {label}"
+        for edge, label in zip(edges, labels, strict=False)
+    )
+    return f"CASE WHEN NOT isfinite({number}) THEN NULL {cases} ELSE {labels[-1]} END"

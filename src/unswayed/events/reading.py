@@ -11,17 +11,16 @@ import numpy.typing as npt
 
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
-from unswayed.events.bad_rows import OnBadRows
+from unswayed.events.bad_rows import LeftOut, OnBadRows, first_bad_row, left_out, write_quarantine
+from unswayed.events.bins import robust_edges
 from unswayed.events.column_sql import context_sql, label_sql, number_sql, seconds_sql
 from unswayed.events.columns import Columns
 from unswayed.events.encoding import Encoder
 from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.files import named, quoted
 from unswayed.events.labels import Labels
-from unswayed.events.quarantine import LeftOut, first_bad_row, left_out, write_quarantine
 from unswayed.events.sources import OpenLog, Source, opened
 from unswayed.events.user_order import labels_of_column, ordered_users
-from unswayed.events.votes import robust_edges
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, MemoryBudget
 
 #: Rows that come from DuckDB at a time: few enough to stay in the cache while they are encoded.

@@ -14,9 +14,9 @@ import pyarrow as pa
 from unswayed.engine import Blocked, Workers
 from unswayed.errors import InputError, option
 from unswayed.events import Columns, Labels, OnBadRows, Provenance
+from unswayed.events.bad_rows import write_parts
 from unswayed.events.databases import is_database
 from unswayed.events.files import find_files
-from unswayed.events.quarantine import write_parts
 from unswayed.events.reading import check_usable
 from unswayed.tallies.cluster_bins import settled_bins
 from unswayed.tallies.cluster_parts import (

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from unswayed.engine import Blocked, Workers, order_statistics
 from unswayed.events import Columns
+from unswayed.events.bins import edge_ranks, edges_at, votes_on
 from unswayed.events.connection import quiet_connection
-from unswayed.events.votes import edge_ranks, edges_at, votes_on
 from unswayed.tallies.cluster_parts import Part, numbers_of_part
 from unswayed.tallies.user_blocks import MAX_BLOCKS
 

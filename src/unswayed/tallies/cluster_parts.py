@@ -15,10 +15,10 @@ import pyarrow.parquet
 
 from unswayed.errors import InputError
 from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
+from unswayed.events.bad_rows import LeftOut
+from unswayed.events.bins import read_numbers
 from unswayed.events.files import Files
-from unswayed.events.quarantine import LeftOut
 from unswayed.events.sources import damaged_file
-from unswayed.events.votes import read_numbers
 from unswayed.tallies.log_data import LogData, n_events_of
 from unswayed.tallies.log_tallies import tally_events
 

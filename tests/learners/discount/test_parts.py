@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.learners.discount.worlds import answers_of, make_world
 from unswayed.learners.discount.aims import pooled_means
 from unswayed.learners.discount.cell_kernels import entries_by_cell
-from unswayed.learners.discount.fit_rows import fit_data
 from unswayed.learners.discount.kernels import cell_sums, gram_product
 from unswayed.learners.discount.line_kernels import line_scores, line_sums
 from unswayed.learners.discount.noise import (
@@ -25,6 +24,7 @@ from unswayed.learners.discount.one_mean.search import (
     search_coalitions,
     start_directions,
 )
+from unswayed.learners.discount.standardised import search_data
 from unswayed.tallies import tally
 
 
@@ -65,7 +65,7 @@ def test_fits_side_by_side_equal_fits_alone(rng: np.random.Generator) -> None:
     """Nine starts fill two panels of eight; copies that fill up change nothing."""
     answers = answers_of(make_world(rng, n_users=400).tallies)
     noise = measure_noise(answers, np.ones(400))
-    data = fit_data(answers, noise, np.ones(400), np.float64)
+    data = search_data(answers, noise, np.ones(400), np.float64)
     starts = (rng.random((400, 9)) < 0.2).astype(float)
     models = [
         Model(largest_mass=0.25, shrinkage=c, cells=np.ones(answers.n_cells))
@@ -200,7 +200,7 @@ def test_where_there_is_no_coalition_the_null_gains_as_much_as_the_data(
         )
         answers, everybody = answers_of(world.tallies), np.ones(1000)
         noise = measure_noise(answers, everybody)
-        data = fit_data(answers, noise, everybody, np.float32)
+        data = search_data(answers, noise, everybody, np.float32)
         model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(answers.n_cells))
         (found,) = search_coalitions(
             data, start_directions(data, noise.means, own), [model], adversarial_fraction=0.2
@@ -228,7 +228,7 @@ def test_binary_answers_of_users_who_never_change_their_mind_have_a_null(
     answers, everybody = answers_of(tallies), np.ones(300)
     noise = measure_noise(answers, everybody)
     assert noise.taste_share == 1.0
-    data = fit_data(answers, noise, everybody, np.float32)
+    data = search_data(answers, noise, everybody, np.float32)
     model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(answers.n_cells))
     (gain,) = Null(data, noise, 0.2, rng).gains([model])
     assert np.isfinite(gain)
@@ -240,7 +240,7 @@ def test_a_fit_that_accuses_more_than_it_may_is_void_whatever_it_gains(
     """Two fifths of the users stand apart; a model that allows a tenth cannot lower the odds."""
     world = make_world(rng, n_users=600, adversarial_fraction=0.4)
     answers, everybody = answers_of(world.tallies), np.ones(600)
-    data = fit_data(answers, measure_noise(answers, everybody), everybody, np.float64)
+    data = search_data(answers, measure_noise(answers, everybody), everybody, np.float64)
     allowed = np.ones(answers.n_cells)
     models = [Model(largest_mass=mass, shrinkage=1.0, cells=allowed) for mass in (0.1, 0.45)]
     starts = np.repeat(world.is_bad[:, None].astype(float), 2, axis=1)
@@ -257,7 +257,7 @@ def test_a_null_whose_best_fit_is_void_gains_all_the_same(
     world = make_world(rng, n_users=600, adversarial_fraction=0.4)
     answers, everybody = answers_of(world.tallies), np.ones(600)
     noise = measure_noise(answers, everybody)
-    data = fit_data(answers, noise, everybody, np.float64)
+    data = search_data(answers, noise, everybody, np.float64)
     model = Model(largest_mass=0.1, shrinkage=1.0, cells=np.ones(answers.n_cells))
     (fit,) = fit_coalitions(data.rows, world.is_bad[:, None].astype(float), [model], 10)
     void = replace(fit, is_void=True)

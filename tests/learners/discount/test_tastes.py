@@ -7,19 +7,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import answers_of, make_world
 from unswayed.learners.discount.aims import alignment
-from unswayed.learners.discount.fit_rows import Data, fit_data
 from unswayed.learners.discount.noise import measure_noise
+from unswayed.learners.discount.standardised import SearchData, search_data
 from unswayed.learners.discount.tastes.kernels import taste_profiles
 from unswayed.learners.discount.tastes.populations import fit_populations, search_populations
 from unswayed.learners.discount.tastes.profiles import fit_tastes, without_coalition
 from unswayed.learners.discount.tastes.rounds import _with_more_room
 
 
-def data_of(rng: np.random.Generator, **settings: float) -> Data:
+def data_of(rng: np.random.Generator, **settings: float) -> SearchData:
     """Return what fits read in a small world."""
     answers = answers_of(make_world(rng, **settings).tallies)  # type: ignore[arg-type]
     everybody = np.ones(answers.n_users)
-    return fit_data(answers, measure_noise(answers, everybody), everybody, np.float64)
+    return search_data(answers, measure_noise(answers, everybody), everybody, np.float64)
 
 
 def test_a_user_s_tastes_are_the_posterior_mean_given_their_answers(

@@ -89,7 +89,7 @@ class EpochLearner:
                 "what was collected has other actions than the plan; give that of this campaign."
             )
         self.adversarial_fraction = check_adversarial_fraction(adversarial_fraction)
-        method_named(method)  # a wrong name is told at once
+        method_named(method)  # a wrong name is refused at once
         self.method = method
         self.schedule = schedule
         self._secret = secret

@@ -125,8 +125,8 @@ def doubts_of(policy: Policy) -> FloatArray:
     rows = np.arange(len(policy.actions))
     ahead = policy.mean_rewards[rows, policy.actions][:, None] - policy.mean_rewards
     both = errors[rows, policy.actions][:, None] + errors
-    is_told = np.isfinite(ahead) & np.isfinite(both) & (ahead > 0)
-    doubts = np.divide(both, ahead, where=is_told, out=np.full(ahead.shape, np.inf))
+    is_known = np.isfinite(ahead) & np.isfinite(both) & (ahead > 0)
+    doubts = np.divide(both, ahead, where=is_known, out=np.full(ahead.shape, np.inf))
     doubts[rows, policy.actions] = 0.0
     largest: FloatArray = doubts.max(axis=1)
     return largest

@@ -73,7 +73,7 @@ class OnlineLearner(Fitted):
         if mode == "explore" and user_code is not None and context_code is not None:
             with self._lock:
                 exploration = self._exploration
-                # Codes that an earlier call was stopped short of telling it are told below.
+                # Codes that an earlier call, stopped short, did not pass on are added below.
                 if exploration is not None and exploration.knows(user_code, context_code):
                     return self._action_names[exploration.decide_one(user_code, context_code)]
         return self.decide_many([user], [context], mode=mode)[0]

@@ -95,14 +95,14 @@ def learn_paper(
         per_visit=per_visit,
     ).scaled_means
     user_weights = np.ones(tallies.n_users)
-    evidence: dict[str, Any] = {"context_filter": _told(contexts.filtered)}
+    evidence: dict[str, Any] = {"context_filter": _filter_evidence(contexts.filtered)}
     if not is_frequent.all():
         rare = recover_rare(
             measured, contexts.scales, ~is_frequent, adversarial_fraction=adversarial_fraction
         )
         assert rare.filtered is not None
         user_weights[tallies.interactions > 0] = rare.filtered.weights
-        evidence["reward_filter"] = _told(rare.filtered)
+        evidence["reward_filter"] = _filter_evidence(rare.filtered)
         scaled_means = np.where(is_frequent[:, None], scaled_means, rare.scaled_means)
 
     # Line 12 takes the largest mean of each context; the policy does that.
@@ -143,7 +143,7 @@ def learn_paper(
     )
 
 
-def _told(filtered: MeanEstimate) -> dict[str, Any]:
+def _filter_evidence(filtered: MeanEstimate) -> dict[str, Any]:
     last = filtered.spectrum[-1] if filtered.spectrum else None
     return {
         "stopped": filtered.stopped,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from unswayed.learners.discount.fit_rows import FitRows
 from unswayed.learners.discount.kernels import RealArray
 from unswayed.learners.discount.line_kernels import (
     gain_of_a_second_mean,
@@ -17,6 +16,7 @@ from unswayed.learners.discount.line_kernels import (
     spread_of_the_good,
 )
 from unswayed.learners.discount.settings import MASS_EXCESS
+from unswayed.learners.discount.standardised import FitRows
 from unswayed.learners.interface import FloatArray, IntArray
 
 SHRINKAGE_RAMP = 8

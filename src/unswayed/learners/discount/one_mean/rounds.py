@@ -15,12 +15,6 @@ from unswayed.learners.discount.aims import (
     stake,
 )
 from unswayed.learners.discount.answers import AllAnswers, Answers, Sample
-from unswayed.learners.discount.fit_rows import (
-    Data,
-    fit_data,
-    rows_of_everybody,
-    standardised,
-)
 from unswayed.learners.discount.kernels import RealArray
 from unswayed.learners.discount.line_kernels import line_scores
 from unswayed.learners.discount.noise import Noise, measure_noise
@@ -42,6 +36,12 @@ from unswayed.learners.discount.settings import (
     RIVALS,
     ROOM,
     SAMPLE_ENTRIES,
+)
+from unswayed.learners.discount.standardised import (
+    SearchData,
+    rows_of_everybody,
+    search_data,
+    standardised,
 )
 from unswayed.learners.discount.trial import (
     Discounted,
@@ -175,7 +175,7 @@ def _likeliest(
 ) -> tuple[Noise, _Candidate, float]:
     """Search once, and return the candidate that decides with its verdict and its null's gain."""
     noise = measure_noise(sample, weights)
-    data = fit_data(sample, noise, weights, np.float32)
+    data = search_data(sample, noise, weights, np.float32)
     starts = start_directions(data, noise.means, rng)
     standing = best_known(pooled_means(sample, weights))
     models = _models(data, noise, adversarial_fraction)
@@ -227,7 +227,7 @@ def _held_against_chance(candidate: _Candidate, null_gain: float, null: Null) ->
         nulls += null.fresh().gains([candidate.model])
 
 
-def _models(data: Data, noise: Noise, adversarial_fraction: float) -> list[Model]:
+def _models(data: SearchData, noise: Noise, adversarial_fraction: float) -> list[Model]:
     everywhere, largest = np.ones(data.answers.n_cells), MASS_MARGIN * adversarial_fraction
     models = [Model(largest_mass=largest, shrinkage=c, cells=everywhere) for c in SHRINKAGES]
     if data.answers.n_actions > RIVALS + 1:
@@ -240,7 +240,7 @@ def _models(data: Data, noise: Noise, adversarial_fraction: float) -> list[Model
 
 
 def _with_more_room(
-    data: Data,
+    data: SearchData,
     noise: Noise,
     candidates: list[_Candidate],
     standing: IntArray,
@@ -260,7 +260,7 @@ def _with_more_room(
 
 
 def _candidate(
-    data: Data,
+    data: SearchData,
     noise: Noise,
     finding: Finding,
     standing: IntArray,

@@ -10,7 +10,6 @@ import numpy as np
 
 from unswayed.learners.discount.answers import Answers, AnyAnswers
 from unswayed.learners.discount.cell_kernels import redescending_means
-from unswayed.learners.discount.fit_rows import Data, fit_data, with_answers
 from unswayed.learners.discount.kernels import squares_beyond
 from unswayed.learners.discount.noise import (
     Noise,
@@ -20,6 +19,7 @@ from unswayed.learners.discount.noise import (
 )
 from unswayed.learners.discount.one_mean.mixture import VOID, Accusation, Model, fit_coalitions
 from unswayed.learners.discount.settings import MASS_MARGIN, RIVALS
+from unswayed.learners.discount.standardised import SearchData, search_data, with_answers
 from unswayed.learners.interface import BoolArray, FloatArray
 
 EIGENVECTORS = 4
@@ -43,13 +43,15 @@ LEANING = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
-    """The best accusation, and the gain of the opposite story told from the other tail."""
+    """The best accusation, and the gain of the opposite one, started from the other tail."""
 
     accusation: Accusation
     opposite_gain: float
 
 
-def start_directions(data: Data, cell_means: FloatArray, rng: np.random.Generator) -> FloatArray:
+def start_directions(
+    data: SearchData, cell_means: FloatArray, rng: np.random.Generator
+) -> FloatArray:
     """Return directions along which a coalition may differ; shape (n_cells, n_directions).
 
     They are the top eigenvectors of the whitened residuals, the winners, the runners-up, and
@@ -75,7 +77,7 @@ def rival_cells(answers: AnyAnswers, cell_means: FloatArray) -> FloatArray:
 
 
 def search_coalitions(
-    data: Data,
+    data: SearchData,
     directions: FloatArray,
     models: Sequence[Model],
     *,
@@ -121,11 +123,11 @@ def search_coalitions(
             ours = _fitted(data, [np.zeros(data.answers.n_users)], [model], 1)
         best.append(max(ours, key=lambda fit: fit.gain))
     others = _fitted(data, [_other_tail(data, fit) for fit in best], models, LONG_STEPS)
-    return [_told_both_ways(*pair) for pair in zip(best, others, strict=True)]
+    return [_both_ways(*pair) for pair in zip(best, others, strict=True)]
 
 
 def _promising(
-    data: Data,
+    data: SearchData,
     starts: Sequence[BoolArray],
     owners: Sequence[Model],
     models: Sequence[Model],
@@ -143,17 +145,17 @@ def _promising(
 
 
 def search_with_more_room(
-    data: Data, findings: Sequence[Finding], models: Sequence[Model]
+    data: SearchData, findings: Sequence[Finding], models: Sequence[Model]
 ) -> list[Finding]:
     """Fit again what ran into its largest mass, with models that allow more."""
     starts = [finding.accusation.probabilities for finding in findings]
     fits = _fitted(data, starts, models, LONG_STEPS)
     others = _fitted(data, [_other_tail(data, fit) for fit in fits], models, LONG_STEPS)
-    return [_told_both_ways(*pair) for pair in zip(fits, others, strict=True)]
+    return [_both_ways(*pair) for pair in zip(fits, others, strict=True)]
 
 
 def _fitted(
-    data: Data,
+    data: SearchData,
     starts: Sequence[FloatArray] | Sequence[BoolArray],
     models: Sequence[Model],
     n_steps: int,
@@ -164,7 +166,7 @@ def _fitted(
     return fit_coalitions(data.rows, side_by_side, models, n_steps)
 
 
-def _guesses(data: Data, directions: FloatArray) -> list[FloatArray]:
+def _guesses(data: SearchData, directions: FloatArray) -> list[FloatArray]:
     """Return how far out users are along each direction, both ways; kept users only."""
     shifts = directions.astype(data.rows.dtype)
     scores, strengths = data.rows.line_scores(np.zeros_like(shifts), shifts)
@@ -183,7 +185,7 @@ def _suspects(guesses: list[FloatArray], adversarial_fraction: float) -> list[Bo
     return starts
 
 
-def _leaning(data: Data) -> FloatArray:
+def _leaning(data: SearchData) -> FloatArray:
     """Return how far kept users answer out on the side to which their cells' means lean."""
     answers = data.answers
     order, starts = answers.by_cell
@@ -203,7 +205,7 @@ def _leaning(data: Data) -> FloatArray:
     return leaning
 
 
-def _other_tail(data: Data, best: Accusation) -> BoolArray:
+def _other_tail(data: SearchData, best: Accusation) -> BoolArray:
     """Return as many users as are accused, from the side that was believed."""
     has_say = (data.weights > 0.5) & (best.strengths > 0)
     z = np.where(has_say, -best.scores / np.sqrt(np.maximum(best.strengths, 1e-9)), -np.inf)
@@ -212,7 +214,7 @@ def _other_tail(data: Data, best: Accusation) -> BoolArray:
     return np.asarray(z > cut)
 
 
-def _told_both_ways(best: Accusation, other: Accusation) -> Finding:
+def _both_ways(best: Accusation, other: Accusation) -> Finding:
     """Return the better of two stories; the other one counts only if it is the opposite one."""
     if float((other.shifts * best.shifts).sum()) >= 0.0:
         return Finding(best, VOID)
@@ -233,7 +235,7 @@ class Null:
     """
 
     def __init__(
-        self, data: Data, noise: Noise, adversarial_fraction: float, rng: np.random.Generator
+        self, data: SearchData, noise: Noise, adversarial_fraction: float, rng: np.random.Generator
     ) -> None:
         self._data, self._noise = data, noise
         self._alpha = adversarial_fraction
@@ -269,14 +271,14 @@ class Null:
         return start_directions(*self._copy, self._rng)
 
     @cached_property
-    def _copy(self) -> tuple[Data, FloatArray]:
+    def _copy(self) -> tuple[SearchData, FloatArray]:
         """The copy, and the mean of each of its cells."""
         data, noise = self._data, self._noise
         if data.answers.is_binary:
             drawn = replace(data.answers, means=_binary_answers(data.answers, noise, self._rng))
             # Measured anew: the more cells for each user, the more a measured mean follows chance.
             measured = measure_noise(drawn, data.weights, noise.taste_share)
-            return fit_data(drawn, measured, data.weights, data.rows.dtype), measured.means
+            return search_data(drawn, measured, data.weights, data.rows.dtype), measured.means
         columns = (data.worth, data.residuals)
         worth, residuals = permuted_within_cells(data.answers, data.weights, self._rng, *columns)
         copy = with_answers(data, worth=worth, residuals=residuals)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.learners.discount.answers import MAD_TO_SD
-from unswayed.learners.discount.fit_rows import Data, Entries, with_answers
 from unswayed.learners.discount.noise import top_directions
 from unswayed.learners.discount.settings import RIVALS
+from unswayed.learners.discount.standardised import SearchData, StandardisedAnswers, with_answers
 from unswayed.learners.discount.tastes.kernels import taste_profiles, taste_sums
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.grouping import in_user_parts
@@ -44,7 +44,7 @@ class Tastes(NamedTuple):
     left: FloatArray
 
 
-def fit_tastes(data: Data, rng: np.random.Generator) -> Tastes:
+def fit_tastes(data: SearchData, rng: np.random.Generator) -> Tastes:
     """Fit common directions of taste to what users answered, colluders included.
 
     Notes
@@ -104,7 +104,7 @@ class Profiler:
     centre: FloatArray
     spread: FloatArray
 
-    def of(self, entries: Entries) -> FloatArray:
+    def of(self, entries: StandardisedAnswers) -> FloatArray:
         """Return the users' profiles, shape (n_users, n_features)."""
         scaled = (self._raw(entries) - self.centre) / self.spread
         clipped: FloatArray = np.clip(scaled, -FARTHEST, FARTHEST)
@@ -115,7 +115,7 @@ class Profiler:
         """How many of the numbers are tastes; winners and rivals follow."""
         return int(self.tastes.loadings.shape[1])
 
-    def _raw(self, entries: Entries) -> FloatArray:
+    def _raw(self, entries: StandardisedAnswers) -> FloatArray:
         return taste_profiles(
             entries.indptr,
             entries.cells,
@@ -128,7 +128,7 @@ class Profiler:
         )
 
 
-def profiler_for(data: Data, cell_means: FloatArray, rng: np.random.Generator) -> Profiler:
+def profiler_for(data: SearchData, cell_means: FloatArray, rng: np.random.Generator) -> Profiler:
     """Fit tastes to the data, and learn how profiles lie."""
     answers = data.answers
     shape = (answers.n_contexts, answers.n_actions)
@@ -145,7 +145,7 @@ def profiler_for(data: Data, cell_means: FloatArray, rng: np.random.Generator) -
     return Profiler(tastes, ranks.ravel(), n_rivals, centre, spread)
 
 
-def without_coalition(data: Data, tastes: Tastes, rng: np.random.Generator) -> Data:
+def without_coalition(data: SearchData, tastes: Tastes, rng: np.random.Generator) -> SearchData:
     """Draw answers from a normal copula.
 
     Every user gets normal tastes and normal noise beyond them. Within a cell the answers that were

@@ -13,7 +13,6 @@ from unswayed.learners.discount.aims import (
     stake,
 )
 from unswayed.learners.discount.answers import AllAnswers, Answers
-from unswayed.learners.discount.fit_rows import Data, fit_data, standardised
 from unswayed.learners.discount.noise import Noise, measure_noise
 from unswayed.learners.discount.settings import (
     CLEAR_ALIGNMENT,
@@ -25,6 +24,7 @@ from unswayed.learners.discount.settings import (
     SAMPLE_ENTRIES,
     TASTES,
 )
+from unswayed.learners.discount.standardised import SearchData, search_data, standardised
 from unswayed.learners.discount.tastes.populations import (
     LONG_STEPS,
     Populations,
@@ -130,7 +130,7 @@ def _likeliest(
 ) -> _Likeliest | None:
     """Search once, and return the split that decides; None if there is none at all."""
     noise = measure_noise(sample, weights)
-    data = fit_data(sample, noise, weights, np.float64)
+    data = search_data(sample, noise, weights, np.float64)
     profiler = profiler_for(data, noise.means, rng)
     candidates = _candidates(
         data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
@@ -166,7 +166,7 @@ def _accused(
 
 
 def _candidates(
-    data: Data,
+    data: SearchData,
     noise: Noise,
     profiler: Profiler,
     adversarial_fraction: float,
@@ -240,7 +240,7 @@ def _with_more_room(
 
 
 def _null_gains(
-    data: Data,
+    data: SearchData,
     noise: Noise,
     profiler: Profiler,
     adversarial_fraction: float,

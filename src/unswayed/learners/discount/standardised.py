@@ -19,7 +19,7 @@ STRIP_ENTRIES = 50_000
 sums must not depend on them."""
 
 
-class Entries(NamedTuple):
+class StandardisedAnswers(NamedTuple):
     """Answers of the users of a block, as fits read them.
 
     Attributes
@@ -58,7 +58,7 @@ class FitRows:
         Precision of entries and sums.
     """
 
-    blocks: Blocked[Entries]
+    blocks: Blocked[StandardisedAnswers]
     sizes: tuple[int, ...]
     weights: FloatArray
     mass: FloatArray
@@ -85,7 +85,7 @@ class FitRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Data:
+class SearchData:
     """A sample of answers as searches read them.
 
     Attributes
@@ -99,7 +99,7 @@ class Data:
     """
 
     answers: Answers
-    entries: Entries
+    entries: StandardisedAnswers
     deviations: FloatArray
     rows: FitRows
 
@@ -119,13 +119,15 @@ class Data:
         return self.entries.weights
 
 
-def fit_data(answers: Answers, noise: Noise, weights: FloatArray, dtype: type[np.floating]) -> Data:
+def search_data(
+    answers: Answers, noise: Noise, weights: FloatArray, dtype: type[np.floating]
+) -> SearchData:
     """Gather what fits of a sample read; those of one line are content with single precision."""
     entries = standardised(answers, weights, noise, dtype)
-    return Data(answers, entries, np.sqrt(noise.variances), _rows_of_sample(entries))
+    return SearchData(answers, entries, np.sqrt(noise.variances), _rows_of_sample(entries))
 
 
-def with_answers(data: Data, *, worth: RealArray, residuals: RealArray) -> Data:
+def with_answers(data: SearchData, *, worth: RealArray, residuals: RealArray) -> SearchData:
     """Return the same users with other answers."""
     entries = data.entries._replace(worth=worth, residuals=residuals)
     return replace(data, entries=entries, rows=_rows_of_sample(entries))
@@ -147,15 +149,17 @@ def standardised(
     weights: FloatArray,
     noise: Noise,
     dtype: type[np.floating],
-) -> Entries:
+) -> StandardisedAnswers:
     """Return answers as fits read them, by the means and variances of the cells."""
     deviations, out = np.sqrt(noise.variances), np.empty(len(answers.cells), dtype)
     residuals = whitened(answers.cells, answers.means, noise.means, deviations, out)
     worth = worth_of(answers, noise.taste_share).astype(dtype, copy=False)
-    return Entries(answers.indptr, answers.cells, worth, residuals, weights, answers.n_cells)
+    return StandardisedAnswers(
+        answers.indptr, answers.cells, worth, residuals, weights, answers.n_cells
+    )
 
 
-def _rows_of_sample(entries: Entries) -> FitRows:
+def _rows_of_sample(entries: StandardisedAnswers) -> FitRows:
     strips, n_users = [entries], len(entries.weights)
     if len(entries.cells) > STRIP_ENTRIES:
         strips = [_strip(entries, 0, n_users // 2), _strip(entries, n_users // 2, n_users)]
@@ -163,10 +167,10 @@ def _rows_of_sample(entries: Entries) -> FitRows:
     return _rows(Blocked.here(strips), sizes, entries.weights, entries.worth.dtype.type)
 
 
-def _strip(entries: Entries, first: int, last: int) -> Entries:
+def _strip(entries: StandardisedAnswers, first: int, last: int) -> StandardisedAnswers:
     indptr, cells, worth, residuals, weights, n_cells = entries
     here = slice(indptr[first], indptr[last])
-    return Entries(
+    return StandardisedAnswers(
         indptr[first : last + 1] - indptr[first],
         cells[here],
         worth[here],
@@ -177,7 +181,7 @@ def _strip(entries: Entries, first: int, last: int) -> Entries:
 
 
 def _rows(
-    blocks: Blocked[Entries],
+    blocks: Blocked[StandardisedAnswers],
     sizes: tuple[int, ...],
     weights: FloatArray,
     dtype: type[np.floating],
@@ -186,16 +190,16 @@ def _rows(
     return FitRows(blocks, sizes, weights, mass, total, dtype)
 
 
-def _cell_sums(entries: Entries) -> FloatArray:
+def _cell_sums(entries: StandardisedAnswers) -> FloatArray:
     return cell_sums(*entries)
 
 
-def _line_sums(entries: Entries, gammas: RealArray) -> RealArray:
+def _line_sums(entries: StandardisedAnswers, gammas: RealArray) -> RealArray:
     indptr, cells, worth, residuals, _, n_cells = entries
     return line_sums(indptr, cells, worth, residuals, gammas, n_cells)
 
 
 def _line_scores(
-    entries: Entries, means: RealArray, shifts: RealArray
+    entries: StandardisedAnswers, means: RealArray, shifts: RealArray
 ) -> tuple[RealArray, RealArray]:
     return line_scores(*entries[:-1], means, shifts)
