@@ -177,6 +177,13 @@ def test_serve_says_in_one_sentence_what_is_wrong(
         ("[campaigns.Shop]\ncontexts = ['a']\nactions = ['x', 'y']", "Shop"),
         ("[campaigns.shop]\ncontexts = ['a']\nactions = ['x', 'y']\nalpha = 0.7", "alpha"),
         ("[server]\ncolour = 'red'", "colour"),
+        ("[server]\nmax_batch = 0", "max_batch is 0: it must be at least 1"),
+        ("[server]\nmax_batch = 'many'", "max_batch: expected `int`"),
+        ("[campaign.shop]\ncontexts = ['a']", "did you mean campaigns"),
+        ("[campaigns]\nshop = 3", "'shop': expected"),
+        ("campaigns = 3", r"write \[campaigns.NAME\]"),
+        ("[campaigns.shop]\nrewards_window = 3.0", "'shop': .*did you mean reward_window"),
+        ("[campaigns.shop]\ncontexts = ['a']\nactions = ['x', 'x']", "'x' is given twice"),
     ],
 )
 def test_a_bad_configuration_names_what_is_wrong(tmp_path: Path, text: str, word: str) -> None:

@@ -183,7 +183,7 @@ def _bound(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except (OSError, OverflowError) as error:
         listening.close()
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
         raise InputError(
             f"cannot listen on {host} port {port}: {reason}; choose another {option('--port')}."
         ) from error

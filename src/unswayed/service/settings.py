@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -15,6 +16,7 @@ from unswayed.errors import InputError
 from unswayed.events.events import LARGEST_REWARD
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
+from unswayed.names import find
 
 Mode = Literal["learn", "serve", "shadow"]
 Aggregation = Literal["first", "sum", "max"]
@@ -108,8 +110,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 )
             for label in labels:
                 check_label(kind, label)
-            if len(set(labels)) != len(labels):
-                raise InputError(f"a {kind} is given twice; give each once.")
+            for label, times in Counter(labels).items():
+                if times > 1:
+                    raise InputError(f"the {kind} {label!r} is given twice; give each once.")
         check_fraction_or_auto(self.alpha, name="alpha")
         method_named(self.method)
         for name, share, most in (
@@ -196,11 +199,26 @@ def check_name(name: str) -> str:
 def parsed_settings(value: Mapping[str, Any], where: str) -> Settings:
     """Return the settings of plain values, or a sentence that names the wrong one."""
     try:
-        return msgspec.convert(value, Settings).checked()
-    except msgspec.ValidationError as error:
-        raise InputError(f"{where}: {error}.") from None
+        return _converted(value, Settings).checked()
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+def _converted(value: Any, kind: type[_Struct], what: str = "setting") -> _Struct:
+    """Return plain values as a struct, or a sentence that names the wrong one."""
+    if isinstance(value, Mapping):
+        fields = dict.fromkeys(kind.__struct_fields__)
+        for name in value:
+            find(str(name), fields, kind=what)
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at `$.")
+        at = f"{place.rstrip('`')}: " if place else ""
+        raise InputError(f"{at}{text[0].lower()}{text[1:]}.") from None
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -221,6 +239,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_batch: int = 1_000
     requests_per_second: float = 20_000.0
     decide_without_store: bool = False
+
+    def checked(self) -> ServerSettings:
+        """Return the settings, or say which of them would refuse every request."""
+        for name in ("max_request_bytes", "max_batch", "requests_per_second"):
+            if not getattr(self, name) >= 1:
+                raise InputError(f"{name} is {getattr(self, name)}: it must be at least 1.")
+        return self
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -246,18 +271,30 @@ def load_configuration(path: Path) -> Configuration:
     """Read a configuration, or say in one sentence what is wrong with it."""
     try:
         value = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the configuration {path}: {error}.") from error
+    except OSError as error:
+        raise InputError(
+            f"cannot read the configuration {path}: {error.strerror}; name one that is there."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not TOML: it is not UTF-8 text.") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
+    tables = dict.fromkeys(Configuration.__struct_fields__)
     try:
-        found = msgspec.convert(value, Configuration)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path}: {error}.") from None
-    for name, settings in found.campaigns.items():
+        for name in value:
+            find(name, tables, kind="table")
+        server = _converted(value.get("server", {}), ServerSettings).checked()
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    campaigns = value.get("campaigns", {})
+    if not isinstance(campaigns, Mapping):
+        raise InputError(f"{path}: campaigns is no table; write [campaigns.NAME] for each.")
+    found = {}
+    for name, settings in campaigns.items():
+        where = f"{path}, campaign {name!r}"
         try:
             check_name(name)
-            settings.checked()
         except InputError as error:
-            raise InputError(f"{path}, campaign {name!r}: {error}") from None
-    return found
+            raise InputError(f"{where}: {error}") from None
+        found[name] = parsed_settings(settings, where)
+    return Configuration(server=server, campaigns=found)
