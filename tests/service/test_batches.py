@@ -12,6 +12,7 @@ from unswayed.policy import Decider
 from unswayed.service.catalogue import Campaign
 from unswayed.service.deciding import PlainRequest, Serving, play_of
 from unswayed.service.planning import make_plan
+from unswayed.service.protocol import OneWrite
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import decode_record
 
@@ -87,7 +88,36 @@ def test_one_bad_row_spoils_no_batch(sqlite_shop: Running, row: dict[str, Any], 
     assert ["error" in answer for answer in answers] == [False, True, False, False, False]
 
 
-def test_an_answer_comes_in_one_packet(sqlite_shop: Running) -> None:
+class Recording:
+    """A transport that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def close(self) -> None:
+        self.written.append(b"closed")
+
+
+def test_a_head_waits_for_its_body() -> None:
+    recording = Recording()
+    transport = OneWrite(recording)  # type: ignore[arg-type]
+    for data in (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"body", b"more"):
+        transport.write(data)
+    transport.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    transport.close()
+    assert recording.written == [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\nbody",
+        b"more",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"closed",
+    ]
+
+
+def test_an_answer_comes_whole(sqlite_shop: Running) -> None:
     host, port = sqlite_shop.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         for _ in range(3):

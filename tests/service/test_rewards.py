@@ -54,10 +54,12 @@ def test_only_tokens_that_were_given_out_are_taken(shop: Running) -> None:
 
 
 def test_a_token_of_another_campaign_is_refused(shop: Running) -> None:
-    token = shop.decide()["token"]
     shop.post("/v1/campaigns", {"name": "other", "settings": SHOP})
+    token = shop.decide()["token"]
     body = {"token": token, "reward": 1.0}
     assert shop.refused("POST", "/v1/other/reward", body) == (403, "other_campaign")
+    assert shop.refused("POST", "/v1/other/activate", {"token": token}) == (403, "other_campaign")
+    assert shop.get("/v1/other/status")["rewards"] == 0
 
 
 def test_a_reward_after_its_window_is_refused_unless_it_repeats_one(

@@ -25,6 +25,9 @@ from unswayed.service.writing import Counted, CountKey
 #: Bytes of an id: six of the time, then random ones.
 _ID_BYTES, _RANDOM_BYTES = 16, 10
 
+#: Ours: a call of the system costs more than ten bytes do.
+_IDS_AT_ONCE = 256
+
 SHADOW = "shadow"
 
 #: Characters take at most four bytes, and labels may have 256.
@@ -115,12 +118,10 @@ class Cell:
 Decided = tuple[bytes, bytes, Cell]
 
 
-def answered(decided: Sequence[Decided], tokens: Sequence[bytes]) -> list[bytes]:
-    """Return the answers as JSON, a ``DecideAnswer`` each."""
-    return [
-        b'{"id":"' + hexlify(id_) + cell.answer + token + b'"}'
-        for (id_, _, cell), token in zip(decided, tokens, strict=True)
-    ]
+def answered(decided: Decided, token: bytes) -> bytes:
+    """Return an answer as JSON, a ``DecideAnswer``."""
+    id_, _, cell = decided
+    return b'{"id":"' + hexlify(id_) + cell.answer + token + b'"}'
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,9 +159,25 @@ _ARRAYS = (b"\x99", b"\x9b")
 _SIXTEEN_BYTES = b"\xc4\x10"
 
 
+_drawn: list[bytes] = []
+
+
+def _drawn_bytes() -> bytes:
+    """Return the random bytes of an id; the system draws for many ids at once."""
+    try:
+        return _drawn.pop()
+    except IndexError:
+        data = os.urandom(_RANDOM_BYTES * _IDS_AT_ONCE)
+        _drawn.extend(data[n : n + _RANDOM_BYTES] for n in range(0, len(data), _RANDOM_BYTES))
+        return _drawn.pop()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Serving:
-    """A campaign as a process serves it: what a decision is a pure function of."""
+    """A campaign as a process serves it: what a decision is a pure function of.
+
+    ``start`` is how every record of the campaign begins.
+    """
 
     name: str
     settings: Settings
@@ -170,6 +187,7 @@ class Serving:
     created_ms: int
     contexts: frozenset[str]
     decider: Decider
+    start: bytes
     cells: dict[tuple[int, bool], Cell] = field(default_factory=dict)
     plain_cells: dict[int, Cell] = field(default_factory=dict)
 
@@ -185,6 +203,7 @@ class Serving:
             campaign.created_ms,
             frozenset(campaign.settings.contexts),
             decider,
+            _ARRAYS[campaign.settings.mode == SHADOW] + _encode(campaign.name) + _SIXTEEN_BYTES,
         )
 
     def check_open(self) -> None:
@@ -196,18 +215,17 @@ class Serving:
 
     def decided(self, asked: Sequence[DecideRequest], time_ms: int) -> list[Decided | Refusal]:
         """Return a decision for each request, or the refusal of one that cannot be decided."""
-        stamp = time_ms.to_bytes(6, "big")
-        drawn = os.urandom(_RANDOM_BYTES * len(asked))
-        ids = [stamp + drawn[n : n + _RANDOM_BYTES] for n in range(0, len(drawn), _RANDOM_BYTES)]
         found: list[Decided | Refusal] = []
-        for request, id_ in zip(asked, ids, strict=True):
+        for request in asked:
             try:
-                found.append(self._decided(request, id_))
+                found.append(self.decided_one(request, time_ms))
             except Refusal as refusal:
                 found.append(refusal)
         return found
 
-    def _decided(self, request: DecideRequest, id_: bytes) -> Decided:
+    def decided_one(self, request: DecideRequest, time_ms: int) -> Decided:
+        """Return the decision for a request, or refuse it."""
+        id_ = time_ms.to_bytes(6, "big") + _drawn_bytes()
         user, context = str(request.user), str(request.context)
         if not 0 < len(user) <= _SURELY_SHORT or not user.isprintable():
             _check_user(user)
@@ -220,14 +238,14 @@ class Serving:
         cell = self.cells.get((id(ruling), is_deferred))
         if cell is None or request.action is not None or request.propensity is not None:
             cell = self._new_cell(request, ruling, context, is_deferred)
-        return id_, self._start + id_ + _encode(user) + cell.record, cell
+        return id_, self.start + id_ + _encode(user) + cell.record, cell
 
     def decided_at_once(self, asked: Sequence[PlainRequest], time_ms: int) -> DecidedBatch | None:
         """Do as ``decided`` does in a fraction of its time; None if a row takes a closer look."""
         users = [request.user for request in asked]
         if self.settings.mode == SHADOW or "\0" in "".join(users):
             return None
-        n, start = len(users), self._start
+        n, start = len(users), self.start
         heads = np.empty((n, len(start) + _ID_BYTES), np.uint8)
         heads[:, : len(start)] = np.frombuffer(start, np.uint8)
         ids = heads[:, len(start) :]
@@ -266,11 +284,6 @@ class Serving:
             plan=self.plan_version,
             is_deferred=self.settings.is_deferred,
         )
-
-    @property
-    def _start(self) -> bytes:
-        """How every record of this campaign begins."""
-        return _ARRAYS[self.settings.mode == SHADOW] + _encode(self.name) + _SIXTEEN_BYTES
 
     def _new_cell(
         self, request: DecideRequest, ruling: Ruling, context: str, is_deferred: bool

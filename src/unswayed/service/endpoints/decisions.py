@@ -34,6 +34,10 @@ class RewardBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def decide(call: Call) -> Reply:
     """Answer one decision."""
+    if not call.body.idempotency_key:
+        found, key = call.service.decide_one(call.campaign, call.body)
+        call.runtime.metrics.count("unswayed_decisions_total", campaign=key.campaign, mode=key.mode)
+        return Reply(found)
     (answer,), counts = await call.service.decide(call.campaign, (call.body,))
     if isinstance(answer, Refusal):
         raise answer
