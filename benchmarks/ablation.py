@@ -35,7 +35,7 @@ from unswayed.learners.discount.trial import Discounted
 from unswayed.simulation.worlds import build, specs
 from unswayed.simulation.worlds.real_data import is_installed
 
-WHOLE, POOLED, ORACLE = "nothing", "everything: the pooled mean", "oracle"
+WHOLE, POOLED, ORACLE = "nothing", "everything: the plain mean", "oracle"
 FAMILIES = ("loud", "hidden", "rated", "real")
 NEVER = np.inf
 

@@ -43,7 +43,7 @@ Factor = float | Literal["auto"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One learner in one world, told ``stated``: a multiple of the true share, or an estimate."""
+    """One learner in one world that assumes ``stated``: a multiple of the true share, or auto."""
 
     family: str
     world: str
@@ -59,7 +59,7 @@ class Row:
 
 
 def by_method(name: str) -> Learn:
-    """Return what a method decides in a world, told a share of colluders."""
+    """Return what a method decides in a world if it assumes a share of colluders."""
 
     def learn(world: World, alpha: float) -> IntArray:
         design = design_of_log(world.tallies, "auto")
@@ -126,14 +126,14 @@ def random_third(chosen: list[Spec]) -> list[Spec]:
 
 def summary(rows: list[Row]) -> list[dict[str, object]]:
     """Return the means and worst cases by family, learner and factor on the stated share."""
-    told: list[dict[str, object]] = []
+    summary: list[dict[str, object]] = []
     for family in dict.fromkeys(row.family for row in rows):
         ours = [row for row in rows if row.family == family]
         for learner, factor in dict.fromkeys((row.learner, row.alpha_factor) for row in ours):
             some = [r for r in ours if (r.learner, r.alpha_factor) == (learner, factor)]
             losses = np.array([row.suboptimality for row in some])
             naive = np.array([row.naive for row in some])
-            told.append(
+            summary.append(
                 {
                     "family": family,
                     "learner": learner,
@@ -152,7 +152,7 @@ def summary(rows: list[Row]) -> list[dict[str, object]]:
                     "seconds": float(np.mean([row.seconds for row in some])),
                 }
             )
-    return told
+    return summary
 
 
 def draw(rows: list[Row]) -> Figure:

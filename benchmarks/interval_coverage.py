@@ -145,8 +145,8 @@ def draw(setting: Setting, means: FloatArray, seed: int) -> Tallies:
     rewards = _rewards(setting, rng, own)
     if lies.any():
         plays = _plays_of_cells(users, contexts * A + actions)
-        told = _lies(setting, rng, means, contexts, actions, plays)
-        rewards = np.where(lies, told, rewards)
+        reported = _lies(setting, rng, means, contexts, actions, plays)
+        rewards = np.where(lies, reported, rewards)
     return tally(
         users, contexts, actions, rewards, n_users=L, n_contexts=S, n_actions=A, weights=weights
     )
@@ -251,7 +251,7 @@ def measure(
 ) -> Row:
     """Learn from many logs of a setting and count the cells that are covered.
 
-    The learner is told the share of colluders that there are, unless another one is stated.
+    The learner assumes the true share of colluders, unless another one is stated.
     """
     alpha = setting.alpha if stated is None else stated
     means = means_of(setting)

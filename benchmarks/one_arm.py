@@ -128,12 +128,12 @@ def main() -> None:
     print("worst bias in deviations    " + "".join(f"{a:>9g}" for a in ALPHAS) + "    slope")
     for name in ESTIMATORS:
         biases = np.array([row.bias for row in rows if row.estimator == name])
-        told = "".join(f"{bias:9.4f}" for bias in biases)
-        print(f"{name:<28}{told}{slope(np.array(ALPHAS), biases):9.2f}")
+        shown = "".join(f"{bias:9.4f}" for bias in biases)
+        print(f"{name:<28}{shown}{slope(np.array(ALPHAS), biases):9.2f}")
     for name, estimator in (("median", median), ("as the learner does", paper)):
         gaps = np.array([largest_turned_gap(estimator, alpha) for alpha in ALPHAS])
-        told = "".join(f"{gap:9.4f}" for gap in gaps)
-        print(f"{'gap turned, ' + name:<31}{told[3:]}{slope(np.array(ALPHAS), gaps):9.2f}")
+        shown = "".join(f"{gap:9.4f}" for gap in gaps)
+        print(f"{'gap turned, ' + name:<31}{shown[3:]}{slope(np.array(ALPHAS), gaps):9.2f}")
     n_cut = trim_count(GROUP, adversarial_fraction=0.16, failure_probability=FAILURE)
     print(f"Groups of {GROUP:,}; at alpha .16 the learner trims {n_cut / GROUP:.3f} at each end.")
     if arguments.json:

@@ -1,4 +1,4 @@
-"""Learners on logs as production leaves them, beside the per-cell mean with and without the bots.
+"""Learners on logs as production leaves them, beside the plain mean with and without the bots.
 
 Scores are (best - policy) / (best - random) in honest traffic: 0 is best, 1 is random play. Run
 ``python benchmarks/production.py`` for a table, with ``--json`` for one JSON document, ``--only``
@@ -28,7 +28,7 @@ from unswayed.simulation.worlds.production import (
     production_specs,
 )
 
-PER_CELL, WITHOUT_BOTS = "per-cell mean", "without bots"
+PER_CELL, WITHOUT_BOTS = "plain mean", "without bots"
 WORSE_THAN_PER_CELL = 0.02
 MOST_HONEST_REMOVED = 0.02
 NUMBERS_OF_LIES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -106,9 +106,9 @@ def measure(spec: ProductionSpec, seed: int, learners: list[str]) -> Row:
 
 
 def summary(rows: list[Row]) -> dict[str, dict[str, Any]]:
-    """Return means and worst cases of each column: the per-cell mean, learners, without bots.
+    """Return means and worst cases of each column: the plain mean, learners, without bots.
 
-    Excess is the score over that of the per-cell mean without the bots, in attacked logs.
+    Excess is the score over that of the plain mean without the bots, in attacked logs.
     """
     if not rows:
         return {}
@@ -124,14 +124,14 @@ def summary(rows: list[Row]) -> dict[str, dict[str, Any]]:
 def _column(rows: list[Row], of: Callable[[Row], Result]) -> dict[str, Any]:
     peaceful = [row for row in rows if not row.is_attacked]
     attacked = [row for row in rows if row.is_attacked]
-    told: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     if peaceful:
         worse = np.array([of(row).score - row.per_cell for row in peaceful])
         removed = np.array([of(row).honest_removed for row in peaceful])
-        told |= {
+        summary |= {
             "peaceful logs": len(peaceful),
             "peace": float(np.mean([of(row).score for row in peaceful])),
-            "worse than the per-cell mean": int((worse > WORSE_THAN_PER_CELL).sum()),
+            "worse than the plain mean": int((worse > WORSE_THAN_PER_CELL).sum()),
             "worst in peace": float(worse.max()),
             "worst peaceful log": peaceful[int(worse.argmax())].log,
             "honest removed in peace": float(removed.mean()),
@@ -140,7 +140,7 @@ def _column(rows: list[Row], of: Callable[[Row], Result]) -> dict[str, Any]:
     if attacked:
         excess = np.array([of(row).score - row.without_bots for row in attacked])
         pushed = np.array([of(row).pushed_share for row in attacked])
-        told |= {
+        summary |= {
             "attacked logs": len(attacked),
             "attacked": float(np.mean([of(row).score for row in attacked])),
             "excess": float(excess.mean()),
@@ -153,7 +153,7 @@ def _column(rows: list[Row], of: Callable[[Row], Result]) -> dict[str, Any]:
                 np.mean([of(row).honest_removed for row in attacked])
             ),
         }
-    return told | {"seconds": float(np.mean([of(row).seconds for row in rows]))}
+    return summary | {"seconds": float(np.mean([of(row).seconds for row in rows]))}
 
 
 def measure_liar(seeds: list[int], learners: list[str]) -> list[LiarRow]:
@@ -215,9 +215,9 @@ def print_row(row: Row) -> None:
 
 def print_summary(columns: dict[str, dict[str, Any]]) -> None:
     """Print what was found of each column."""
-    for name, told in columns.items():
+    for name, summary in columns.items():
         print(f"\n{name}")
-        for key, value in told.items():
+        for key, value in summary.items():
             print(
                 f"  {key:<30} {value:.4f}" if isinstance(value, float) else f"  {key:<30} {value}"
             )

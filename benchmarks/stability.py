@@ -3,7 +3,7 @@
 Run ``python benchmarks/stability.py`` for a table, with ``--json`` for one JSON document. It learns
 production logs again with one row in a hundred dropped, with rows shuffled, with users renamed and
 with rewards on another scale. Only dropped rows change the data; beside them stands what they do to
-the per-cell mean. The other columns should be 0.
+the plain mean. The other columns should be 0.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def main() -> None:
 
 def _line(row: Row) -> str:
     return (
-        f"{row.log:<96} dropped {row.dropped:.3f} (per-cell mean {row.dropped_per_cell:.3f}) "
+        f"{row.log:<96} dropped {row.dropped:.3f} (plain mean {row.dropped_per_cell:.3f}) "
         f"shuffled {row.shuffled:.3f} renamed {row.renamed:.3f} rescaled {row.rescaled:.3f}"
     )
 

@@ -18,7 +18,7 @@ TASTES = {"none": 0.0, "rank two": 0.12}
 
 
 def measure(tastes: str, strength: float, seeds: list[int]) -> dict[str, object]:
-    """Return the mean losses of the pooled mean and of ``discount`` at one strength."""
+    """Return the mean losses of the plain mean and of ``discount`` at one strength."""
     spec = Spec(
         name="strength",
         family="strength",
@@ -42,7 +42,7 @@ def measure(tastes: str, strength: float, seeds: list[int]) -> dict[str, object]
         policies = world.naive(), by_method("discount")(world, world.adversarial_fraction)
         losses.append([world.suboptimality(actions) for actions in policies])
     pooled, discount = np.mean(losses, axis=0).tolist()
-    return {"tastes": tastes, "shift": strength, "pooled mean": pooled, "discount": discount}
+    return {"tastes": tastes, "shift": strength, "plain mean": pooled, "discount": discount}
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 Normal rewards, good users share one mean, plays are uniform. Colluders answer honestly, shifted for
 the runner-up and against the best, so that their score along the attack lies so many deviations of
-a good user's score away. All gaps are three quarters of what that moves the pooled mean: the
+a good user's score away. All gaps are three quarters of what that moves the plain mean: the
 instance is chosen for the attack. For every alpha the worst shift of a grid counts: around what
 shows in single users, multiples of 1/sqrt(alpha), where coalitions hide in the covariance, and a
 loud one.
@@ -217,8 +217,8 @@ def draw(rows: list[Row]) -> Figure:
             if name != "discount" and users != most:
                 continue
             found, look = worst(ours), look_of(name)
-            told = f"{SCALED_USERS:g}/\u03b1²" if users == SCALED else users
-            label = f"discount, {told} users" if name == "discount" else look.label
+            number = f"{SCALED_USERS:g}/\u03b1²" if users == SCALED else users
+            label = f"discount, {number} users" if name == "discount" else look.label
             dashes = {most: look.dashes, SCALED: ":"}.get(users, "--")
             for ax, values, end in zip(axes, (found.losses, found.shifts), ends, strict=True):
                 if name == "oracle" and ax is axes[1]:

@@ -15,7 +15,7 @@ from unswayed.demo.shop import (
     INTERACTIONS_PER_USER,
     ITEMS,
     N_USERS,
-    Story,
+    Outcome,
     play,
 )
 from unswayed.errors import InputError
@@ -34,11 +34,11 @@ def demo(
     check_writable_folder(out)
     with progress_bar() as bar:
         bar.add_task("simulating customers and learning", total=None)
-        story = play(seed)
-    pictures = draw(story, out)
-    log = _write_log(story, out / "log.csv")
+        outcome = play(seed)
+    pictures = draw(outcome, out)
+    log = _write_log(outcome, out / "log.csv")
     if json:
-        print_json(_as_json(story, [*pictures, log]))
+        print_json(_as_json(outcome, [*pictures, log]))
         return
     print_line(
         f"A café recommends one item per visit to {N_USERS:,} customers, {INTERACTIONS_PER_USER} "
@@ -57,16 +57,16 @@ def demo(
             ]
             for context, best, naive, robust in zip(
                 CONTEXTS,
-                story.best.tolist(),
-                story.naive.tolist(),
-                story.robust.tolist(),
+                outcome.best.tolist(),
+                outcome.naive.tolist(),
+                outcome.robust.tolist(),
                 strict=True,
             )
         ],
     )
     print_line(
         f"\nOf the purchases that honest customers could make, the naive bandit gets "
-        f"{story.naive_share:.0%} and unswayed {story.robust_share:.0%}."
+        f"{outcome.naive_share:.0%} and unswayed {outcome.robust_share:.0%}."
         f"\n\nPicture: {pictures[0]}   Log: {log}"
     )
 
@@ -75,8 +75,8 @@ def _marked(item: int, best: int) -> str:
     return f"{'✓' if item == best else '✗'} {ITEMS[item]}"
 
 
-def _write_log(story: Story, path: Path) -> Path:
-    log = story.log
+def _write_log(outcome: Outcome, path: Path) -> Path:
+    log = outcome.log
     with whole_file(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["user", "context", "action", "reward"])
@@ -92,7 +92,7 @@ def _write_log(story: Story, path: Path) -> Path:
     return path
 
 
-def _as_json(story: Story, files: list[Path]) -> dict[str, object]:
+def _as_json(outcome: Outcome, files: list[Path]) -> dict[str, object]:
     return {
         "settings": {
             "users": N_USERS,
@@ -102,12 +102,15 @@ def _as_json(story: Story, files: list[Path]) -> dict[str, object]:
         "results": [
             {
                 "context": context,
-                "best": ITEMS[story.best[row]],
-                "naive": ITEMS[story.naive[row]],
-                "unswayed": ITEMS[story.robust[row]],
+                "best": ITEMS[outcome.best[row]],
+                "naive": ITEMS[outcome.naive[row]],
+                "unswayed": ITEMS[outcome.robust[row]],
             }
             for row, context in enumerate(CONTEXTS)
         ],
-        "share_of_honest_purchases": {"naive": story.naive_share, "unswayed": story.robust_share},
+        "share_of_honest_purchases": {
+            "naive": outcome.naive_share,
+            "unswayed": outcome.robust_share,
+        },
         "files": [str(file) for file in files],
     }

@@ -29,21 +29,21 @@ def demo_service(
     check_writable_folder(out)
     with progress_bar() as bar:
         task = bar.add_task("days", total=DAYS)
-        story = play_served(seed=seed, on_day=lambda day: bar.update(task, completed=day))
-    files = draw_served(story, out)
+        outcome = play_served(seed=seed, on_day=lambda day: bar.update(task, completed=day))
+    files = draw_served(outcome, out)
     if json:
-        print_json({**story.to_json(), "files": [str(file) for file in files]})
+        print_json({**outcome.to_json(), "files": [str(file) for file in files]})
         return
     print_table(
         "What is recommended in the end",
         ["when", "honest customers like best", "a naive service says", "unswayed serves"],
         [
-            [context, best, story.naive_policy[context], story.served[context]]
-            for context, best in story.best.items()
+            [context, best, outcome.naive_policy[context], outcome.served[context]]
+            for context, best in outcome.best.items()
         ],
     )
     print_line(
-        f"On the last day honest customers bought {story.robust[-1]:.0%} of what they could with "
-        f"unswayed, which still explores, and {story.naive[-1]:.0%} with the naive service."
+        f"On the last day honest customers bought {outcome.robust[-1]:.0%} of what they could with "
+        f"unswayed, which still explores, and {outcome.naive[-1]:.0%} with the naive service."
         f"\n\nPicture: {files[1]}"
     )

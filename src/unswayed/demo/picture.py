@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from unswayed.demo.shop import ADVERSARIAL_FRACTION, CONTEXTS, ITEMS, PURCHASE_RATES, Story
+from unswayed.demo.shop import ADVERSARIAL_FRACTION, CONTEXTS, ITEMS, PURCHASE_RATES, Outcome
 from unswayed.learners.interface import IntArray
 from unswayed.storage import whole_file
 
@@ -18,14 +18,14 @@ from unswayed.storage import whole_file
 RIGHT, WRONG, TRUTH = "#009E73", "#D55E00", "#56B4E9"
 
 
-def draw(story: Story, folder: Path) -> list[Path]:
+def draw(outcome: Outcome, folder: Path) -> list[Path]:
     """Write shop.png and shop.svg into a folder and return their paths."""
     with mpl.rc_context({"svg.hashsalt": "unswayed", "font.size": 11}):
         figure = Figure(figsize=(10, 4.6), layout="constrained")
         FigureCanvasAgg(figure)
         left, right = figure.subplots(1, 2, width_ratios=[3, 1.25])
-        _draw_recommendations(left, story)
-        _draw_shares(right, story)
+        _draw_recommendations(left, outcome)
+        _draw_shares(right, outcome)
         figure.suptitle(
             f"{ADVERSARIAL_FRACTION:.0%} of the accounts buy MegaCola and nothing else",
             fontsize=14,
@@ -39,18 +39,18 @@ def draw(story: Story, folder: Path) -> list[Path]:
     return paths
 
 
-def _draw_recommendations(ax: Axes, story: Story) -> None:
+def _draw_recommendations(ax: Axes, outcome: Outcome) -> None:
     columns: tuple[tuple[str, IntArray], ...] = (
-        ("honest customers\nlike best", story.best),
-        ("a naive bandit\nrecommends", story.naive),
-        ("unswayed\nrecommends", story.robust),
+        ("honest customers\nlike best", outcome.best),
+        ("a naive bandit\nrecommends", outcome.naive),
+        ("unswayed\nrecommends", outcome.robust),
     )
     n_rows = len(CONTEXTS)
     for x, (title, items) in enumerate(columns):
         ax.text(x + 0.5, n_rows + 0.1, title, ha="center", va="bottom", fontweight="bold")
         for row, item in enumerate(items):
             y = n_rows - 1 - row
-            is_right = bool(item == story.best[row])
+            is_right = bool(item == outcome.best[row])
             colour, sign = (TRUTH, "") if x == 0 else (RIGHT, "✓ ") if is_right else (WRONG, "✗ ")
             box = FancyBboxPatch(
                 (x + 0.05, y + 0.08),
@@ -81,8 +81,8 @@ def _draw_recommendations(ax: Axes, story: Story) -> None:
     ax.set_axis_off()
 
 
-def _draw_shares(ax: Axes, story: Story) -> None:
-    shares = {"naive bandit": story.naive_share, "unswayed": story.robust_share}
+def _draw_shares(ax: Axes, outcome: Outcome) -> None:
+    shares = {"naive bandit": outcome.naive_share, "unswayed": outcome.robust_share}
     bars = ax.bar(list(shares), list(shares.values()), color=[WRONG, RIGHT], alpha=0.75, width=0.6)
     for bar, share in zip(bars, shares.values(), strict=True):
         ax.annotate(

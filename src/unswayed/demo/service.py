@@ -50,7 +50,7 @@ CAMPAIGN = "cafe"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ServedStory:
+class ServedOutcome:
     """What the demo found.
 
     Attributes
@@ -78,7 +78,7 @@ class ServedStory:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Return the story as plain values."""
+        """Return the outcome as plain values."""
         return {
             "settings": {
                 "users": N_USERS,
@@ -103,10 +103,10 @@ def play_served(
     learning_days: tuple[int, ...] = LEARNING_DAYS,
     seed: int = 0,
     on_day: Callable[[int], None] = lambda _: None,
-) -> ServedStory:
+) -> ServedOutcome:
     """Start the service, send it customers and colluders, learn, and compare.
 
-    ``on_day`` is told how many days are over.
+    ``on_day`` gets the number of days that are over.
     """
     n_users = N_USERS
     rng = generator(seed, "service demo")
@@ -143,7 +143,7 @@ def play_served(
             on_day(day)
         served = client.get("policy")["policy"]["policy"]
     chosen = naive.action_probabilities(users).argmax(axis=1)
-    return ServedStory(
+    return ServedOutcome(
         np.array(shares["robust"]),
         np.array(shares["naive"]),
         {context: served[context] for context in CONTEXTS},
@@ -159,11 +159,11 @@ def _served_day(
     for start in range(0, len(order), 500):
         arrivals = order[start : start + 500].tolist()
         rows = [(f"customer-{user:04d}", CONTEXTS[contexts[user]]) for user in arrivals]
-        told = []
+        rewards = []
         for user, decision in zip(arrivals, client.decide_many(rows), strict=True):
             actions[user] = ITEMS.index(decision["action"])
-            told.append((decision["token"], float(answers[user, actions[user]])))
-        client.reward_many(told)
+            rewards.append((decision["token"], float(answers[user, actions[user]])))
+        client.reward_many(rewards)
     return actions
 
 
@@ -218,18 +218,18 @@ def _server() -> Iterator[str]:
             process.stdout.close()
 
 
-def draw_served(story: ServedStory, folder: Path) -> list[Path]:
+def draw_served(outcome: ServedOutcome, folder: Path) -> list[Path]:
     """Write service.svg, service.png and their data, and return the files."""
     with mpl.rc_context(STYLE):
         figure, (ax,) = new_figure(width=9, height=4.2)
-        days = np.arange(1, len(story.robust) + 1)
-        ax.plot(days, 100 * story.robust, color=VERMILION, marker="o", markersize=4)
-        ax.plot(days, 100 * story.naive, color=GREY, marker="s", markersize=4)
+        days = np.arange(1, len(outcome.robust) + 1)
+        ax.plot(days, 100 * outcome.robust, color=VERMILION, marker="o", markersize=4)
+        ax.plot(days, 100 * outcome.naive, color=GREY, marker="s", markersize=4)
         for day in LEARNING_DAYS:
             ax.axvline(day + 0.5, color=VERMILION, linewidth=0.8, linestyle=":")
             ax.text(day + 0.6, 4, "learned,\nserved", color=VERMILION, fontsize=9)
-        ax.text(days[-1] + 0.3, 100 * story.robust[-1], "unswayed", color=VERMILION, va="center")
-        ax.text(days[-1] + 0.3, 100 * story.naive[-1], "naive UCB", color=GREY, va="center")
+        ax.text(days[-1] + 0.3, 100 * outcome.robust[-1], "unswayed", color=VERMILION, va="center")
+        ax.text(days[-1] + 0.3, 100 * outcome.naive[-1], "naive UCB", color=GREY, va="center")
         ax.set(
             xlabel="day",
             ylabel="honest purchases,\n% of what is possible",
@@ -240,5 +240,5 @@ def draw_served(story: ServedStory, folder: Path) -> list[Path]:
         paths = save(figure, folder, "service")
     data = folder / "service.json"
     with whole_file(data) as draft:
-        draft.write_text(json.dumps(story.to_json(), indent=2) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(outcome.to_json(), indent=2) + "\n", encoding="utf-8")
     return [*paths, data]

@@ -45,7 +45,7 @@ class BuyOnlyCola(Attack):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Story:
+class Outcome:
     """What the demo found; arrays have shape (n_contexts,) and hold item codes.
 
     ``naive_share`` and ``robust_share`` say how many of the purchases that the best
@@ -60,7 +60,7 @@ class Story:
     log: Events
 
 
-def play(seed: int = 0) -> Story:
+def play(seed: int = 0) -> Outcome:
     """Let a naive bandit and unswayed learn from the same customers and the same coalition."""
     cafe = Instance(context_probabilities=np.array(VISITS), mean_rewards=np.array(PURCHASE_RATES))
     crowd = Crowd(
@@ -77,7 +77,7 @@ def play(seed: int = 0) -> Story:
         lost = run(cafe, BuyOnlyCola(), recorder.make, crowd, algorithm=name, seed=seed)
         outcomes[name] = (recorder, lost)
     most = float(np.array(VISITS) @ cafe.mean_rewards.max(axis=1))
-    return Story(
+    return Outcome(
         best=cafe.mean_rewards.argmax(axis=1),
         naive=outcomes["naive"][0].recommended(),
         robust=outcomes["robust"][0].recommended(),

@@ -100,14 +100,14 @@ def all_positive(
         verdict = Verdict.HOLDS if intervals[decided][0] > -margin else Verdict.OPEN
     if len(comparisons[decided]) < FEWEST:
         verdict = Verdict.OPEN
-    told = f"; fails for {len(failed)} of them" if len(failed) > 1 else ""
+    failures = f"; fails for {len(failed)} of them" if len(failed) > 1 else ""
     return Claim(
         name=name,
         statement=statement,
-        statistic=f"mean difference, decided by 1 of {len(comparisons)}: {decided}{told}",
+        statistic=f"mean difference, decided by 1 of {len(comparisons)}: {decided}{failures}",
         estimate=float(comparisons[decided].mean()),
-        low=_told(intervals[decided][0]),
-        high=_told(intervals[decided][1]),
+        low=_finite(intervals[decided][0]),
+        high=_finite(intervals[decided][1]),
         verdict=verdict,
     )
 
@@ -156,9 +156,9 @@ def resampled(
         name=name,
         statement=statement,
         statistic=statistic,
-        estimate=_told(estimate),
-        low=_told(low),
-        high=_told(high),
+        estimate=_finite(estimate),
+        low=_finite(low),
+        high=_finite(high),
         verdict=verdict,
     )
 
@@ -186,5 +186,5 @@ def log_slope(xs: FloatArray, means: FloatArray) -> float:
     return float(np.polyfit(np.log(xs), np.log(means), 1)[0])
 
 
-def _told(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None

@@ -11,7 +11,7 @@ from unswayed.experiments.sweeps import Point, Sweep, with_own, world
 PER_VISIT = "paper-per-visit"
 """Robust MCB by Section 3.1: a user's value in a cell is the mean over their visits to it."""
 
-TOLD = 0.1
+ASSUMED = 0.1
 """The paper's: "we set our algorithm to be run with alpha = 0.1"."""
 
 N_USERS = 2303
@@ -95,14 +95,14 @@ SWEEPS = {
                 "alpha",
                 (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3),
                 series=TRUTH_VARIES,
-                assumed_alpha=TOLD,
+                assumed_alpha=ASSUMED,
                 users=N_USERS,
             )
             + _along(
                 "assumed_alpha",
                 (0.0, 0.05, 0.1, 0.15, 0.2, 0.3),
                 series=BELIEF_VARIES,
-                alpha=TOLD,
+                alpha=ASSUMED,
                 users=N_USERS,
             ),
             (1, 2, 4, 8, 11),

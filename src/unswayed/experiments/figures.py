@@ -10,13 +10,13 @@ import numpy as np
 from unswayed.experiments.claims import Claim, contains, log_slope, resampled
 from unswayed.experiments.drawing import Panel
 from unswayed.experiments.figure_sweeps import (
+    ASSUMED,
     BELIEF_VARIES,
     FREQUENT,
     PER_VISIT,
     RARE,
     SCALED_GAP,
     SWEEPS,
-    TOLD,
     TRUTH_VARIES,
 )
 from unswayed.experiments.judging import (
@@ -79,11 +79,11 @@ def scaled_slope(results: Results, algorithm: str, name: str, statement: str) ->
 
 def _slope_claim(name: str, statement: str, curve: Curve, chosen: np.ndarray) -> Claim:
     xs = curve.xs[chosen]
-    told = ", ".join(f"{x:g}" for x in xs) or "none"
+    points = ", ".join(f"{x:g}" for x in xs) or "none"
     claim = resampled(
         name,
         statement,
-        f"log-log slope over T/L in {told}",
+        f"log-log slope over T/L in {points}",
         curve.values[:, chosen],
         lambda values: log_slope(xs, values.mean(axis=0)),
     )
@@ -160,7 +160,7 @@ def _by_users_beyond(results: Results) -> dict[str, FloatArray]:
 
 def _by_true_share(results: Results) -> dict[str, FloatArray]:
     paper = results.curve("paper", TRUTH_VARIES)
-    return {"loss at alpha=0.2 minus loss at alpha=0.1": paper.at(0.2) - paper.at(TOLD)}
+    return {"loss at alpha=0.2 minus loss at alpha=0.1": paper.at(0.2) - paper.at(ASSUMED)}
 
 
 def _by_stated_share(results: Results) -> dict[str, FloatArray]:
@@ -277,7 +277,7 @@ ANALYSES = {
             "alpha",
             series=TRUTH_VARIES,
             above=0.0,
-            up_to=TOLD,
+            up_to=ASSUMED,
         ),
         compared(
             "understating-loses-robustness",
@@ -289,7 +289,7 @@ ANALYSES = {
             "At a true 0.1, stating half of it costs more than stating twice as much.",
             _by_stated_share,
         ),
-        partial(own_is_no_worse, x_symbol="alpha", series=TRUTH_VARIES, up_to=TOLD),
+        partial(own_is_no_worse, x_symbol="alpha", series=TRUTH_VARIES, up_to=ASSUMED),
         panels=(
             {
                 "title": "learners are told 0.1 (the paper's panel)",
@@ -302,7 +302,7 @@ ANALYSES = {
                 "series": BELIEF_VARIES,
             },
         ),
-        marks=((TOLD, "told the truth"),),
+        marks=((ASSUMED, "told the truth"),),
     ),
     "figure-3c": _figure(
         "Figure 3(c): similar, not equal preferences",

@@ -126,7 +126,7 @@ def _missing(
                 )
                 for start in range(0, len(left), chunk)
             ]
-    # Large and small worlds take turns, so that the time left can be told from the time spent.
+    # Large and small worlds take turns, so that the time spent predicts the time left.
     return sorted(tasks, key=lambda task: task.repetitions[0])
 
 

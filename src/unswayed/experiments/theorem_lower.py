@@ -175,7 +175,8 @@ users; Independent UCB decides for each user apart and is valued on the good one
 MARGIN = 0.16
 """Ours. At 400 repetitions a share near one half has a standard error of 0.025. Planned for
 a level shared by up to 90 intervals: each is 3.6 errors to either side, and the largest of 90
-deviations is about 2.6 errors, so an excess of less than 6.2 errors cannot be told from none."""
+deviations is about 2.6 errors, so an excess of less than 6.2 errors cannot be
+distinguished from none."""
 
 
 def bound(series: str, interactions: FloatArray) -> FloatArray:

@@ -32,17 +32,17 @@ def write_audit_figures(audit: Audit, red_team: RedTeam | None, folder: Path) ->
 
 
 def _drawn(audit: Audit, red_team: RedTeam | None) -> Iterator[Drawn]:
-    told = audit.to_json()
+    data = audit.to_json()
     if audit.items:
-        yield "items", _items(told["items"]), told["items"]
+        yield "items", _items(data["items"]), data["items"]
     if audit.changed:
-        yield "decisions", _decisions(told["changed"]), told["changed"]
-    null = told["null"]
+        yield "decisions", _decisions(data["changed"]), data["changed"]
+    null = data["null"]
     yield "null", _null(null), [null]
-    if told["timeline"] is not None:
-        yield "time", _time(told["timeline"]), [told["timeline"]]
+    if data["timeline"] is not None:
+        yield "time", _time(data["timeline"]), [data["timeline"]]
     if audit.n_contexts > 1:
-        yield "contexts", _contexts(told["contexts"]), told["contexts"]
+        yield "contexts", _contexts(data["contexts"]), data["contexts"]
     if red_team is not None:
         sizes = red_team.to_json()["sizes"]
         yield "red-team", _red_team(red_team, sizes), sizes

@@ -126,10 +126,10 @@ def write_page(text: str, path: Path) -> None:
         draft.write_text(text, encoding="utf-8")
 
 
-def write_data(audit: Audit, told: Mapping[str, Any], folder: Path) -> None:
+def write_data(audit: Audit, report: Mapping[str, Any], folder: Path) -> None:
     """Write what an audit says as JSON, and its accounts, items and decisions as Parquet."""
     with whole_file(folder / "audit.json") as draft:
-        text = json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False)
         draft.write_text(text + "\n", encoding="utf-8")
     write_table(accounts_table(audit.accounts), folder / "accounts.parquet", None)
     for name, rows, kind in (

@@ -17,10 +17,10 @@ from unswayed.reports.style import BLUE, GREY, STYLE, VERMILION, new_figure
 
 def write_evaluation_figures(found: Evaluation, folder: Path) -> list[Path]:
     """Write the figures and their data, and return the files."""
-    told = found.to_json()
-    files = write_figure(_estimates(told["estimates"]), folder, "uplift", told["estimates"])
-    if told["contexts"]:
-        files += write_figure(_contexts(told["contexts"]), folder, "contexts", told["contexts"])
+    data = found.to_json()
+    files = write_figure(_estimates(data["estimates"]), folder, "uplift", data["estimates"])
+    if data["contexts"]:
+        files += write_figure(_contexts(data["contexts"]), folder, "contexts", data["contexts"])
     return files
 
 

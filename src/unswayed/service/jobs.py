@@ -129,7 +129,7 @@ def _started(task: str, told: dict[str, str]) -> subprocess.Popen[bytes]:
         start_new_session=True,
     )
     assert process.stdin is not None
-    # The address may hold a password: it is told, and in no list of processes.
+    # The address may hold a password: it goes through a pipe, not into the list of processes.
     with process.stdin as pipe:
         pipe.write(json.dumps(told).encode())
     threading.Thread(target=process.wait, daemon=True).start()  # so that no zombie is left

@@ -116,7 +116,7 @@ def serve(
     workers: int,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Serve until the process is told to stop.
+    """Serve until the process is asked to stop.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a campaign is told: its labels, how it decides, and when rewards count."""
+"""Settings of a campaign: its labels, how it decides, and when rewards count."""
 
 from __future__ import annotations
 

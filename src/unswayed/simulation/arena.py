@@ -99,7 +99,7 @@ def run(
         A fresh attack object; it carries the state of one run.
     algorithm
         The learner's name: it selects the learner's stream, and attacks that know the algorithm
-        are told it.
+        know it.
     path
         Names the run under the seed, usually by the repetition's number.
     """

@@ -50,7 +50,7 @@ BASELINES: dict[str, LearnerSpec] = {
         ),
         LearnerSpec(
             name="epsilon-greedy",
-            summary="best pooled mean, with exploration that fades",
+            summary="best plain mean, with exploration that fades",
             make=EpsilonGreedy,
         ),
         LearnerSpec(

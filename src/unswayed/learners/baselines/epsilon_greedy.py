@@ -1,4 +1,4 @@
-"""Epsilon-greedy on the pooled means, with the decay of Auer, Cesa-Bianchi and Fischer (2002)."""
+"""Epsilon-greedy on the plain means, with the decay of Auer, Cesa-Bianchi and Fischer (2002)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASSUMED_GAP = 0.3
 
 
 class EpsilonGreedy(PooledMeans):
-    """Explore uniformly with probability epsilon_n, otherwise play the best pooled mean.
+    """Explore uniformly with probability epsilon_n, otherwise play the best plain mean.
 
     At the n-th arrival of a context epsilon_n = min(1, c·A/(d² n)).
 

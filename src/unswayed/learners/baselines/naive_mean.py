@@ -1,4 +1,4 @@
-"""Uniform exploration and the pooled mean: what anyone would do first, and the negative control."""
+"""Uniform exploration and the plain mean: what anyone would do first, and the negative control."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Flip(Attack):
     ----------
     strength
         How far the flipped mean lies from the centre, in units of the honest mean's distance.
-        A pooled mean keeps its order until strength exceeds (1 - alpha) / alpha.
+        A plain mean keeps its order until strength exceeds (1 - alpha) / alpha.
     """
 
     name = "flip"

@@ -87,7 +87,7 @@ class RunnerUpSwap(Attack):
     strength
         Probability that an answer is the end of the range (highest for the runner-up, lowest for
         the best); otherwise it is an honest draw of the other action. 0 is a pure exchange, which
-        a pooled mean survives; 1 is the loudest.
+        a plain mean survives; 1 is the loudest.
     """
 
     name = "runner-up-swap"
