@@ -130,6 +130,12 @@ def test_a_column_of_lists(column: str) -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere.parquet", "there is no file")
+    refused(tmp_path, "holds no files")
+    refused(tmp_path / "*.parquet", "no file matches")
+
+
+def test_bytes_that_are_not_text(tmp_path: Path) -> None:
+    refused(written(tmp_path / "a.csv", b"\xd9\x00\xff"), "not text in UTF-8")
 
 
 def test_a_file_of_an_unknown_kind(tmp_path: Path) -> None:

@@ -97,12 +97,17 @@ def test_saving_and_loading_gives_the_same_decisions(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["policy.json"]
 
 
+def test_a_policy_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.json: there is no such file"):
+        Policy.load(tmp_path / "none.json")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("not json", "is not JSON"),
         ("[]", "holds no JSON object"),
-        ("{}", "this is not a policy"),
+        ("{}", "policy.json is not a policy"),
         ('{"format": "unswayed-policy", "version": 99}', "version 99"),
         ('{"format": "unswayed-policy", "version": 1}', "damaged"),
     ],

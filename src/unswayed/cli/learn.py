@@ -34,7 +34,7 @@ def learn(
     log: Annotated[
         str | None,
         typer.Argument(
-            metavar="[LOG]",
+            metavar="LOG",
             help="Parquet, CSV, TSV or JSON lines: a file, a folder or a pattern; or a database "
             "address such as sqlite:///shop.db with --query. Without a log: learn from --tallies.",
             show_default=False,

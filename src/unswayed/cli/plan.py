@@ -38,7 +38,7 @@ def plan(
     log: Annotated[
         str | None,
         typer.Argument(
-            metavar="[LOG]",
+            metavar="LOG",
             help="A log to plan from: its contexts, actions, users, rewards, activity and "
             "propensities. Without it, --contexts and --actions say what there is.",
             show_default=False,

@@ -70,9 +70,12 @@ def find_files(path: str) -> Files:
     """
     try:
         file_system, root = fsspec.core.url_to_fs(path)
+        missing = f"there is no file {path}; check the path."
         if any(mark in root for mark in "*?["):
             found = file_system.glob(root)
+            missing = f"no file matches {path}; check the pattern."
         elif file_system.isdir(root):
+            missing = f"the folder {path} holds no files; check the path."
             found = [
                 name
                 for name in file_system.find(root)
@@ -83,7 +86,7 @@ def find_files(path: str) -> Files:
     except (OSError, ValueError, ImportError) as error:
         raise InputError(f"cannot look for {path}: {error}.") from error
     if not found:
-        raise InputError(f"there is no file {path}; check the path.")
+        raise InputError(missing)
     by_format: dict[str, list[str]] = {}
     for name in sorted(found):
         if (kind := _format_of(name)) is not None:
@@ -163,10 +166,15 @@ def csv_header(files: Files, position: int = 0) -> tuple[list[str], str]:
     try:
         with files.opened(position) as file:
             line = file.readline(_HEADER_BYTES).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"cannot read {path}: it is not text in UTF-8 ({error}). Save it as UTF-8, or give it "
+            "the ending of its format."
+        ) from error
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {path}: {error}.") from error
     if not line.strip():
-        raise InputError(f"{path} is empty: it has not even a line of column names.")
+        raise InputError(f"{path} is empty: it lacks even the line of column names.")
     delimiter = max(_DELIMITERS, key=line.count)
     try:
         names = next(csv.reader([line], delimiter=delimiter, strict=True))

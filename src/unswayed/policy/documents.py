@@ -19,20 +19,24 @@ def write_object(path: str | os.PathLike[str], value: Mapping[str, Any], *, n_le
         draft.write_text(text, encoding="utf-8")
 
 
-def read_object(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
-    """Read a JSON object from a file; ``kind`` is what it should be, for the error's words."""
+def read_object(path: str | os.PathLike[str], kind: str, *, format_name: str) -> dict[str, Any]:
+    """Read a JSON object of a format from a file; ``kind`` names it in error messages."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the {kind} {os.fspath(path)}: {error}.") from error
+        is_missing = isinstance(error, FileNotFoundError)
+        reason = "there is no such file; check the path" if is_missing else str(error)
+        raise InputError(f"cannot read the {kind} {os.fspath(path)}: {reason}.") from error
     try:
         value = json.loads(text, parse_constant=_no_constant)
     except RecursionError as error:
-        raise InputError(f"{os.fspath(path)} is no {kind}: it is nested too deep.") from error
+        raise InputError(f"{os.fspath(path)} is not a {kind}: it is nested too deep.") from error
     except ValueError as error:  # also for integers of thousands of digits
-        raise InputError(f"{os.fspath(path)} is not JSON: {error}.") from error
+        raise InputError(f"{os.fspath(path)} is not a {kind}: it is not JSON ({error}).") from error
     if not isinstance(value, dict):
         raise InputError(f"{os.fspath(path)} is not a {kind}: it holds no JSON object.")
+    if value.get("format") != format_name:
+        raise InputError(f"{os.fspath(path)} is not a {kind}: its 'format' is not {format_name!r}.")
     return value
 
 

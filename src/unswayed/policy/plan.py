@@ -281,7 +281,7 @@ class EpochPlan:
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, campaign: str | None = None) -> EpochPlan:
         """Read a plan that ``save`` wrote."""
-        return cls.from_json(read_object(path, "plan"), campaign=campaign)
+        return cls.from_json(read_object(path, "plan", format_name=FORMAT), campaign=campaign)
 
     @cached_property
     def _known_actions(self) -> frozenset[Label]:

@@ -303,7 +303,7 @@ class Policy:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read a policy that ``save`` wrote."""
-        return cls.from_json(read_object(path, "policy"))
+        return cls.from_json(read_object(path, "policy", format_name=FORMAT))
 
 
 def _cell(mean: float, low: float, high: float, n: int, *parts: float) -> dict[str, Any]:
