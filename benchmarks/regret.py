@@ -17,14 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
 from unswayed.processes import WorkerPool
-from unswayed.simulation.algorithms import find_algorithm
-from unswayed.simulation.arena import run_regret
-from unswayed.simulation.attacks.registry import ATTACKS, make_attack
+from unswayed.simulation.attacks.registry import ATTACKS
 from unswayed.simulation.search_space import ONLY_BINARY
 from unswayed.simulation.settings import Settings
+from unswayed.simulation.simulate import Goal, run_repetition
 
 WORLDS = ((10, 10), (50, 5))
 ALPHAS = (0.1, 0.2)
@@ -79,27 +77,18 @@ def one_run(
         algorithms=(algorithm,),
     )
     start = time.process_time()
-    with threadpool_limits(1):
-        regrets = run_regret(
-            settings.instance(repetition),
-            make_attack(attack),
-            find_algorithm(algorithm).make,
-            settings.crowd(),
-            algorithm=algorithm,
-            seed=settings.seed,
-            path=(repetition,),
-        )
-    by_user = regrets.by_user
+    row = run_repetition(settings, algorithm, repetition, Goal.REGRET)
+    assert row.spread is not None  # the goal is regret
     return Run(
         algorithm,
         attack,
         *world,
         alpha,
         repetition,
-        float(by_user.mean()),
-        float(np.median(by_user)),
-        float(np.quantile(by_user, 0.95)),
-        float(by_user.max()),
+        row.loss,
+        row.spread.median,
+        row.spread.quantile_95,
+        row.spread.worst,
         time.process_time() - start,
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from unswayed.learners.interface import BoolArray, FloatArray, LearnerMaker
-from unswayed.simulation.algorithms import find_algorithm
-from unswayed.simulation.arena import run, run_regret
-from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.oracle import OracleMaker
 from unswayed.simulation.settings import Settings
+from unswayed.simulation.simulate import Goal, run_repetition
 from unswayed.tallies import Tallies
 
 
@@ -20,15 +20,7 @@ def suboptimality_in_arena(
 
     The same number as `unswayed simulate` gives for these settings, seed and repetition.
     """
-    return run(
-        settings.instance(repetition),
-        make_attack(attack),
-        find_algorithm(algorithm).make,
-        settings.crowd(),
-        algorithm=algorithm,
-        seed=settings.seed,
-        path=(repetition,),
-    )
+    return _in_arena(settings, algorithm, attack, repetition, Goal.SUBOPTIMALITY)
 
 
 def regret_in_arena(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
@@ -36,16 +28,13 @@ def regret_in_arena(settings: Settings, algorithm: str, attack: str, repetition:
 
     The same number as `unswayed simulate --goal regret` gives.
     """
-    regrets = run_regret(
-        settings.instance(repetition),
-        make_attack(attack),
-        find_algorithm(algorithm).make,
-        settings.crowd(),
-        algorithm=algorithm,
-        seed=settings.seed,
-        path=(repetition,),
-    )
-    return float(regrets.by_user.mean())
+    return _in_arena(settings, algorithm, attack, repetition, Goal.REGRET)
+
+
+def _in_arena(
+    settings: Settings, algorithm: str, attack: str, repetition: int, goal: Goal
+) -> float:
+    return run_repetition(replace(settings, attack=attack), algorithm, repetition, goal).loss
 
 
 class Witness(OracleMaker):
