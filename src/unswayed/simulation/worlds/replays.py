@@ -8,7 +8,7 @@ They give the same rating each time. Where a user did not rate, it depends on th
 - lectures are not completed, because nine in ten would be made up. A student plays only what they
   rated, so contexts and actions are not drawn alike for all users, which learners assume.
 
-Parts of the zoo share no items, or no people.
+Parts share no items, or no people.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def replayed(
     rng
         Draws the people, and which items share a context.
     source
-        A name of ``real_data`` and a part of the zoo, such as "movies/development".
+        A name of ``real_data`` and a part, such as "movies/development".
     n_contexts, n_actions
         The most rated items of the part are taken. A context is a group of items where the source
         has groups, otherwise any items.

@@ -1,4 +1,4 @@
-"""The zoo: families of worlds, each in three parts that differ in sizes and gaps.
+"""Families of worlds, each in three parts that differ in sizes and gaps.
 
 Constants of learners are chosen on the development part. The validation part was looked at too: the
 stake, the gain per accused user and the spread of the good in ``learners.discount`` were set after
