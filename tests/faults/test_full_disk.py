@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from tests.cli.test_learn import café_log
 from unswayed.cli.demo import _write_log
 from unswayed.demo.picture import draw
-from unswayed.demo.shop import Story
+from unswayed.demo.shop import Outcome
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, read_events
 from unswayed.experiments.store import Store
@@ -43,10 +43,10 @@ def policy(rng: np.random.Generator) -> Policy:
     return learn_log(café_log(rng, 900), adversarial_fraction=0.1, method="paper").policy
 
 
-def story(rng: np.random.Generator) -> Story:
+def outcome(rng: np.random.Generator) -> Outcome:
     log = read_events(café_log(rng, 300)).events
     codes = np.arange(5)
-    return Story(codes, codes, codes, 0.5, 1.0, log)
+    return Outcome(codes, codes, codes, 0.5, 1.0, log)
 
 
 def row(number: int) -> dict[str, Any]:
@@ -92,8 +92,8 @@ OUTPUTS: dict[str, Write] = {
     "tallies": lambda rng, folder: add_day(rng, folder, keeps_events=False),
     "events": lambda rng, folder: add_day(rng, folder, keeps_events=True),
     "figure": lambda _, folder: save(Figure(), folder, "figure"),
-    "demo picture": lambda rng, folder: draw(story(rng), folder),
-    "demo log": lambda rng, folder: _write_log(story(rng), folder / "log.csv"),
+    "demo picture": lambda rng, folder: draw(outcome(rng), folder),
+    "demo log": lambda rng, folder: _write_log(outcome(rng), folder / "log.csv"),
     "results": lambda _, folder: run_again(folder),
 }
 
