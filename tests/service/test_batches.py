@@ -95,9 +95,11 @@ class Recording:
         self.written: list[bytes] = []
 
     def write(self, data: bytes) -> None:
+        """Keep it."""
         self.written.append(data)
 
     def close(self) -> None:
+        """Keep that too."""
         self.written.append(b"closed")
 
 
