@@ -127,7 +127,7 @@ def test_one_learner_works_at_a_time(sqlite_shop: Running) -> None:
 def test_a_learner_that_was_killed_is_replaced(
     sqlite_shop: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "_SILENCE_MS", 3_000)
+    monkeypatch.setattr(jobs, "_SILENCE_MS", dict.fromkeys(jobs._SILENCE_MS, 3_000))
     started = []
     start = subprocess.Popen
 

@@ -17,9 +17,10 @@ from unswayed.service.errors import not_found
 
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
 
-#: Ours: a learner says this often that it is alive, and counts as dead after so much silence.
+#: Ours: a learner says this often that it is alive, and counts as dead after so much silence; before
+#: its first word it has to be started, which takes a busy machine a while.
 HEARTBEAT_SECONDS = 1.0
-_SILENCE_MS = 15_000
+_SILENCE_MS = {QUEUED: 120_000, RUNNING: 30_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Job:
 
 def _job(row: tuple[Any, ...]) -> Job:
     state = row[2]
-    if state in (QUEUED, RUNNING) and row[5] < now_ms() - _SILENCE_MS:
+    if state in _SILENCE_MS and row[5] < now_ms() - _SILENCE_MS[state]:
         state = LOST
     return Job(row[0], row[1], state, row[3], row[4], row[5], json.loads(row[6]))
 

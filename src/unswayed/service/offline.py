@@ -9,7 +9,6 @@ import json
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 from unswayed.service.database import opened
 
@@ -48,12 +47,12 @@ def main() -> None:
 
 
 def _yield_to_requests() -> None:
-    """Let requests go first."""
+    """Let requests go first, and leave them a processor of their own where there are two."""
     os.nice(_NICENESS)
-    if os.getsid(0) == os.getpid():
-        # Linux shares processors between sessions first: a session's niceness counts there.
+    if hasattr(os, "sched_setaffinity"):
+        _, *others = sorted(os.sched_getaffinity(0))
         with suppress(OSError):
-            Path("/proc/self/autogroup").write_text(str(_NICENESS))
+            os.sched_setaffinity(0, others)
 
 
 if __name__ == "__main__":
