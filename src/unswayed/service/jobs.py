@@ -17,8 +17,8 @@ from unswayed.service.errors import not_found
 
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
 
-#: Ours: a learner says this often that it is alive, and counts as dead after so much silence; before
-#: its first word it has to be started, which takes a busy machine a while.
+#: Ours: a learner says this often that it is alive, and counts as dead after so much silence.
+#: Before its first word it has to be started, which takes a busy machine a while.
 HEARTBEAT_SECONDS = 1.0
 _SILENCE_MS = {QUEUED: 120_000, RUNNING: 30_000}
 
