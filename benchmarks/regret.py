@@ -1,6 +1,6 @@
 """Regret per good user over the zoo of attacks: epochs against what others run.
 
-    python benchmarks/regret.py --repetitions 2 --processes 2 --out regret.json
+    python benchmarks/regret.py --seed 101 --processes 2 --out regret-101.jsonl
 
 Every algorithm meets every attack at both shares of colluders in both worlds. What is asked of
 ``epochs`` is printed with its number: at most half of the best competitor under that competitor's
@@ -61,10 +61,16 @@ class Run:
     quantile_95: float
     worst: float
     seconds: float
+    seed: int = 0
 
 
 def one_run(
-    algorithm: str, attack: str, world: tuple[int, int], alpha: float, repetition: int
+    algorithm: str,
+    attack: str,
+    world: tuple[int, int],
+    alpha: float,
+    repetition: int,
+    seed: int = 0,
 ) -> Run:
     """Run one algorithm against one attack."""
     settings = Settings(
@@ -75,6 +81,7 @@ def one_run(
         alpha=alpha,
         attack=attack,
         algorithms=(algorithm,),
+        seed=seed,
     )
     start = time.process_time()
     row = run_repetition(settings, algorithm, repetition, Goal.REGRET)
@@ -90,6 +97,7 @@ def one_run(
         row.spread.quantile_95,
         row.spread.worst,
         time.process_time() - start,
+        seed,
     )
 
 
@@ -158,9 +166,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--algorithms", default=",".join((OURS, *COMPETITORS)))
     parser.add_argument("--attacks", default=",".join(("honest", *ATTACKED)))
-    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0, help="of the worlds and all that is drawn")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("regret.json"))
+    parser.add_argument("--out", type=Path, default=Path("regret.jsonl"))
     parser.add_argument("--report", action="store_true", help="print what --out holds, run nothing")
     options = parser.parse_args()
     runs: list[Run] = []
@@ -170,6 +179,7 @@ def main() -> None:
         done = {
             (run.algorithm, run.attack, (run.contexts, run.actions), run.alpha, run.repetition)
             for run in runs
+            if run.seed == options.seed
         }
         left = [
             task
@@ -181,7 +191,9 @@ def main() -> None:
             if task not in done
         ]
         with WorkerPool(options.processes) as pool, options.out.open("a") as lines:
-            for future in as_completed([pool.submit(one_run, *task) for task in left]):
+            for future in as_completed(
+                [pool.submit(one_run, *task, options.seed) for task in left]
+            ):
                 runs.append(future.result())
                 lines.write(json.dumps(asdict(runs[-1])) + "\n")
                 lines.flush()

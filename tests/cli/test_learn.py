@@ -401,6 +401,31 @@ def test_users_of_another_taste_get_their_own_decisions(
     assert "--personal is for --engine local" in caught.value.on_command_line
 
 
+def test_forgetting_is_said_and_bad_times_get_a_sentence(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, dated = tmp_path / "policy.json", tmp_path / "dated.parquet"
+    table = pq.read_table(log)
+    pq.write_table(table.append_column("day", pa.array(np.arange(len(table)) / 100)), dated)
+    unswayed(*("learn", dated, "--out", out, "--half-life", "20", "--time-column", "day", "--json"))
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["changes"]["changes"] == []
+    assert printed["changes"]["level"] == 0.01
+    assert "with a half-life of 20" in printed["notes"][0]
+    assert printed["n_events"] < 6_000
+    out.unlink()
+    for arguments, said in (
+        (("--half-life", "7d"), "has no column 'time'; name it with --time-column"),
+        (("--half-life=-7d",), "--half-life is '-7d': give a length of time above 0"),
+        (("--half-life", "soon"), "--half-life is 'soon'"),
+        (("--half-life", "7d", "--engine", "dask"), "--half-life is for --engine local"),
+    ):
+        with pytest.raises(InputError) as caught:
+            unswayed("learn", log, "--out", out, *arguments)
+        assert said in caught.value.on_command_line
+    assert not out.exists()
+
+
 def test_a_common_policy_has_nothing_to_say_of_a_user(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "policy.json"
     unswayed("learn", log, "--out", out)

@@ -64,6 +64,13 @@ def learn(
             help="Learn although some actions were never played in some contexts.",
         ),
     ] = False,
+    half_life: Annotated[
+        str | None,
+        typer.Option(
+            help="Forget: keep half of the events that are this old, such as 7d or 12h, a quarter "
+            "of those twice as old; and test for change. Needs a time column."
+        ),
+    ] = None,
     personal: Annotated[
         bool,
         typer.Option("--personal", help="Also decide for users whose taste differs from the rest."),
@@ -113,6 +120,7 @@ def learn(
         tallies=tallies,
         certify=check_certify(certify),
         allow_unplayed=allow_unplayed,
+        half_life=half_life,
         personal=personal,
     )
     _check_outputs(options, out, (users, cells), table_format, has_log=log is not None)
@@ -141,6 +149,7 @@ def learn(
                 "decisions": decision_rows(learned.policy),
                 "lies": learned.policy.source["evidence"].get("lies", []),
                 "notes": list(learned.notes),
+                "changes": learned.policy.source.get("changes"),
                 "out": str(out),
             }
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -63,15 +63,7 @@ def capped(events: Events, *, max_interactions: int) -> Capped:
     by_hash = np.lexsort((hashes, users))
     keep = np.ones(len(events), np.bool_)
     keep[rows[order[by_hash[_places(is_new_user) >= max_interactions]]]] = False
-    kept = replace(
-        events,
-        users=events.users[keep],
-        contexts=events.contexts[keep],
-        actions=events.actions[keep],
-        rewards=events.rewards[keep],
-        propensities=None if events.propensities is None else events.propensities[keep],
-    )
-    return Capped(kept, int(over.sum()), int((~keep).sum()))
+    return Capped(events.rows(keep), int(over.sum()), int((~keep).sum()))
 
 
 def check_cap(max_interactions: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,9 @@ class Events:
     propensities
         Shape (n_events,); the probability in (0, 1] with which the logged action was played, or
         None when every action was equally likely.
+    times
+        Shape (n_events,); when each happened, in seconds or any other unit, or None where that does
+        not matter.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Events:
     context_labels: Labels
     action_labels: Labels
     propensities: npt.NDArray[np.float64] | None = None
+    times: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         columns: dict[str, npt.NDArray[Any]] = {
@@ -60,6 +64,8 @@ class Events:
         }
         if self.propensities is not None:
             columns["propensity"] = self.propensities
+        if self.times is not None:
+            columns["time"] = self.times
         for name, column in columns.items():
             if column.shape != self.users.shape:
                 raise InputError(
@@ -83,6 +89,8 @@ class Events:
                 f"row {row}: reward {self.rewards[row]:g} is beyond ±{LARGEST_REWARD:g}, and sums "
                 "of squares would overflow; rescale the rewards or drop the row."
             )
+        if self.times is not None:
+            _check_finite("time", self.times)
         if self.propensities is not None:
             _check_finite("propensity", self.propensities)
             bad = np.flatnonzero((self.propensities <= 0) | (self.propensities > 1))
@@ -101,6 +109,7 @@ class Events:
         rewards: npt.ArrayLike,
         *,
         propensities: npt.ArrayLike | None = None,
+        times: npt.ArrayLike | None = None,
         context_labels: Iterable[Label] | None = None,
         action_labels: Iterable[Label] | None = None,
     ) -> Events:
@@ -120,6 +129,19 @@ class Events:
             context_labels_,
             action_labels_,
             None if propensities is None else _numbers("propensity", propensities),
+            None if times is None else _numbers("time", times),
+        )
+
+    def rows(self, selected: npt.NDArray[np.bool_]) -> Events:
+        """Return some of the events, under the same codes."""
+        return replace(
+            self,
+            users=self.users[selected],
+            contexts=self.contexts[selected],
+            actions=self.actions[selected],
+            rewards=self.rewards[selected],
+            propensities=None if self.propensities is None else self.propensities[selected],
+            times=None if self.times is None else self.times[selected],
         )
 
     def __len__(self) -> int:

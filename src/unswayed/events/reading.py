@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unswayed.compiled import compiled
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events.bad_rows import LeftOut, OnBadRows, first_bad_row, left_out, write_quarantine
 from unswayed.events.bins import robust_edges
 from unswayed.events.column_sql import context_sql, label_sql, number_sql, seconds_sql
@@ -18,6 +18,7 @@ from unswayed.events.columns import Columns
 from unswayed.events.encoding import Encoder
 from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.files import named, quoted
+from unswayed.events.forgetting import latest_possible
 from unswayed.events.labels import Labels
 from unswayed.events.sources import OpenLog, Source, opened
 from unswayed.events.user_order import labels_of_column, ordered_users
@@ -98,6 +99,7 @@ def read_events(
     is_part: bool = False,
     memory: int | None = None,
     with_times: bool = False,
+    is_dated: bool = False,
 ) -> Reading:
     """Read a log.
 
@@ -126,6 +128,9 @@ def read_events(
         that needs more is refused before its arrays are made.
     with_times
         Whether to return the times of the events, too.
+    is_dated
+        Whether events must have a time, which they then carry. Rows without one, and with one in
+        the future, cannot be used.
 
     Notes
     -----
@@ -154,8 +159,13 @@ def read_events(
         memory=budget,
     ) as log:
         edges = _settled_edges(log, bins or {})
-        has_times = with_times and log.columns.time is not None
-        _create_view(log, edges, may_be_words=is_part, has_times=has_times)
+        if is_dated and log.columns.time is None:
+            raise InputError(
+                f"{option('--half-life')} needs the time of every event, and {log.name} has no "
+                f"column 'time'; name it with {option('--time-column', python='Columns.time')}."
+            )
+        has_times = (with_times or is_dated) and log.columns.time is not None
+        _create_view(log, edges, may_be_words=is_part, has_times=has_times, is_dated=is_dated)
         scanned = _scan(log, budget, has_times=has_times)
         reasons, n_good = scanned.bad_rows, len(scanned.events)
         n_rows = n_good + sum(reasons.values())
@@ -168,7 +178,8 @@ def read_events(
         check_usable(provenance, choice, first_bad=first_bad_row(log) if is_refused else None)
         if choice.quarantine is not None and reasons:
             write_quarantine(log, choice)
-        return Reading(scanned.events, provenance, times=scanned.times)
+        events = replace(scanned.events, times=scanned.times) if is_dated else scanned.events
+        return Reading(events, provenance, times=scanned.times)
 
 
 def check_usable(provenance: Provenance, choice: OnBadRows, *, first_bad: int | None) -> None:
@@ -197,7 +208,12 @@ def _settled_edges(
 
 
 def _create_view(
-    log: OpenLog, edges: dict[str, tuple[float, ...]], *, may_be_words: bool, has_times: bool
+    log: OpenLog,
+    edges: dict[str, tuple[float, ...]],
+    *,
+    may_be_words: bool,
+    has_times: bool,
+    is_dated: bool,
 ) -> None:
     """Create the view ``log`` (user, context, action, reward, propensity, moment, reason).
 
@@ -221,6 +237,9 @@ def _create_view(
             "propensity IS NULL OR NOT (propensity > 0 AND propensity <= 1)"
         )
     moment = seconds_sql(log, columns.time) if has_times and columns.time else "0.0"
+    if is_dated:
+        checks["time is missing or not a time"] = "NOT isfinite(moment)"
+        checks["time is in the future"] = f"moment > {latest_possible()!r}"
     cases = " ".join(f"WHEN {test} THEN {quoted(reason)}" for reason, test in checks.items())
     log.connection.sql(
         f"""

@@ -14,12 +14,15 @@ import numpy.typing as npt
 from unswayed.engine import DaskWorkers
 from unswayed.engine.cluster import connected, explained_losses
 from unswayed.errors import InputError, option
-from unswayed.events import Labels, OnBadRows, Provenance, read_events
+from unswayed.events import Events, Labels, OnBadRows, Provenance, read_events
 from unswayed.events.sources import Source
+from unswayed.learners.change_test import Changes, changes_between
 from unswayed.learners.design import design_of_log
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.notes import (
+    NO_WINDOW,
     note_on_cap,
+    note_on_forgetting,
     note_on_logs,
     note_on_propensities,
     note_on_tastes,
@@ -34,7 +37,13 @@ from unswayed.policy import Policy
 from unswayed.storage import locked_folder
 from unswayed.tallies import Tallies, row_sums, tally_events
 from unswayed.tallies.cluster import refuse_query, tally_on_cluster
-from unswayed.tallies.log_data import LogData, capped_tallies, n_events_of
+from unswayed.tallies.log_data import (
+    LogData,
+    capped_tallies,
+    check_dated,
+    n_events_of,
+    windows_of,
+)
 from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise
 from unswayed.tallies.store import Index, first_log, load_index, load_tallies, save_tallies
 from unswayed.tallies.tallied_log import TalliedLog
@@ -85,8 +94,9 @@ def learn_log(
     Notes
     -----
     Guarantee: that of the method. Adding logs one after another gives the same policy, to the last
-    bit, as reading them together. A cap needs all events of a user, so a folder that begins with
-    one keeps events instead of their sums; the cap may then change from log to log.
+    bit, as reading them together. A cap needs all events of a user, and a half-life their times, so
+    a folder that begins with one keeps events instead of their sums; both may then change from log
+    to log.
     """
     options = (options or LearnOptions()).changed(**changes)
     on_step("reading")
@@ -132,6 +142,8 @@ def learn_on_cluster(
         raise InputError(
             f"{option('--memory')} is for {local}; a Dask worker has a limit of its own."
         )
+    if options.half_life is not None:
+        raise InputError(f"{option('--half-life')} is for {local}.")
     if options.personal:
         raise InputError(f"{option('--personal')} is for {local}.")
     if options.certify == "attack":
@@ -200,8 +212,14 @@ def _learn(
         )
         policy = replace(policy, personal=found.decisions)
         notes += (note_on_tastes(found, log.tallies.n_users),)
+    changes = {}
+    if options.half_life is not None:
+        found_changes = _changes(log, options, policy.adversarial_fraction)
+        notes += (NO_WINDOW if found_changes is None else found_changes.statement(),)
+        changes = {} if found_changes is None else {"changes": found_changes.to_json()}
     source = {
         **policy.source,
+        **changes,
         "read": log.provenance.to_json(),
         "findings": summary.to_json(),
         "notes": list(notes),
@@ -227,6 +245,8 @@ def _notes_on_log(log: TalliedLog, options: LearnOptions) -> tuple[str, ...]:
         notes.append(note_on_cap(cap, log.n_users_capped, log.n_events_dropped))
     if log.n_logs is not None and options.tallies is not None:
         notes.append(note_on_logs(log.n_logs, options.tallies))
+    if options.half_life is not None:
+        notes.append(note_on_forgetting(float(options.half_life), log.n_events_forgotten))
     return tuple(notes)
 
 
@@ -236,7 +256,8 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> TalliedLo
     with nullcontext() if folder is None else locked_folder(folder):
         stored = None if folder is None else load_tallies(folder)
         index = None if stored is None else stored.index
-        keeps_events = _keeps_events(index, options)
+        is_dated = _is_dated(None if stored is None else stored.data, options)
+        keeps_events = _keeps_events(index, options) or is_dated
         reading = read_events(
             source,
             columns=options.columns,
@@ -244,6 +265,7 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> TalliedLo
             on_bad_rows=options.on_bad_rows,
             bins=None if index is None else dict(index.bins),
             memory=options.memory,
+            is_dated=is_dated,
         )
         events, provenance = reading.events, reading.provenance
         clipped_share = None
@@ -261,6 +283,28 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> TalliedLo
             data, index = stored.data, stored.index
             del stored, new  # large, too
     return _tallied(data, options, provenance, clipped_share, index)
+
+
+def _is_dated(stored: LogData | None, options: LearnOptions) -> bool:
+    """Whether events need their times; refuse a half-life on a folder that has none."""
+    if stored is None:
+        return options.half_life is not None
+    if options.half_life is not None:
+        check_dated(stored, options.tallies)
+    return isinstance(stored, Events) and stored.times is not None
+
+
+def _changes(log: TalliedLog, options: LearnOptions, alpha: float) -> Changes | None:
+    """Return what a test for change finds, or None if there is nothing to compare with."""
+    if log.windows is None:
+        return None
+    before, after = log.windows
+    return changes_between(
+        before,
+        after,
+        adversarial_fraction=alpha,
+        design=design_of_log(after.tallies, options.design),
+    )
 
 
 def _stored(options: LearnOptions) -> TalliedLog:
@@ -286,8 +330,15 @@ def _tallied(
     index: Index | None,
 ) -> TalliedLog:
     """Return the data of a log as it is learned from."""
-    capped = capped_tallies(data, options.min_propensity, options.max_interactions_per_user)
-    log = capped.log.in_blocks(n_events_of(data))
+    half_life = None if options.half_life is None else float(options.half_life)
+    windows = None
+    if half_life is not None:
+        data = check_dated(data, options.tallies)
+        windows = windows_of(data, half_life)
+    capped = capped_tallies(
+        data, options.min_propensity, options.max_interactions_per_user, half_life
+    )
+    log = capped.log.in_blocks(n_events_of(data) - capped.n_events_forgotten)
     return TalliedLog(
         tallies=log.uniform(),
         user_labels=log.user_labels,
@@ -297,6 +348,8 @@ def _tallied(
         clipped_share=clipped_share,
         n_users_capped=capped.n_users_capped,
         n_events_dropped=capped.n_events_dropped,
+        n_events_forgotten=capped.n_events_forgotten,
+        windows=windows,
         n_logs=None if index is None else len(index.logs),
     )
 

@@ -49,6 +49,34 @@ def note_on_cap(max_interactions: int, n_users_capped: int, n_events_dropped: in
     )
 
 
+NO_WINDOW = "all events are of the last half-life, so there is nothing to compare them with."
+"""A note instead of a test for change."""
+
+
+def note_on_forgetting(half_life: float, n_forgotten: int) -> str:
+    """Return a note on what was forgotten.
+
+    >>> note_on_forgetting(604800.0, 4000)
+    'with a half-life of 7d 4,000 events were forgotten; older ones count less often.'
+    """
+    return (
+        f"with a half-life of {shown_time(half_life)} {n_forgotten:,} events were forgotten; older "
+        "ones count less often."
+    )
+
+
+def shown_time(length: float) -> str:
+    """Return a length of time as people write it.
+
+    >>> shown_time(604800.0), shown_time(5400.0), shown_time(20.0)
+    ('7d', '1.5h', '20')
+    """
+    for unit, seconds in (("d", 86400.0), ("h", 3600.0)):
+        if length >= seconds:
+            return f"{length / seconds:.3g}{unit}"
+    return f"{length:g}"
+
+
 def note_on_logs(n_logs: int, folder: str | Path) -> str:
     """Return a note on the logs that were added up."""
     return f"learned from {n_logs} logs in {folder}."

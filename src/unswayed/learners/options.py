@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack, get_args
 from unswayed.errors import InputError, option
 from unswayed.events import Columns, OnBadRows
 from unswayed.events.capping import check_cap
+from unswayed.events.forgetting import parsed_half_life
 from unswayed.learners.design import DesignName
 from unswayed.learners.flips.fraction import Certify, check_certify
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
@@ -43,6 +44,11 @@ class LearnOptions:
         As ``RobustMCB`` takes it. A cluster cannot attack: that needs all tallies in one place.
     allow_unplayed
         Whether to go on when actions have no support in some contexts: they stay undecided there.
+    half_life
+        Forget: an event as old as this is kept with probability one half, one twice as old with
+        one quarter. Seconds, or text such as "7d"; a number counts in the unit of a numeric time
+        column. Needs a time column, and not on a cluster. A folder of tallies that begins with one
+        keeps events, and the half-life may then change from log to log.
     personal
         Whether to learn decisions of users whose taste differs from the common one, too. Not on a
         cluster.
@@ -60,6 +66,7 @@ class LearnOptions:
     tallies: str | Path | None = None
     certify: Certify = "bounds"
     allow_unplayed: bool = False
+    half_life: float | str | None = None
     personal: bool = False
 
     def __post_init__(self) -> None:
@@ -76,6 +83,8 @@ class LearnOptions:
         check_min_propensity(self.min_propensity)
         if self.max_interactions_per_user is not None:
             check_cap(self.max_interactions_per_user)
+        if self.half_life is not None:
+            object.__setattr__(self, "half_life", parsed_half_life(self.half_life))
 
     def changed(self, **changes: Unpack[OptionKeywords]) -> LearnOptions:
         """Return the same options with some changed."""
@@ -97,4 +106,5 @@ class OptionKeywords(TypedDict, total=False):
     tallies: str | Path | None
     certify: Certify
     allow_unplayed: bool
+    half_life: float | str | None
     personal: bool

@@ -26,6 +26,8 @@ def digest_of(data: LogData) -> Digest:
         numbers = [bits(data.rewards)]
         if data.propensities is not None:
             numbers.append(bits(data.propensities))
+        if data.times is not None:
+            numbers.append(bits(data.times))
     else:
         tallies = data.tallies
         users = entry_users(tallies.indptr)

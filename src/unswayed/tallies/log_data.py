@@ -1,46 +1,59 @@
-"""The data of a log until it is learned from: its sums, or its events when a cap needs them."""
+"""The data of a log until it is learned from: its sums, or its events where they are needed."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels
 from unswayed.events.capping import capped
+from unswayed.events.forgetting import forgotten
 from unswayed.events.user_order import union_of_users
 from unswayed.tallies.log_tallies import LogTallies, merged_logs, sorted_union, tally_events
+from unswayed.tallies.tallies import FloatArray
 from unswayed.tallies.user_blocks import user_bounds
 
-#: Both add up, user by user. Events are larger, and a cap can be put on them at any time.
+#: Both add up, user by user. Events are larger, and can be capped or forgotten at any time.
 LogData = LogTallies | Events
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CappedTallies:
-    """Tallies to learn from, and how many users and events a cap touched on the way."""
+    """Tallies to learn from, and how many users and events a cap and time took away."""
 
     log: LogTallies
     n_users_capped: int = 0
     n_events_dropped: int = 0
+    n_events_forgotten: int = 0
 
 
 def capped_tallies(
-    data: LogData, min_propensity: float, max_interactions_per_user: int | None
+    data: LogData,
+    min_propensity: float,
+    max_interactions_per_user: int | None,
+    half_life: float | None = None,
 ) -> CappedTallies:
-    """Return the tallies of a log's data; a cap is for events only."""
+    """Return the tallies of a log's data; a half-life and a cap are for events only."""
     if isinstance(data, LogTallies):
         return CappedTallies(data)
+    n_forgotten = 0
+    if half_life is not None:
+        left = forgotten(data, half_life=half_life)
+        data, n_forgotten = left.events, left.n_events_dropped
     if max_interactions_per_user is None:
-        return CappedTallies(tally_events(data, min_propensity=min_propensity))
+        log = tally_events(data, min_propensity=min_propensity)
+        return CappedTallies(log, n_events_forgotten=n_forgotten)
     result = capped(data, max_interactions=max_interactions_per_user)
     return CappedTallies(
         tally_events(result.events, min_propensity=min_propensity),
         result.n_users_capped,
         result.n_events_dropped,
+        n_forgotten,
     )
 
 
@@ -81,11 +94,6 @@ def merged_events(
     if action_labels is None:
         action_labels = sorted_union([part.action_labels for part in parts], "actions")
     filled = [part for part in parts if len(part)] or parts[:1]
-    propensities = [part.propensities for part in filled if part.propensities is not None]
-    if len(propensities) not in (0, len(filled)):
-        raise InputError(
-            "a log with propensities and one without cannot be added up; read both the same way."
-        )
     pairs = list(zip(parts, user_codes, strict=True))
     return Events(
         np.concatenate([codes[part.users] for part, codes in pairs]),
@@ -99,8 +107,19 @@ def merged_events(
         user_labels,
         context_labels,
         action_labels,
-        np.concatenate(propensities) if propensities else None,
+        _all_or_none("propensities", [part.propensities for part in filled]),
+        _all_or_none("times", [part.times for part in filled]),
     )
+
+
+def _all_or_none(name: str, columns: Sequence[FloatArray | None]) -> FloatArray | None:
+    """Return a column of all parts, or None if none has it."""
+    found = [column for column in columns if column is not None]
+    if len(found) not in (0, len(columns)):
+        raise InputError(
+            f"a log with {name} and one without cannot be added up; read both the same way."
+        )
+    return np.concatenate(found) if found else None
 
 
 def users_by_block(data: LogData, n_blocks: int) -> list[LogData]:
@@ -115,14 +134,24 @@ def _users(data: LogData, first: int, last: int) -> LogData:
     if isinstance(data, LogTallies):
         tallies = data.tallies.of_range(first, last)
         return replace(data, tallies=tallies, user_labels=user_labels)
-    is_inside = (data.users >= first) & (data.users < last)
-    propensities = data.propensities
-    return replace(
-        data,
-        users=data.users[is_inside] - first,
-        contexts=data.contexts[is_inside],
-        actions=data.actions[is_inside],
-        rewards=data.rewards[is_inside],
-        user_labels=user_labels,
-        propensities=None if propensities is None else propensities[is_inside],
+    inside = data.rows((data.users >= first) & (data.users < last))
+    return replace(inside, users=inside.users - first, user_labels=user_labels)
+
+
+def check_dated(data: LogData, folder: str | Path | None) -> Events:
+    """Return the data if it has events with times, or say that it has not."""
+    if isinstance(data, Events) and data.times is not None:
+        return data
+    raise InputError(
+        f"the tallies in {folder} were begun without {option('--half-life')} and hold no times; "
+        "start in a new folder to forget."
     )
+
+
+def windows_of(events: Events, half_life: float) -> tuple[LogTallies, LogTallies] | None:
+    """Return the tallies of a log before its last half-life and in it, or None if one is empty."""
+    assert events.times is not None  # see check_dated
+    is_after = events.times > events.times.max(initial=-np.inf) - half_life
+    if is_after.all():
+        return None
+    return tally_events(events.rows(~is_after)), tally_events(events.rows(is_after))

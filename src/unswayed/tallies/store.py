@@ -212,6 +212,8 @@ def write_piece(folder: str | os.PathLike[str], piece: str, data: LogData) -> No
         entries = {"cells": cells[order].astype(np.int32), "rewards": data.rewards[order]}
         if data.propensities is not None:
             entries["propensities"] = data.propensities[order]
+        if data.times is not None:
+            entries["times"] = data.times[order]
     else:
         tallies = data.tallies
         n_rows = np.diff(tallies.indptr)
@@ -270,8 +272,15 @@ def _data(index: Index, columns: dict[str, Any], indptr: Any, users: Labels) -> 
     if index.keeps_events:
         contexts, actions = np.divmod(columns["cells"], np.int32(len(index.action_labels)))
         codes = entry_users(indptr).astype(np.int32)
-        rewards, propensities = columns["rewards"], columns.get("propensities")
-        return Events(codes, contexts, actions, rewards, *labels, propensities)
+        return Events(
+            codes,
+            contexts,
+            actions,
+            columns["rewards"],
+            *labels,
+            columns.get("propensities"),
+            columns.get("times"),
+        )
     nothing = np.empty(0)
     tallies = Tallies(
         n_users=len(users),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unswayed.events import Labels, Provenance
+from unswayed.tallies.log_tallies import LogTallies
 from unswayed.tallies.user_tallies import UserTallies
 
 
@@ -24,6 +25,10 @@ class TalliedLog:
         Share of the propensities that were raised; None without propensities.
     n_users_capped, n_events_dropped
         What a cap on interactions left out.
+    n_events_forgotten
+        What a half-life left out.
+    windows
+        With a half-life, tallies of all events before the last one and in it, if there are any.
     n_logs
         Logs in the folder of tallies; None without a folder.
     """
@@ -36,4 +41,6 @@ class TalliedLog:
     clipped_share: float | None = None
     n_users_capped: int = 0
     n_events_dropped: int = 0
+    n_events_forgotten: int = 0
+    windows: tuple[LogTallies, LogTallies] | None = None
     n_logs: int | None = None

@@ -1,0 +1,140 @@
+"""Forgetting: of older events fewer are kept, half as many for each half-life."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.compiled import compiled
+from unswayed.errors import InputError, option
+from unswayed.events.events import Events
+from unswayed.events.hashing import row_hashes
+from unswayed.events.labels import Labels
+from unswayed.events.user_order import user_hashes
+
+FloatArray = npt.NDArray[np.float64]
+
+SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+
+#: Ours: clocks and time zones may differ by a day before a time counts as one of the future.
+TOLERANCE = SECONDS["d"]
+
+
+#: What sets the hash of a user's start apart from other hashes of the same label.
+START = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Events after forgetting, and how many were left out."""
+
+    events: Events
+    n_events_dropped: int
+
+
+def forgotten(events: Events, *, half_life: float) -> Forgotten:
+    """Keep an event of age t with probability 2^(−t/half_life); the age is that at the last event.
+
+    Notes
+    -----
+    What is kept are whole plays, so every method works as on a log, and intervals are as wide as
+    the number of kept plays makes them. Each user's plays are gone through from the newest to the
+    oldest and kept whenever the sum of their probabilities passes a whole number, from a start that
+    a hash of the user's label gives (systematic sampling). So a user keeps as many plays as the
+    probabilities sum up to, give or take one, whatever they do; a play stays or goes whatever its
+    reward; and neither the order of the log nor other users' plays matter.
+
+    Users, contexts and actions without a kept event are left out.
+
+    Examples
+    --------
+    >>> log = Events.of(["ann"] * 3, ["home"] * 3, ["tea"] * 3, [1, 2, 3], times=[0, 80, 90])
+    >>> forgotten(log, half_life=10.0).events.rewards.tolist()
+    [3.0]
+    """
+    if events.times is None:
+        raise InputError(
+            f"{option('--half-life')} needs the time of every event, and these events have none."
+        )
+    if not len(events):
+        return Forgotten(events, 0)
+    weights = np.exp2((events.times - events.times.max()) / half_life)
+    # Equal times are ordered by what else is known, so that the order of the log does not matter.
+    order = np.lexsort(
+        (events.rewards, events.actions, events.contexts, -events.times, events.users)
+    )
+    # Another hash than that by which users are ordered, or neighbours would start alike.
+    hashes = user_hashes(events.user_labels)
+    starts = row_hashes(hashes[None, :], np.full(len(hashes), START, np.uint64)) / 2.0**64
+    is_kept = np.zeros(len(events), np.bool_)
+    is_kept[order] = _passes(events.users[order].astype(np.int64), weights[order], starts)
+    return Forgotten(_without_unused(events.rows(is_kept)), int((~is_kept).sum()))
+
+
+@compiled
+def _passes(
+    users: npt.NDArray[np.int64], weights: FloatArray, starts: FloatArray
+) -> npt.NDArray[np.bool_]:
+    """Return where a user's running sum of weights passes a whole number; users in runs."""
+    result = np.zeros(len(users), np.bool_)
+    total = 0.0
+    for row in range(len(users)):
+        if row == 0 or users[row] != users[row - 1]:
+            total = starts[users[row]]
+        total += weights[row]
+        if total >= 1.0:
+            result[row] = True
+            total -= 1.0
+    return result
+
+
+def _without_unused(events: Events) -> Events:
+    """Leave out labels without events."""
+    users, user_labels = _used(events.users, events.user_labels)
+    contexts, context_labels = _used(events.contexts, events.context_labels)
+    actions, action_labels = _used(events.actions, events.action_labels)
+    return replace(
+        events,
+        users=users,
+        contexts=contexts,
+        actions=actions,
+        user_labels=user_labels,
+        context_labels=context_labels,
+        action_labels=action_labels,
+    )
+
+
+def _used(codes: npt.NDArray[np.integer], labels: Labels) -> tuple[npt.NDArray[np.int32], Labels]:
+    is_used = np.zeros(len(labels), np.bool_)
+    is_used[codes] = True
+    new_codes = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
+    return new_codes[codes], Labels(labels.values[is_used])
+
+
+def parsed_half_life(value: float | str) -> float:
+    """Return a half-life in seconds, or in the unit of a numeric time column if it has no unit.
+
+    >>> parsed_half_life("7d"), parsed_half_life("1.5 h"), parsed_half_life(20)
+    (604800.0, 5400.0, 20.0)
+    """
+    found = re.fullmatch(r"\s*([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*([a-z]?)\s*", str(value).lower())
+    try:
+        length = float(found[1]) * (SECONDS[found[2]] if found[2] else 1.0) if found else math.nan
+    except (ValueError, KeyError):
+        length = math.nan
+    if not (length > 0.0 and math.isfinite(length)):
+        raise InputError(
+            f"{option('--half-life')} is {value!r}: give a length of time above 0, such as 12h, 7d "
+            "or 2w (s, m, h, d, w), or a number in the unit of a numeric time column."
+        )
+    return length
+
+
+def latest_possible() -> float:
+    """Return the time, in seconds, after which events are from the future."""
+    return time.time() + TOLERANCE

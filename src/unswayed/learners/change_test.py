@@ -1,0 +1,239 @@
+"""Whether the good users' mean rewards changed, so that a coalition cannot say so for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.estimators import Intervals, mean_intervals
+from unswayed.events import Events, Label
+from unswayed.learners.design import Design, uniform_design
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.tallies import LogTallies, Tallies, entry_users, tally_events
+
+LEVEL = 0.01
+"""Ours: the probability with which any change at all is reported where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A mean reward that moved; both intervals hold whatever the colluders say."""
+
+    context: Label
+    action: Label
+    before: tuple[float, float]
+    after: tuple[float, float]
+
+    @property
+    def least(self) -> float:
+        """By how much the mean moved at least; negative if it fell."""
+        up, down = self.after[0] - self.before[1], self.after[1] - self.before[0]
+        return up if up > 0.0 else down
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "context": self.context,
+            "action": self.action,
+            "before": list(self.before),
+            "after": list(self.after),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a test for change found.
+
+    Attributes
+    ----------
+    changes
+        The means that moved, those that moved farthest first.
+    n_tested
+        How many (context, action) pairs had an interval in both windows.
+    n_cells
+        How many pairs there are.
+    visible
+        How far the median of the tested pairs would have to move to be found; NaN if none was
+        tested.
+    level
+        The probability of any change in this list where nothing changed.
+    """
+
+    changes: tuple[Change, ...]
+    n_tested: int
+    n_cells: int
+    visible: float
+    level: float = LEVEL
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "changes": [change.to_json() for change in self.changes],
+            "tested": self.n_tested,
+            "cells": self.n_cells,
+            "visible": None if np.isnan(self.visible) else self.visible,
+            "level": self.level,
+        }
+
+    def statement(self) -> str:
+        """Return it as one sentence.
+
+        >>> Changes((), 0, 6, np.nan).statement()
+        'too little was played before or after to test 6 means for change.'
+        """
+        if not self.n_tested:
+            return (
+                f"too little was played before or after to test {self.n_cells:,} means for change."
+            )
+        error = f"error rate {self.level:.0%}, colluders allowed for"
+        if not self.changes:
+            return (
+                f"none of {self.n_tested:,} mean rewards changed ({error}); moves of about "
+                f"{self.visible:.2g} would show."
+            )
+        first = self.changes[0]
+        return (
+            f"{len(self.changes):,} of {self.n_tested:,} mean rewards changed ({error}): for "
+            f"instance {first.action!r} in {first.context!r}, from {first.before[0]:.3g} to "
+            f"{first.before[1]:.3g} before to {first.after[0]:.3g} to {first.after[1]:.3g} after."
+        )
+
+
+def changes_at(
+    events: Events, moment: float, *, adversarial_fraction: float, design: Design | None = None
+) -> Changes:
+    """Test whether mean rewards before a moment and from then on differ.
+
+    Parameters
+    ----------
+    events
+        With their times.
+    moment
+        Where the windows meet, in the unit of the times.
+    adversarial_fraction, design
+        As ``changes_between`` takes them.
+    """
+    if events.times is None:
+        raise InputError("a test for change needs the time of every event; these have none.")
+    is_after = events.times >= moment
+    return changes_between(
+        tally_events(events.rows(~is_after)),
+        tally_events(events.rows(is_after)),
+        adversarial_fraction=adversarial_fraction,
+        design=design,
+    )
+
+
+def changes_between(
+    before: LogTallies,
+    after: LogTallies,
+    *,
+    adversarial_fraction: float,
+    design: Design | None = None,
+) -> Changes:
+    """Test whether the good users' mean rewards differ between two windows of one log.
+
+    Parameters
+    ----------
+    before, after
+        Tallies of the windows, under the same codes.
+    adversarial_fraction
+        The share of all users, of both windows together, that may collude.
+    design
+        How actions were chosen; uniform by default. With propensities it is not read.
+
+    Notes
+    -----
+    For each (context, action) and window there is an interval for the mean of good users that holds
+    whatever the bad points are (``estimators.mean_intervals``; a point is one user's mean). A
+    change is reported where the two intervals have nothing in common. All intervals together fail
+    with probability ``LEVEL``, as far as ``mean_intervals`` keeps its own.
+
+    Colluders may all come in one window and to one context. What they cannot choose is the action,
+    so of a window's users in a cell at most about 1/A of their visits there are theirs, counted for
+    those with the most visits (Freedman's inequality: they may stop when they like), and never more
+    than all of them. With propensities, all of them.
+    """
+    alpha = check_adversarial_fraction(adversarial_fraction)
+    parts = (before.tallies, after.tallies)
+    shape = {(part.n_users, part.n_contexts, part.n_actions) for part in parts}
+    if len(shape) > 1:
+        raise InputError("windows with different labels cannot be compared; cut one log in two.")
+    n_active = int(np.logical_or(*(part.interactions > 0 for part in parts)).sum())
+    n_colluders = int(np.floor(alpha * n_active))
+    met = [np.bincount(part.cells, minlength=part.n_cells) > 0 for part in parts]
+    n_met = max(int((met[0] & met[1]).sum()), 1)
+    # Two intervals and two bounds on the number of colluders for each cell.
+    delta = LEVEL / (4.0 * n_met)
+    first, second = (
+        _intervals(part, n_colluders, design or uniform_design(part), delta) for part in parts
+    )
+    is_tested: BoolArray = np.logical_and.reduce([np.isfinite(end) for end in (*first, *second)])
+    low = np.where(is_tested, [first.low, second.low], 0.0)
+    high = np.where(is_tested, [first.high, second.high], 0.0)
+    moved = np.maximum(low[1] - high[0], low[0] - high[1])
+    widths = (high - low).mean(axis=0)
+    found = np.flatnonzero(moved > 0.0)
+    found = found[np.argsort(-moved[found], kind="stable")]
+    n_actions = before.tallies.n_actions
+    return Changes(
+        tuple(
+            Change(
+                before.context_labels[cell // n_actions],
+                before.action_labels[cell % n_actions],
+                (float(low[0, cell]), float(high[0, cell])),
+                (float(low[1, cell]), float(high[1, cell])),
+            )
+            for cell in found.tolist()
+        ),
+        int(is_tested.sum()),
+        len(is_tested),
+        float(np.median(widths[is_tested])) if is_tested.any() else np.nan,
+    )
+
+
+def _intervals(tallies: Tallies, n_colluders: int, design: Design, delta: float) -> Intervals:
+    """Return an interval for the mean of every cell; infinite where there is none."""
+    if not len(tallies.cells):
+        nothing = np.full(tallies.n_cells, np.inf)
+        return Intervals(-nothing, nothing)
+    return mean_intervals(
+        tallies.sums / tallies.counts,
+        tallies.cells.astype(np.int64),
+        tallies.n_cells,
+        n_bad=most_colluders(tallies, n_colluders, design, delta),
+        failure_probability=delta,
+    )
+
+
+def most_colluders(
+    tallies: Tallies, n_colluders: int, design: Design, failure_probability: float
+) -> IntArray:
+    """Return how many colluders each cell has at most; shape (n_cells,)."""
+    if tallies.is_weighted:
+        return np.full(tallies.n_cells, n_colluders, np.int64)
+    n_actions = tallies.n_actions
+    keys = entry_users(tallies.indptr) * tallies.n_contexts + tallies.cells // n_actions
+    # Entries are in order, so equal keys are neighbours.
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else keys
+    visits = np.add.reduceat(tallies.plays, starts) if len(keys) else np.empty(0)
+    contexts = keys[starts] % tallies.n_contexts
+    visits = np.where(design.is_sticky[contexts], 1.0, visits)
+    order = np.lexsort((-visits, contexts))
+    ranks = np.arange(len(order)) - np.searchsorted(contexts[order], contexts[order])
+    is_top = ranks < n_colluders
+    top = np.bincount(contexts[order][is_top], visits[order][is_top], tallies.n_contexts)
+    most = np.minimum(_most_plays(top / n_actions, failure_probability), n_colluders)
+    return np.repeat(np.floor(most).astype(np.int64), n_actions)
+
+
+def _most_plays(expected: FloatArray, failure_probability: float) -> FloatArray:
+    """Return what a sum of plays with these expectations does not exceed, by Freedman."""
+    logarithm = np.log(1.0 / failure_probability)
+    most: FloatArray = (
+        expected + logarithm / 3.0 + np.sqrt(logarithm**2 / 9.0 + 2.0 * expected * logarithm)
+    )
+    return most

@@ -1,0 +1,155 @@
+"""A test for change that a coalition cannot trigger, and that sees what good users show."""
+
+import numpy as np
+import pytest
+
+from unswayed.errors import InputError
+from unswayed.events import Events, Labels
+from unswayed.learners.change_test import LEVEL, Changes, changes_at, most_colluders
+from unswayed.learners.design import sticky_design, uniform_design
+from unswayed.tallies import tally
+
+USERS, CONTEXTS, ACTIONS = 600, 2, 3
+
+
+def played(
+    rng: np.random.Generator,
+    *,
+    n: int = 24_000,
+    move: float = 0.0,
+    colluders: int = 0,
+    lie: float = 1e6,
+    is_binary: bool = False,
+) -> Events:
+    """Return two days of uniform play; colluders come on the second day only, as often as they can.
+
+    On the second day action 0 in context 0 is better by ``move`` for good users.
+    """
+    users = rng.integers(colluders, USERS, size=n)
+    times = rng.integers(2, size=n).astype(np.float64)
+    if colluders:  # a tenth of the users makes half of the second day's events
+        is_theirs = (times == 1.0) & (rng.random(n) < 0.5)
+        users[is_theirs] = rng.integers(colluders, size=int(is_theirs.sum()))
+    contexts, actions = rng.integers(CONTEXTS, size=n), rng.integers(ACTIONS, size=n)
+    means = 0.3 + move * ((times == 1.0) & (contexts == 0) & (actions == 0))
+    rewards = means + 0.5 * rng.standard_normal(n)
+    if is_binary:
+        rewards = (rng.random(n) < means).astype(np.float64)
+    is_lie = users < colluders
+    rewards[is_lie] = lie
+    labels = (Labels.numbered(USERS), Labels.numbered(CONTEXTS), Labels.numbered(ACTIONS))
+    return Events(users, contexts, actions, rewards, *labels, times=times)
+
+
+def plain_scores(events: Events) -> np.ndarray:
+    """Return by how many standard errors plain means of the cells moved."""
+    assert events.times is not None
+    cells = events.contexts * ACTIONS + events.actions
+    days = [
+        [events.rewards[(cells == cell) & (events.times == day)] for cell in range(6)]
+        for day in (0.0, 1.0)
+    ]
+    return np.array(
+        [
+            (late.mean() - early.mean())
+            / np.sqrt(early.var() / len(early) + late.var() / len(late))
+            for early, late in zip(*days, strict=True)
+        ]
+    )
+
+
+def found(events: Events, alpha: float = 0.1) -> Changes:
+    return changes_at(events, 1.0, adversarial_fraction=alpha)
+
+
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_nothing_is_found_where_nothing_changed(is_binary: bool, rng: np.random.Generator) -> None:
+    """40 logs at 1 % each: three or more false alarms have probability below 1 %."""
+    alarms = sum(
+        bool(found(played(rng, n=6_000, is_binary=is_binary), alpha=0.0).changes) for _ in range(40)
+    )
+    assert LEVEL == 0.01
+    assert alarms <= 2
+
+
+@pytest.mark.parametrize("lie", [1e6, 1.0, 0.0, -1e6, 0.8])
+def test_a_coalition_that_wakes_up_cannot_make_a_change(
+    lie: float, rng: np.random.Generator
+) -> None:
+    """Colluders of a tenth sleep on the first day and make half of the second one's events."""
+    events = played(rng, colluders=USERS // 10, lie=lie)
+    assert not found(events).changes
+    # Negative control: plain means over events see one in every cell.
+    assert np.abs(plain_scores(events)).min() > 5.0
+
+
+def test_a_coalition_cannot_trigger_it_in_many_logs(rng: np.random.Generator) -> None:
+    """The lie that stays inside what good users say, where trimming does not see it."""
+    for _ in range(10):
+        assert not found(played(rng, colluders=USERS // 10, lie=0.9)).changes
+
+
+@pytest.mark.parametrize("colluders", [0, USERS // 10])
+def test_a_change_of_the_good_users_is_found_although_colluders_deny_it(
+    colluders: int, rng: np.random.Generator
+) -> None:
+    result = found(played(rng, move=0.8, colluders=colluders, lie=0.3))
+    assert [(change.context, change.action) for change in result.changes] == [(0, 0)]
+    change = result.changes[0]
+    assert change.before[0] <= 0.3 <= change.before[1]
+    assert change.after[0] <= 1.1 <= change.after[1]
+    assert 0.0 < change.least <= 0.8
+    assert "1 of 6 mean rewards changed (error rate 1%" in result.statement()
+    fall = found(played(rng, move=-0.8, colluders=colluders, lie=0.3)).changes[0]
+    assert -0.8 <= fall.least < 0.0
+
+
+def test_what_would_show_is_said(rng: np.random.Generator) -> None:
+    result = found(played(rng))
+    assert result.n_tested == 6
+    assert 0.0 < result.visible < 0.8
+    assert f"moves of about {result.visible:.2g} would show" in result.statement()
+    assert result.to_json()["visible"] == result.visible
+
+
+def test_too_little_data_is_said_and_nothing_else(rng: np.random.Generator) -> None:
+    result = found(played(rng, n=40))
+    assert not result.changes
+    assert "too little was played" in result.statement()
+    assert result.to_json()["visible"] is None
+    with pytest.raises(InputError, match="needs the time of every event"):
+        changes_at(Events.of(["a"], ["s"], ["x"], [1.0]), 1.0, adversarial_fraction=0.1)
+
+
+def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random.Generator) -> None:
+    """Accounts with one visit each reach a cell of ten with probability a tenth."""
+    n = 2_000
+    users, actions = np.arange(n), rng.integers(10, size=n)
+    t = tally(users, np.zeros(n, int), actions, np.ones(n), n_users=n, n_contexts=1, n_actions=10)
+    few = most_colluders(t, 200, uniform_design(t), 1e-4)
+    assert (few == few[0]).all()
+    assert 20 <= few[0] <= 60
+    # Who comes a hundred times to one context is in every cell of it.
+    often = tally(
+        np.repeat(users, 100),
+        np.zeros(100 * n, int),
+        rng.integers(10, size=100 * n),
+        np.ones(100 * n),
+        n_users=n,
+        n_contexts=1,
+        n_actions=10,
+    )
+    assert most_colluders(often, 200, uniform_design(often), 1e-4).max() == 200
+    # Unless each keeps one action.
+    assert most_colluders(often, 200, sticky_design(often), 1e-4).max() == few[0]
+    weighted = tally(
+        users,
+        np.zeros(n, int),
+        actions,
+        np.ones(n),
+        n_users=n,
+        n_contexts=1,
+        n_actions=10,
+        weights=np.ones(n),
+    )
+    assert (most_colluders(weighted, 200, uniform_design(weighted), 1e-4) == 200).all()
