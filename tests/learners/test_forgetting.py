@@ -62,16 +62,16 @@ def test_days_in_any_order_give_the_same_policy_as_all_at_once(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
     parts = days(rng, n=6_000)[:3]
-    at_once = learn_log(pa.concat_tables(parts), half_life="1d")
+    at_once = learn_log(pa.concat_tables(parts), half_life="1d", method="paper")
     for name, order in (("forwards", range(3)), ("backwards", reversed(range(3)))):
         for day in order:
-            learned = learn_log(parts[day], half_life="1d", tallies=tmp_path / name)
+            learned = learn_log(parts[day], half_life="1d", method="paper", tallies=tmp_path / name)
         assert_same_bits(learned, at_once)
     # The half-life may change, and learning without one uses all events.
-    alone = learn_log(None, half_life="3d", tallies=tmp_path / "forwards")
-    assert_same_bits(alone, learn_log(pa.concat_tables(parts), half_life="3d"))
-    every = learn_log(None, tallies=tmp_path / "forwards")
-    assert_same_bits(every, learn_log(pa.concat_tables(parts)))
+    alone = learn_log(None, half_life="3d", method="paper", tallies=tmp_path / "forwards")
+    assert_same_bits(alone, learn_log(pa.concat_tables(parts), half_life="3d", method="paper"))
+    every = learn_log(None, method="paper", tallies=tmp_path / "forwards")
+    assert_same_bits(every, learn_log(pa.concat_tables(parts), method="paper"))
     # A log that is added without a half-life keeps its times all the same.
     learn_log(days(rng, n=6_000)[7], tallies=tmp_path / "forwards")
     assert decided(learn_log(None, half_life="1d", tallies=tmp_path / "forwards")) == "soup"

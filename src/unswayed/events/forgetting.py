@@ -57,12 +57,19 @@ def forgotten(events: Events, *, half_life: float) -> Forgotten:
     >>> forgotten(log, half_life=10.0).events.rewards.tolist()
     [3.0]
     """
+    is_kept = remembered(events, half_life=half_life)
+    return Forgotten(_without_unused(events.rows(is_kept)), int((~is_kept).sum()))
+
+
+def remembered(events: Events, *, half_life: float) -> npt.NDArray[np.bool_]:
+    """Return which events ``forgotten`` keeps; shape (n_events,)."""
     if events.times is None:
         raise InputError(
             f"{option('--half-life')} needs the time of every event, and these events have none."
         )
+    is_kept = np.zeros(len(events), np.bool_)
     if not len(events):
-        return Forgotten(events, 0)
+        return is_kept
     weights = np.exp2((events.times - events.times.max()) / half_life)
     # Equal times are ordered by what else is known, so that the order of the log does not matter.
     order = np.lexsort(
@@ -71,9 +78,8 @@ def forgotten(events: Events, *, half_life: float) -> Forgotten:
     # Another hash than that by which users are ordered, or neighbours would start alike.
     hashes = user_hashes(events.user_labels)
     starts = row_hashes(hashes[None, :], np.full(len(hashes), START, np.uint64)) / 2.0**64
-    is_kept = np.zeros(len(events), np.bool_)
     is_kept[order] = _passes(events.users[order].astype(np.int64), weights[order], starts)
-    return Forgotten(_without_unused(events.rows(is_kept)), int((~is_kept).sum()))
+    return is_kept
 
 
 @compiled

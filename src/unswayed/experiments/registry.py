@@ -30,10 +30,11 @@ MODULES = {
     "parallel-gain": "parallel_gain",
     "regret": "regret",
     "regret-personal": "regret_personal",
+    "regret-drift": "regret_drift",
 }
 """The module of each experiment; its SWEEPS and ANALYSES are by id."""
 
-BEYOND = ("regret", "regret-personal")
+BEYOND = ("regret", "regret-personal", "regret-drift")
 """Experiments on what the paper leaves open."""
 
 IDS = tuple(name for name in MODULES if name not in BEYOND)

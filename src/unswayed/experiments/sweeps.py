@@ -12,6 +12,7 @@ from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import users_needed
 from unswayed.simulation.attacks.knowledge import Knowledge
 from unswayed.simulation.attacks.registry import ATTACKS
+from unswayed.simulation.drift import Drift
 from unswayed.simulation.settings import Settings
 
 Measure = Callable[[Settings, str, str, int], float]
@@ -115,6 +116,8 @@ def described(settings: Settings) -> dict[str, Any]:
     fields = asdict(settings)
     for name in ("attack", "knobs", "algorithms", "repetitions", "seed"):
         del fields[name]
+    if fields["drift"] == Drift.NONE.value:  # older results know of none
+        del fields["drift"]
     return {
         name: str(value) if isinstance(value, tuple) else value for name, value in fields.items()
     }

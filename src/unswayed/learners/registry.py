@@ -5,7 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from unswayed.learners.baselines import BASELINES
-from unswayed.learners.epochs import EpochPlayer, PersonalEpochPlayer, explore_then_commit
+from unswayed.learners.epochs import (
+    EpochPlayer,
+    ForgettingEpochPlayer,
+    PersonalEpochPlayer,
+    explore_then_commit,
+)
 from unswayed.learners.interface import LearnerSpec
 from unswayed.learners.methods import METHODS, Method, method_names
 from unswayed.learners.paper import learn_paper
@@ -41,6 +46,11 @@ _VARIANTS = (
         name="epochs-personal",
         summary="epochs for what users have in common, each user's own plays for the rest",
         make=PersonalEpochPlayer,
+    ),
+    LearnerSpec(
+        name="epochs-forget",
+        summary="epochs of bounded length in which older plays count less often",
+        make=ForgettingEpochPlayer,
     ),
     LearnerSpec(
         name="explore-then-commit",

@@ -61,6 +61,7 @@ LOOKS = {
         label="Epochs, a share explores", colour=VERMILION, marker="d", dashes=":"
     ),
     "epochs-personal": Look(label="Ours (with tastes)", colour=PURPLE, marker="s"),
+    "epochs-forget": Look(label="Ours (forgetting)", colour=BLUE, marker="s"),
     "explore-then-commit": Look(
         label="Explore, then commit", colour=VERMILION, marker="H", dashes="--"
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -22,6 +22,7 @@ from unswayed.simulation.arrivals import Arrivals
 from unswayed.simulation.attacks.base import Attack, Offer, PlayedRound, Turn
 from unswayed.simulation.attacks.briefing import Aim, Briefing, Secrets, reward_ends
 from unswayed.simulation.attacks.knowledge import Knowledge
+from unswayed.simulation.drift import Drift, changed_means
 from unswayed.simulation.instances import Instance, suboptimality
 from unswayed.simulation.oracle import OracleMaker
 from unswayed.simulation.rewards import RewardLaw, draw_rewards
@@ -44,6 +45,8 @@ class Crowd:
         The share that learners assume; None for the true one.
     perturbation
         eps_0: how far good users' own mean rewards lie from the common ones at most.
+    drift
+        How mean rewards change on the way.
     """
 
     n_users: int
@@ -52,6 +55,7 @@ class Crowd:
     assumed_fraction: float | None = None
     arrivals: Arrivals = field(default_factory=Arrivals)
     perturbation: float = 0.0
+    drift: Drift = Drift.NONE
 
     def __post_init__(self) -> None:
         if self.n_users < 1 or self.interactions_per_user < 1:
@@ -108,7 +112,8 @@ def run(
     )
     for _ in _played_rounds(world, attack, learner):
         pass
-    return suboptimality(instance, learner.action_probabilities(np.flatnonzero(~world.is_bad)))
+    at_the_end = replace(instance, mean_rewards=world.mean_rewards)
+    return suboptimality(at_the_end, learner.action_probabilities(np.flatnonzero(~world.is_bad)))
 
 
 def run_regret(
@@ -220,6 +225,8 @@ class _World:
         self.is_bad[self._coalition(attack)] = True
         self._cumulative = np.cumsum(instance.context_probabilities)
         self._cumulative[-1] = 1.0  # rounding must not leave room beyond the last context
+        self.mean_rewards = instance.mean_rewards
+        self._later = changed_means(instance.mean_rewards, self.stream("drift"))
         self._contexts = self.stream("contexts")
         self._rewards = self.stream("rewards")
         self._tastes = (
@@ -259,6 +266,12 @@ class _World:
             is_eager=self.is_bad if is_eager else None,
         )
 
+    def turn_to(self, round_number: int) -> None:
+        """Let the world be what it is in a round."""
+        share = self.crowd.drift.share(round_number / self.crowd.interactions_per_user)
+        first = self.instance.mean_rewards
+        self.mean_rewards = first + share * (self._later - first) if share else first
+
     def natural_contexts(self, n_arrivals: int) -> IntArray:
         """Draw contexts from nu."""
         uniforms = self._contexts.random(n_arrivals)
@@ -284,7 +297,7 @@ class _World:
         return losses
 
     def _means(self, users: IntArray, contexts: IntArray) -> FloatArray:
-        means: FloatArray = self.instance.mean_rewards[contexts]
+        means: FloatArray = self.mean_rewards[contexts]
         return means if self._tastes is None else means + self._tastes.shift(users, contexts)
 
     def briefing(self, knows: Knowledge, secrets: Secrets) -> Briefing:
@@ -329,6 +342,7 @@ def _played_rounds(
     account_of_user = np.cumsum(world.is_bad) - 1
     sees_histories = Knowledge.HISTORIES in attack.knows
     for number, users in enumerate(world.rounds(is_eager=attack.is_eager)):
+        world.turn_to(number)
         contexts = world.natural_contexts(users.size)
         answers = world.honest_answers(users, contexts)
         rows = np.flatnonzero(world.is_bad[users])

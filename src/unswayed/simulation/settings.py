@@ -14,6 +14,7 @@ from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Crowd
 from unswayed.simulation.arrivals import SMALLEST_LIMIT, Arrivals, Order
 from unswayed.simulation.attacks.registry import Knob, make_attack
+from unswayed.simulation.drift import Drift
 from unswayed.simulation.instances import (
     DEFAULT_DEVIATION,
     Instance,
@@ -50,6 +51,8 @@ class Settings:
         "heavy-tailed".
     perturbation
         eps_0, the size of good users' own tastes.
+    drift
+        "none", "abrupt" or "slow": how mean rewards change on the way.
     knobs
         The attack's own options.
     base
@@ -74,6 +77,7 @@ class Settings:
     perturbation: float = 0.0
     knobs: dict[str, Knob] = field(default_factory=dict)
     base: float | None = None
+    drift: str = Drift.NONE.value
 
     def __post_init__(self) -> None:
         for name, size, most in (
@@ -109,6 +113,7 @@ class Settings:
             assumed_fraction=self.assumed_alpha,
             arrivals=parsed_arrivals(self.arrivals),
             perturbation=self.perturbation,
+            drift=find(self.drift, {drift.value: drift for drift in Drift}, kind="drift"),
         )
 
     def instance(self, repetition: int) -> Instance:

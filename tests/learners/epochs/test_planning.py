@@ -147,3 +147,12 @@ def test_a_coalition_that_is_found_no_more_is_believed_in_for_one_more_epoch() -
     assert not lost.is_alarmed
     again = next_plan(lost, a_policy(swayed, 0.3), schedule=SCHEDULE, n_users=100)
     assert again.rule("lunch").action == "tea"
+
+
+def test_epochs_are_no_longer_than_the_longest() -> None:
+    schedule = Schedule(first=5, longest=32)
+    lengths = [schedule.length(epoch) for epoch in range(9)]
+    assert lengths == [5, 5, 10, 20, 32, 32, 32, 32, 32]
+    assert Schedule(first=5).end(4) == 80
+    with pytest.raises(InputError, match="longest is 0"):
+        Schedule(first=5, longest=0)

@@ -1,5 +1,6 @@
 """Learning while serving: epochs, each with a plan of who explores and who plays the policy."""
 
+from unswayed.learners.epochs.forgetting import ForgettingEpochPlayer
 from unswayed.learners.epochs.learner import EpochDecision, EpochLearner
 from unswayed.learners.epochs.planning import next_plan
 from unswayed.learners.epochs.playing import EpochPlayer, explore_then_commit
@@ -10,6 +11,7 @@ __all__ = [
     "EpochDecision",
     "EpochLearner",
     "EpochPlayer",
+    "ForgettingEpochPlayer",
     "PersonalEpochPlayer",
     "Schedule",
     "explore_then_commit",

@@ -40,17 +40,22 @@ class Schedule:
         Above 1; infinite for a single epoch of exploration and a policy for ever after.
     plays_per_cell
         Exploring plays of each context and action in a later epoch, all users together.
+    longest
+        The most interactions per user in one epoch; infinite by default.
 
     Examples
     --------
     >>> schedule = Schedule(first=4)
     >>> [schedule.end(epoch) for epoch in range(4)], schedule.epoch_at(9)
     ([4, 8, 16, 32], 2)
+    >>> [Schedule(first=4, longest=10).end(epoch) for epoch in range(5)]
+    [4, 8, 16, 26, 36]
     """
 
     first: int
     growth: float = 2.0
     plays_per_cell: float = PLAYS_PER_CELL
+    longest: float = math.inf
 
     def __post_init__(self) -> None:
         if self.first < 1:
@@ -59,6 +64,8 @@ class Schedule:
             raise InputError(f"growth is {self.growth}: it must be above 1.")
         if not (math.isfinite(self.plays_per_cell) and self.plays_per_cell >= 0):
             raise InputError(f"plays_per_cell is {self.plays_per_cell}: it must be 0 or larger.")
+        if not self.longest >= 1:
+            raise InputError(f"longest is {self.longest}: an epoch needs at least 1 interaction.")
 
     def end(self, epoch: int) -> float:
         """Return the age at which an epoch ends; infinite if it never does."""
@@ -66,7 +73,13 @@ class Schedule:
             return self.first
         if math.isinf(self.growth):
             return math.inf
-        return math.ceil(self.first * self.growth**epoch)
+        end: float = self.first
+        for number in range(1, epoch + 1):
+            grown = math.ceil(self.first * self.growth**number)
+            if grown - end > self.longest:
+                return end + (epoch - number + 1) * self.longest
+            end = grown
+        return end
 
     def length(self, epoch: int) -> float:
         """Return how many interactions per user an epoch has."""

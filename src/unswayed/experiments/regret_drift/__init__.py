@@ -1,0 +1,1 @@
+"""Regret in a world that changes: learning for ever, or forgetting."""
