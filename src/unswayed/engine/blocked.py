@@ -177,5 +177,16 @@ def cut(values: npt.NDArray[Any], sizes: Sequence[int]) -> list[npt.NDArray[Any]
     return np.split(values, np.cumsum(sizes)[:-1])
 
 
+def cut_codes(codes: npt.NDArray[np.int64], sizes: Sequence[int]) -> list[npt.NDArray[np.int64]]:
+    """Return for each block which of its rows are among some, given by ascending codes.
+
+    >>> [rows.tolist() for rows in cut_codes(np.array([0, 2, 3]), (2, 3))]
+    [[0], [0, 1]]
+    """
+    ends = np.cumsum(sizes)
+    inside = np.split(codes, np.searchsorted(codes, ends[:-1]))
+    return [here - first for here, first in zip(inside, ends - np.array(sizes), strict=True)]
+
+
 def _added(parts: Sequence[npt.NDArray[Any]]) -> Any:
     return reduce(np.add, parts)

@@ -35,7 +35,7 @@ from unswayed.learners.personal import personal_decisions
 from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
-from unswayed.tallies import Tallies, row_sums, tally_events
+from unswayed.tallies import Tallies, tally_events
 from unswayed.tallies.cluster import refuse_query, tally_on_cluster
 from unswayed.tallies.log_data import (
     LogData,
@@ -224,7 +224,6 @@ def _learn(
         "findings": summary.to_json(),
         "notes": list(notes),
     }
-    plays = np.concatenate(log.tallies.blocks.map_blocks(_plays)).astype(np.int64)
     return LearnedLog(
         replace(policy, source=source),
         summary,
@@ -232,7 +231,7 @@ def _learn(
         notes,
         log.user_labels,
         learned.estimates.user_weights,
-        plays,
+        log.tallies.plays_of_users.astype(np.int64),
     )
 
 
@@ -372,10 +371,6 @@ def _read_on_cluster(
         index=index,
         with_users=with_users,
     )
-
-
-def _plays(tallies: Tallies) -> npt.NDArray[np.float64]:
-    return row_sums(tallies.indptr, tallies.plays)
 
 
 def _keeps_events(index: Index | None, options: LearnOptions) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unswayed.engine import Blocked, BlockedRows
 from unswayed.estimators.rows import SparseRows
-from unswayed.tallies.summing import cell_entries, cell_sums
+from unswayed.tallies.summing import cell_entries, cell_sums, row_sums
 
 if TYPE_CHECKING:
     from unswayed.tallies.tallies import Tallies
@@ -61,6 +61,11 @@ class UserTallies(ABC):
     def interactions(self) -> FloatArray:
         """How many interactions each user had, n_i, weights included; shape (n_users,)."""
         return np.concatenate(self.blocks.map_blocks(_interactions))
+
+    @property
+    def plays_of_users(self) -> FloatArray:
+        """How often each user played, without weights; shape (n_users,)."""
+        return np.concatenate(self.blocks.map_blocks(_plays))
 
     def cell_sums(self, name: str) -> FloatArray:
         """Return the sum over users of a column of the tallies, for each cell; shape (S, A)."""
@@ -114,6 +119,10 @@ class BlockedTallies(UserTallies):
 
 def _interactions(tallies: Tallies) -> FloatArray:
     return tallies.interactions
+
+
+def _plays(tallies: Tallies) -> FloatArray:
+    return row_sums(tallies.indptr, tallies.plays)
 
 
 def _cell_sums(tallies: Tallies, name: str) -> FloatArray:

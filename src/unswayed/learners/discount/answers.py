@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
-from unswayed.engine import Blocked, cut
+from unswayed.engine import Blocked, cut, cut_codes
 from unswayed.learners.discount.cell_kernels import entries_by_cell
 from unswayed.learners.discount.kernels import CellArray
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
@@ -242,9 +242,7 @@ class AllAnswers:
             return Sample(kept, slice(None), contexts)
         size = int(self.n_users * n_entries / n_there)
         chosen = np.sort(rng.choice(self.n_users, size=size, replace=False))
-        ends = np.cumsum(self.sizes)
-        inside = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
-        pieces = [codes - first for codes, first in zip(inside, ends - self.sizes, strict=True)]
+        pieces = cut_codes(chosen, self.sizes)
         kept = self.blocks.regrouped(_of_users_in_contexts, joined, 1, contexts, pieces=pieces)
         return Sample(kept, chosen, contexts)
 

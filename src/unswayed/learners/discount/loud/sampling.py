@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.engine import cut_codes
 from unswayed.learners.discount.answers import entries_of
 from unswayed.learners.discount.settings import SAMPLE_ENTRIES
 from unswayed.learners.interface import FloatArray, IntArray
@@ -25,15 +26,13 @@ ON_SCALE = 1e-4
 def sampled(tallies: UserTallies, rng: np.random.Generator) -> tuple[Tallies, IntArray | slice]:
     """Return the plays of random users, and their codes; a slice if nobody was left out."""
     n_entries = int(tallies.cell_users().sum())
-    if n_entries <= SAMPLE_ENTRIES:
-        everybody = [np.arange(size) for size in tallies.sizes]
-        return _joined(tallies.blocks.map_blocks(_plays_of, pieces=everybody)), slice(None)
-    size = max(1, int(tallies.n_users * SAMPLE_ENTRIES / n_entries))
-    chosen = np.sort(rng.choice(tallies.n_users, size=size, replace=False))
-    ends = np.cumsum(tallies.sizes)
-    inside = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
-    pieces = [codes - first for codes, first in zip(inside, ends - tallies.sizes, strict=True)]
-    return _joined(tallies.blocks.map_blocks(_plays_of, pieces=pieces)), chosen
+    is_everybody = n_entries <= SAMPLE_ENTRIES
+    chosen = np.arange(tallies.n_users)
+    if not is_everybody:
+        size = max(1, int(tallies.n_users * SAMPLE_ENTRIES / n_entries))
+        chosen = np.sort(rng.choice(tallies.n_users, size=size, replace=False))
+    parts = tallies.blocks.map_blocks(_plays_of, pieces=cut_codes(chosen, tallies.sizes))
+    return _joined(parts), slice(None) if is_everybody else chosen
 
 
 def single_rewards(tallies: Tallies) -> FloatArray:
