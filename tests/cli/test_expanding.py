@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -46,3 +47,14 @@ def test_every_command_that_reads_a_log_has_the_same_column_options(command: obj
     options = inspect.signature(command).parameters
     for name, option in inspect.signature(SourceOptions).parameters.items():
         assert options[name].default == option.default
+
+
+@pytest.mark.parametrize("command", [learn, audit, evaluate, plan])
+def test_help_shows_every_option_in_full_on_80_columns(command: Callable[..., None]) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    assert max(map(len, shown.splitlines())) <= 80
+    for name, option in inspect.signature(command).parameters.items():
+        if "OptionInfo" in repr(option.annotation) and name != "table_format":
+            assert f"--{name.replace('_', '-')} " in shown

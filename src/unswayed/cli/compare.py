@@ -55,7 +55,7 @@ def compare(
         )
     print_line(
         f"{len(result.changes):,} of {result.n_common:,} common contexts changed; the same action "
-        f"is played in {result.agreement:.1%} of their visits. {len(result.only_in_first):,} "
+        f"is played in {rate(result.agreement)} of their visits. {len(result.only_in_first):,} "
         f"contexts are only in {first}, {len(result.only_in_second):,} only in {second}."
     )
 

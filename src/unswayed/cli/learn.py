@@ -97,10 +97,9 @@ def learn(
     certify: Annotated[
         str,
         typer.Option(
-            metavar="|".join(CERTIFY_CHOICES),
-            help="How many accounts would change each decision: bounds computes what is certain, "
-            "attack also attacks the decisions without an upper bound, learning some 15 times for "
-            "each.",
+            help=f"How many accounts would change each decision, {', '.join(CERTIFY_CHOICES)}: "
+            "bounds computes what is certain, attack also attacks the decisions without an upper "
+            "bound, learning some 15 times for each.",
         ),
     ] = "bounds",
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -204,7 +203,7 @@ def _print_summary(learned: LearnedLog, out: Path, *, with_attacks: bool) -> Non
     for note in learned.notes:
         print_line(f"Note: {note}")
     print_line(
-        f"Kept {learned.user_weights.mean():.1%} of the users' weight with alpha = "
+        f"Kept {rate(float(learned.user_weights.mean()))} of the users' weight with alpha = "
         f"{learned.policy.adversarial_fraction:g}. The policy is in {out}."
     )
 
@@ -260,8 +259,8 @@ def _print_policy(learned: LearnedLog, *, with_attacks: bool) -> None:
     print_line(
         "share: of the honest users' visits. mean: estimated mean reward of the action for honest "
         f"users. lead: by how {'many percentage points' if is_binary else 'much'} it beats the "
-        "runner-up. naive: what the mean over all users would choose. Intervals are in --cells, in "
-        "--json and in the policy."
+        "runner-up. naive: what plain means over all users would choose. Intervals are in --cells, "
+        "in --json and in the policy."
     )
     if has_flips:
         print_line(

@@ -46,7 +46,7 @@ PropensityColumn = Annotated[
 TimeColumn = Annotated[str | None, typer.Option(help="Column of the time [time, if there is one].")]
 ContextBins = Annotated[
     list[str] | None,
-    typer.Option(help="Bin a numeric context column, COLUMN:NUMBER; repeatable."),
+    typer.Option(metavar="NAME:N", help="Cut a numeric context column into N bins; repeatable."),
 ]
 Query = Annotated[str | None, typer.Option(help="SQL query to read from the database.")]
 BadRows = Annotated[

@@ -196,7 +196,7 @@ def _print_plan(result: Plan) -> None:
     rows: list[list[str | int | float | None]] = [
         [
             f"method: {method.method}",
-            method.interactions_per_user,
+            f"{method.interactions_per_user:,}",
             f"{method.total_interactions:,}",
             f"{method.context_steps:,}",
             f"{method.gain:.2g}",
@@ -204,9 +204,9 @@ def _print_plan(result: Plan) -> None:
         for method in result.methods
     ]
     rows += [
-        ["one user alone", result.interactions_alone, "-", "-", "1"],
-        ["lower bound, every method", result.lower_bound, "-", "-", "-"],
-        ["lower bound, uniform play", result.lower_bound_uniform, "-", "-", "-"],
+        ["one user alone", _count(result.interactions_alone), "-", "-", "1"],
+        ["bound, any method", _count(result.lower_bound), "-", "-", "-"],
+        ["bound, uniform play", _count(result.lower_bound_uniform), "-", "-", "-"],
     ]
     print_table(
         f"{result.n_contexts:,} contexts, {result.n_actions:,} actions, {result.n_users:,} users, "
@@ -214,9 +214,13 @@ def _print_plan(result: Plan) -> None:
         f"loss {result.target_suboptimality:g}",
         ["", "plays per user", "plays in all", "T0", "share of alone"],
         rows,
-        note="Lower bounds: exact for every method; a normal approximation for uniform play. "
+        note="Lower bounds: exact for any method; a normal approximation for uniform play. "
         "T0: plays that estimate context probabilities.",
     )
+
+
+def _count(number: float | None) -> str | None:
+    return None if number is None else f"{number:,}"
 
 
 def _print_verification(found: Verification) -> None:
