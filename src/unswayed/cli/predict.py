@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NotRequired, TypedDict
 
 import typer
 
@@ -81,31 +81,51 @@ def _user(policy: Policy, text: str | None) -> Label | None:
     return parsed_label(text, policy.personal.user_labels.type_name)
 
 
-def _row(text: str, policy: Policy, user: Label | None) -> dict[str, Any]:
-    """Return what a policy decides in a context; None for what is not known or has no bound."""
+class _Row(TypedDict):
+    """What a policy decides in a context; None for what is not known or has no bound."""
+
+    context: Label
+    action: Label
+    is_known: bool
+    is_personal: bool
+    mean: float | None
+    low: float | None
+    high: float | None
+    sampling_error: NotRequired[float | None]
+    bias_bound: NotRequired[float | None]
+    did_you_mean: str | None
+
+
+def _row(text: str, policy: Policy, user: Label | None) -> _Row:
     label = parsed_label(text, policy.context_labels.type_name)
     decision = policy.decide(label, user)
-    numbers = {"mean": decision.mean, "low": decision.low, "high": decision.high}
-    if decision.is_known and policy.sampling_errors is not None:
-        cell = policy.context_labels.code(label), policy.action_labels.code(decision.action)
-        numbers["sampling_error"] = float(policy.sampling_errors[cell])
-        numbers["bias_bound"] = float(policy.bias_bounds[cell])
-    return {
+    row: _Row = {
         "context": label,
         "action": decision.action,
         "is_known": decision.is_known,
         "is_personal": decision.is_personal,
-        **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
+        "mean": _finite(decision.mean),
+        "low": _finite(decision.low),
+        "high": _finite(decision.high),
         "did_you_mean": _hint(text, policy),
     }
+    if decision.is_known and policy.sampling_errors is not None:
+        cell = policy.context_labels.code(label), policy.action_labels.code(decision.action)
+        row["sampling_error"] = _finite(policy.sampling_errors[cell])
+        row["bias_bound"] = _finite(policy.bias_bounds[cell])
+    return row
 
 
-def _print(rows: list[dict[str, Any]], policy: Policy) -> None:
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _print(rows: list[_Row], policy: Policy) -> None:
     is_rate = bool(policy.source.get("findings", {}).get("is_binary"))
-    numbers = ["mean", "low", "high", "sampling_error", "bias_bound"]
 
-    def cells(row: dict[str, Any]) -> list[Cell]:
-        values = [row.get(name) for name in numbers]
+    def cells(row: _Row) -> list[Cell]:
+        widths = row.get("sampling_error"), row.get("bias_bound")
+        values = [row["mean"], row["low"], row["high"], *widths]
         if not row["is_known"]:
             return list(values)
         return [

@@ -44,7 +44,7 @@ def _errors(
 ) -> FloatArray:
     """Return estimates minus truth, shape (n_contexts, n_actions); 0 where nothing was played.
 
-    ``algorithm`` is "paper", "naive-mean" for plain means of everybody, or "oracle" for those of
+    ``algorithm`` is "paper", "naive-mean" for plain means of all users, or "oracle" for those of
     the good users; all see the same plays.
     """
     seen: list[tuple[Tallies, Estimates]] = []

@@ -108,7 +108,7 @@ _POINTS = tuple(
     )
     for series, attacks in (
         (QUIET, ("honest",)),
-        # Everybody in the coalition comes with the rarest context, every time.
+        # All of the coalition comes with the rarest context, every time.
         (FLOODED, ("context-poisoning",)),
     )
     for interactions in (1, 2, 4, 8, 16, 32, 64, 128)

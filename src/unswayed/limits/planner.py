@@ -170,8 +170,8 @@ def plan_traffic(
     ``benchmarks/calibrate_planner.py`` against the attacks listed in ``constants.json``. Empirical:
     a coalition that does better than those needs more. Never below the lower bound, which is exact
     and holds for every method. Two worlds, in which one action of each context is worse by epsilon
-    than the best of the others or better by as much, look alike to everybody up to that number of
-    plays. The losses of any policy in the two add up to epsilon or more, so in one of them it is
+    than the best of the others or better by as much, look alike to every method up to that number
+    of plays. The losses of any policy in the two add up to epsilon or more, so in one of them it is
     wrong, and loses epsilon, at least half of the time.
 
     Examples
@@ -235,7 +235,7 @@ def plan_traffic(
 
 
 def _largest_hidden(target: float, fraction: float, traffic: Traffic) -> int:
-    """Return the plays per user up to which a coalition hides an action's rank from everybody.
+    """Return the plays per user up to which a coalition hides an action's rank from every method.
 
     The action pays epsilon less or more than the others, with 0 or 1 at the click rate, or with two
     values as far apart as the deviation says.

@@ -278,7 +278,7 @@ class _World:
         return np.searchsorted(self._cumulative, uniforms, side="right")
 
     def honest_answers(self, users: IntArray, contexts: IntArray) -> FloatArray:
-        """Draw everybody's answers as if all were good.
+        """Draw the answers of all arrivals as if all were good.
 
         Colluders' answers are drawn, too, and thrown away: good users' draws must not depend on
         who colludes.

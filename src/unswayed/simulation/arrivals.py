@@ -1,7 +1,7 @@
 """Who arrives when: rounds of arrivals under the paper's bound c_L on their imbalance.
 
 The paper (Assumption on arrivals) asks that max_i n_i(t) / min_i n_i(t) <= c_L for all t >= L.
-At t = L the smallest count must be 1 already, so the first L arrivals are everybody once; at
+At t = L the smallest count must be 1 already, so the first L arrivals are all users once; at
 t = L + 1 somebody has come twice, so no order of arrivals can do better than c_L = 2.
 """
 
@@ -39,7 +39,7 @@ class Arrivals:
 
     Round robin serves users in turn. Random draws each arrival uniformly among the users that
     c_L still allows. Bursty lets a random user come again and again until c_L forbids it. In the
-    heavy-tailed order everybody comes once, and then by log-normal activities: it keeps no bound,
+    heavy-tailed order every user comes once, and then by log-normal activities: it keeps no bound,
     as real logs do not, and nobody can come before others.
     """
 

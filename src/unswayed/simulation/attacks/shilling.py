@@ -56,7 +56,7 @@ class Average(Shilling):
 
 @dataclass(kw_only=True)
 class Bandwagon(Shilling):
-    """Praise what everybody praises, toss coins elsewhere, and praise the target along."""
+    """Praise the most popular action and the target, and toss coins elsewhere."""
 
     name = "bandwagon"
     summary = "the highest reward for the most popular action and for the target, coins elsewhere"
