@@ -1,5 +1,6 @@
 """The OpenAPI document, and requests that were made from it at random."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -25,13 +26,25 @@ def test_every_route_is_documented_and_every_reference_is_there(sqlite_shop: Run
 
 
 def fuzzed(folder: Path, n_examples: int) -> str:
-    """Send requests made from the document to a real server; return what was found."""
+    """Send requests made from the document to a real server; return what was found.
+
+    They are about the one campaign that there is: any other name would be answered with 404.
+    """
     with command(folder=folder) as (process, address):
+        document = httpx.get(f"{address}/openapi.json").json()
+        for path in document["paths"].values():
+            for operation in path.values():
+                for parameter in operation.get("parameters", []):
+                    if parameter["name"] == "campaign":
+                        parameter["schema"] = {"type": "string", "enum": ["demo"]}
+        (folder / "openapi.json").write_text(json.dumps(document))
         result = subprocess.run(
             [
                 Path(sys.executable).with_name("st"),
                 "run",
-                f"{address}/openapi.json",
+                "openapi.json",
+                "--url",
+                address,
                 "--max-examples",
                 str(n_examples),
                 "--checks",
