@@ -11,6 +11,7 @@ import asyncio
 import logging
 import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ _GROUP = 512
 
 #: Ours: how long decisions may wait for others, and how often a broken store is tried.
 _FLUSH_SECONDS = 0.25
+
+#: Ours: how long a request may wait for others to share its commit, which takes about as long.
+_GATHER_SECONDS = 0.001
 _RETRY_SECONDS = 0.25
 
 
@@ -131,6 +135,7 @@ class Writer:
         self._decisions: deque[Recorded] = deque()
         self._n_waiting = 0
         self._counts: dict[CountKey, Counted] = {}
+        self._n_last = 0
         self._is_stopping = False
         self._connection: Connection | None = None
         self.is_healthy = True
@@ -218,6 +223,7 @@ class Writer:
                 is_idle = not self._requests and self._n_waiting < _CHUNK
                 if (is_idle or not self.is_healthy) and not self._is_stopping:
                     self._condition.wait(_FLUSH_SECONDS if self.is_healthy else _RETRY_SECONDS)
+                self._wait_for_others()
                 requests = [
                     self._requests.popleft() for _ in range(min(len(self._requests), _GROUP))
                 ]
@@ -230,6 +236,20 @@ class Writer:
                 if self._connection is not None:
                     self._connection.close()
                 return
+
+    def _wait_for_others(self) -> None:
+        """Wait a moment for as many requests as came last time; under the lock.
+
+        Callers that were answered together come back one after another. Whoever comes first would
+        be written alone, and all others wait for that.
+        """
+        end = time.monotonic() + _GATHER_SECONDS
+        while 0 < len(self._requests) < self._n_last and not self._is_stopping:
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            self._condition.wait(left)
+        self._n_last = min(len(self._requests), _GROUP)
 
     def _next_decisions(self) -> list[Recorded]:
         """Take the oldest decisions that wait, about a row of the store full; under the lock."""
