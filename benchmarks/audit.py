@@ -4,7 +4,8 @@ Review markets (``worlds.reviews`` of the simulation): users chose for themselve
 ``real`` are the ratings of MovieLens 100k, as they are and thinned out, without and with planted
 groups. Production logs (``worlds.production``): the server chose, some accounts are bots. AUC is
 the chance that a bad account scores above an honest one: over all, and of those who rated the same
-item. Run
+item. ``honest`` are markets without spammers that are hard to leave in peace, and minorities, whose
+members stand in for the bad ones; ``low`` are coalitions that stay low. Run
 ``python benchmarks/audit.py`` for a table, with ``--json`` for one JSON document. Constants were
 chosen on the part development.
 """
@@ -25,6 +26,12 @@ from unswayed.audit.results import Audit
 from unswayed.events import Events, Labels
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.simulation.worlds import PARTS, Part, World
+from unswayed.simulation.worlds.honest_reviews import (
+    CLEAN,
+    with_minority,
+    with_releases,
+    with_series,
+)
 from unswayed.simulation.worlds.production import build_production, production_specs
 from unswayed.simulation.worlds.real_data import is_installed, rating_table
 from unswayed.simulation.worlds.reviews import (
@@ -35,8 +42,16 @@ from unswayed.simulation.worlds.reviews import (
     review_specs,
 )
 
+KINDS = ("reviews", "honest", "low", "real", "production")
 SHARES = (0.0, 0.1, 0.2, 0.3)
 KEPT_OF_REAL = (1.0, 0.15, 0.05)
+MINORITIES, OWN_ITEMS = (0.05, 0.1, 0.2), (200, 100, 60, 20)
+LOW = (
+    ReviewSpec(name="low: stars that vary", is_varied=True),
+    ReviewSpec(name="low: two targets each", n_targets=20, effort=0.1),
+    ReviewSpec(name="low: much camouflage", camouflage=5.0),
+    ReviewSpec(name="low: all of it", is_varied=True, n_targets=20, effort=0.1, camouflage=5.0),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +158,34 @@ def review_rows(part: Part, seeds: list[int]) -> Iterator[Row]:
                     yield audit_reviews(f"{spec.name}, times", log, seed, share, True)
 
 
+def honest_rows(seeds: list[int]) -> Iterator[Row]:
+    """Audit markets without spammers: strong tastes, series, releases, heavy tails, minorities."""
+    for seed in seeds:
+        for spec in CLEAN:
+            plain = build_reviews(spec, seed)
+            for name, log in (
+                ("", plain),
+                (", series", with_series(plain, seed)),
+                (", releases", with_releases(plain, seed)),
+            ):
+                for has_times in (False, True):
+                    yield audit_reviews(f"clean {spec.name}{name}", log, seed, 0.0, has_times)
+        for share in MINORITIES:
+            for n_own in OWN_ITEMS:
+                log, is_member = with_minority(build_reviews(CLEAN[0], seed), share, n_own, seed)
+                # Members stand in for the bad ones: what is flagged of them is wrong, too.
+                as_bad = replace(log, is_spammer=is_member)
+                yield audit_reviews(f"minority, {n_own} own items", as_bad, seed, share, False)
+
+
+def hidden_rows(seeds: list[int]) -> Iterator[Row]:
+    """Audit coalitions that stay low: few targets each, popular ones, stars that vary."""
+    for seed in seeds:
+        for spec in LOW:
+            log = build_reviews(spec, seed)
+            yield audit_reviews(spec.name, log, seed, spec.spam_share, False)
+
+
 def real_rows(seeds: list[int]) -> Iterator[Row]:
     """Audit MovieLens 100k, thinned out or not, without and with planted groups."""
     if not is_installed():
@@ -188,8 +231,17 @@ def print_row(row: Row) -> None:
 
 def print_summary(rows: list[Row]) -> None:
     """Print means and worst cases by regime and kind."""
+    minorities = [r for r in rows if r.log.startswith("minority")]
+    if minorities:
+        flagged = [r.flagged_bad for r in minorities]
+        print(
+            f"honest minorities: {len(minorities)}, flagged {np.mean(flagged):.4f} (most "
+            f"{max(flagged):.4f})"
+        )
+    rows = [r for r in rows if r not in minorities]
     for name, some in (
-        ("markets", [r for r in rows if r.regime == "users" and "movies" not in r.log]),
+        ("coalitions that stay low", [r for r in rows if r.log.startswith("low")]),
+        ("markets", [r for r in rows if r.regime == "users" and r.log[:3] not in ("mov", "low")]),
         ("real ratings", [r for r in rows if "movies" in r.log]),
         ("production logs", [r for r in rows if r.regime == "server"]),
     ):
@@ -218,12 +270,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=PARTS, default="development")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--kinds", nargs="+", default=["reviews", "real", "production"])
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS))
     parser.add_argument("--every", type=int, default=4, help="of the production logs")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     sources = {
         "reviews": lambda: review_rows(arguments.part, arguments.seeds),
+        "honest": lambda: honest_rows(arguments.seeds),
+        "low": lambda: hidden_rows(arguments.seeds),
         "real": lambda: real_rows(arguments.seeds),
         "production": lambda: production_rows(arguments.part, arguments.seeds, arguments.every),
     }

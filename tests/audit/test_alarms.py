@@ -61,6 +61,22 @@ def test_few_accounts_cannot_ring_it_however_loud(n_accounts: int) -> None:
     assert not alarm_of(audit, share=0.0, shift=0.0).is_raised
 
 
+@pytest.mark.parametrize(("n_bots", "is_raised"), [(LEAST_ACCOUNTS - 1, False), (100, True)])
+def test_where_the_server_chose_it_takes_a_coalition(
+    rng: np.random.Generator, n_bots: int, is_raised: bool
+) -> None:
+    users = np.repeat(np.arange(1_000), 25)
+    actions = rng.integers(8, size=len(users))
+    rewards = (rng.random(len(users)) < 0.1).astype(float)
+    rewards[(users < n_bots) & (actions == 3)] = 1.0
+    log = pa.table({"user": users, "action": actions, "reward": rewards})
+    found = alarm_of(
+        audit_log(log, adversarial_fraction=0.2, regime="server").audit, share=0.0, shift=0.0
+    )
+    assert found.is_raised == is_raised
+    assert found.accounts_needed == LEAST_ACCOUNTS
+
+
 def test_limits_that_mean_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="fail_share` is 2"):
         check_limits(2.0, None)

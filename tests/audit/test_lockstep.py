@@ -9,6 +9,13 @@ from unswayed.audit.lockstep import Lockstep, find_lockstep, ratings_of
 from unswayed.audit.lockstep.kernels import Rated, binomial_tail, pair_evidence, poisson_tail
 from unswayed.audit.lockstep.scores import _spread
 from unswayed.audit.redteam import area_under_curve
+from unswayed.simulation.worlds.honest_reviews import (
+    CLEAN,
+    with_minority,
+    with_releases,
+    with_series,
+)
+from unswayed.simulation.worlds.reviews import ReviewSpec, build_reviews
 
 
 @pytest.mark.parametrize(("k", "expected"), [(1, 0.01), (3, 0.5), (7, 2.0), (40, 3.0)])
@@ -149,3 +156,31 @@ def test_a_log_without_any_overlap_is_no_error() -> None:
     found = find_lockstep(ratings_of(users, users, np.ones(50), None, n_users=50, n_items=50))
     assert not found.is_flagged.any()
     assert np.isfinite(found.scores).all()
+
+
+def test_a_minority_with_items_of_its_own_is_left_in_peace() -> None:
+    """Sharing items is no offence; the negative control is a minority that always says five."""
+    log, is_member = with_minority(build_reviews(CLEAN[0], 3), 0.1, 60, 3)
+    flagged = {}
+    for name, stars in (
+        ("honest", log.stars),
+        ("alike", np.where(is_member[log.users], 5.0, log.stars)),
+    ):
+        ratings = ratings_of(
+            log.users, log.items, stars, None, n_users=log.n_users, n_items=log.n_items
+        )
+        flagged[name] = find_lockstep(ratings).is_flagged
+    assert flagged["honest"].mean() < 0.01
+    assert flagged["honest"][is_member].mean() < 0.05
+    assert flagged["alike"][is_member].mean() > 0.5
+
+
+@pytest.mark.parametrize("spec", CLEAN[3:5], ids=lambda spec: spec.name)
+@pytest.mark.parametrize("has_times", [False, True])
+def test_series_and_releases_are_no_lockstep(spec: ReviewSpec, has_times: bool) -> None:
+    for log in (with_series(build_reviews(spec, 5), 5), with_releases(build_reviews(spec, 5), 5)):
+        times = log.days * 86_400.0 if has_times else None
+        ratings = ratings_of(
+            log.users, log.items, log.stars, times, n_users=log.n_users, n_items=log.n_items
+        )
+        assert find_lockstep(ratings).is_flagged.mean() <= 0.02

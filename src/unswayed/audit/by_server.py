@@ -14,6 +14,7 @@ from unswayed.audit.log import (
     named_briefly,
     share_bounds,
 )
+from unswayed.audit.measured import FLAGGED_WHERE_SERVERS_CHOSE, measured_on
 from unswayed.audit.results import Accounts, Audit, ErrorRates, GroupCard, Interval, SharedItem
 from unswayed.audit.shifts import changed_decisions, item_shifts, weighted_cells
 from unswayed.errors import InputError, option
@@ -25,10 +26,6 @@ from unswayed.learners.notes import notes_on_policy
 from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy
 from unswayed.randomness import generator
-
-REALISED = 0.005
-"""Share of honest accounts that count less than half in the logs of ``benchmarks/audit.py --part
-validation``; docs/audit.md has the table."""
 
 ACCUSED = 0.5
 """Accounts that keep less than this weight are flagged."""
@@ -130,8 +127,8 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         rates=ErrorRates(
             threshold="a weight below one half",
             nominal=nominal,
-            realised=REALISED,
-            measured_on="planted logs of benchmarks/audit.py, part validation",
+            realised=FLAGGED_WHERE_SERVERS_CHOSE,
+            measured_on=measured_on("attacked logs"),
         ),
         histogram=histogram_of(
             "agreement in rewards, in nats", agreement.evidence, agreement.nulls, None
@@ -354,8 +351,9 @@ def _statement(
     )
     return (
         f"A coalition was found: about {share.estimate * n_users:,.0f} accounts "
-        f"({share.low:.1%} to {share.high:.1%} of all) {what}.{loss} About {REALISED:.1%} of "
-        "honest accounts lose their say like this in planted logs."
+        f"({share.low:.1%} to {share.high:.1%} of all) {what}.{loss} About "
+        f"{FLAGGED_WHERE_SERVERS_CHOSE:.2%} of honest accounts lose their say like this in test "
+        "logs."
     )
 
 

@@ -14,6 +14,7 @@ from unswayed.audit.log import (
     named_briefly,
     share_bounds,
 )
+from unswayed.audit.measured import FLAGGED_WHERE_USERS_CHOSE, measured_on
 from unswayed.audit.results import Accounts, Audit, ErrorRates, GroupCard, Interval, SharedItem
 from unswayed.audit.shifts import changed_decisions, item_shifts, weighted_cells
 from unswayed.events import Label
@@ -21,10 +22,6 @@ from unswayed.learners.discount.bounded_answers import answers_from
 from unswayed.learners.discount.values import cell_values
 from unswayed.learners.explaining import plain_actions
 from unswayed.learners.interface import BoolArray, IntArray
-
-REALISED = 0.0008
-"""Share of honest accounts flagged in the clean and attacked markets of ``benchmarks/audit.py
---part validation``; docs/audit.md has the table."""
 
 SUSPICIOUS = 2.5
 """Ours: deviations beyond which accounts count for the upper end of the share."""
@@ -101,8 +98,8 @@ def audit_users(log: AuditedLog) -> Audit:
         rates=ErrorRates(
             threshold=f"{FLAGGED:g} deviations from the middle of the log",
             nominal=float(special.ndtr(-FLAGGED)),
-            realised=REALISED,
-            measured_on="planted markets of benchmarks/audit.py, part validation",
+            realised=FLAGGED_WHERE_USERS_CHOSE,
+            measured_on=measured_on("markets"),
         ),
         histogram=histogram_of(
             "deviations of accounts from the middle of the log", found.deviations, normal, FLAGGED
@@ -232,7 +229,7 @@ def _statement(found: Lockstep, share: Interval, items: list[Label]) -> str:
     return (
         f"Coordinated accounts were found: about {flagged:,} ({share.low:.1%} to {share.high:.1%} "
         f"of all){groups} rate the same items alike beyond what popularity explains.{what} About "
-        f"{REALISED:.2%} of honest accounts are flagged like this in planted markets."
+        f"{FLAGGED_WHERE_USERS_CHOSE:.2%} of honest accounts are flagged like this in test markets."
     )
 
 

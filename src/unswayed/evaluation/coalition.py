@@ -55,6 +55,10 @@ way, take all the room that they get, and show everywhere: .85 to 1 in most logs
 .85 with quiet lies.
 """
 
+LOUD, APART, LOUDER = (2.5, 1.2), 60.0, 0.8
+"""Ours: or, for lies of these tilts (of two values, and of others), so many nats less and this
+share at most; tastes show no such tilts."""
+
 FULL, ELSEWHERE = 0.95, 0.3
 """Ours: of the largest mass; and of the largest tilt that members may show in other cells."""
 
@@ -119,7 +123,8 @@ def find_coalition(
     is_reversed = bool((opposite.tilts * fit.tilts).sum() < 0.0)
     opposite_gain = max(opposite.gain, 0.0) if is_reversed else 0.0
     is_clear = fit.gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
-    if is_clear and _is_one_sided(fit, opposite_gain, most):
+    loud = LOUD[0] if sample.is_binary else LOUD[1]
+    if is_clear and _is_one_sided(fit, opposite_gain, most, loud):
         stories = close_ones([fit, *stories_of(sample, fit, adversarial_fraction, most)])
         weights = [_weights(everybody, story) for story in stories]
         return Found(
@@ -155,13 +160,17 @@ def _weights(everybody: Data, story: Fit) -> FloatArray:
     return np.asarray(1.0 - membership(everybody, story)[0], np.float64)
 
 
-def _is_one_sided(fit: Fit, opposite_gain: float, most: float) -> bool:
+def _is_one_sided(fit: Fit, opposite_gain: float, most: float, loud: float) -> bool:
     """Return whether a story is clearly better than the opposite one."""
     if opposite_gain <= CLEARLY_ONE_SIDED * fit.gain:
         return True
+    largest = float(np.abs(fit.tilts[:-1]).max())
+    if abs(fit.tilts[-1]) > ELSEWHERE * largest:
+        return False
+    if largest >= loud and opposite_gain <= min(LOUDER * fit.gain, fit.gain - APART):
+        return True
     is_better = opposite_gain <= min(ONE_SIDED * fit.gain, fit.gain - CLEAR_ORIENTATION)
-    is_honest_elsewhere = abs(fit.tilts[-1]) <= ELSEWHERE * np.abs(fit.tilts[:-1]).max()
-    return bool(is_better and is_honest_elsewhere and fit.share < FULL * most)
+    return bool(is_better and fit.share < FULL * most)
 
 
 def _replicates(

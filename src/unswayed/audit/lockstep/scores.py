@@ -10,6 +10,8 @@
 4. *Calibration.* Shared taste makes honest accounts overlap, too, so the null is the log itself:
    the middle and the spread of the lower part of the accounts, which fewer than a third of all
    cannot move far.
+5. *Agreement.* Who is flagged must rate what is shared more alike than honest raters of an item do:
+   a minority with a taste of its own shares items, too.
 """
 
 from __future__ import annotations
@@ -61,6 +63,14 @@ OWN, OWN_FAR = 1.0, 3.0
 
 LEAST_FAR = 5
 """Ours: so many accounts must lie far out before anybody is flagged: a family shares a taste."""
+
+ALIKE = 0.2
+"""Ours: flagged accounts rate what they share alike, by this share of the way from how often honest
+raters of an item agree to always. A minority with a taste of its own shares items and not ratings;
+chosen on minorities of 5 to 20 % (``benchmarks/audit.py --kinds honest``)."""
+
+LEAST_COMPARED = 5
+"""Ours: so many ratings of others must be compared before an account is let go by that."""
 
 SUSPECT_WEIGHT = 0.05
 """Ours: what a flagged account counts; to drop suspects makes item means worse."""
@@ -148,7 +158,9 @@ def find_lockstep(ratings: Ratings) -> Lockstep:
     scores = np.mean(by_threshold, axis=0) + OWN_SAY * own + TIE_BREAK * ties
     is_flagged = _flagged(from_others, own, evidence[:, 1] / np.log(max(n_users, 2)))
     pairs, expected = strong_pairs(rated, float(thresholds[1]), is_flagged, MOST_PAIRS)
-    groups, group_of = groups_among(ratings, is_flagged, pairs, expected)
+    is_flagged = _alike(ratings, is_flagged, groups_among(ratings, is_flagged, pairs, expected)[1])
+    is_left = is_flagged[pairs[:, 0]] & is_flagged[pairs[:, 1]]
+    groups, group_of = groups_among(ratings, is_flagged, pairs[is_left], expected[is_left])
     return Lockstep(
         scores=scores,
         deviations=np.maximum(from_others, own),
@@ -192,6 +204,39 @@ def _flagged(from_others: FloatArray, own: FloatArray, evidence: FloatArray) -> 
     if int(is_far.sum()) < LEAST_FAR:
         return np.zeros(len(own), dtype=np.bool_)
     return ((from_others > FLAGGED) & (evidence > OWN)) | (own > FLAGGED_ALONE)
+
+
+def _alike(ratings: Ratings, is_flagged: BoolArray, group_of: IntArray) -> BoolArray:
+    """Return who of the flagged agrees with others of them clearly more than honest raters do.
+
+    Sharing items is what any minority with a taste of its own does; agreeing about them is not. An
+    account is let go if it does not agree, and with its group if that does not.
+    """
+    if not is_flagged.any():
+        return is_flagged
+    same, compared = _agreement(ratings, is_flagged)
+    usual_same, usual_compared = _agreement(ratings, ~is_flagged)
+    usual = float(usual_same.sum() / max(float(usual_compared.sum()), 1.0))
+    least = usual + ALIKE * (1.0 - usual)
+    group = group_of + 1
+    of_group = [np.bincount(group[is_flagged], x[is_flagged])[group] for x in (same, compared)]
+    # Accounts without a group are judged one by one.
+    is_group_alike = (of_group[0] >= least * of_group[1]) | (group == 0)
+    is_alike = (same >= least * compared) | (compared < LEAST_COMPARED)
+    found = is_flagged & is_alike & is_group_alike
+    return found if int(found.sum()) >= LEAST_FAR else np.zeros_like(is_flagged)
+
+
+def _agreement(ratings: Ratings, is_inside: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return for each account how many others inside rated its items: alike, and at all."""
+    users, keys, items = ratings.users, ratings.keys, ratings.items
+    inside = is_inside[users].astype(np.float64)
+    alike = np.bincount(keys, inside, len(ratings.said_by))[keys] - 1.0
+    rated = np.bincount(items, inside, ratings.n_items)[items] - 1.0
+    return (
+        np.asarray(np.bincount(users, inside * alike, ratings.n_users), np.float64),
+        np.asarray(np.bincount(users, inside * rated, ratings.n_users), np.float64),
+    )
 
 
 def _deviations(values: FloatArray, least_scale: float) -> FloatArray:

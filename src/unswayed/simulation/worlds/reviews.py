@@ -40,6 +40,9 @@ class ReviewSpec:
     is_sinking, burst_days
         Whether targets get one star instead of five; days within which a target is rated, None for
         no bursts.
+    is_varied
+        Whether paid reviewers vary their stars like honest ones: half of the targets get the most,
+        three in ten one less, two in ten two less.
     """
 
     name: str
@@ -59,6 +62,7 @@ class ReviewSpec:
     repertoire: float = 0.3
     is_sinking: bool = False
     burst_days: float | None = None
+    is_varied: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +99,9 @@ def build_reviews(spec: ReviewSpec, seed: int) -> ReviewLog:
         stars[-n_paid:] = 1.0 if spec.is_sinking else 5.0
         # One in ten is not exactly as ordered.
         stars[-n_paid:] -= (-1.0 if spec.is_sinking else 1.0) * (rng.random(n_paid) < 0.1)
+        if spec.is_varied:
+            less = rng.choice(3, p=(0.5, 0.3, 0.2), size=n_paid)
+            stars[-n_paid:] = 1.0 + less if spec.is_sinking else 5.0 - less
         if spec.burst_days is not None:
             start = born + (DAYS - born) * rng.random(spec.n_items)
             days[-n_paid:] = start[paid_items] + spec.burst_days * rng.random(n_paid)

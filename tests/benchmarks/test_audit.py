@@ -1,0 +1,57 @@
+"""The error rates that audits state are those that the benchmark measures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit import audit_production, audit_reviews
+from unswayed.audit.measured import (
+    COMMAND,
+    FLAGGED_WHERE_SERVERS_CHOSE,
+    FLAGGED_WHERE_USERS_CHOSE,
+)
+from unswayed.simulation.worlds.production import build_production, production_specs
+from unswayed.simulation.worlds.reviews import build_reviews, review_specs
+
+ROOT = Path(__file__).parents[2]
+
+
+def _bound(rate: float, n_accounts: int) -> float:
+    """Return a share that logs with this rate exceed about once in a thousand.
+
+    Honest accounts are flagged together with the groups they are near: by tens, say.
+    """
+    return rate + 3.1 * float(np.sqrt(10.0 * rate / n_accounts)) + 10.0 / n_accounts
+
+
+def test_markets_flag_as_few_honest_accounts_as_audits_say() -> None:
+    rows = [
+        audit_reviews(spec.name, build_reviews(spec, 0), 0, 0.2, False)
+        for spec in review_specs("validation", 0.2)
+    ]
+    flagged = float(np.mean([row.flagged_honest for row in rows]))
+    assert flagged <= _bound(FLAGGED_WHERE_USERS_CHOSE, 3_000 * len(rows))
+    # The negative control: not by flagging nobody.
+    assert np.mean([row.flagged_bad for row in rows]) > 0.6
+    assert min(row.auc for row in rows) >= 0.9
+    assert min(row.auc_within_items for row in rows) >= 0.7
+
+
+@pytest.mark.slow
+def test_production_logs_flag_as_few_honest_accounts_as_audits_say() -> None:
+    specs = [spec for spec in production_specs("validation") if "peace" not in spec.name][::8]
+    rows = [audit_production(spec.name, build_production(spec, 0), 0) for spec in specs]
+    flagged = float(np.mean([row.flagged_honest for row in rows]))
+    assert flagged <= _bound(FLAGGED_WHERE_SERVERS_CHOSE, 5_000 * len(rows))
+    assert np.mean([row.flagged_bad for row in rows]) > 0.3
+
+
+def test_the_page_has_the_rates_and_the_command() -> None:
+    text = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
+    assert COMMAND in text
+    stated = [float(found) for found in re.findall(r"(\.\d+) % of honest accounts", text)]
+    assert stated == [100 * FLAGGED_WHERE_SERVERS_CHOSE, 100 * FLAGGED_WHERE_USERS_CHOSE]
