@@ -15,8 +15,16 @@ from unswayed.audit.log import (
     share_bounds,
 )
 from unswayed.audit.measured import FLAGGED_WHERE_SERVERS_CHOSE, measured_on
-from unswayed.audit.results import Accounts, Audit, ErrorRates, GroupCard, Interval, SharedItem
-from unswayed.audit.shifts import changed_decisions, item_shifts, weighted_cells
+from unswayed.audit.results import (
+    Accounts,
+    Audit,
+    ErrorRates,
+    GroupCard,
+    Interval,
+    ItemShift,
+    SharedItem,
+)
+from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.errors import InputError, option
 from unswayed.learners.design import design_of_log
 from unswayed.learners.explaining import plain_actions
@@ -99,8 +107,6 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
     claimed = weighted_cells(tallies, np.ones(events.n_users))[0].sum(axis=1)
     share = _share(learned, is_attacked, lies, events.n_users)
     cost = sum(change.cost * change.share for change in changed)
-    up = [item.action for item in shifts if item.shift > 0]
-    down = [item.action for item in shifts if item.shift < 0]
     nominal = float(weights[is_flagged].sum() / max(float(weights.sum()), 1.0))
     audit = Audit(
         source=log.source,
@@ -111,7 +117,7 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         alpha=policy.adversarial_fraction,
         regime=log.regime,
         is_attacked=is_attacked,
-        statement=_statement(is_attacked, share, events.n_users, up, down, len(changed), cost),
+        statement=_statement(is_attacked, share, events.n_users, shifts, len(changed), cost),
         share=share,
         items=shifts,
         changed=changed,
@@ -327,8 +333,7 @@ def _statement(
     is_attacked: bool,
     share: Interval,
     n_users: int,
-    up: list[Any],
-    down: list[Any],
+    items: tuple[ItemShift, ...],
     n_changed: int,
     cost: float,
 ) -> str:
@@ -337,12 +342,7 @@ def _statement(
             "No coalition was found. One of up to "
             f"{share.high:.1%} of the accounts may be there unseen."
         )
-    parts = []
-    if up:
-        parts.append(f"raise {named_briefly(up)}")
-    if down:
-        parts.append(f"lower {named_briefly(down)}")
-    what = " and ".join(parts) if parts else "answer together against the rest"
+    what = moved_items(items) or "answer together against the rest"
     loss = (
         f" The naive policy would change {n_changed:,} decisions and cost good users {cost:.4g} a "
         "visit."

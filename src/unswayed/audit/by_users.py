@@ -11,12 +11,19 @@ from unswayed.audit.log import (
     AuditedLog,
     context_shares,
     histogram_of,
-    named_briefly,
     share_bounds,
 )
 from unswayed.audit.measured import FLAGGED_WHERE_USERS_CHOSE, measured_on
-from unswayed.audit.results import Accounts, Audit, ErrorRates, GroupCard, Interval, SharedItem
-from unswayed.audit.shifts import changed_decisions, item_shifts, weighted_cells
+from unswayed.audit.results import (
+    Accounts,
+    Audit,
+    ErrorRates,
+    GroupCard,
+    Interval,
+    ItemShift,
+    SharedItem,
+)
+from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.events import Label
 from unswayed.learners.discount.bounded_answers import answers_from
 from unswayed.learners.discount.values import cell_values
@@ -87,7 +94,7 @@ def audit_users(log: AuditedLog) -> Audit:
         alpha=share.high,
         regime=log.regime,
         is_attacked=is_attacked,
-        statement=_statement(found, share, [item.action for item in shifts]),
+        statement=_statement(found, share, shifts),
         share=share,
         items=shifts,
         changed=changed,
@@ -217,14 +224,15 @@ def _span(seconds: float | None) -> str:
     return f"{seconds:.3g}"
 
 
-def _statement(found: Lockstep, share: Interval, items: list[Label]) -> str:
+def _statement(found: Lockstep, share: Interval, items: tuple[ItemShift, ...]) -> str:
     flagged = int(found.is_flagged.sum())
     if not flagged:
         return (
             "No coordinated accounts were found: no group of accounts rates the same items alike "
             "beyond what this log's own tastes and popularity explain."
         )
-    what = f" They moved {named_briefly(items)}." if items else ""
+    moved = moved_items(items)
+    what = f" They {moved}." if moved else ""
     groups = f" in {len(found.groups):,} groups" if len(found.groups) > 1 else ""
     return (
         f"Coordinated accounts were found: about {flagged:,} ({share.low:.1%} to {share.high:.1%} "

@@ -16,12 +16,16 @@ from unswayed.events import Events, Labels
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.tallies import UserTallies
 from unswayed.tallies.log_summary import LogSummary
+from unswayed.visible import shortened
 
 TIME_STEPS = 60
 """Ours: steps of a timeline."""
 
 BARS = 40
 """Ours: bars of a histogram."""
+
+MOST_LETTERS = 60
+"""Ours: letters of a name in a sentence."""
 
 CONFIDENCE = 0.95
 """Of intervals of shares."""
@@ -148,7 +152,10 @@ def named_briefly(names: Sequence[object], most: int = 3) -> str:
     >>> named_briefly(["tea", "milk"]), named_briefly([1, 2, 3, 4])
     ("'tea' and 'milk'", '1, 2, 3 and 1 more')
     """
-    shown = [repr(name) for name in names[:most]]
+    shown = [
+        repr(shortened(name, MOST_LETTERS) if isinstance(name, str) else name)
+        for name in names[:most]
+    ]
     more = len(names) - len(shown)
     if more > 0:
         return f"{', '.join(shown)} and {more:,} more"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from unswayed.audit.log import named_briefly
 from unswayed.audit.results import ChangedDecision, ItemShift
 from unswayed.engine import cut
 from unswayed.events import Labels
@@ -68,6 +71,19 @@ def item_shifts(tallies: UserTallies, weights: FloatArray, labels: Labels) -> tu
         )
         for a in order[is_clear[order]][:MOST_ITEMS].tolist()
     )
+
+
+def moved_items(items: Sequence[ItemShift]) -> str:
+    """Return which items were raised and which lowered, in words; nothing without any."""
+    parts = [
+        f"{verb} {named_briefly(names)}"
+        for verb, names in (
+            ("raise", [item.action for item in items if item.shift > 0]),
+            ("lower", [item.action for item in items if item.shift < 0]),
+        )
+        if names
+    ]
+    return " and ".join(parts)
 
 
 def changed_decisions(

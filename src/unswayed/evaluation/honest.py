@@ -34,7 +34,7 @@ from unswayed.tallies import Tallies, tally_events
 MOST_CONTEXTS = 20
 """Ours: contexts that are broken down, the most frequent first."""
 
-MODEL_ERROR, AMBIGUITY_ERROR = 0.05, 0.25
+MODEL_ERROR, AMBIGUITY_ERROR = 0.05, 0.4
 """Ours: the share of a correction that intervals allow it to be wrong by, of all of it and of the
 part that rests on accounts which may be members or not: there the model decides."""
 

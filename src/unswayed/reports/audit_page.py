@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from unswayed.audit.log import named_briefly
 from unswayed.audit.redteam import RedTeam
 from unswayed.audit.results import Audit, GroupCard
 from unswayed.reports.audits import error_rates
@@ -14,6 +15,12 @@ from unswayed.reports.svg import timeline as drawn_timeline
 
 DRAWN = 12
 """Rows of a bar chart."""
+
+CARD_WIDTH, CARD_LABELS = 300.0, 70.0
+"""Of a picture on a card, so that its letters are as large as those around it."""
+
+MOST_NAMED = 5
+"""Accounts that a card names."""
 
 
 def audit_page(audit: Audit, red_team: RedTeam | None = None) -> str:
@@ -116,7 +123,10 @@ def _card(group: GroupCard) -> str:
         ""
         if math.isnan(group.seen)
         else paired_bars(
-            [Bars("seen", group.seen), Bars("expected", group.expected)], title=group.measure
+            [Bars("seen", group.seen), Bars("expected", group.expected)],
+            title=group.measure,
+            width=CARD_WIDTH,
+            label_width=CARD_LABELS,
         )
     )
     return (
@@ -129,7 +139,7 @@ def _card(group: GroupCard) -> str:
             [[str(i.action), i.members_mean, i.others_mean] for i in group.items],
             shown=5,
         )
-        + paragraph(f"For instance {', '.join(map(str, group.examples))}.", "soft small")
+        + paragraph(f"For instance {named_briefly(group.examples, MOST_NAMED)}.", "soft small")
         + "</div>"
     )
 
@@ -260,8 +270,12 @@ def _red_team(found: RedTeam) -> str:
 
 def _trust(audit: Audit) -> str:
     health = audit.exploration
+    # With propensities, how evenly actions were played says nothing.
+    hidden = ("uniform_p_value", "looks_uniform") if health["has_propensities"] else ()
     facts: list[Sequence[Value]] = [
-        [name.replace("_", " "), _fact(value)] for name, value in health.items()
+        [name.replace("_", " "), _fact(value)]
+        for name, value in health.items()
+        if name not in hidden
     ]
     withstands = (
         table(

@@ -20,7 +20,8 @@ STYLE = """
 @media (prefers-color-scheme:dark){:root{--back:#0f1318;--card:#1a2027;--ink:#e6edf3;--soft:#9aa5b1;
 --rule:#323b45;--naive:#ff9449;--robust:#58b3e8;--null:#b5bec8;--good:#3fcf9c}}
 *{box-sizing:border-box}
-body{margin:0;background:var(--back);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+body{margin:0;overflow-wrap:anywhere;background:var(--back);color:var(--ink);
+font:16px/1.5 system-ui,sans-serif}
 main{max-width:1040px;margin:0 auto;padding:24px 20px 64px}
 h1{font-size:1.35rem;margin:0 0 4px}h2{font-size:1.15rem;margin:40px 0 8px}
 h3{font-size:1rem;margin:18px 0 0}.card h3{margin:0}
@@ -35,6 +36,7 @@ font-size:1.12rem;border-radius:4px}.answer.attacked{border-color:var(--naive)}
 th,td{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid var(--rule);vertical-align:top;
 overflow-wrap:anywhere;min-width:4.2em}th{color:var(--soft);font-weight:600;white-space:nowrap}
 td.number,th.number{text-align:right;font-variant-numeric:tabular-nums}td.long{min-width:15em}
+td.number{white-space:nowrap}.card th{white-space:normal}.card td,.card th{min-width:0}
 svg{display:block;width:100%;max-width:640px;height:auto;margin:8px 0}
 .naive{fill:var(--naive)}.robust{fill:var(--robust)}.axis{stroke:var(--soft);stroke-width:1}
 .null{fill:none;stroke:var(--null);stroke-width:1.5;stroke-dasharray:4 3}

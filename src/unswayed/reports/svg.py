@@ -67,23 +67,25 @@ def diverging_bars(rows: Sequence[Bars], *, title: str) -> str:
     return _picture(parts, ROW * max(len(rows), 1), title)
 
 
-def paired_bars(rows: Sequence[Bars], *, title: str) -> str:
+def paired_bars(
+    rows: Sequence[Bars], *, title: str, width: float = WIDTH, label_width: float = LABEL_WIDTH
+) -> str:
     """Draw two bars for each row, one below the other."""
     largest = max((max(row.first, row.second or 0.0) for row in rows), default=0.0) or 1.0
-    room = WIDTH - LABEL_WIDTH - 60.0
+    room = width - label_width - 60.0
     parts = []
     for place, row in enumerate(rows):
         y = place * (ROW + 8.0)
-        parts.append(_row_label(row.label, y + 2.0))
+        parts.append(_row_label(row.label, y + 2.0, label_width))
         pair = ((row.first, "naive"), (row.second, "robust"))
         drawn = [(value, kind) for value, kind in pair if value is not None]
         top = y + (2.0 if len(drawn) == 2 else 8.0)
         for value, kind in drawn:
             length = room * max(value, 0.0) / largest
-            parts.append(_box(LABEL_WIDTH, top, length, 10.0, kind))
-            parts.append(_words(f"{value:.3g}", LABEL_WIDTH + length + 4.0, top + 9.0, "start"))
+            parts.append(_box(label_width, top, length, 10.0, kind))
+            parts.append(_words(f"{value:.3g}", label_width + length + 4.0, top + 9.0, "start"))
             top += 12.0
-    return _picture(parts, (ROW + 8.0) * max(len(rows), 1), title)
+    return _picture(parts, (ROW + 8.0) * max(len(rows), 1), title, width=width)
 
 
 def histogram(
@@ -224,9 +226,9 @@ def _picture(parts: Sequence[str], height: float, title: str, *, width: float = 
     )
 
 
-def _row_label(label: str, y: float) -> str:
+def _row_label(label: str, y: float, width: float = LABEL_WIDTH) -> str:
     short = label if len(label) <= MOST_LETTERS else label[: MOST_LETTERS - 1] + "…"
-    return _words(short, LABEL_WIDTH - 8.0, y + 15.0, "end")
+    return _words(short, width - 8.0, y + 15.0, "end")
 
 
 def _words(text: str, x: float, y: float, anchor: str) -> str:
