@@ -74,7 +74,7 @@ def alarm_of(audit: Audit, *, share: float | None, shift: float | None) -> Alarm
             moved = [item for item in audit.items if abs(item.shift) > shift]
             if moved:
                 reasons.append(
-                    f"{len(moved):,} items are moved by more than {shift:g}, {moved[0].action!r} "
-                    f"by {moved[0].shift:+.4g}"
+                    f"{len(moved):,} item{'s are' if len(moved) > 1 else ' is'} moved by more than "
+                    f"{shift:g}, {moved[0].action!r} by {moved[0].shift:+.4g}"
                 )
     return Alarm(bool(reasons), tuple(reasons), needed)

@@ -343,9 +343,9 @@ def _statement(
             f"{share.high:.1%} of the accounts may be there unseen."
         )
     what = moved_items(items) or "answer together against the rest"
+    decisions = f"{n_changed:,} decision{'s' * (n_changed > 1)}"
     loss = (
-        f" The naive policy would change {n_changed:,} decisions and cost good users {cost:.4g} a "
-        "visit."
+        f" The naive policy would change {decisions} and cost good users {cost:.4g} a visit."
         if n_changed
         else " No decision of the naive policy is changed by it."
     )

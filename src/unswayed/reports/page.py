@@ -37,7 +37,7 @@ th,td{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid var(--rule)
 overflow-wrap:anywhere;min-width:4.2em}th{color:var(--soft);font-weight:600;white-space:nowrap}
 td.number,th.number{text-align:right;font-variant-numeric:tabular-nums}td.long{min-width:15em}
 td.number{white-space:nowrap}.card th{white-space:normal}.card td,.card th{min-width:0}
-svg{display:block;width:100%;max-width:640px;height:auto;margin:8px 0}
+svg{display:block;width:100%;max-width:640px;height:auto;margin:8px 0}.card svg{max-width:380px}
 .naive{fill:var(--naive)}.robust{fill:var(--robust)}.axis{stroke:var(--soft);stroke-width:1}
 .null{fill:none;stroke:var(--null);stroke-width:1.5;stroke-dasharray:4 3}
 .area{opacity:.55}.line{fill:none;stroke-width:2.5}.line.naive{stroke:var(--naive);fill:none}
