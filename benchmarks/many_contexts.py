@@ -14,14 +14,11 @@ import json
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
 from unswayed.randomness import generator
-from unswayed.tallies import Tallies, tally
-
-FloatArray = npt.NDArray[np.float64]
+from unswayed.simulation.worlds import World
 
 COLLUDING, STATED = 0.1, 0.15
 USERS, PLAYS, CONTEXTS, ACTIONS = 125_000, 40, 1_000, 20
@@ -49,7 +46,7 @@ class Row:
     log: str
     strength: float
     seed: int
-    pooled: float
+    plain_mean: float
     discount: float
     oracle: float
     kept_of_colluders: float
@@ -64,8 +61,8 @@ def make_log(
     strength: float = 0.0,
     is_binary: bool = True,
     is_zipf: bool = True,
-) -> tuple[Tallies, FloatArray, FloatArray]:
-    """Return the tallies, the good users' means, and the context probabilities."""
+) -> World:
+    """Draw a log; the first accounts are the colluders, whether they lie or not."""
     n_users, plays, n_contexts, n_actions = shape
     rng = generator(seed, "many contexts")
     visits = 1.0 / np.arange(1, n_contexts + 1) ** float(is_zipf)
@@ -87,50 +84,32 @@ def make_log(
     if attack == "rare":
         lies &= contexts >= FREQUENT
     rewards[lies & praised], rewards[lies & damned] = 1.0, 0.0
-    tallies = tally(
-        users,
-        contexts,
-        actions,
-        rewards,
-        n_users=n_users,
-        n_contexts=n_contexts,
-        n_actions=n_actions,
+    return World(
+        users=users,
+        contexts=contexts,
+        actions=actions,
+        rewards=rewards,
+        adversarial_fraction=STATED,
+        true_means=means,
+        context_probabilities=probabilities,
+        is_bad=np.arange(n_users) < COLLUDING * n_users,
     )
-    return tallies, means, probabilities
 
 
-def pooled_means(tallies: Tallies, weights: FloatArray) -> FloatArray:
-    """Return the mean of each cell over users with weight."""
-    rows = np.repeat(weights, np.diff(tallies.indptr))
-    sums = np.bincount(tallies.cells, rows * tallies.sums, tallies.n_cells)
-    counts = np.bincount(tallies.cells, rows * tallies.counts, tallies.n_cells)
-    return (sums / np.maximum(counts, 1e-9)).reshape(tallies.n_contexts, tallies.n_actions)
-
-
-def loss(estimated: FloatArray, means: FloatArray, probabilities: FloatArray) -> float:
-    """Return what decisions by these estimates lose on average."""
-    chosen = np.nan_to_num(estimated, nan=-np.inf).argmax(axis=1)
-    lost = means.max(axis=1) - means[np.arange(len(means)), chosen]
-    return float(probabilities @ lost)
-
-
-def measure(
-    name: str, strength: float, seed: int, log: tuple[Tallies, FloatArray, FloatArray]
-) -> Row:
+def measure(name: str, strength: float, seed: int, log: World) -> Row:
     """Learn from one log."""
-    tallies, means, probabilities = log
-    learned = learn_discounted(tallies, uniform_design(tallies), adversarial_fraction=STATED)
-    is_bad = np.arange(tallies.n_users) < COLLUDING * tallies.n_users
-    ones, good = np.ones(tallies.n_users), (~is_bad).astype(float)
+    learned = learn_discounted(
+        log.tallies, uniform_design(log.tallies), adversarial_fraction=log.adversarial_fraction
+    )
     return Row(
         log=name,
         strength=strength,
         seed=seed,
-        pooled=loss(pooled_means(tallies, ones), means, probabilities),
-        discount=loss(learned.mean_rewards, means, probabilities),
-        oracle=loss(pooled_means(tallies, good), means, probabilities),
-        kept_of_colluders=float(learned.user_weights[is_bad].mean()),
-        kept_of_good=float(learned.user_weights[~is_bad].mean()),
+        plain_mean=log.suboptimality(log.naive()),
+        discount=log.suboptimality(log.decide(learned.mean_rewards)),
+        oracle=log.suboptimality(log.oracle()),
+        kept_of_colluders=float(learned.user_weights[log.is_bad].mean()),
+        kept_of_good=float(learned.user_weights[~log.is_bad].mean()),
     )
 
 
@@ -177,9 +156,9 @@ def main() -> None:
         return
     for row in rows:
         print(
-            f"{row.log:32s} strength {row.strength:3.1f} seed {row.seed}  pooled {row.pooled:.4f}  "
-            f"discount {row.discount:.4f}  oracle {row.oracle:.4f}  kept of colluders "
-            f"{row.kept_of_colluders:.2f}, of good users {row.kept_of_good:.3f}"
+            f"{row.log:32s} strength {row.strength:3.1f} seed {row.seed}  plain mean "
+            f"{row.plain_mean:.4f}  discount {row.discount:.4f}  oracle {row.oracle:.4f}  "
+            f"kept of colluders {row.kept_of_colluders:.2f}, of good users {row.kept_of_good:.3f}"
         )
     touched = sum(row.kept_of_good < 1.0 for row in rows)
     print(f"{touched} of {len(rows)} logs in which good users lost weight")
