@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 
 from unswayed.errors import InputError
+from unswayed.experiments.registry import find_experiment
 from unswayed.experiments.results import Results
 from unswayed.experiments.store import Row
+from unswayed.learners.methods import DEFAULT_METHOD
 
 
 def row(number: int, repetition: int, value: float, **changes: object) -> Row:
@@ -41,6 +43,33 @@ def test_only_repetitions_that_every_cell_has_are_reported() -> None:
     results = Results([one for one in rows if (one["number"], one["repetition"]) != (2, 1)])
     assert results.repetitions == 2
     assert {one["repetition"] for one in results.main} == {0, 2}
+
+
+def test_our_own_learner_may_have_fewer_repetitions_and_is_compared_in_those() -> None:
+    rows = [
+        row(number, repetition, 10.0 * repetition + number)
+        for number in range(4)
+        for repetition in range(5)
+    ]
+    own = [
+        row(4 + x, repetition, repetition, x=float(x), algorithm=DEFAULT_METHOD)
+        for x in range(2)
+        for repetition in (1, 3, 7)
+    ]
+    results = Results([*rows, *own])
+    assert results.repetitions == 5
+    assert len(results.curve("paper").values) == 5
+    assert results.curve(DEFAULT_METHOD).repetitions == (1, 3)
+    paper, ours = results.curve("paper"), results.curve(DEFAULT_METHOD)
+    assert paper.minus(ours, 1.0).tolist() == [10, 28]
+    assert ours.minus(paper, 1.0).tolist() == [-10, -28]
+
+
+def test_only_our_own_learner_has_fewer_repetitions() -> None:
+    sweep = find_experiment("figure-2a").sweep
+    assert [sweep.repetitions_of(name, 50) for name in sweep.algorithms] == [50] * 4 + [20]
+    assert [sweep.repetitions_of(name, 6) for name in sweep.algorithms] == [6] * 4 + [5]
+    assert [sweep.repetitions_of(name, 3) for name in sweep.algorithms] == [3] * 5
 
 
 @pytest.mark.parametrize("n_cells", [0, 3])

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from unswayed.experiments.measures import suboptimality_in_arena
-from unswayed.experiments.sweeps import Point, Sweep, with_own, world
+from unswayed.experiments.sweeps import OWN_SHARE, Point, Sweep, with_own, world
 
 PER_VISIT = "paper-per-visit"
 """Robust MCB by Section 3.1: a user's value in a cell is the mean over their visits to it."""
@@ -46,6 +46,7 @@ def _sweep(
         quick=tuple(points[number] for number in quick),
         algorithms=algorithms,
         measure=suboptimality_in_arena,
+        own_share=OWN_SHARE,
     )
 
 

@@ -106,7 +106,7 @@ def own_is_no_worse(
         f"Ours ({DEFAULT_METHOD}) loses no more than Robust MCB at any {x_symbol}"
         f"{f' up to {up_to:g}' if up_to < float('inf') else ''}.",
         {
-            f"paper minus ours at {x_symbol}={x:g}": paper.at(x) - own.at(x)
+            f"paper minus ours at {x_symbol}={x:g}": paper.minus(own, x)
             for x in paper.xs
             if x <= up_to
         },

@@ -10,6 +10,7 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.experiments.store import Row
 from unswayed.learners.interface import FloatArray
+from unswayed.learners.methods import DEFAULT_METHOD
 
 MAIN, PILOT = "main", "pilot"
 """The stages: the pilot chooses the strongest attack of a cell, the main stage is reported."""
@@ -49,6 +50,8 @@ class Curve:
         Shape (n_repetitions, n_points); a row is one repetition throughout.
     attacks
         The attack that was used at each point.
+    repetitions
+        The numbers of the repetitions, ascending.
     """
 
     algorithm: str
@@ -56,6 +59,7 @@ class Curve:
     xs: FloatArray
     values: FloatArray
     attacks: tuple[str, ...]
+    repetitions: tuple[int, ...]
 
     @property
     def means(self) -> FloatArray:
@@ -67,6 +71,14 @@ class Curve:
         """Return the repetitions at one point."""
         (index,) = np.flatnonzero(self.xs == x)
         return self.values[:, index]
+
+    def minus(self, other: Curve, x: float) -> FloatArray:
+        """Return differences to another curve at one point, in the repetitions that both have."""
+        rows, others = (
+            np.isin(curve.repetitions, both.repetitions)
+            for curve, both in ((self, other), (other, self))
+        )
+        return np.asarray(self.at(x)[rows] - other.at(x)[others])
 
 
 class Results:
@@ -80,9 +92,17 @@ class Results:
             for row in rows
             if row["stage"] == MAIN and chosen.get(row["number"], row["attack"]) == row["attack"]
         ]
-        # A run that was stopped leaves some cells ahead of others; all are judged by what all have.
-        finished = _finished_everywhere(main)
-        self.main = [row for row in main if row["repetition"] in finished]
+        # A run that was stopped leaves some cells ahead of others; all are judged by what all have,
+        # but for the project's own learner, which has fewer.
+        own = [row for row in main if row["algorithm"] == DEFAULT_METHOD]
+        others = [row for row in main if row["algorithm"] != DEFAULT_METHOD]
+        finished = _finished_everywhere(main, others or own)
+        kept = finished & _finished_everywhere(main, own) if own else finished
+        self.main = [
+            row
+            for row in main
+            if row["repetition"] in (kept if row["algorithm"] == DEFAULT_METHOD else finished)
+        ]
         self.pilot = [row for row in rows if row["stage"] == PILOT]
         self.tied_attacks = tied_attacks(self.pilot)
         self.repetitions = len(finished)
@@ -118,12 +138,13 @@ class Results:
         }
 
 
-def _finished_everywhere(rows: Sequence[Row]) -> set[int]:
-    """Return the repetitions that all cells have, or say that some have none."""
+def _finished_everywhere(every: Sequence[Row], rows: Sequence[Row]) -> set[int]:
+    """Return the repetitions that all cells of some rows have, or say that some have none."""
     by_cell: dict[int, set[int]] = {}
     points: dict[str, set[tuple[str, float]]] = {}
     for row in rows:
         by_cell.setdefault(row["number"], set()).add(row["repetition"])
+    for row in every:
         points.setdefault(row["algorithm"], set()).add((row["series"], row["x"]))
     finished = set.intersection(*by_cell.values()) if by_cell else set()
     if not finished or len({len(of_algorithm) for of_algorithm in points.values()}) > 1:
@@ -148,4 +169,5 @@ def _curve(rows: Sequence[Row], algorithm: str, series: str) -> Curve:
         xs=np.array(xs),
         values=np.array([[by_x[x][repetition] for x in xs] for repetition in repetitions]),
         attacks=tuple(attacks[x] for x in xs),
+        repetitions=tuple(repetitions),
     )

@@ -113,7 +113,7 @@ def _missing(
             wanted = range(sweep.pilot_repetitions)
         else:
             attacks = (strongest[cell.number],) if is_contested else cell.point.attacks
-            wanted = range(repetitions * sweep.repetition_factor)
+            wanted = range(sweep.repetitions_of(cell.algorithm, repetitions))
         for attack in attacks:
             left = [r for r in wanted if (cell.number, stage, attack, r) not in done]
             tasks += [
