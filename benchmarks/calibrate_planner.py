@@ -83,7 +83,7 @@ VALIDATION = (
 NOT_VALIDATED = ("hiding", "hiding-two-sided", "best-response")
 """Two need rewards of 0 and 1; the third rehearses the world many times."""
 
-TRAFFIC_WORLDS = (World(10, 10, "uniform", 0.1, 2000, 40), World(40, 5, "uniform", 0.1, 2000, 40))
+TRAFFIC_SHAPES, TRAFFIC_ALPHA, TRAFFIC_PLAYS = ((10, 10), (40, 5)), 0.1, 40
 CLICK_RATE = 0.02
 TRAFFIC: tuple[tuple[str, float, Traffic], ...] = (
     ("ratio", 4.0, Traffic(arrival_ratio=4.0)),
@@ -174,10 +174,11 @@ def _spread(
     return float(sum(len(values) * np.var(values) for values in logs.values()))
 
 
-def calibrate_traffic(method: str, *, processes: int) -> list[dict[str, Any]]:
+def calibrate_traffic(method: str, *, processes: int, n_users: int) -> list[dict[str, Any]]:
     """Measure what traffic costs, in units, beside the usual traffic of the same world."""
     rows: list[dict[str, Any]] = [{"kind": "ratio", "value": 2.0, "mean": 1.0, "usual": 1.0}]
-    for world in TRAFFIC_WORLDS:
+    for shape in TRAFFIC_SHAPES:
+        world = World(*shape, "uniform", TRAFFIC_ALPHA, n_users, TRAFFIC_PLAYS)
         attacks = (*ATTACKS[method][world.shape.value], *COME_OFTEN)
         usual = worst_losses(world, method, attacks=attacks, seed=SEED, processes=processes)
         for kind, value, traffic in TRAFFIC:
@@ -194,6 +195,7 @@ def calibrate_traffic(method: str, *, processes: int) -> list[dict[str, Any]]:
                     "kind": kind,
                     "value": value,
                     "shape": world.shape.value,
+                    "users": n_users,
                     "attack": result["attack"],
                     "mean": round(result["mean"] / (world.yardstick * traffic.scale), 6),
                     "usual": round(max(usual["mean"] / world.yardstick, LEAST_LOSS), 6),
@@ -354,6 +356,9 @@ def main() -> None:
     parser.add_argument(
         "--largest", type=int, default=10**9, help="only worlds with so many plays in all"
     )
+    parser.add_argument(
+        "--traffic-users", type=int, default=2000, help="users of the worlds with other traffic"
+    )
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--validate", action="store_true", help="only try the shipped constants")
     options = parser.parse_args()
@@ -386,7 +391,9 @@ def main() -> None:
         )
         methods[method] = {
             "attacks": ATTACKS[method],
-            "traffic": calibrate_traffic(method, processes=options.processes),
+            "traffic": calibrate_traffic(
+                method, processes=options.processes, n_users=options.traffic_users
+            ),
             **fitted_method,
         }
     _write(constants, options.output)

@@ -72,7 +72,7 @@ def learn_discounted(
     -----
     Guarantee: where the intervals of ``learn_paper`` hold (Theorem 5.1), suboptimality is at most
     twice its bound, whatever the coalition does, because an action that these intervals rule out is
-    never chosen; docs/learner.md has the proof. The intervals returned contain those.
+    never chosen; docs/guarantee.md has the proof. The intervals returned contain those.
 
     Deviations from the paper: all of it but the guard.
     """
