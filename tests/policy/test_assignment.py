@@ -1,3 +1,5 @@
+import hashlib
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -103,3 +105,24 @@ def test_secrets_are_fresh_never_printed_and_of_the_right_length() -> None:
     assert repr(SECRET) not in repr(Assignment(secret=SECRET))
     with pytest.raises(InputError, match="needs 16"):
         Assignment(secret=b"short")
+
+
+def test_digests_are_keyed_hashes_that_no_version_changes() -> None:
+    """A changed hash would give every user another action in the middle of an epoch."""
+
+    def hashed(message: bytes, person: bytes, size: int = 8) -> bytes:
+        return hashlib.blake2b(message, digest_size=size, key=SECRET, person=person).digest()
+
+    draw = Assignment(secret=SECRET, epoch=5)
+    expected = [hashed(b"sann", b"user"), hashed("sgrün".encode(), b"user"), hashed(b"i7", b"user")]
+    found = draw.digests("user", ["ann", "grün", 7])
+    assert found.tolist() == [int.from_bytes(one, "little") for one in expected]
+    assert draw.digest("context", "ann") == int.from_bytes(
+        hashed(b"sann", b"context"), "little", signed=True
+    )
+    campaign = draw.for_campaign("spring")
+    assert campaign.secret == hashed(b"spring", b"campaign", 16)
+    assert campaign.epoch == 5
+    assert draw.key == tuple(
+        int.from_bytes(SECRET[start : start + 8], "little", signed=True) for start in (0, 8)
+    )

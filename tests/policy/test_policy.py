@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +159,65 @@ def test_intervals_without_a_bound_say_so_and_survive_json() -> None:
 def test_a_policy_without_parts_of_its_intervals_is_still_read() -> None:
     """Such as every policy of an earlier version."""
     assert Policy.from_json(SHOP.to_json()).sampling_errors is None
+
+
+def test_a_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> None:
+    """Other programs read it: names and layout are a promise."""
+    policy = replace(
+        SHOP,
+        created="2026-01-31",
+        source={"log": "täglich.csv"},
+        flip_fraction=np.array([0.1, np.nan]),
+        flip_fraction_upper=np.array([0.2, 0.25]),
+    )
+    policy.save(tmp_path / "policy.json")
+    cells = [
+        [
+            '{"mean": 0.2, "low": 0.1, "high": 0.30000000000000004, "n": 0}',
+            '{"mean": 0.6, "low": 0.5, "high": 0.7, "n": 1}',
+        ],
+        [
+            '{"mean": 0.5, "low": 0.4, "high": 0.6, "n": 2}',
+            '{"mean": 0.4, "low": 0.30000000000000004, "high": 0.5, "n": 3}',
+        ],
+    ]
+    expected = f"""{{
+"format": "unswayed-policy",
+"version": 1,
+"created": "2026-01-31",
+"adversarial_fraction": 0.1,
+"method": "paper",
+"context_type": "string",
+"action_type": "string",
+"actions": ["tea", "milk"],
+"default_action": "milk",
+"policy": {{
+"home": "milk",
+"search": "tea"
+}},
+"mean_rewards": {{
+"home": {{"tea": {cells[0][0]}, "milk": {cells[0][1]}}},
+"search": {{"tea": {cells[1][0]}, "milk": {cells[1][1]}}}
+}},
+"context_probabilities": {{
+"home": 0.5,
+"search": 0.5
+}},
+"source": {{
+"log": "täglich.csv"
+}},
+"flip_fraction": {{
+"home": 0.1,
+"search": null
+}},
+"flip_fraction_upper": {{
+"home": 0.2,
+"search": 0.25
+}}
+}}
+"""
+    assert (tmp_path / "policy.json").read_bytes().decode() == expected
+    again = Policy.load(tmp_path / "policy.json")
+    assert again.source == {"log": "täglich.csv"}
+    np.testing.assert_array_equal(again.flip_fraction, [0.1, np.nan])
+    np.testing.assert_array_equal(again.flip_fraction_upper, [0.2, 0.25])
