@@ -67,7 +67,8 @@ def test_a_plan_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> 
         '{\n"format": "unswayed-epoch-plan",\n"version": 1,\n"campaign": "früh",\n"epoch": 3,\n'
         '"control_share": 0.1,\n"is_alarmed": true,\n"context_type": "string",\n'
         '"actions": ["tea", "soup"],\n"contexts": {\n'
-        f'"lunch": {{{named}, "explorers": "per-play", "design": "sticky", "baseline": "tea"}}\n}},\n'
+        f'"lunch": {{{named}, "explorers": "per-play", "design": "sticky", '
+        '"baseline": "tea"}\n},\n'
         f'"unknown": {{\n{unknown},\n"explorers": "per-epoch",\n"design": "per-play",\n'
         '"baseline": "tea"\n}\n}\n'
     )
@@ -202,7 +203,7 @@ def test_rulings_of_many_plays_are_those_of_one_by_one() -> None:
     assert {ruling.mode.value for ruling in many} == {"explore", "exploit", "control"}
     assert decider.digests(names).dtype == np.uint64
     with pytest.raises(InputError, match=r"user 1\.5 is neither a string nor an integer"):
-        decider.digests([1.5])  # type: ignore[list-item]
+        decider.digests([1.5])
 
 
 def test_personal_decisions_come_back_from_json_and_decide() -> None:
