@@ -80,6 +80,7 @@ def worst_losses(
     seed: int,
     processes: int,
     traffic: Traffic = EVERYDAY,
+    repetitions: int = REPETITIONS,
 ) -> dict[str, Any]:
     """Return the attack and the lead that cost most, with mean and deviation of their losses."""
     worst: dict[str, Any] = {"mean": -1.0}
@@ -94,7 +95,7 @@ def worst_losses(
                 alpha=world.adversarial_fraction,
                 attack=attack,
                 algorithms=(algorithm,),
-                repetitions=REPETITIONS,
+                repetitions=repetitions,
                 seed=seed,
                 gap=gap,
                 context_probabilities=world.law,
