@@ -196,7 +196,7 @@ def test_rulings_of_many_plays_are_those_of_one_by_one() -> None:
     decider = Decider(plan, SECRET)
     names = [f"user {n % 40}" for n in range(400)]
     places, plays = ["lunch", "dinner"] * 200, np.arange(400) // 40
-    many = decider.rulings(names, places, plays)
+    many = [decider.ruled[place] for place in decider.places(names, places, plays)]
     fresh = Decider(plan, SECRET)
     one_by_one = [fresh.decide(*one) for one in zip(names, places, plays.tolist(), strict=True)]
     assert many == one_by_one
