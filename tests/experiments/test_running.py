@@ -171,6 +171,7 @@ def test_a_run_without_processes_or_repetitions_is_refused(tmp_path: Path) -> No
 SCRIPT = """
 import sys
 from pathlib import Path
+from tests.experiments.test_running import LONG
 from unswayed.experiments.running import Workers, run_sweep
 from unswayed.experiments.store import Store
 

@@ -1,1 +1,0 @@
-"""Regret in a world that changes: learning for ever, or forgetting."""
