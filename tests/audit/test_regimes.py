@@ -67,3 +67,22 @@ def test_reviews_are_the_users_choice(rng: np.random.Generator) -> None:
 def test_an_unknown_regime_is_refused() -> None:
     with pytest.raises(InputError, match="`regime` is auto, server or users"):
         parsed_regime("bots")
+
+
+def test_few_users_who_rate_much_choose_for_themselves(rng: np.random.Generator) -> None:
+    """Fewer users than items say nothing of even play by user; how many met each item does."""
+    popularity = (1.0 + rng.permutation(600)) ** -0.8
+    chosen = [rng.choice(600, p=popularity / popularity.sum(), size=80) for _ in range(300)]
+    evenly = [rng.choice(600, size=80) for _ in range(300)]
+    for items, expected in ((chosen, "users"), (evenly, "server")):
+        users = np.repeat(np.arange(300), 80)
+        events = Events(
+            users,
+            np.zeros(len(users), dtype=np.int64),
+            np.concatenate(items),
+            rng.integers(1, 6, size=len(users)).astype(float),
+            Labels.of(range(300)),
+            Labels.of(["all"]),
+            Labels.of(range(600)),
+        )
+        assert _regime(events) == expected

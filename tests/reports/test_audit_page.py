@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.audit.markets import market
+from tests.browser import NARROW, WIDE, browser
 from unswayed.audit.auditing import audit_log
 from unswayed.audit.redteam import RedTeam, RedTeamRow
 from unswayed.audit.results import Audit
@@ -102,7 +103,7 @@ def test_a_browser_shows_it_without_complaint(page: str, tmp_path: Path) -> None
     assert chromium is not None, "scripts/install-system-packages installs it"
     path, shot = tmp_path / "report.html", tmp_path / "shot.png"
     write_page(page, path)
-    browser = [
+    command = [
         chromium,
         *FLAGS,
         f"--user-data-dir={tmp_path / 'profile'}",
@@ -111,12 +112,12 @@ def test_a_browser_shows_it_without_complaint(page: str, tmp_path: Path) -> None
         f"--screenshot={shot}",
         path.as_uri(),
     ]
-    seen = subprocess.run(browser, capture_output=True, text=True, timeout=120, check=True)
+    seen = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert shot.stat().st_size > 5_000
     # What the page itself complains of; refused styles and scripts would be named here.
     assert "CONSOLE" not in seen.stderr
     dumped = subprocess.run(
-        [*browser[:-2], "--dump-dom", browser[-1]],
+        [*command[:-2], "--dump-dom", command[-1]],
         capture_output=True,
         text=True,
         timeout=120,
@@ -125,3 +126,28 @@ def test_a_browser_shows_it_without_complaint(page: str, tmp_path: Path) -> None
     assert "<title>Audit of" in dumped
     assert "owned</title>" not in dumped
     assert "<script" not in dumped
+
+
+def test_labels_of_any_length_fit_wide_and_narrow(tmp_path: Path) -> None:
+    names = ["x" * 10_000, "\u05e9\u05dc\u05d5\u05dd \u202egnp.exe", "\N{GRINNING FACE}", HOSTILE]
+    rng = np.random.default_rng(1)
+    users, actions = np.repeat(np.arange(300), 20), rng.integers(4, size=6_000)
+    rewards = np.where((users < 45) & (actions == 0), 1.0, rng.random(6_000) < 0.1)
+    log = pa.table(
+        {
+            "user": [f"{names[user % 4]} {user}" for user in users],
+            "action": [names[action] for action in actions],
+            "reward": rewards,
+        }
+    )
+    found = audit_log(log, adversarial_fraction=0.2, regime="server").audit
+    assert found.is_attacked
+    assert len(found.statement) < 500
+    path = tmp_path / "report.html"
+    write_page(audit_page(found), path)
+    with browser(tmp_path) as tab:
+        for size in (WIDE, NARROW):
+            tab.look(size=size)
+            tab.open(path.as_uri())
+            assert tab.value("document.documentElement.scrollWidth") <= size[0]
+        assert tab.complaints == []

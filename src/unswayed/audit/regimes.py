@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +28,9 @@ LEAST_REPEATS = 20.0
 FEW_REPEATS = 0.2
 """Ours: who picks items rates each once; with less than this share of the repeats that chance would
 make, users chose."""
+
+DEVIATIONS = 4.0
+"""Ours: standard deviations that the dispersion of even play stays within."""
 
 USERS_PER_ACTION = 30
 """Ours: visitors of a context for each action, before even play can be told from chance."""
@@ -59,9 +63,7 @@ def regime_of_log(tallies: UserTallies, findings: LogSummary, wanted: RegimeName
         return Regime(wanted, "as stated")
     if findings.is_weighted:
         return Regime("server", "the log has propensities")
-    visitors = tallies.cell_users().sum(axis=1)
-    is_tested = bool((visitors >= USERS_PER_ACTION * tallies.n_actions).any())
-    if is_tested and findings.uniform_p_value >= UNIFORM_LEVEL:
+    if findings.uniform_p_value >= UNIFORM_LEVEL and _is_even(tallies.cell_users()):
         return Regime("server", "the actions of a context are played about equally often")
     seen, expected = _repeats(tallies)
     if expected >= LEAST_REPEATS and seen < FEW_REPEATS * expected:
@@ -73,6 +75,25 @@ def regime_of_log(tallies: UserTallies, findings: LogSummary, wanted: RegimeName
     if tallies.n_actions >= MANY_ACTIONS:
         return Regime("users", f"{tallies.n_actions:,} items are chosen unevenly")
     return Regime("server", "there are few actions, and users meet them again")
+
+
+def _is_even(users: IntArray) -> bool:
+    """Return whether enough users met the actions, and each action about as many.
+
+    The p-value of even play needs many users for each action, and is 1 where there are fewer; so
+    the variance of the number of users, which no user can move much, must not exceed its mean.
+
+    Parameters
+    ----------
+    users
+        Shape (S, A); how many met each action of each context.
+    """
+    n_actions = users.shape[1]
+    tested = users[users.sum(axis=1) >= USERS_PER_ACTION * n_actions]
+    if not tested.size:
+        return False
+    dispersion = float((tested.var(axis=1) / tested.mean(axis=1)).mean())
+    return dispersion <= 1.0 + DEVIATIONS * math.sqrt(2.0 / tested.size)
 
 
 def _repeats(tallies: UserTallies) -> tuple[float, float]:
