@@ -90,12 +90,12 @@ class BlockedRows:
 
         Equal values give the same list, so that blocks elsewhere need not be sent it again.
         """
-        last = self._last_split
-        is_same = last and last["values"].dtype == values.dtype
-        if not is_same or not np.array_equal(last["values"], values):
-            last["values"] = values.copy()
-            last["pieces"] = cut(last["values"], self.sizes)
-        pieces: list[npt.NDArray[np.generic]] = last["pieces"]
+        last = self._last_split.get("last")
+        if last is None or last[0].dtype != values.dtype or not np.array_equal(last[0], values):
+            own = values.copy()
+            # One assignment: another thread may split other values meanwhile.
+            last = self._last_split["last"] = (own, cut(own, self.sizes))
+        pieces: list[npt.NDArray[np.generic]] = last[1]
         return pieces
 
 
