@@ -7,7 +7,7 @@ import pytest
 from tests.events.logs import random_log
 from tests.tallies.test_exact_sums import assert_same_bits, assert_same_log
 from unswayed.errors import InputError
-from unswayed.events import read_events
+from unswayed.events import Events, read_events
 from unswayed.tallies import LogTallies, tally_events
 from unswayed.tallies.store import first_log, load_tallies, save_tallies
 
@@ -32,6 +32,29 @@ def test_tallies_come_back_from_disk_as_they_were(
     assert_same_bits(before.uniform(), after.data.uniform())
     assert after.index.bins == {"price": (1.5, 2.5)}
     assert after.index.logs[0]["source"] == "monday"
+
+
+def test_events_come_back_from_disk_user_by_user(rng: np.random.Generator, tmp_path: Path) -> None:
+    """A folder that keeps events, as a cap on interactions needs it."""
+    table = random_log(rng)
+    table = table.append_column("propensity", pa.array(rng.uniform(0.1, 1, size=len(table))))
+    before = read_events(table).events
+    save_tallies(tmp_path, first_log(before, {}, {}))
+    after = load_tallies(tmp_path)
+    assert after is not None
+    assert isinstance(after.data, Events)
+    order = np.argsort(before.users, kind="stable")
+    assert after.data.user_labels == before.user_labels
+    for name in ("users", "contexts", "actions", "rewards", "propensities"):
+        np.testing.assert_array_equal(getattr(after.data, name), getattr(before, name)[order])
+
+
+def test_a_range_of_users_knows_how_many_they_are(rng: np.random.Generator) -> None:
+    tallies = tallied(random_log(rng)).tallies
+    part = tallies.of_range(2, 5)
+    assert part.n_users == 3
+    assert part.indptr.tolist() == (tallies.indptr[2:6] - tallies.indptr[2]).tolist()
+    assert part.cells.tolist() == tallies.cells[tallies.indptr[2] : tallies.indptr[5]].tolist()
 
 
 def test_a_day_added_on_disk_equals_both_days_at_once(
