@@ -426,6 +426,42 @@ def test_forgetting_is_said_and_bad_times_get_a_sentence(
     assert not out.exists()
 
 
+def test_groups_get_their_own_decisions(
+    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A third of the users wants water at home and tea in the café; nobody lies."""
+    table = café_log(rng, n=30_000, n_users=150, alpha=0.0)
+    wanted = {"home": "water", "☕ café": "tea"}
+    rewards = [
+        float(rng.random() < (0.9 if action == wanted[context] else 0.2))
+        if int(user.removeprefix("user-")) < 50 and context in wanted
+        else reward
+        for user, context, action, reward in zip(
+            *(table[name].to_pylist() for name in ("user", "context", "action", "reward")),
+            strict=True,
+        )
+    ]
+    log, out = tmp_path / "log.parquet", tmp_path / "policy.json"
+    pq.write_table(table.set_column(3, "reward", [rewards]), log)
+    unswayed("learn", log, "--out", out, "--groups", "auto", "--alpha", "0.05")
+    assert "of taste (error rate 1%" in capsys.readouterr().out.replace("\n", " ")
+    policy = Policy.load(out)
+    assert policy.decide("home").action == "tea"
+    members = [policy.decide("home", f"user-{code}").action for code in range(150)]
+    assert members[:50].count("water") >= 48
+    assert members[50:].count("tea") >= 98
+    unswayed("predict", out, "--context", "home", "--user", "user-3", "--json")
+    assert json.loads(capsys.readouterr().out)[0]["action"] == "water"
+    for arguments, said in (
+        (("--groups", "1"), "--groups is '1': give a number of groups from 2 to 20, or auto"),
+        (("--groups", "2", "--personal"), "--groups and --personal exclude each other"),
+        (("--groups", "2", "--engine", "dask"), "--groups is for --engine local"),
+    ):
+        with pytest.raises(InputError) as caught:
+            unswayed("learn", log, "--out", out, *arguments)
+        assert said in caught.value.on_command_line
+
+
 def test_a_common_policy_has_nothing_to_say_of_a_user(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "policy.json"
     unswayed("learn", log, "--out", out)

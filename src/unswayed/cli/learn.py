@@ -71,6 +71,14 @@ def learn(
             "of those twice as old; and test for change. Needs a time column."
         ),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INTEGER|auto",
+            help="Look for so many groups of users with a taste of their own; each that gains on "
+            "held-out plays gets a policy.",
+        ),
+    ] = None,
     personal: Annotated[
         bool,
         typer.Option("--personal", help="Also decide for users whose taste differs from the rest."),
@@ -120,6 +128,7 @@ def learn(
         certify=check_certify(certify),
         allow_unplayed=allow_unplayed,
         half_life=half_life,
+        groups=groups,
         personal=personal,
     )
     _check_outputs(options, out, (users, cells), table_format, has_log=log is not None)

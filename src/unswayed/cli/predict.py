@@ -27,7 +27,7 @@ def predict(
         typer.Option(help="A context; repeatable. Join several context columns with |."),
     ] = None,
     user: Annotated[
-        str | None, typer.Option(help="The user, for a policy learned with --personal.")
+        str | None, typer.Option(help="The user, for a policy learned with --personal or --groups.")
     ] = None,
     file: Annotated[str | None, typer.Option(help="A file with one context per row.")] = None,
     column: Annotated[
@@ -76,9 +76,12 @@ def predict(
 def _user(policy: Policy, text: str | None) -> Label | None:
     if text is None:
         return None
-    if policy.personal is None:
-        raise InputError("this policy has no decisions of single users; learn it with --personal.")
-    return parsed_label(text, policy.personal.user_labels.type_name)
+    own = policy.groups if policy.personal is None else policy.personal
+    if own is None:
+        raise InputError(
+            "this policy has no decisions of single users; learn it with --personal or --groups."
+        )
+    return parsed_label(text, own.user_labels.type_name)
 
 
 class _Row(TypedDict):

@@ -18,6 +18,7 @@ from unswayed.events import Events, Labels, OnBadRows, Provenance, read_events
 from unswayed.events.sources import Source
 from unswayed.learners.change_test import Changes, changes_between
 from unswayed.learners.design import design_of_log
+from unswayed.learners.groups import check_groups, find_groups, group_decisions
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.notes import (
     NO_WINDOW,
@@ -144,6 +145,8 @@ def learn_on_cluster(
         )
     if options.half_life is not None:
         raise InputError(f"{option('--half-life')} is for {local}.")
+    if options.groups is not None:
+        raise InputError(f"{option('--groups')} is for {local}.")
     if options.personal:
         raise InputError(f"{option('--personal')} is for {local}.")
     if options.certify == "attack":
@@ -202,6 +205,17 @@ def _learn(
         notes += (learned.unknown_fraction.statement(),)
     policy = learned.policy
     notes += notes_on_summary(summary) + notes_on_policy(policy, policy.source)
+    if options.groups is not None:
+        assert isinstance(log.tallies, Tallies)  # a cluster refuses the option
+        groups = find_groups(
+            log.tallies,
+            policy,
+            adversarial_fraction=policy.adversarial_fraction,
+            n_groups=check_groups(options.groups),
+        )
+        own = group_decisions(groups, log.tallies, policy, log.user_labels, design=options.design)
+        policy = replace(policy, groups=own)
+        notes += (groups.statement(),)
     if options.personal:
         assert isinstance(log.tallies, Tallies)  # a cluster refuses the option
         found = personal_decisions(

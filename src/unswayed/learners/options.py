@@ -12,6 +12,7 @@ from unswayed.events.capping import check_cap
 from unswayed.events.forgetting import parsed_half_life
 from unswayed.learners.design import DesignName
 from unswayed.learners.flips.fraction import Certify, check_certify
+from unswayed.learners.groups import check_groups
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.tallies import MIN_PROPENSITY
@@ -49,6 +50,10 @@ class LearnOptions:
         one quarter. Seconds, or text such as "7d"; a number counts in the unit of a numeric time
         column. Needs a time column, and not on a cluster. A folder of tallies that begins with one
         keeps events, and the half-life may then change from log to log.
+    groups
+        Look for so many groups of users with a taste of their own, or for as many as show
+        ("auto"); each that gains on held-out plays gets a policy. Not with ``personal``, and not on
+        a cluster.
     personal
         Whether to learn decisions of users whose taste differs from the common one, too. Not on a
         cluster.
@@ -67,6 +72,7 @@ class LearnOptions:
     certify: Certify = "bounds"
     allow_unplayed: bool = False
     half_life: float | str | None = None
+    groups: int | str | None = None
     personal: bool = False
 
     def __post_init__(self) -> None:
@@ -85,6 +91,13 @@ class LearnOptions:
             check_cap(self.max_interactions_per_user)
         if self.half_life is not None:
             object.__setattr__(self, "half_life", parsed_half_life(self.half_life))
+        if self.groups is not None:
+            object.__setattr__(self, "groups", check_groups(self.groups))
+            if self.personal:
+                raise InputError(
+                    f"{option('--groups')} and {option('--personal')} exclude each other: a user "
+                    "gets the policy of a group or one of their own."
+                )
 
     def changed(self, **changes: Unpack[OptionKeywords]) -> LearnOptions:
         """Return the same options with some changed."""
@@ -107,4 +120,5 @@ class OptionKeywords(TypedDict, total=False):
     certify: Certify
     allow_unplayed: bool
     half_life: float | str | None
+    groups: int | str | None
     personal: bool

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import UNKNOWN, Label, Labels, check_list
 from unswayed.policy.documents import check_version, read_object, write_object
+from unswayed.policy.groups import GroupDecisions
 from unswayed.policy.personal import PersonalDecisions
 
 FloatArray = npt.NDArray[np.float64]
@@ -90,6 +91,8 @@ class Policy:
         what the stated share of colluders could do at worst.
     personal
         Decisions of users whose taste differs, or None.
+    groups
+        Decisions of groups of users, or None.
     created
         UTC time, ISO 8601.
     source
@@ -131,6 +134,7 @@ class Policy:
     flip_fraction_upper: FloatArray | None = None
     sampling_errors: FloatArray | None = None
     personal: PersonalDecisions | None = None
+    groups: GroupDecisions | None = None
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -189,13 +193,13 @@ class Policy:
     def decide(self, context: Label, user: Label | None = None) -> Decision:
         """Return the decision for one context; see ``Decision`` for unknown ones.
 
-        With a user, that user's own decision if there is one.
+        With a user, that user's own decision if there is one, or that of the user's group.
         """
         code = self.context_labels.code(context)
-        if user is not None and self.personal is not None:
-            own = self.personal.action(user, code)
-            if own != UNKNOWN:
-                return self._decision(code, own, is_personal=True)
+        for own in (self.personal, self.groups):
+            action = UNKNOWN if user is None or own is None else own.action(user, code)
+            if action != UNKNOWN:
+                return self._decision(code, action, is_personal=True)
         if code == UNKNOWN or not self.is_learned[code]:
             return Decision(
                 self.action_labels[self.default_action], False, math.nan, math.nan, math.nan
@@ -257,6 +261,8 @@ class Policy:
                 result[name] = _by_context(self.context_labels, shares)
         if self.personal is not None:
             result["personal"] = self.personal.to_json(self.context_labels, self.action_labels)
+        if self.groups is not None:
+            result["groups"] = self.groups.to_json(self.context_labels, self.action_labels)
         return result
 
     @classmethod
@@ -269,7 +275,7 @@ class Policy:
             actions = Labels.of(value["actions"])
             cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
             flips, uppers = value.get("flip_fraction"), value.get("flip_fraction_upper")
-            own = value.get("personal")
+            own, groups = value.get("personal"), value.get("groups")
             return cls(
                 context_labels=contexts,
                 action_labels=actions,
@@ -288,6 +294,9 @@ class Policy:
                 personal=(
                     None if own is None else PersonalDecisions.from_json(own, contexts, actions)
                 ),
+                groups=None
+                if groups is None
+                else GroupDecisions.from_json(groups, contexts, actions),
                 created=_checked_text(value["created"]),
                 source=_checked_source(value["source"]),
             )

@@ -1,0 +1,244 @@
+"""Which groups of taste the data support, and who belongs to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+
+from unswayed.errors import InputError, check_adversarial_fraction, option
+from unswayed.estimators import mean_intervals
+from unswayed.learners.groups.clusters import Plays, cluster, log_likelihoods, plays_of
+from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.personal import Residuals, residuals_of
+from unswayed.policy import Policy
+from unswayed.randomness import generator
+from unswayed.tallies import Tallies
+
+GroupCount = int | Literal["auto"]
+
+LEVEL = 0.01
+"""Ours: the probability with which any group is found where all good users have one taste."""
+
+MOST_GROUPS = 4
+"""Ours: how many groups "auto" tries; more are seldom large enough to be told from colluders."""
+
+NO_GROUP = -1
+
+CERTAINTY = 1.0
+"""Ours: a user's own plays must favour a group by this log-likelihood over every other cluster, a
+posterior of 73 % against one. Others, and new users, keep the common policy."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Groups that held-out plays support.
+
+    Attributes
+    ----------
+    members
+        Shape (n_users,); the group of each user, or ``NO_GROUP`` for the common policy.
+    gains
+        For each group a lower bound on what its good users gain per play where its decisions
+        differ, colluders allowed for.
+    n_tried
+        How many candidates were tested.
+    """
+
+    members: IntArray
+    gains: tuple[float, ...]
+    n_tried: int
+
+    @property
+    def sizes(self) -> IntArray:
+        """How many users each group has; shape (n_groups,)."""
+        return np.bincount(self.members[self.members != NO_GROUP], minlength=len(self.gains))
+
+    def statement(self) -> str:
+        """Return it as one sentence."""
+        error = f"error rate {LEVEL:.0%}, colluders allowed for"
+        if not self.gains:
+            return (
+                f"the data do not support groups of taste: none of {self.n_tried} candidates gains "
+                f"on held-out plays ({error}), and everybody gets the common policy."
+            )
+        n_rest = int((self.members == NO_GROUP).sum())
+        listed = ", ".join(
+            f"{size:,} users gain at least {gain:.2g} a play"
+            for size, gain in zip(self.sizes.tolist(), self.gains, strict=True)
+        )
+        return (
+            f"{len(self.gains)} group{'s' if len(self.gains) > 1 else ''} of taste ({error}): "
+            f"{listed} where decisions differ; {n_rest:,} users keep the common policy."
+        )
+
+
+def check_groups(value: object) -> GroupCount:
+    """Return a number of groups or "auto", or say what it must be.
+
+    >>> check_groups("3"), check_groups("auto")
+    (3, 'auto')
+    """
+    if value == "auto":
+        return "auto"
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        text = str(value).strip()
+        if text.isdecimal() and 2 <= int(text) <= 20:
+            return int(text)
+    raise InputError(
+        f"{option('--groups')} is {value!r}: give a number of groups from 2 to 20, or auto."
+    )
+
+
+def find_groups(
+    tallies: Tallies,
+    policy: Policy,
+    *,
+    adversarial_fraction: float,
+    n_groups: GroupCount = "auto",
+) -> Groups:
+    """Return the groups of users whose own policy is better for them than the common one.
+
+    Candidates are clusters of residuals, more than groups are looked for. Each is tested on plays
+    it was not made from: its centre comes from half of the users; half of the contexts decide which
+    of the other users it would take in, and what those gain is measured in their other contexts. It
+    becomes a group if a lower bound on the mean gain is positive even if all colluders are in it,
+    and if it is larger than a coalition can be. Then all users are assigned by all their plays.
+
+    Parameters
+    ----------
+    tallies
+        All plays, of any design.
+    policy
+        The common policy; its means are what residuals are measured from.
+    n_groups
+        How many groups to look for; "auto" tries 2 to ``MOST_GROUPS``.
+
+    Notes
+    -----
+    Guarantee: where all good users have the common taste, a group is found with probability at most
+    ``LEVEL``, as far as ``mean_intervals`` keeps its own. A user's group is chosen by that user's
+    plays, among centres in which every account has a bounded say. A coalition within the stated
+    share is no group; a larger one gets a group of its own and takes in who answers as it does.
+    """
+    alpha = check_adversarial_fraction(adversarial_fraction)
+    wanted = check_groups(n_groups)
+    n_contexts, n_actions = policy.mean_rewards.shape
+    # One cluster more than groups leaves a coalition room for one of its own, as the longer list
+    # of list-decodable learning does.
+    sizes = range(2, MOST_GROUPS + 2) if wanted == "auto" else range(wanted, wanted + 2)
+    best = Groups(np.full(tallies.n_users, NO_GROUP), (), 0)
+    residuals = residuals_of(tallies, policy.mean_rewards, adversarial_fraction=alpha)
+    plays = plays_of(residuals, tallies.n_users, n_contexts * n_actions)
+    held_out = _HeldOut(residuals, plays, policy)
+    n_tried, largest = 0, 0.0
+    for size in sizes:
+        level = LEVEL / (len(sizes) * size)
+        centres = cluster(plays.of_users(held_out.makers), size, generator(0, "groups", size))
+        gains = held_out.gains(centres, alpha, level)
+        n_tried += size
+        found = _assigned(plays, centres, gains, most=int(alpha * tallies.n_users))
+        worth = float((found.sizes * np.array(found.gains)).sum())
+        if worth > largest:
+            best, largest = found, worth
+    return replace(best, n_tried=n_tried)
+
+
+class _HeldOut:
+    """Users and contexts on which candidates are tested."""
+
+    def __init__(self, residuals: Residuals, plays: Plays, policy: Policy) -> None:
+        self._plays, self._policy, self._noise = plays, policy, residuals.noise
+        n_users = plays.counts.shape[0]
+        # Users are in the order of a hash, so every second one is a fair half.
+        self.makers = np.arange(0, n_users, 2)
+        self._judges = np.arange(1, n_users, 2)
+        own = residuals.values + policy.mean_rewards.reshape(-1)[residuals.cells]
+        self._counts = plays.counts[self._judges]
+        self._rewards = sparse.csr_array(
+            (residuals.plays * own, (residuals.users, residuals.cells)), shape=plays.counts.shape
+        )[self._judges]
+
+    def gains(self, centres: FloatArray, alpha: float, level: float) -> FloatArray:
+        """Return a lower bound on the gain of each candidate; shape (n_clusters,)."""
+        n_judges = len(self._judges)
+        contexts = np.arange(len(self._policy.mean_rewards))
+        totals, weights = np.zeros((2, n_judges, len(centres)))
+        for half in (0, 1):
+            is_asked = np.repeat(contexts % 2 == half, self._policy.mean_rewards.shape[1])
+            asked = self._plays.of_users(self._judges).in_cells(is_asked)
+            labels = log_likelihoods(asked, centres).argmax(axis=1)
+            for k in range(len(centres)):
+                users = np.flatnonzero(labels == k)
+                total, weight = self._gain(users, centres[k], contexts[contexts % 2 != half])
+                totals[users, k] += total
+                weights[users, k] += weight
+        # Half of the users hold about half of the colluders, by Bernstein.
+        logarithm, expected = np.log(1.0 / level) * (alpha > 0), alpha * n_judges
+        n_bad = expected + np.sqrt(expected * logarithm) + logarithm / 3.0
+        rows, groups = np.nonzero(weights > 0)
+        points = totals[rows, groups] / weights[rows, groups]
+        present = np.bincount(groups, minlength=len(centres))
+        low, _ = mean_intervals(
+            points,
+            groups,
+            len(centres),
+            n_bad=np.minimum(int(n_bad), present).astype(np.int64),
+            failure_probability=level,
+        )
+        return np.where(np.isfinite(low), low, -np.inf)
+
+    def _gain(
+        self, users: IntArray, centre: FloatArray, contexts: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return weighted gains of users where a centre decides unlike the policy, and weights."""
+        own, common = own_actions(self._policy, self._noise * centre), self._policy.actions
+        asked = contexts[own[contexts] != common[contexts]]
+        n_actions = self._policy.mean_rewards.shape[1]
+        if not len(asked) or not len(users):
+            return np.zeros(len(users)), np.zeros(len(users))
+        sums, counts = (
+            [
+                table[users][:, asked * n_actions + actions[asked]].toarray()
+                for actions in (own, common)
+            ]
+            for table in (self._rewards, self._counts)
+        )
+        weights = np.divide(
+            counts[0] * counts[1],
+            counts[0] + counts[1],
+            where=counts[0] * counts[1] > 0,
+            out=np.zeros(counts[0].shape),
+        )
+        means = [n / np.maximum(c, 1e-12) for n, c in zip(sums, counts, strict=True)]
+        return (weights * (means[0] - means[1])).sum(axis=1), weights.sum(axis=1)
+
+
+def own_actions(policy: Policy, centre: FloatArray) -> IntArray:
+    """Return the best actions when a centre is added to the common means; shape (n_contexts,)."""
+    table = policy.mean_rewards + centre.reshape(policy.mean_rewards.shape)
+    known = np.where(np.isnan(table), -np.inf, table)
+    return np.where(policy.is_learned, known.argmax(axis=1), policy.actions)
+
+
+def certain(plays: Plays, centres: FloatArray) -> IntArray:
+    """Return the cluster that each user's plays favour over the others, or ``NO_GROUP``."""
+    likelihoods = log_likelihoods(plays, centres)
+    best = likelihoods.argmax(axis=1)
+    every = np.arange(len(best))
+    lead = likelihoods[every, best].copy()
+    likelihoods[every, best] = -np.inf
+    lead -= likelihoods.max(axis=1)
+    return np.where(lead >= CERTAINTY, best, NO_GROUP)
+
+
+def _assigned(plays: Plays, centres: FloatArray, gains: FloatArray, *, most: int) -> Groups:
+    """Assign everybody to the candidates that gained, if more than a coalition is in them."""
+    labels = certain(plays, centres)
+    sizes = np.bincount(labels[labels != NO_GROUP], minlength=len(centres))
+    kept = np.flatnonzero((gains > 0.0) & (sizes > most))
+    places = np.full(len(centres) + 1, NO_GROUP)
+    places[kept] = np.arange(len(kept))
+    return Groups(places[labels], tuple(gains[kept].tolist()), len(centres))

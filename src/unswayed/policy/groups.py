@@ -1,0 +1,88 @@
+"""Decisions of groups of users that differ from the common ones, and who is in which group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.errors import InputError
+from unswayed.events import UNKNOWN, Label, Labels
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupDecisions:
+    """A table of actions for each group, and each member once; everybody else is not in it.
+
+    Parameters
+    ----------
+    user_labels, groups
+        The members, and the group of each; shape (n_members,).
+    actions
+        Shape (n_groups, n_contexts); codes of the policy's actions, ``UNKNOWN`` where a group
+        decides as everybody does.
+    """
+
+    user_labels: Labels
+    groups: IntArray
+    actions: IntArray
+
+    def group(self, user: Label) -> int:
+        """Return the group of a user, or ``UNKNOWN`` for the common policy."""
+        code = self.user_labels.code(user)
+        return UNKNOWN if code == UNKNOWN else int(self.groups[code])
+
+    def action(self, user: Label, context: int) -> int:
+        """Return the code of a user's group's own action in a context, or ``UNKNOWN``."""
+        group = self.group(user)
+        if UNKNOWN in (group, context):
+            return UNKNOWN
+        return int(self.actions[group, context])
+
+    def to_json(self, contexts: Labels, actions: Labels) -> dict[str, Any]:
+        """Return the groups with their decisions and members, in words."""
+        texts, names = contexts.texts, list(actions)
+        return {
+            "user_type": self.user_labels.type_name,
+            "groups": [
+                {
+                    "decisions": {
+                        texts[context]: names[action]
+                        for context, action in enumerate(table.tolist())
+                        if action != UNKNOWN
+                    },
+                    "users": [
+                        self.user_labels.texts[user]
+                        for user in np.flatnonzero(self.groups == number).tolist()
+                    ],
+                }
+                for number, table in enumerate(self.actions)
+            ],
+        }
+
+    @classmethod
+    def from_json(
+        cls, value: Mapping[str, Any], contexts: Labels, actions: Labels
+    ) -> GroupDecisions:
+        """Return the groups that ``to_json`` wrote."""
+        found = value["groups"]
+        members = [(user, number) for number, one in enumerate(found) for user in one["users"]]
+        if len({user for user, _ in members}) != len(members):
+            raise InputError("the policy is damaged: a user is in two groups.")
+        table = np.full((len(found), len(contexts)), UNKNOWN, np.int64)
+        codes_of_contexts = Labels.of(contexts.texts)
+        for number, one in enumerate(found):
+            own = codes_of_contexts.codes(list(one["decisions"]))
+            chosen = actions.codes(list(one["decisions"].values()))
+            if (own == UNKNOWN).any() or (chosen == UNKNOWN).any():
+                raise InputError(
+                    "the policy is damaged: a group's decision names what is not in it."
+                )
+            table[number, own] = chosen
+        labels = Labels.parsed([user for user, _ in members], str(value["user_type"]))
+        return cls(labels, np.array([number for _, number in members], np.int64), table)
