@@ -347,6 +347,8 @@ def latency_while_learning(*, n: int) -> dict[str, Any]:
             while not is_done.is_set():
                 busy.append(percentile_99(sent(server, decides, 4)[1]))
             watching.join()
+        # Before and after: what else the machine does changes in the meantime.
+        resting += [percentile_99(sent(server, decides, 4)[1]) for _ in range(3)]
     return {
         "what": "99th percentile of a decision while learning against at rest",
         "ratio": statistics.median(busy) / statistics.median(resting),
