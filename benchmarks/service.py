@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -331,22 +330,10 @@ def latency_while_learning(*, n: int) -> dict[str, Any]:
         resting = [percentile_99(sent(server, decides, 4)[1]) for _ in range(3)]
         busy: list[float] = []
         with httpx.Client(base_url=server.address, timeout=60.0) as http:
-            job = http.post("/v1/shop/learn").json()
-            is_done = threading.Event()
-
-            def watch() -> None:
-                while http.get(f"/v1/shop/learn/{job['id']}").json()["state"] in (
-                    "queued",
-                    "running",
-                ):
-                    time.sleep(0.5)
-                is_done.set()
-
-            watching = threading.Thread(target=watch)
-            watching.start()
-            while not is_done.is_set():
+            path = f"/v1/shop/learn/{http.post('/v1/shop/learn').json()['id']}"
+            # Asked between the measurements: a thread that asks would keep this client waiting.
+            while http.get(path).json()["state"] in ("queued", "running"):
                 busy.append(percentile_99(sent(server, decides, 4)[1]))
-            watching.join()
         # Before and after: what else the machine does changes in the meantime.
         resting += [percentile_99(sent(server, decides, 4)[1]) for _ in range(3)]
     return {

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import suppress
 
 from unswayed.service.database import opened
 
@@ -18,7 +17,7 @@ _NICENESS = 10
 
 def main() -> None:
     """Do the task that the command line names; each imports what it needs."""
-    _yield_to_requests()
+    os.nice(_NICENESS)
     task, told = sys.argv[1], json.load(sys.stdin)
     if task == "warm":
         from unswayed.service.warming import warm_up
@@ -44,15 +43,6 @@ def main() -> None:
             from unswayed.service.reporting import report
 
             json.dump(report(connection, told["campaign"]), sys.stdout, allow_nan=False)
-
-
-def _yield_to_requests() -> None:
-    """Let requests go first, and leave them a processor of their own where there are two."""
-    os.nice(_NICENESS)
-    if hasattr(os, "sched_setaffinity"):
-        _, *others = sorted(os.sched_getaffinity(0))
-        with suppress(OSError):
-            os.sched_setaffinity(0, others)
 
 
 if __name__ == "__main__":
