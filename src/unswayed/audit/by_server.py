@@ -143,9 +143,20 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         exploration=log.exploration(),
         limits=_limits(learned),
         withstands=_withstands(policy),
-        notes=(*log.notes, *notes_on_policy(policy, policy.source)),
+        notes=(*_notes_on(share), *log.notes, *notes_on_policy(policy, policy.source)),
     )
     return audit, policy
+
+
+def _notes_on(share: Interval) -> tuple[str, ...]:
+    """Return what to say of a share that may be a majority, which honest users would be as well."""
+    if share.high < 0.5:
+        return ()
+    return (
+        f"up to {share.high:.0%} of the accounts would have to collude, and a majority cannot be "
+        "told from honest users: state the largest share that you think possible with "
+        f"{option('--alpha')}.",
+    )
 
 
 def _is_attacked(learned: Learned) -> bool:
