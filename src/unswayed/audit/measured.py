@@ -6,9 +6,9 @@ are no longer true. The log that is audited has no such rate: nobody knows who l
 
 from __future__ import annotations
 
-COMMAND = "python benchmarks/audit.py --part validation"
+COMMAND = "python benchmarks/audit.py --part validation --every 1"
 
-FLAGGED_WHERE_SERVERS_CHOSE = 0.0008
+FLAGGED_WHERE_SERVERS_CHOSE = 0.0018
 """Share of honest accounts that count less than half in attacked production logs."""
 
 FLAGGED_WHERE_USERS_CHOSE = 0.0005
