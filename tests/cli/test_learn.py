@@ -443,7 +443,11 @@ def test_groups_get_their_own_decisions(
     ]
     log, out = tmp_path / "log.parquet", tmp_path / "policy.json"
     pq.write_table(table.set_column(3, "reward", [rewards]), log)
-    unswayed("learn", log, "--out", out, "--groups", "auto", "--alpha", "0.05")
+    unswayed("learn", log, "--out", out, "--groups", "auto", "--alpha", "0.2")
+    assert "do not support groups of taste" in capsys.readouterr().out.replace("\n", " ")
+    unswayed("predict", out, "--context", "home", "--user", "user-3", "--json")
+    assert json.loads(capsys.readouterr().out)[0]["action"] == "tea"
+    unswayed("learn", log, "--out", out, "--groups", "auto", "--alpha", "0")
     assert "of taste (error rate 1%" in capsys.readouterr().out.replace("\n", " ")
     policy = Policy.load(out)
     assert policy.decide("home").action == "tea"

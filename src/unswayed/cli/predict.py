@@ -81,6 +81,8 @@ def _user(policy: Policy, text: str | None) -> Label | None:
         raise InputError(
             "this policy has no decisions of single users; learn it with --personal or --groups."
         )
+    if not len(own.user_labels):  # everybody gets the common policy, whatever users are called
+        return text
     return parsed_label(text, own.user_labels.type_name)
 
 

@@ -76,7 +76,7 @@ class Labels:
     @property
     def type_name(self) -> str:
         """One of "string", "integer", "number", "boolean"; no labels at all are integers."""
-        return "integer" if self.are_integers else _TYPE_NAMES[type(self[0])]
+        return "integer" if self.are_integers or not len(self) else _TYPE_NAMES[type(self[0])]
 
     @property
     def texts(self) -> list[str]:

@@ -25,6 +25,9 @@ LEVEL = 0.01
 MOST_GROUPS = 4
 """Ours: how many groups "auto" tries; more are seldom large enough to be told from colluders."""
 
+MOST_FOLDS = 10
+"""Ours: parts of the contexts that are held out in turn."""
+
 NO_GROUP = -1
 
 CERTAINTY = 1.0
@@ -102,10 +105,11 @@ def find_groups(
     """Return the groups of users whose own policy is better for them than the common one.
 
     Candidates are clusters of residuals, more than groups are looked for. Each is tested on plays
-    it was not made from: its centre comes from half of the users; half of the contexts decide which
-    of the other users it would take in, and what those gain is measured in their other contexts. It
-    becomes a group if a lower bound on the mean gain is positive even if all colluders are in it,
-    and if it is larger than a coalition can be. Then all users are assigned by all their plays.
+    it was not made from: its centre comes from half of the users; which of the others it would take
+    in is decided without a tenth of the contexts, and what those gain is measured in that tenth,
+    for each tenth in turn (each context, if there are fewer than ten). It becomes a group if a
+    lower bound on the mean gain is positive even if all colluders are in it, and if it is larger
+    than a coalition can be. Then all users are assigned by all their plays.
 
     Parameters
     ----------
@@ -166,13 +170,14 @@ class _HeldOut:
         n_judges = len(self._judges)
         contexts = np.arange(len(self._policy.mean_rewards))
         totals, weights = np.zeros((2, n_judges, len(centres)))
-        for half in (0, 1):
-            is_asked = np.repeat(contexts % 2 == half, self._policy.mean_rewards.shape[1])
+        n_folds = min(len(contexts), MOST_FOLDS)
+        for fold in range(n_folds):
+            is_asked = np.repeat(contexts % n_folds != fold, self._policy.mean_rewards.shape[1])
             asked = self._plays.of_users(self._judges).in_cells(is_asked)
             labels = log_likelihoods(asked, centres).argmax(axis=1)
             for k in range(len(centres)):
                 users = np.flatnonzero(labels == k)
-                total, weight = self._gain(users, centres[k], contexts[contexts % 2 != half])
+                total, weight = self._gain(users, centres[k], contexts[contexts % n_folds == fold])
                 totals[users, k] += total
                 weights[users, k] += weight
         # Half of the users hold about half of the colluders, by Bernstein.
