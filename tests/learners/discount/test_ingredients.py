@@ -80,7 +80,7 @@ def test_lies_in_so_few_cells_that_nobody_shows_them_twice_need_upright_means(
     assert pooled_loss(world) > GAP / 2
     assert loss(world) < GAP / 4
 
-    def leaning(means: FloatArray, _: object) -> FloatArray:
+    def leaning(means: FloatArray, *_: object) -> FloatArray:
         return means
 
     monkeypatch.setattr(method, "upright_means", leaning)

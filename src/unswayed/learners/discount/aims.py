@@ -125,12 +125,15 @@ def chance_of_aim(
 
     Notes
     -----
-    Chance and taste do not know what competes: given the pooled means, the pull is exchangeable
-    over the actions of a context. So the means are dealt anew among the known actions of each
-    context while the pull stays, and the *lift* is ranked among all deals: by how many standard
-    errors, on average over contexts, the group pulls what wins with it above what wins without it.
-    Exact if the group was found from residuals, which know nothing of the means, and if the size
-    of pulls does not depend on the means; unequal support is allowed for by the standard errors.
+    Chance and taste do not know what competes: the pull is exchangeable over the actions of a
+    context. So the means are dealt anew among the known actions of each context while the pull
+    stays, and the *lift* is ranked among all deals: by how many standard errors, on average over
+    contexts, the group pulls what wins with it above what wins without it. The means with the group
+    are dealt, and those without it, and the smaller p-value counts twice: who pushes an action far
+    up, or the best one far down, turns the decision in every deal of one kind, but only in few of
+    the other. Exact if the group was found from residuals, which know nothing of the means, and if
+    the size of pulls does not depend on the means; unequal support is allowed for by the standard
+    errors.
 
     Examples
     --------
@@ -139,28 +142,33 @@ def chance_of_aim(
     >>> best = honest.argmax(axis=1)
     >>> pushed = honest.copy()
     >>> pushed[np.arange(30), (best + 1) % 5] += 3.0
-    >>> chance_of_aim(pushed, honest, np.ones((30, 5)), rng) < 0.01
+    >>> chance_of_aim(pushed, honest, np.ones((30, 5)), rng) < 0.02
+    True
+    >>> sunk = honest.copy()
+    >>> sunk[np.arange(30), best] -= 9.0
+    >>> chance_of_aim(sunk, honest, np.ones((30, 5)), rng) < 0.02
     True
     >>> taste = honest + rng.normal(size=(30, 5))
-    >>> chance_of_aim(taste, honest, np.ones((30, 5)), rng) > 0.01
+    >>> chance_of_aim(taste, honest, np.ones((30, 5)), rng) > 0.02
     True
     """
     is_known = np.isfinite(pooled) & np.isfinite(without)
     pull = np.where(is_known, pooled - without, 0.0)
     clear = np.where(is_known, pull / np.maximum(errors, 1e-300), 0.0)
-    means = np.where(is_known, pooled, -np.inf)
-    observed = _lift(means[None], pull, clear)[0]
-    n_above, n_left = 1, DEALS
-    sources = np.take_along_axis(means, np.argsort(~is_known, axis=1, kind="stable"), axis=1)
+    observed = _lift(np.where(is_known, pooled, -np.inf)[None], pull, clear)[0]
+    first = np.argsort(~is_known, axis=1, kind="stable")
+    n_above, n_left = np.ones(2, np.int64), DEALS
     while n_left > 0:
         n = min(n_left, max(1, DEALT_AT_ONCE // max(pooled.size, 1)))
         # Known actions come first, in any order, and get the known means.
         order = np.argsort(rng.random((n, *pooled.shape)) + ~is_known, axis=2)
-        dealt = np.empty((n, *pooled.shape))
-        np.put_along_axis(dealt, order, np.broadcast_to(sources, dealt.shape), axis=2)
-        n_above += int((_lift(dealt, pull, clear) >= observed - 1e-12).sum())
+        for kind, (means, pulled) in enumerate(((pooled, 0.0), (without, pull))):
+            known = np.take_along_axis(np.where(is_known, means, -np.inf), first, axis=1)
+            dealt = np.empty((n, *pooled.shape))
+            np.put_along_axis(dealt, order, np.broadcast_to(known, dealt.shape), axis=2)
+            n_above[kind] += (_lift(dealt + pulled, pull, clear) >= observed - 1e-12).sum()
         n_left -= n
-    return n_above / (DEALS + 1)
+    return min(1.0, 2.0 * float(n_above.min()) / (DEALS + 1))
 
 
 def _lift(means: FloatArray, pull: FloatArray, clear: FloatArray) -> FloatArray:

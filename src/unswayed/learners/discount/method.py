@@ -100,7 +100,7 @@ def learn_discounted(
     )
     if alpha > 0 and categories.is_even and not categories.is_rare:
         leaning = leaning_cells(answers, measure_noise(answers, weights), weights)
-        upright = upright_means(means, leaning)
+        upright = upright_means(means, np.sqrt(values.variances), leaning, rng)
         decided_by[(np.abs(upright - means) > 0).any(axis=1)] = "redescending mean"
         means = upright
     means = unit.back(means)

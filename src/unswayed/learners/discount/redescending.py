@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from unswayed.engine import cut
+from unswayed.learners.discount.aims import chance_of_aim
 from unswayed.learners.discount.answers import MAD_TO_SD, AllAnswers, Answers
 from unswayed.learners.discount.cell_groups import CellGroup, grouped_by_cell
 from unswayed.learners.discount.cell_kernels import redescending_means
@@ -82,30 +82,24 @@ def _redescended(group: CellGroup, deviations: FloatArray) -> FloatArray:
     return redescending_means(group.starts, worth, means, weights, deviations, *REDESCENDER)
 
 
-def upright_means(means: FloatArray, leaning: Leaning) -> FloatArray:
+def upright_means(
+    means: FloatArray, errors: FloatArray, leaning: Leaning, rng: np.random.Generator
+) -> FloatArray:
     """Return the means with leaning cells upright, if the leans aim at decisions.
 
-    Tastes lean too, wherever they are skewed. What aims at decisions turns them round where the
-    same leans mirrored do not, or is found in both cells that compete for a decision.
+    Tastes lean too, wherever they are skewed, but do not know which action wins.
 
     Parameters
     ----------
-    means
-        Shape (n_contexts, n_actions); NaN where nothing is known.
+    means, errors
+        Shape (n_contexts, n_actions); means and their standard errors, NaN where nothing is known.
     leaning
         Which cells lean, and where they would stand upright.
+    rng
+        Deals are drawn from it.
     """
     leans = leaning.is_leaning.reshape(means.shape)
-    shifts = np.where(leans, leaning.centres.reshape(means.shape) - means, 0.0)
-    standing, proposed = best_known(means), best_known(means + shifts)
-    changed = np.flatnonzero(standing != proposed)
-    n_changed = len(changed)
-    # Were it chance, each of these decisions would as soon be turned by the mirror image.
-    by_mirror = int((standing != best_known(means - shifts)).sum())
-    turned = special.bdtrc(n_changed - 1, n_changed + by_mirror, 0.5)
-    # One of two cells that compete leans, or nothing would have changed; the other one as often as
-    # any cell does.
-    competing = leans[changed, standing[changed]].sum() + leans[changed, proposed[changed]].sum()
-    elsewhere = (leans.sum() - competing + 0.5) / (np.isfinite(means).sum() - 2 * n_changed + 1.0)
-    both = special.bdtrc(competing - n_changed - 1, n_changed, min(elsewhere, 1.0))
-    return means + shifts if 2.0 * min(turned, both) <= AIM_LEVEL else means
+    upright = np.where(leans, leaning.centres.reshape(means.shape), means)
+    if (best_known(upright) == best_known(means)).all():
+        return means
+    return upright if chance_of_aim(means, upright, errors, rng) <= AIM_LEVEL else means
