@@ -67,7 +67,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
         (taste_rounds, "_null_gains", lambda *_, **__: {False: 0.0, True: 0.0}),
     ),
     "loud lies": ((method, "discount_loud_lies", _no_loud_lies),),
-    "knowing what wins": ((trial, "AIM_LEVEL", 1.0), (redescending, "AIM_LEVEL", 2.0)),
+    "knowing what wins": ((trial, "AIM_LEVEL", 1.0), (redescending, "AIM_LEVEL", 1.0)),
     "stage with tastes": (
         (method, "has_tastes", lambda *_: False),
         (method, "FEW_CELLS", 0.0),
@@ -91,9 +91,9 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
         (taste_rounds, "ROOM", 0.0),
     ),
     "models of rivals only": ((rounds, "RIVAL_SHRINKAGES", ()),),
-    "leaning cells": ((method, "upright_means", lambda means, _: means),),
+    "leaning cells": ((method, "upright_means", lambda means, *_: means),),
     "cap on floods": ((bounded_answers, "FLOOD_CAP", (1e9, 1e9)),),
-    "guard": ((method, "_guarded", lambda means, _: means),),
+    "guard": ((method, "_guarded", lambda means, *_: means),),
 }
 
 

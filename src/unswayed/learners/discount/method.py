@@ -104,6 +104,10 @@ def learn_discounted(
         decided_by[(np.abs(upright - means) > 0).any(axis=1)] = "redescending mean"
         means = upright
     means = unit.back(means)
+    if alpha > 0 and categories.is_even and not _shows_pairs(answers) and not found.n_coalitions:
+        # Nothing goes together across cells that nobody has two of: the paper's means must do.
+        means = guard.mean_rewards
+        decided_by[:] = "paper's mean"
     guarded = _guarded(means, allowed_actions(guard))
     decided_by[best_known(guarded) != best_known(means)] = "guard"
     z = float(special.ndtri(1.0 - FAILURE_PROBABILITY / 2.0))
@@ -148,7 +152,7 @@ def _quiet(
     """Return what was discounted of the weights, without tastes if that fits, else with them."""
     found = Discounted(weights, False, [])
     explained: list[Accusation] = []
-    has_pairs = answers.is_binary or answers.cells_per_user >= FEW_CELLS
+    has_pairs = _shows_pairs(answers)
     if has_pairs:
         found, explained = discount_coalitions(
             answers, weights, adversarial_fraction=alpha, rng=rng
@@ -161,6 +165,11 @@ def _quiet(
         if tasted.n_coalitions > 0 or not found.is_aimed:
             found = tasted
     return Discounted(found.weights, found.allows_tastes, rounds)
+
+
+def _shows_pairs(answers: AllAnswers) -> bool:
+    """Return whether users have enough cells, or plays of one, to show what goes together."""
+    return answers.is_binary or answers.cells_per_user >= FEW_CELLS
 
 
 def _guarded(means: FloatArray, is_allowed: BoolArray) -> FloatArray:
