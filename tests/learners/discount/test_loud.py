@@ -16,6 +16,7 @@ from unswayed.learners.discount.loud.coalition import loudness
 from unswayed.learners.discount.loud.sampling import lean_of_users, single_rewards
 from unswayed.learners.discount.loud.testimony import counts_of, repeated_share
 from unswayed.learners.estimates import Estimates
+from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
 
 
@@ -313,3 +314,29 @@ def test_bots_that_say_no_to_all_other_items_are_told_from_lucky_users(
     (lie, *_) = learned.evidence["lies"]
     assert lie["raises"]
     assert 200 < lie["accounts"] < 330
+
+
+@pytest.mark.parametrize("draw", range(3))
+def test_honest_users_who_like_the_winners_are_no_coalition(draw: int, seed: int) -> None:
+    """If nearly half may collude, honest users differ from bots as much as bots do from them."""
+    rng = generator(seed, "winners", draw)
+    n_users, n_plays, n_contexts, n_actions = 4000, 40, 200, 20
+    users = np.repeat(np.arange(n_users), n_plays)
+    frequent = 1.0 / np.arange(1, n_contexts + 1)
+    contexts = rng.choice(n_contexts, size=len(users), p=frequent / frequent.sum())
+    actions = rng.integers(n_actions, size=len(users))
+    likes = rng.random(len(users)) < rng.random((n_contexts, n_actions))[contexts, actions]
+    is_bot = users < 0.1 * n_users
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        np.where(is_bot, actions == 0, likes).astype(float),
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    learned = learn(tallies, alpha=0.45)
+    n_bots = n_users // 10
+    assert learned.user_weights[n_bots:].mean() > 0.98
+    assert learned.user_weights[:n_bots].mean() < 0.25

@@ -36,7 +36,7 @@ from unswayed.learners.discount.loud.testimony import (
     repeated_share,
     testimony_of,
 )
-from unswayed.learners.discount.settings import LOUD
+from unswayed.learners.discount.settings import FULL, LARGEST_ROOM, LOUD
 from unswayed.learners.discount.trial import Round, Verdict, discount_in_rounds
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
@@ -53,6 +53,10 @@ NEARLY, LOUDER = 0.6, 1.2
 COMPARABLE = 0.3
 """Candidates with less than this share of the largest gain are not looked at. Of two opposite ones
 with comparable gains the one with fewer accounts is believed."""
+
+FEWER = 0.5
+"""So is one with less than this share of the accounts, whatever the two are about: honest users who
+like the winners are many, and differ from bots as much as bots differ from them."""
 
 LATER_STEPS = 3
 """Steps of EM in later rounds, from the model of the round before."""
@@ -203,6 +207,8 @@ def _round(
         for first in firsts
         if first.found.gain >= COMPARABLE * largest
     ]
+    # As many as there may be at all are the crowd, seen from somebody else's side.
+    candidates = [c for c in candidates if c.fitted.mass < FULL * LARGEST_ROOM]
     if not candidates:
         return None
     strongest = LOUDER * candidates[0].without.model.grid.strongest_taste
@@ -235,9 +241,10 @@ def _round(
 
 
 def _smaller_story(candidates: list[_Candidate], strongest: float) -> _Candidate:
-    """Return the first candidate, or the opposite story if that accuses fewer accounts.
+    """Return the first candidate, or one as clear that accuses far fewer accounts.
 
-    Where bots have most of the plays, honest users look like liars who praise too little.
+    Where bots have most of the plays, honest users look like liars who praise too little; of two
+    opposite stories the smaller is believed, however close.
     """
     best = candidates[0]
     for other in candidates[1:]:
@@ -249,7 +256,8 @@ def _smaller_story(candidates: list[_Candidate], strongest: float) -> _Candidate
         is_clear = abs(other.loudness) >= strongest and (
             other.first.found.gain > COMPARABLE * best.first.found.gain
         )
-        if is_opposite and is_clear and other.fitted.mass < best.fitted.mass:
+        most = best.fitted.mass * (1.0 if is_opposite else FEWER)
+        if is_clear and other.fitted.mass < most:
             return other
     return best
 
