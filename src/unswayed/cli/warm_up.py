@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from unswayed.learners import warm_up as warming
-from unswayed.reports.tables import print_line, progress_bar
+from unswayed.reports.tables import print_json, print_line, progress_bar
 
 
-def warm_up() -> None:
+def warm_up(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a line.")] = False,
+) -> None:
     """Compile the numeric loops now, for instance in a container image, and not at first use."""
     with progress_bar() as bar:
         task = bar.add_task("compiling", total=len(warming.KINDS))
@@ -15,4 +21,7 @@ def warm_up() -> None:
             bar.update(task, description=f"compiling for {kind}", advance=1)
 
         warming.warm_up(show)
+    if json:
+        print_json({"compiled": list(warming.KINDS)})
+        return
     print_line("Compiled; later runs start at once.")

@@ -104,6 +104,7 @@ class RobustMCB(OnlineLearner):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> users, actions = np.arange(600), rng.integers(2, size=600)
     >>> rewards = np.where(actions == 1, 0.8, 0.2) + 0.1 * rng.standard_normal(600)
