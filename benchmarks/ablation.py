@@ -23,7 +23,7 @@ from unittest.mock import patch
 import numpy as np
 
 from accuracy import WORSE_THAN_NAIVE, by_method, random_third
-from unswayed.learners.discount import bounded_answers, method, redescending, trial
+from unswayed.learners.discount import aims, bounded_answers, method, trial
 from unswayed.learners.discount.loud import LookedAt
 from unswayed.learners.discount.loud import coalition as loud_coalition
 from unswayed.learners.discount.loud.rounds import LoudLies
@@ -67,7 +67,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
         (taste_rounds, "_null_gains", lambda *_, **__: {False: 0.0, True: 0.0}),
     ),
     "loud lies": ((method, "discount_loud_lies", _no_loud_lies),),
-    "knowing what wins": ((trial, "AIM_LEVEL", 1.0), (redescending, "AIM_LEVEL", 1.0)),
+    "knowing what wins": ((trial, "AIM_LEVEL", 1.0), (aims, "AIM_LEVEL", 1.0)),
     "stage with tastes": (
         (method, "has_tastes", lambda *_: False),
         (method, "FEW_CELLS", 0.0),

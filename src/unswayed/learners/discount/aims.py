@@ -7,6 +7,7 @@ import numpy as np
 from unswayed.learners.discount.answers import Answers, AnyAnswers
 from unswayed.learners.discount.kernels import cell_sums
 from unswayed.learners.discount.noise import Noise, sums_of_cells
+from unswayed.learners.discount.settings import AIM_LEVEL
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.policy import best_known
 
@@ -169,6 +170,19 @@ def chance_of_aim(
             n_above[kind] += (_lift(dealt + pulled, pull, clear) >= observed - 1e-12).sum()
         n_left -= n
     return min(1.0, 2.0 * float(n_above.min()) / (DEALS + 1))
+
+
+def unless_by_chance(
+    means: FloatArray, robust: FloatArray, errors: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return robust means if what they leave out aims at decisions; else the means as they are.
+
+    All have shape (n_contexts, n_actions); ``errors`` are standard errors of the means. Robust
+    means differ honestly, too, wherever rewards or tastes are skewed, but not just where it counts.
+    """
+    if (best_known(robust) == best_known(means)).all():
+        return means
+    return robust if chance_of_aim(means, robust, errors, rng) <= AIM_LEVEL else means
 
 
 def _lift(means: FloatArray, pull: FloatArray, clear: FloatArray) -> FloatArray:

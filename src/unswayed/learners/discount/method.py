@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # p
 
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
+from unswayed.learners.discount.aims import unless_by_chance
 from unswayed.learners.discount.answers import AllAnswers
 from unswayed.learners.discount.bounded_answers import answers_from
 from unswayed.learners.discount.loud import About, LookedAt, discount_loud_lies
@@ -104,10 +105,12 @@ def learn_discounted(
         decided_by[(np.abs(upright - means) > 0).any(axis=1)] = "redescending mean"
         means = upright
     means = unit.back(means)
-    if alpha > 0 and categories.is_even and not _shows_pairs(answers) and not found.n_coalitions:
-        # Nothing goes together across cells that nobody has two of: the paper's means must do.
-        means = guard.mean_rewards
-        decided_by[:] = "paper's mean"
+    if alpha > 0 and categories.is_even and not categories.is_rare and not _shows_pairs(answers):
+        # Nothing goes together across cells that nobody has two of; the paper's means may see it.
+        errors = unit.width * np.sqrt(values.variances)
+        robust = unless_by_chance(means, guard.mean_rewards, errors, rng)
+        decided_by[(np.abs(robust - means) > 0).any(axis=1)] = "paper's mean"
+        means = robust
     guarded = _guarded(means, allowed_actions(guard))
     decided_by[best_known(guarded) != best_known(means)] = "guard"
     z = float(special.ndtri(1.0 - FAILURE_PROBABILITY / 2.0))

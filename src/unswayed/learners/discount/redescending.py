@@ -7,16 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.engine import cut
-from unswayed.learners.discount.aims import chance_of_aim
+from unswayed.learners.discount.aims import unless_by_chance
 from unswayed.learners.discount.answers import MAD_TO_SD, AllAnswers, Answers
 from unswayed.learners.discount.cell_groups import CellGroup, grouped_by_cell
 from unswayed.learners.discount.cell_kernels import redescending_means
 from unswayed.learners.discount.kernels import CellArray, RealArray
 from unswayed.learners.discount.noise import Noise, worth_of
 from unswayed.learners.discount.one_mean.search import REDESCENDER
-from unswayed.learners.discount.settings import AIM_LEVEL
 from unswayed.learners.interface import BoolArray, FloatArray
-from unswayed.policy import best_known
 
 CLEAR_LEAN = 4.5
 """Ours: deviations from the lean of the other cells (from earlier prototypes)."""
@@ -100,6 +98,4 @@ def upright_means(
     """
     leans = leaning.is_leaning.reshape(means.shape)
     upright = np.where(leans, leaning.centres.reshape(means.shape), means)
-    if (best_known(upright) == best_known(means)).all():
-        return means
-    return upright if chance_of_aim(means, upright, errors, rng) <= AIM_LEVEL else means
+    return unless_by_chance(means, upright, errors, rng)
