@@ -38,7 +38,6 @@ def attacked_tallies(n_users: int) -> Tallies:
     rewards[is_bad[:, None] & is_target] = 1.0
     flat = rewards.ravel()
     return Tallies(
-        n_users,
         N_CONTEXTS,
         N_ACTIONS,
         PER_ROW * np.arange(n_users + 1, dtype=np.int64),

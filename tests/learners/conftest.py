@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from unswayed.engine.cluster import connected
-from unswayed.tallies import cluster_parts, user_blocks
+from unswayed.tallies import cluster_parts, log_tallies
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def client() -> Iterator[Any]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut small logs as if they were large; the driver alone decides how."""
-    monkeypatch.setattr(user_blocks, "EVENTS_PER_BLOCK", 12_000)
+    monkeypatch.setattr(log_tallies, "EVENTS_PER_BLOCK", 12_000)
     monkeypatch.setattr(cluster_parts, "ROWS_PER_PART", 9_000)
 
 

@@ -105,9 +105,7 @@ def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(
                 signs = np.where(tallies.cells == leader, -LOUD, LOUD)
                 is_in = np.isin(np.arange(9), coalition)
                 sums = np.where(is_in, signs, tallies.sums)
-                attacked = Tallies(
-                    9, 1, 2, tallies.indptr, tallies.cells, tallies.counts, sums, tallies.squares
-                )
+                attacked = tallies.with_sums(tallies.counts, sums, tallies.squares)
                 if decisions(learned(attacked, design, 0.15).mean_rewards)[0] != leader:
                     fewest = number
                     break
@@ -131,16 +129,7 @@ def test_no_removal_of_fewer_accounts_changes_a_tiny_decision(rng: np.random.Gen
         for number in range(1, round(bounds.lower[0] * 10)):
             for gone in combinations(range(10), number):
                 stays = ~np.isin(np.arange(10), gone)
-                fewer = Tallies(
-                    int(stays.sum()),
-                    1,
-                    2,
-                    np.arange(int(stays.sum()) + 1),
-                    tallies.cells[stays],
-                    tallies.counts[stays],
-                    tallies.sums[stays],
-                    tallies.squares[stays],
-                )
+                fewer = tallies.of_users(np.flatnonzero(stays))
                 sizes = np.bincount(fewer.cells, minlength=2).reshape(1, 2)
                 after = learned(fewer, Design(design.is_sticky, sizes), 0.15)
                 assert decisions(after.mean_rewards)[0] == leader

@@ -13,7 +13,7 @@ from unswayed.events import Labels, read_events
 from unswayed.events.hashing import text_hash
 from unswayed.events.user_order import user_hashes
 from unswayed.tallies import Tallies, tally, tally_events
-from unswayed.tallies.user_blocks import n_blocks_for, user_bounds
+from unswayed.tallies.log_tallies import n_blocks_for, user_bounds
 
 BOUNDS = (0, 40, 40, 100, 300)
 

@@ -9,7 +9,7 @@ import pytest
 
 from unswayed.events import Events
 from unswayed.tallies import tally_events
-from unswayed.tallies.digest import digest_of, digest_text
+from unswayed.tallies.log_data import digest_of, digest_text
 
 COLUMNS: dict[str, Any] = {
     "users": np.array(["ann", "bob", "bob", "cid"]),

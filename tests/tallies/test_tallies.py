@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.tallies import Tallies, merged, tally
+from unswayed.tallies import Tallies, entry_users, joined, merged, tally
 
 SHAPE: dict[str, Any] = {"n_users": 30, "n_contexts": 4, "n_actions": 3}
 
@@ -61,3 +61,26 @@ def test_an_empty_log_has_empty_rows() -> None:
     result = tally(nothing, nothing, nothing, np.empty(0), **SHAPE)
     assert len(result.cells) == 0
     assert (result.interactions == 0).all()
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_chosen_rows_keep_every_column(rng: np.random.Generator, is_weighted: bool) -> None:
+    """Rewards that do not add up exactly leave remainders, which must be chosen with their sums."""
+    users, contexts, actions, _ = random_log(rng, 500)
+    rewards, weights = rng.random(500) / 3, rng.random(500) + 0.1 if is_weighted else None
+    whole = tally(users, contexts, actions, rewards, **SHAPE, weights=weights)
+    assert len(whole.sums_remainder)
+    assert (len(whole.weighted_plays) > 0) == is_weighted
+    names = ("indptr", "cells", *Tallies.columns)
+
+    def assert_same(found: Tallies, expected: Tallies) -> None:
+        for name in names:
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+    assert_same(joined([whole.of_range(0, 11), whole.of_range(11, 30)]), whole)
+    assert_same(whole.of_users(np.arange(11, 30)), whole.of_range(11, 30))
+    assert_same(whole.of_users(np.array([4, 2])).of_users(np.array([1])), whole.of_range(2, 3))
+    is_theirs = np.isin(entry_users(whole.indptr), [2, 4])
+    kept = whole.of_entries(is_theirs)
+    assert kept.n_users == 30
+    assert_same(kept.of_users(np.array([2, 4])), whole.of_users(np.array([2, 4])))

@@ -258,16 +258,7 @@ def _dealt(sample: Tallies, rng: np.random.Generator) -> Tallies:
     mixed = np.lexsort((rng.random(len(order)), plays, sample.cells))
     sums, squares = np.empty_like(sample.sums), np.empty_like(sample.squares)
     sums[order], squares[order] = sample.sums[mixed], sample.squares[mixed]
-    return Tallies(
-        sample.n_users,
-        sample.n_contexts,
-        sample.n_actions,
-        sample.indptr,
-        sample.cells,
-        sample.counts,
-        sums,
-        squares,
-    )
+    return sample.with_sums(sample.counts, sums, squares)
 
 
 def items_leaned_on(tallies: UserTallies, cells: IntArray) -> FloatArray:

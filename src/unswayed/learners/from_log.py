@@ -40,14 +40,14 @@ from unswayed.tallies import Tallies, tally_events
 from unswayed.tallies.cluster import refuse_query, tally_on_cluster
 from unswayed.tallies.log_data import (
     LogData,
-    capped_tallies,
+    TalliedLog,
     check_dated,
     n_events_of,
+    tallied,
     windows_of,
 )
 from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise
 from unswayed.tallies.store import Index, first_log, load_index, load_tallies, save_tallies
-from unswayed.tallies.tallied_log import TalliedLog
 
 #: Called with the name of each step as it begins.
 Listener = Callable[[str], None]
@@ -255,11 +255,11 @@ def _notes_on_log(log: TalliedLog, options: LearnOptions) -> tuple[str, ...]:
     if log.clipped_share is not None:
         notes.append(note_on_propensities(log.clipped_share, options.min_propensity))
     if (cap := options.max_interactions_per_user) is not None:
-        notes.append(note_on_cap(cap, log.n_users_capped, log.n_events_dropped))
+        notes.append(note_on_cap(cap, log.dropped.n_users_capped, log.dropped.n_events_dropped))
     if log.n_logs is not None and options.tallies is not None:
         notes.append(note_on_logs(log.n_logs, options.tallies))
     if options.half_life is not None:
-        notes.append(note_on_forgetting(float(options.half_life), log.n_events_forgotten))
+        notes.append(note_on_forgetting(float(options.half_life), log.dropped.n_events_forgotten))
     return tuple(notes)
 
 
@@ -348,10 +348,10 @@ def _tallied(
     if half_life is not None:
         data = check_dated(data, options.tallies)
         windows = windows_of(data, half_life)
-    capped = capped_tallies(
+    log, dropped = tallied(
         data, options.min_propensity, options.max_interactions_per_user, half_life
     )
-    log = capped.log.in_blocks(n_events_of(data) - capped.n_events_forgotten)
+    log = log.in_blocks(n_events_of(data) - dropped.n_events_forgotten)
     return TalliedLog(
         tallies=log.uniform(),
         user_labels=log.user_labels,
@@ -359,9 +359,7 @@ def _tallied(
         action_labels=log.action_labels,
         provenance=provenance,
         clipped_share=clipped_share,
-        n_users_capped=capped.n_users_capped,
-        n_events_dropped=capped.n_events_dropped,
-        n_events_forgotten=capped.n_events_forgotten,
+        dropped=dropped,
         windows=windows,
         n_logs=None if index is None else len(index.logs),
     )

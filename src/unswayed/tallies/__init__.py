@@ -1,18 +1,21 @@
 """Per-user sums and counts, sparse and mergeable."""
 
-from unswayed.tallies.accumulator import Accumulator
 from unswayed.tallies.log_tallies import MIN_PROPENSITY, LogTallies, merged_logs, tally_events
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import Tallies, entry_users, merged, tally
-from unswayed.tallies.user_tallies import UserTallies
+from unswayed.tallies.tallies import Tallies, UserTallies
+from unswayed.tallies.tallying import Accumulator, merged, tally
+from unswayed.tallies.user_rows import UserRows, entries_of, entry_users, joined
 
 __all__ = [
     "MIN_PROPENSITY",
     "Accumulator",
     "LogTallies",
     "Tallies",
+    "UserRows",
     "UserTallies",
+    "entries_of",
     "entry_users",
+    "joined",
     "merged",
     "merged_logs",
     "row_sums",

@@ -18,7 +18,6 @@ from unswayed.events.bad_rows import write_parts
 from unswayed.events.databases import is_database
 from unswayed.events.files import find_files
 from unswayed.events.reading import check_usable
-from unswayed.tallies.cluster_bins import settled_bins
 from unswayed.tallies.cluster_parts import (
     HowToRead,
     ReadPart,
@@ -27,22 +26,22 @@ from unswayed.tallies.cluster_parts import (
     joined_provenance,
     log_parts,
     read_part,
+    settled_bins,
     summary_of,
 )
-from unswayed.tallies.digest import digest_of, digest_text
 from unswayed.tallies.log_data import (
-    CappedTallies,
+    Dropped,
     LogData,
-    capped_tallies,
+    TalliedLog,
+    digest_of,
+    digest_text,
     merged_data,
+    tallied,
     users_by_block,
 )
-from unswayed.tallies.log_tallies import sorted_union
+from unswayed.tallies.log_tallies import LogTallies, n_blocks_for, sorted_union
 from unswayed.tallies.store import Index, has_piece, load_piece, save_index, write_piece
-from unswayed.tallies.tallied_log import TalliedLog
-from unswayed.tallies.tallies import Tallies
-from unswayed.tallies.user_blocks import n_blocks_for
-from unswayed.tallies.user_tallies import BlockedTallies
+from unswayed.tallies.tallies import BlockedTallies, Tallies
 
 
 def tally_on_cluster(
@@ -107,13 +106,12 @@ def tally_on_cluster(
             n_events=n_events,
         )
         blocks, index = _stored(blocks, folder, before, index)
-    capped = blocks.transformed(capped_tallies, min_propensity, max_interactions_per_user)
-    sizes = capped.map_blocks(_sizes)
-    n_users, n_users_capped, n_events_dropped = zip(*sizes, strict=True)
+    logs = blocks.transformed(tallied, min_propensity, max_interactions_per_user)
+    n_users, dropped = zip(*logs.map_blocks(_size_and_dropped), strict=True)
     users = Labels.of([])
     if with_users:
-        users = Labels(np.concatenate(capped.map_blocks(_user_values)))
-    uniform = capped.transformed(_uniform)
+        users = Labels(np.concatenate(logs.map_blocks(_user_values)))
+    uniform = logs.transformed(_uniform)
     return TalliedLog(
         tallies=BlockedTallies(uniform, n_users, len(labels[0]), len(labels[1])),
         user_labels=users,
@@ -121,8 +119,7 @@ def tally_on_cluster(
         action_labels=labels[1],
         provenance=log.provenance,
         clipped_share=log.clipped_share,
-        n_users_capped=sum(n_users_capped),
-        n_events_dropped=sum(n_events_dropped),
+        dropped=Dropped(*map(sum, zip(*dropped, strict=True))),
         n_logs=None if folder is None or index is None else len(index.logs),
     )
 
@@ -236,16 +233,17 @@ def _lines_left_out(part: ReadPart) -> pa.Table:
     return None if part.left_out is None else part.left_out.lines
 
 
-def _sizes(capped: CappedTallies) -> tuple[int, int, int]:
-    return len(capped.log.user_labels), capped.n_users_capped, capped.n_events_dropped
+def _size_and_dropped(block: tuple[LogTallies, Dropped]) -> tuple[int, Dropped]:
+    log, dropped = block
+    return len(log.user_labels), dropped
 
 
-def _user_values(capped: CappedTallies) -> Any:
-    return capped.log.user_labels.values
+def _user_values(block: tuple[LogTallies, Dropped]) -> Any:
+    return block[0].user_labels.values
 
 
-def _uniform(capped: CappedTallies) -> Tallies:
-    return capped.log.uniform()
+def _uniform(block: tuple[LogTallies, Dropped]) -> Tallies:
+    return block[0].uniform()
 
 
 def refuse_query() -> NoReturn:

@@ -1,4 +1,4 @@
-"""Parts of a log, each read by one task wherever a worker is free."""
+"""Parts of a log, each read by one task wherever a worker is free; edges of bins over all parts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from typing import Any
 
 import fsspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet
 
+from unswayed.engine import Blocked, Workers, order_statistics
 from unswayed.errors import InputError
 from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
 from unswayed.events.bad_rows import LeftOut
-from unswayed.events.bins import read_numbers
+from unswayed.events.bins import edge_ranks, edges_at, read_numbers, votes_on
+from unswayed.events.connection import quiet_connection
 from unswayed.events.files import Files
 from unswayed.events.sources import damaged_file
 from unswayed.tallies.log_data import LogData, n_events_of
-from unswayed.tallies.log_tallies import tally_events
+from unswayed.tallies.log_tallies import MAX_BLOCKS, tally_events
 
 #: Ours: rows of a Parquet file that one task reads, in whole row groups.
 ROWS_PER_PART = 1 << 20
@@ -170,3 +173,46 @@ def _rows_of(part: Part, columns: Columns, wanted: Sequence[str] | None) -> Any:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(damaged_file(part.address, str(error))) from error
+
+
+def settled_bins(
+    workers: Workers,
+    parts: Sequence[Part],
+    columns: Columns,
+    given: dict[str, tuple[float, ...]],
+    *,
+    keep_broken: bool,
+) -> dict[str, tuple[float, ...]]:
+    """Return the inner edges of every binned column, exactly those of ``robust_edges``.
+
+    Edges that are given stay. A user's votes need all of the user's values, so these, and hashes of
+    the users, are shuffled between the workers. Edges are then found by counting votes; only counts
+    come here.
+    """
+    missing = {column: n for column, n in columns.bins.items() if column not in given}
+    if not missing:
+        return given
+    wanted = replace(columns, bins=missing)
+    calls = [(part, wanted, keep_broken) for part in parts]
+    n_blocks = min(len(parts), MAX_BLOCKS)
+    numbers = Blocked.made(workers, numbers_of_part, calls)
+    users = numbers.regrouped(_by_user, pa.concat_tables, n_blocks, n_blocks)
+    edges = {}
+    for position, (column, n_bins) in enumerate(missing.items()):
+        votes = users.transformed(_votes, position)
+        n_votes = sum(votes.map_blocks(len))
+        found = order_statistics(votes, edge_ranks(n_votes, n_bins)) if n_votes else []
+        edges[column] = edges_at(found, column)
+    return {**given, **edges}
+
+
+def _by_user(numbers: pa.Table, n_blocks: int) -> list[pa.Table]:
+    """Return the rows of the users that belong to each block; any fair choice would do."""
+    block = numbers["lower"].to_numpy() % np.uint64(n_blocks)
+    return [numbers.filter(pa.array(block == number)) for number in range(n_blocks)]
+
+
+def _votes(numbers: pa.Table, position: int) -> npt.NDArray[np.float64]:
+    with quiet_connection() as connection:
+        connection.register("numbers", numbers)
+        return votes_on(connection, "numbers", position)

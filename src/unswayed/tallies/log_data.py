@@ -1,60 +1,100 @@
-"""The data of a log until it is learned from: its sums, or its events where they are needed."""
+"""The data of a log on its way to a learner: its sums, or its events where they are needed."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from unswayed.errors import InputError, option
-from unswayed.events import Events, Labels
+from unswayed.events import Events, Labels, Provenance
 from unswayed.events.capping import capped
 from unswayed.events.forgetting import forgotten
-from unswayed.events.user_order import union_of_users
-from unswayed.tallies.log_tallies import LogTallies, merged_logs, sorted_union, tally_events
-from unswayed.tallies.tallies import FloatArray
-from unswayed.tallies.user_blocks import user_bounds
+from unswayed.events.hashing import HashArray, bits, label_hashes, row_hashes
+from unswayed.events.user_order import union_of_users, user_hashes
+from unswayed.tallies.log_tallies import (
+    LogTallies,
+    merged_logs,
+    sorted_union,
+    tally_events,
+    user_bounds,
+)
+from unswayed.tallies.tallies import FloatArray, UserTallies
+from unswayed.tallies.user_rows import entry_users
+
+#: Two sums of different hashes make one digest of 128 bits.
+_SEEDS = (1, 2)
+
+Digest = tuple[int, ...]
 
 #: Both add up, user by user. Events are larger, and can be capped or forgotten at any time.
 LogData = LogTallies | Events
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CappedTallies:
-    """Tallies to learn from, and how many users and events a cap and time took away."""
+class Dropped(NamedTuple):
+    """How many users were capped, and how many events a cap and a half-life left out."""
 
-    log: LogTallies
     n_users_capped: int = 0
     n_events_dropped: int = 0
     n_events_forgotten: int = 0
 
 
-def capped_tallies(
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TalliedLog:
+    """A log as it is learned from, wherever it was tallied, and what reading it showed.
+
+    Attributes
+    ----------
+    tallies
+        As if every action had been played with probability 1/A.
+    user_labels, context_labels, action_labels
+        What the codes stand for. The users may be left out, where their labels lie elsewhere.
+    provenance
+        What was read.
+    clipped_share
+        Share of the propensities that were raised; None without propensities.
+    dropped
+        What does not count.
+    windows
+        With a half-life, tallies of all events before the last one and in it, if there are any.
+    n_logs
+        Logs in the folder of tallies; None without a folder.
+    """
+
+    tallies: UserTallies
+    user_labels: Labels
+    context_labels: Labels
+    action_labels: Labels
+    provenance: Provenance
+    clipped_share: float | None = None
+    dropped: Dropped = field(default_factory=Dropped)
+    windows: tuple[LogTallies, LogTallies] | None = None
+    n_logs: int | None = None
+
+
+def tallied(
     data: LogData,
     min_propensity: float,
     max_interactions_per_user: int | None,
     half_life: float | None = None,
-) -> CappedTallies:
+) -> tuple[LogTallies, Dropped]:
     """Return the tallies of a log's data; a half-life and a cap are for events only."""
     if isinstance(data, LogTallies):
-        return CappedTallies(data)
-    n_forgotten = 0
+        return data, Dropped()
+    n_users_capped = n_events_dropped = n_events_forgotten = 0
     if half_life is not None:
-        left = forgotten(data, half_life=half_life)
-        data, n_forgotten = left.events, left.n_events_dropped
-    if max_interactions_per_user is None:
-        log = tally_events(data, min_propensity=min_propensity)
-        return CappedTallies(log, n_events_forgotten=n_forgotten)
-    result = capped(data, max_interactions=max_interactions_per_user)
-    return CappedTallies(
-        tally_events(result.events, min_propensity=min_propensity),
-        result.n_users_capped,
-        result.n_events_dropped,
-        n_forgotten,
-    )
+        remembered = forgotten(data, half_life=half_life)
+        data, n_events_forgotten = remembered.events, remembered.n_events_dropped
+    if max_interactions_per_user is not None:
+        sampled = capped(data, max_interactions=max_interactions_per_user)
+        data, n_users_capped = sampled.events, sampled.n_users_capped
+        n_events_dropped = sampled.n_events_dropped
+    dropped = Dropped(n_users_capped, n_events_dropped, n_events_forgotten)
+    return tally_events(data, min_propensity=min_propensity), dropped
 
 
 def n_events_of(data: LogData) -> int:
@@ -155,3 +195,35 @@ def windows_of(events: Events, half_life: float) -> tuple[LogTallies, LogTallies
     if is_after.all():
         return None
     return tally_events(events.rows(~is_after)), tally_events(events.rows(is_after))
+
+
+def digest_of(data: LogData) -> Digest:
+    """Return sums of a hash of every row; those of parts that share no user and cell add up."""
+    if isinstance(data, Events):
+        users = data.users.astype(np.int64)
+        contexts, actions = data.contexts.astype(np.int64), data.actions.astype(np.int64)
+        numbers = [bits(data.rewards)]
+        if data.propensities is not None:
+            numbers.append(bits(data.propensities))
+        if data.times is not None:
+            numbers.append(bits(data.times))
+    else:
+        tallies = data.tallies
+        users = entry_users(tallies.indptr)
+        contexts, actions = np.divmod(tallies.cells.astype(np.int64), max(tallies.n_actions, 1))
+        numbers = [bits(column) for column in (tallies.counts, tallies.sums, tallies.squares)]
+    labels: list[HashArray] = [
+        user_hashes(data.user_labels)[users],
+        label_hashes(data.context_labels, contexts),
+        label_hashes(data.action_labels, actions),
+    ]
+    columns = np.stack([*labels, *numbers])
+    return tuple(
+        int(row_hashes(columns, np.full(len(users), seed, np.uint64)).sum(dtype=np.uint64))
+        for seed in _SEEDS
+    )
+
+
+def digest_text(parts: Sequence[Digest]) -> str:
+    """Return the digest of parts together, as text."""
+    return "".join(f"{sum(sums) % (1 << 64):016x}" for sums in zip(*parts, strict=True))

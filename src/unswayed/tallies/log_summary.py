@@ -16,8 +16,7 @@ from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.events import Labels
 from unswayed.tallies.log_tallies import MIN_PROPENSITY
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import Tallies
-from unswayed.tallies.user_tallies import UserTallies
+from unswayed.tallies.tallies import Tallies, UserTallies
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,12 +10,21 @@ import numpy as np
 
 from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Labels
-from unswayed.events.user_order import union_of_users
-from unswayed.tallies.tallies import Tallies, entry_users, summed, tally
-from unswayed.tallies.user_blocks import n_blocks_for, user_bounds
+from unswayed.events.hashing import text_hash
+from unswayed.events.user_order import union_of_users, user_hashes
+from unswayed.tallies.tallies import Tallies
+from unswayed.tallies.tallying import summed, tally
+from unswayed.tallies.user_rows import entry_users
 
 #: Ours. Smaller propensities count as this one, so that no event weighs more than a hundred.
 MIN_PROPENSITY = 0.01
+
+#: Ours: blocks hold about as many events at most. Small enough for a worker's memory and to keep
+#: all cores busy, large enough that sending functions to them costs little.
+EVENTS_PER_BLOCK = 1 << 21
+
+#: Ours: beyond, blocks grow instead: every pass sends a vector to each block and gets one back.
+MAX_BLOCKS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,22 +54,11 @@ class LogTallies:
         >>> tally_events(log).without_action("milk").tallies.counts.tolist()
         [1.0]
         """
-        old = self.tallies
-        removed = self.action_labels.code(action)
-        contexts, actions = np.divmod(old.cells, old.n_actions)
-        kept = actions != removed
-        rows = np.concatenate([[0], np.cumsum(kept)])[old.indptr]
-        tallies = replace(
-            old,
-            n_actions=old.n_actions - 1,
-            indptr=rows.astype(np.int64),
-            cells=(contexts * (old.n_actions - 1) + actions - (actions > removed))[kept],
-            counts=old.counts[kept],
-            sums=old.sums[kept],
-            squares=old.squares[kept],
-            weighted_plays=old.weighted_plays[kept] if old.is_weighted else old.weighted_plays,
-            remainders=old.remainders.kept(kept),
-        )
+        n_actions, removed = self.tallies.n_actions, self.action_labels.code(action)
+        kept = self.tallies.of_entries(self.tallies.cells % n_actions != removed)
+        contexts, actions = np.divmod(kept.cells, n_actions)
+        cells = contexts * (n_actions - 1) + actions - (actions > removed)
+        tallies = replace(kept, n_actions=n_actions - 1, cells=cells)
         others = Labels.of(label for label in self.action_labels if label != action)
         return replace(self, tallies=tallies, action_labels=others)
 
@@ -175,3 +174,37 @@ def sorted_union(parts: Sequence[Labels], role: str) -> Labels:
             "added up; write them all as strings."
         )
     return Labels.of(sorted({label for part in parts for label in part}))
+
+
+def n_blocks_for(n_events: int) -> int:
+    """Return how many blocks a log is cut into: a power of two that its size alone decides.
+
+    >>> n_blocks_for(1_000), n_blocks_for(20_000_000)
+    (1, 16)
+    """
+    n_blocks = 1
+    while n_blocks < MAX_BLOCKS and n_blocks * EVENTS_PER_BLOCK < n_events:
+        n_blocks *= 2
+    return n_blocks
+
+
+def user_bounds(users: Labels, n_blocks: int) -> list[int]:
+    """Return where the blocks begin among users in their order, and where the last one ends.
+
+    Block b of B holds the users whose hash is in [b·2^64/B, (b+1)·2^64/B), whoever else there is.
+    """
+    limits = [(block << 64) // n_blocks for block in range(1, n_blocks)]
+    if limits and users.type_name not in ("string", "integer"):
+        hashes = user_hashes(users)
+        return [0, *np.searchsorted(hashes, np.array(limits, np.uint64)).tolist(), len(users)]
+    bounds = [0]
+    for limit in limits:  # a few hundred hashes instead of one for every user
+        bounds.append(
+            bisect.bisect_left(
+                range(len(users)),
+                limit,
+                lo=bounds[-1],
+                key=lambda code: text_hash(str(users[code])),
+            )
+        )
+    return [*bounds, len(users)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from unswayed.tallies.log_tallies import LogTallies, merged_logs, sorted_union
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import NO_REMAINDERS, FloatArray
+from unswayed.tallies.tallies import FloatArray
 
 MOST_ACTIVE = 3.0
 """Ours: a user counts with at most this many times the median user's plays for the length of a
@@ -72,12 +72,4 @@ def _weighted(phase: LogTallies, likely: Sequence[float] | FloatArray) -> LogTal
     """Return a phase whose plays weigh by the inverse probability of their action."""
     tallies = phase.uniform()
     weights = (1.0 / np.asarray(likely))[tallies.cells % tallies.n_actions]
-    reweighted = replace(
-        tallies,
-        counts=tallies.counts * weights,
-        sums=tallies.sums * weights,
-        squares=tallies.squares * weights,
-        remainders=NO_REMAINDERS,
-        weighted_plays=tallies.plays,
-    )
-    return replace(phase, tallies=reweighted)
+    return replace(phase, tallies=tallies.scaled(weights))

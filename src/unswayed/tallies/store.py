@@ -17,16 +17,15 @@ from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels
 from unswayed.events.user_order import labels_of_column
 from unswayed.storage import make_folder, whole_file
-from unswayed.tallies.digest import digest_of, digest_text
-from unswayed.tallies.log_data import LogData, merged_data, n_events_of
+from unswayed.tallies.log_data import LogData, digest_of, digest_text, merged_data, n_events_of
 from unswayed.tallies.log_tallies import LogTallies
-from unswayed.tallies.tallies import Remainders, Tallies, entry_users
+from unswayed.tallies.tallies import Tallies
+from unswayed.tallies.user_rows import entry_users
 
 FORMAT = "unswayed-tallies"
 VERSION = 2
 
 _INDEX = "tallies.json"
-_COLUMNS = ("counts", "sums", "squares")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +214,10 @@ def write_piece(folder: str | os.PathLike[str], piece: str, data: LogData) -> No
         if data.times is not None:
             entries["times"] = data.times[order]
     else:
-        tallies = data.tallies
-        n_rows = np.diff(tallies.indptr)
-        entries = {"cells": tallies.cells, **{name: getattr(tallies, name) for name in _COLUMNS}}
-        for name in _COLUMNS:
-            if len(rests := getattr(tallies.remainders, name)):
-                entries[f"{name}_remainder"] = rests
-        if tallies.is_weighted:
-            entries["weighted_plays"] = tallies.weighted_plays
+        n_rows = np.diff(data.tallies.indptr)
+        columns = {name: getattr(data.tallies, name) for name in ("cells", *Tallies.columns)}
+        n_entries = len(data.tallies.cells)  # columns that are left empty are not written
+        entries = {name: column for name, column in columns.items() if len(column) == n_entries}
     users = {"user": pa.array(data.user_labels.values), "entries": n_rows}
     for path, table in zip(_paths(target, piece), (entries, users), strict=True):
         with whole_file(path) as draft:
@@ -281,20 +276,8 @@ def _data(index: Index, columns: dict[str, Any], indptr: Any, users: Labels) -> 
             columns.get("propensities"),
             columns.get("times"),
         )
-    nothing = np.empty(0)
-    tallies = Tallies(
-        n_users=len(users),
-        n_contexts=len(index.context_labels),
-        n_actions=len(index.action_labels),
-        indptr=indptr,
-        cells=columns["cells"],
-        counts=columns["counts"],
-        sums=columns["sums"],
-        squares=columns["squares"],
-        remainders=Remainders(*(columns.get(f"{name}_remainder", nothing) for name in _COLUMNS)),
-        weighted_plays=columns.get("weighted_plays", nothing),
-    )
-    return LogTallies(tallies, *labels)
+    shape = (len(index.context_labels), len(index.action_labels))
+    return LogTallies(Tallies(*shape, indptr, **columns), *labels)
 
 
 def _paths(folder: Path, piece: str) -> tuple[Path, Path]:

@@ -1,56 +1,110 @@
-"""Per-user sums over the cells (context, action): all that the estimators need of a log."""
+"""Users' sums over the cells (context, action): all that learners see of a log."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from unswayed.engine import Blocked
-from unswayed.errors import InputError
-from unswayed.tallies.grouping import Grouping, grouped
-from unswayed.tallies.summing import compact, event_sums, grouped_sums, positions, row_sums
-from unswayed.tallies.user_tallies import UserTallies
+from unswayed.engine import Blocked, BlockedRows
+from unswayed.estimators.rows import SparseRows
+from unswayed.tallies.summing import cell_entries, cell_sums, row_sums
+from unswayed.tallies.user_rows import UserRows
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-_NOTHING = np.empty(0)
+
+def _nothing() -> FloatArray:
+    return np.empty(0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Remainders:
-    """What the rounded sums of tallies left over; empty arrays where nothing was lost.
+class UserTallies(ABC):
+    """A user × cell matrix of tallies, cut into blocks of users.
 
-    They make merging exact and mean nothing to a learner.
+    ``Tallies`` are the plain case, with all rows here. Users are numbered through all blocks;
+    contexts and actions are coded alike in all.
     """
 
-    counts: FloatArray
-    sums: FloatArray
-    squares: FloatArray
+    __slots__ = ()
 
-    def kept(self, is_kept: npt.NDArray[np.bool_]) -> Remainders:
-        """Return the remainders of some of the entries."""
-        columns = (self.counts, self.sums, self.squares)
-        return Remainders(*(column[is_kept] if len(column) else column for column in columns))
+    if TYPE_CHECKING:  # as properties these would be taken for defaults of the dataclass
 
+        @property
+        def n_users(self) -> int:
+            """Number of users, L."""
 
-NO_REMAINDERS = Remainders(_NOTHING, _NOTHING, _NOTHING)
+        @property
+        def n_contexts(self) -> int:
+            """Number of contexts, S."""
+
+        @property
+        def n_actions(self) -> int:
+            """Number of actions, A."""
+
+    @property
+    @abstractmethod
+    def blocks(self) -> Blocked[Tallies]:
+        """The tallies of each block."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, ...]:
+        """How many users each block has."""
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, S·A."""
+        return self.n_contexts * self.n_actions
+
+    @property
+    def interactions(self) -> FloatArray:
+        """How many interactions each user had, n_i, weights included; shape (n_users,)."""
+        return np.concatenate(self.blocks.map_blocks(_interactions))
+
+    @property
+    def plays_of_users(self) -> FloatArray:
+        """How often each user played, without weights; shape (n_users,)."""
+        return np.concatenate(self.blocks.map_blocks(_plays))
+
+    def cell_sums(self, name: str) -> FloatArray:
+        """Return the sum over users of a column of the tallies, for each cell; shape (S, A)."""
+        total: FloatArray = self.added(_cell_sums, name)
+        return total.reshape(self.n_contexts, self.n_actions)
+
+    def cell_users(self) -> npt.NDArray[np.int64]:
+        """Return how many users met each cell; shape (S, A)."""
+        total: npt.NDArray[np.int64] = self.added(_cell_users)
+        return total.reshape(self.n_contexts, self.n_actions)
+
+    def added(self, function: Callable[..., Any], *broadcast: Any) -> Any:
+        """Return the sum over the blocks of arrays that a function makes of each, in order."""
+        return self.blocks.add_blocks(function, *broadcast)
+
+    def rows(self, function: Callable[..., SparseRows], *broadcast: Any) -> BlockedRows:
+        """Return the sparse rows that a function makes of each block."""
+        return BlockedRows.of(self.blocks.transformed(function, *broadcast))
+
+    def transformed(self, function: Callable[..., Tallies], *broadcast: Any) -> UserTallies:
+        """Return the tallies that a function makes of each block, of the same users."""
+        blocks = self.blocks.transformed(function, *broadcast)
+        return BlockedTallies(blocks, self.sizes, self.n_contexts, self.n_actions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tallies(UserTallies):
+class Tallies(UserRows, UserTallies):
     """One sparse row a user; (context, action) is cell ``context * n_actions + action``.
 
     Parameters
     ----------
-    n_users, n_contexts, n_actions
-        L, S and A.
+    n_contexts, n_actions
+        S and A.
     indptr
         Shape (n_users + 1,); where each user's row begins.
     cells
@@ -59,8 +113,9 @@ class Tallies(UserTallies):
         Shape (n_entries,); how often the user met the cell, or the sum of the weights there.
     sums, squares
         Shape (n_entries,); sum of the rewards there, and of their squares.
-    remainders
-        What rounding the sums lost.
+    counts_remainder, sums_remainder, squares_remainder
+        Shape (n_entries,); what rounding the sums lost, or empty where nothing was lost. Merging is
+        exact because of them; they mean nothing to a learner.
     weighted_plays
         Shape (n_entries,); how often the user met the cell when ``counts`` holds weights, else
         empty.
@@ -74,7 +129,16 @@ class Tallies(UserTallies):
     to the last bit and in any order (``grouped_sums`` says when).
     """
 
-    n_users: int
+    columns: ClassVar[tuple[str, ...]] = (
+        "counts",
+        "sums",
+        "squares",
+        "counts_remainder",
+        "sums_remainder",
+        "squares_remainder",
+        "weighted_plays",
+    )
+
     n_contexts: int
     n_actions: int
     indptr: IntArray
@@ -82,8 +146,10 @@ class Tallies(UserTallies):
     counts: FloatArray
     sums: FloatArray
     squares: FloatArray
-    remainders: Remainders = NO_REMAINDERS
-    weighted_plays: FloatArray = field(default_factory=lambda: _NOTHING)
+    counts_remainder: FloatArray = field(default_factory=_nothing)
+    sums_remainder: FloatArray = field(default_factory=_nothing)
+    squares_remainder: FloatArray = field(default_factory=_nothing)
+    weighted_plays: FloatArray = field(default_factory=_nothing)
     bounds: tuple[int, ...] = ()
 
     @property
@@ -118,35 +184,21 @@ class Tallies(UserTallies):
         """How often the user met the cell, without weights; shape (n_entries,)."""
         return self.weighted_plays if self.is_weighted else self.counts
 
-    def of_range(self, first: int, last: int) -> Tallies:
-        """Return the tallies of the users from ``first`` up to ``last``, as views."""
-        start, stop = self.indptr[first], self.indptr[last]
-        return Tallies(
-            last - first,
-            self.n_contexts,
-            self.n_actions,
-            self.indptr[first : last + 1] - start,
-            self.cells[start:stop],
-            self.counts[start:stop],
-            self.sums[start:stop],
-            self.squares[start:stop],
-            Remainders(
-                self.remainders.counts[start:stop],
-                self.remainders.sums[start:stop],
-                self.remainders.squares[start:stop],
-            ),
-            self.weighted_plays[start:stop],
-        )
+    def scaled(self, factor: float | FloatArray) -> Tallies:
+        """Return the tallies with every weight multiplied by a factor, one for all or for each."""
+        sums = (self.counts * factor, self.sums * factor, self.squares * factor)
+        return replace(self.with_sums(*sums), weighted_plays=self.plays)
 
-    def scaled(self, factor: float) -> Tallies:
-        """Return the tallies with every weight multiplied."""
+    def with_sums(self, counts: FloatArray, sums: FloatArray, squares: FloatArray) -> Tallies:
+        """Return the same entries with other sums, which leave no remainders."""
         return replace(
             self,
-            counts=self.counts * factor,
-            sums=self.sums * factor,
-            squares=self.squares * factor,
-            remainders=NO_REMAINDERS,
-            weighted_plays=self.plays,
+            counts=counts,
+            sums=sums,
+            squares=squares,
+            counts_remainder=_nothing(),
+            sums_remainder=_nothing(),
+            squares_remainder=_nothing(),
         )
 
     def csr(self, values: FloatArray) -> sparse.csr_array:
@@ -155,152 +207,48 @@ class Tallies(UserTallies):
             (values, self.cells, self.indptr), shape=(self.n_users, self.n_cells), copy=False
         )
 
-
-def tally(
-    users: npt.NDArray[np.integer[Any]],
-    contexts: npt.NDArray[np.integer[Any]],
-    actions: npt.NDArray[np.integer[Any]],
-    rewards: FloatArray,
-    *,
-    n_users: int,
-    n_contexts: int,
-    n_actions: int,
-    weights: FloatArray | None = None,
-) -> Tallies:
-    """Sum events by user and cell in linear time, whatever their order.
-
-    Parameters
-    ----------
-    users, contexts, actions
-        Shape (n_events,); codes.
-    rewards
-        Shape (n_events,).
-    n_users, n_contexts, n_actions
-        How many codes there are of each.
-    weights
-        Shape (n_events,); how much each event counts, 1 by default.
-
-    Examples
-    --------
-    >>> t = tally(
-    ...     users=np.array([1, 0, 1]),
-    ...     contexts=np.array([0, 1, 0]),
-    ...     actions=np.array([1, 0, 1]),
-    ...     rewards=np.array([1.0, 0.5, 0.0]),
-    ...     n_users=2,
-    ...     n_contexts=2,
-    ...     n_actions=2,
-    ... )
-    >>> t.cells.tolist(), t.counts.tolist(), t.sums.tolist()
-    ([2, 1], [1.0, 2.0], [0.5, 1.0])
-    """
-    check_size(n_contexts, n_actions)
-    cells = np.multiply(contexts, n_actions, dtype=np.int32)
-    np.add(cells, actions, out=cells, casting="same_kind")
-    rewards = np.asarray(rewards, np.float64)
-    values = compact(rewards) if weights is None else positions(len(rewards))
-    grouping = grouped(users.astype(np.int32, copy=False), cells, values, n_users)
-    del cells, values  # large
-    shape = (n_users, n_contexts, n_actions)
-    rows = (grouping.indptr, grouping.cells)
-    if weights is None:
-        counts, sums, squares, *lows = event_sums(grouping)
-        return Tallies(*shape, *rows, counts, sums, squares, Remainders(_NOTHING, *lows))
-    weighted = weights * rewards
-    plays, _ = _exact_sums(grouping, np.ones(len(rewards)))
-    counts, count_rests = _exact_sums(grouping, weights)
-    sums, sum_rests = _exact_sums(grouping, weighted)
-    squares, square_rests = _exact_sums(grouping, weighted * rewards)
-    rests = Remainders(count_rests, sum_rests, square_rests)
-    return Tallies(*shape, *rows, counts, sums, squares, rests, plays)
+    def _chosen(self, indptr: IntArray, entries: Any) -> Tallies:
+        # Not by super(): a dataclass with slots is another class than the one that is defined here.
+        return replace(UserRows._chosen(self, indptr, entries), bounds=())
 
 
-def merged(first: Tallies, *others: Tallies) -> Tallies:
-    """Return the tallies of several logs together; users and labels must have the same codes."""
-    parts = (first, *others)
-    shape = (first.n_users, first.n_contexts, first.n_actions)
-    if any((part.n_users, part.n_contexts, part.n_actions) != shape for part in parts):
-        raise InputError(
-            "tallies of different users, contexts or actions cannot be merged; give both logs the "
-            "same labels."
-        )
-    users = [entry_users(part.indptr).astype(np.int32) for part in parts]
-    return summed(parts, users, [part.cells for part in parts], *shape)
+class BlockedTallies(UserTallies):
+    """Tallies whose blocks are made by the engine, here or on a cluster."""
+
+    __slots__ = ("_blocks", "_sizes", "n_actions", "n_contexts", "n_users")
+
+    n_users: int
+    n_contexts: int
+    n_actions: int
+
+    def __init__(
+        self, blocks: Blocked[Tallies], sizes: tuple[int, ...], n_contexts: int, n_actions: int
+    ) -> None:
+        self._blocks, self._sizes = blocks, sizes
+        self.n_users, self.n_contexts, self.n_actions = sum(sizes), n_contexts, n_actions
+
+    @property
+    def blocks(self) -> Blocked[Tallies]:
+        """The tallies of each block."""
+        return self._blocks
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many users each block has."""
+        return self._sizes
 
 
-def summed(
-    parts: Sequence[Tallies],
-    users: Sequence[npt.NDArray[np.int32]],
-    cells: Sequence[npt.NDArray[np.int32]],
-    n_users: int,
-    n_contexts: int,
-    n_actions: int,
-) -> Tallies:
-    """Add up the entries of several tallies whose users and cells were given new codes.
-
-    Parameters
-    ----------
-    parts
-        The tallies.
-    users, cells
-        For each part the new user and cell of every entry.
-    n_users, n_contexts, n_actions
-        Of the result.
-    """
-    if len({part.is_weighted for part in parts if len(part.cells)}) > 1:
-        raise InputError(
-            "a log with propensities and one without cannot be added up; read both the same way."
-        )
-    check_size(n_contexts, n_actions)
-    all_users, all_cells = np.concatenate(users), np.concatenate(cells)
-    grouping = grouped(all_users, all_cells, positions(len(all_users)), n_users)
-    del all_users, all_cells
-
-    def added(values: list[FloatArray], rests: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        columns = np.concatenate(values)
-        return _exact_sums(grouping, columns, _joined(values, rests))
-
-    counts, count_rests = added([p.counts for p in parts], [p.remainders.counts for p in parts])
-    sums, sum_rests = added([p.sums for p in parts], [p.remainders.sums for p in parts])
-    squares, square_rests = added([p.squares for p in parts], [p.remainders.squares for p in parts])
-    plays = _NOTHING
-    if any(part.is_weighted for part in parts):
-        plays, _ = added([p.plays for p in parts], [_NOTHING for _ in parts])
-    rests = Remainders(count_rests, sum_rests, square_rests)
-    shape = (n_users, n_contexts, n_actions)
-    rows = (grouping.indptr, grouping.cells)
-    return Tallies(*shape, *rows, counts, sums, squares, rests, plays)
+def _interactions(tallies: Tallies) -> FloatArray:
+    return tallies.interactions
 
 
-def entry_users(indptr: IntArray) -> IntArray:
-    """Return the user of each entry; shape (n_entries,)."""
-    return np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
+def _plays(tallies: Tallies) -> FloatArray:
+    return row_sums(tallies.indptr, tallies.plays)
 
 
-def check_size(n_contexts: int, n_actions: int) -> None:
-    """Reject tables whose cells cannot be numbered."""
-    if n_contexts * n_actions > np.iinfo(np.int32).max:
-        raise InputError(
-            f"{n_contexts} contexts by {n_actions} actions are more cells than can be indexed; "
-            "join rare contexts first."
-        )
+def _cell_sums(tallies: Tallies, name: str) -> FloatArray:
+    return cell_sums(tallies.cells, getattr(tallies, name), tallies.n_cells)
 
 
-def _exact_sums(
-    grouping: Grouping, values: FloatArray, remainders: FloatArray = _NOTHING
-) -> tuple[FloatArray, FloatArray]:
-    """Return sums and remainders; nothing for these if no sum was rounded."""
-    sums, lows = grouped_sums(grouping, values, remainders)
-    return sums, lows if lows.any() else _NOTHING
-
-
-def _joined(values: Sequence[FloatArray], remainders: Sequence[FloatArray]) -> FloatArray:
-    """Return the remainders of all parts in one array; empty if nobody has any."""
-    if not any(map(len, remainders)):
-        return _NOTHING
-    return np.concatenate(
-        [
-            rests if len(rests) else np.zeros(len(column))
-            for column, rests in zip(values, remainders, strict=True)
-        ]
-    )
+def _cell_users(tallies: Tallies) -> npt.NDArray[np.int64]:
+    return cell_entries(tallies.cells, tallies.n_cells)

@@ -10,7 +10,6 @@ from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.method import _guarded
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper.guard import allowed_actions
-from unswayed.tallies import Tallies
 
 
 def learn(world: World, alpha: float) -> Estimates:
@@ -78,12 +77,7 @@ def test_equal_data_give_equal_estimates(rng: np.random.Generator) -> None:
 def test_shift_and_scale_of_rewards_carry_over(rng: np.random.Generator) -> None:
     world = make_world(rng, n_users=600)
     t = world.tallies
-    moved = Tallies(
-        t.n_users,
-        t.n_contexts,
-        t.n_actions,
-        t.indptr,
-        t.cells,
+    moved = t.with_sums(
         t.counts,
         2.0 * t.sums + 3.0 * t.counts,
         4.0 * t.squares + 12.0 * t.sums + 9.0 * t.counts,
@@ -143,7 +137,7 @@ def test_beside_wild_colluders_the_crowd_is_not_taken_for_alike(rng: np.random.G
     noise = np.where(is_wild, rng.standard_cauchy(len(t.cells)), 0.0)
     sums = t.sums + noise * t.counts
     squares = t.squares + 2.0 * noise * t.sums + noise**2 * t.counts
-    wild = Tallies(t.n_users, t.n_contexts, t.n_actions, t.indptr, t.cells, t.counts, sums, squares)
+    wild = t.with_sums(t.counts, sums, squares)
     estimates = learn(World(wild, world.true_means, world.is_bad), 0.2)
     assert world.suboptimality(world.pooled(np.ones(1500))) > GAP / 2
     assert world.suboptimality(estimates.mean_rewards) == 0.0

@@ -140,9 +140,7 @@ def test_extreme_rewards_are_clipped_and_bounded_honest_ones_are_not(
     is_wild = honest.users < 60
     wild[is_wild] = 1e6 * t.counts[is_wild]
     squares = np.where(is_wild, 1e12 * t.counts, t.squares)
-    clipped = answers_of(
-        type(t)(t.n_users, t.n_contexts, t.n_actions, t.indptr, t.cells, t.counts, wild, squares)
-    )
+    clipped = answers_of(t.with_sums(t.counts, wild, squares))
     # Medians and their deviations stay honest: at most 1 and 1/2. 1 + 3 · 1.4826 · 1/2 = 3.2.
     assert clipped.means.max() <= 3.3
     assert_array_equal(clipped.means[~is_wild], honest.means[~is_wild])
@@ -153,10 +151,8 @@ def test_a_coalition_cannot_make_binary_rewards_look_otherwise(rng: np.random.Ge
     is_odd = np.repeat(np.arange(300) < 140, np.diff(t.indptr))
     sums = np.where(is_odd, 0.5 * t.counts, t.sums)
     squares = np.where(is_odd, 0.25 * t.counts, t.squares)
-    shape = (t.n_users, t.n_contexts, t.n_actions, t.indptr, t.cells, t.counts)
-    assert answers_of(type(t)(*shape, sums, squares)).is_binary
-    halves = 0.5 * t.counts, 0.25 * t.counts
-    assert not answers_of(type(t)(*shape, *halves)).is_binary
+    assert answers_of(t.with_sums(t.counts, sums, squares)).is_binary
+    assert not answers_of(t.with_sums(t.counts, 0.5 * t.counts, 0.25 * t.counts)).is_binary
 
 
 def test_the_taste_share_is_found(rng: np.random.Generator) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.engine import cut
-from unswayed.learners.discount.answers import MAD_TO_SD, AllAnswers, Answers, entries_of
+from unswayed.learners.discount.answers import MAD_TO_SD, AllAnswers, Answers
 from unswayed.learners.discount.cell_groups import CellGroup, grouped_by_cell
 from unswayed.learners.discount.cell_kernels import cell_medians
 from unswayed.learners.discount.kernels import (
@@ -56,15 +56,6 @@ class _Floods(NamedTuple):
     context_probabilities: FloatArray
     allowed: Allowed
     is_near: BoolArray
-
-
-class _Visits(NamedTuple):
-    """Rows of some users."""
-
-    indptr: IntArray
-    cells: CellArray
-    plays: FloatArray
-    contexts: IntArray
 
 
 def answers_from(tallies: UserTallies, *, reach: float | None = None) -> AllAnswers:
@@ -118,18 +109,19 @@ def _floods(tallies: UserTallies) -> _Floods:
     # With probabilities of one nobody is above a cap. Shares are of all that a user did, so that
     # who floods a context wins nothing elsewhere.
     ones, plain = np.ones(tallies.n_contexts), (*FLOOD_CAP, 0.0)
-    visits = tallies.blocks.transformed(_visits)
-    shares = visits.add_blocks(_shares, ones, plain)
+    shares = tallies.added(_shares, ones, plain)
     probabilities = shares / max(shares.sum(), 1e-300)
-    shares_of_users, peaks = np.concatenate(visits.map_blocks(_peaks, probabilities, plain), axis=1)
+    shares_of_users, peaks = np.concatenate(
+        tallies.blocks.map_blocks(_peaks, probabilities, plain), axis=1
+    )
     usual_share = _usual_share(shares_of_users)
     allowed = (*FLOOD_CAP, usual_share)
-    _, peaks = np.concatenate(visits.map_blocks(_peaks, probabilities, allowed), axis=1)
+    _, peaks = np.concatenate(tallies.blocks.map_blocks(_peaks, probabilities, allowed), axis=1)
     if not (peaks > 1.0).any():  # nothing would change any more
         return _Floods(probabilities, allowed, np.zeros(len(peaks), np.bool_))
     # Users far below the cap stay there; their shares are summed up once.
     is_near = peaks > NEAR_CAP
-    near = visits.transformed(_of_users, pieces=cut(is_near, tallies.sizes))
+    near = tallies.blocks.transformed(_of_marked, pieces=cut(is_near, tallies.sizes))
     others = shares - near.add_blocks(_shares, ones, plain)
     for _ in range(FLOOD_ROUNDS - 1):
         shares = others + near.add_blocks(_shares, probabilities, allowed)
@@ -137,23 +129,25 @@ def _floods(tallies: UserTallies) -> _Floods:
     return _Floods(probabilities, allowed, is_near)
 
 
-def _visits(tallies: Tallies) -> _Visits:
-    contexts = np.repeat(np.arange(tallies.n_contexts), tallies.n_actions)
-    return _Visits(tallies.indptr, tallies.cells, tallies.plays, contexts)
+def _of_marked(tallies: Tallies, is_chosen: BoolArray) -> Tallies:
+    return tallies.of_users(np.flatnonzero(is_chosen))
 
 
-def _of_users(visits: _Visits, is_chosen: BoolArray) -> _Visits:
-    indptr, entries = entries_of(visits.indptr, np.flatnonzero(is_chosen))
-    return _Visits(indptr, visits.cells[entries], visits.plays[entries], visits.contexts)
+def _shares(tallies: Tallies, context_probabilities: FloatArray, allowed: Allowed) -> FloatArray:
+    return _capped(tallies, context_probabilities, allowed, np.empty(0))[0]
 
 
-def _shares(visits: _Visits, context_probabilities: FloatArray, allowed: Allowed) -> FloatArray:
-    return capped_visits(*visits, context_probabilities, allowed, FLOOD_POWER, np.empty(0))[0]
-
-
-def _peaks(visits: _Visits, context_probabilities: FloatArray, allowed: Allowed) -> FloatArray:
+def _peaks(tallies: Tallies, context_probabilities: FloatArray, allowed: Allowed) -> FloatArray:
     """Return each user's largest share of visits, NaN if there are few, and ratio to the cap."""
-    return capped_visits(*visits, context_probabilities, allowed, FLOOD_POWER, np.empty(0))[1]
+    return _capped(tallies, context_probabilities, allowed, np.empty(0))[1]
+
+
+def _capped(
+    tallies: Tallies, context_probabilities: FloatArray, allowed: Allowed, factors: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    contexts = np.repeat(np.arange(tallies.n_contexts), tallies.n_actions)
+    rows = (tallies.indptr, tallies.cells, tallies.plays)
+    return capped_visits(*rows, contexts, context_probabilities, allowed, FLOOD_POWER, factors)
 
 
 def _usual_share(shares: FloatArray) -> float:
@@ -220,15 +214,12 @@ def _answers(
         within *= tallies.plays / tallies.counts
     plays = tallies.plays
     if is_near.any():
-        visits = _visits(tallies)
-        _, entries = entries_of(visits.indptr, np.flatnonzero(is_near))
-        theirs, factors = np.ones(len(entries)), np.ones(len(tallies.cells))
-        near = _of_users(visits, is_near)
-        capped_visits(*near, context_probabilities, allowed, FLOOD_POWER, theirs)
-        factors[entries] = theirs
+        is_theirs = np.repeat(is_near, np.diff(tallies.indptr))
+        theirs, factors = np.ones(is_theirs.sum()), np.ones(len(tallies.cells))
+        _capped(_of_marked(tallies, is_near), context_probabilities, allowed, theirs)
+        factors[is_theirs] = theirs
         plays = plays * factors
     return Answers(
-        n_users=tallies.n_users,
         n_contexts=tallies.n_contexts,
         n_actions=tallies.n_actions,
         indptr=tallies.indptr,

@@ -85,14 +85,6 @@ def _drawn_out(far: FloatArray) -> float:
 def _in_units(tallies: Tallies, origin: float, width: float) -> Tallies:
     counts, sums = tallies.counts, tallies.sums
     squares = tallies.squares - 2.0 * origin * sums + origin * origin * counts
-    return Tallies(
-        tallies.n_users,
-        tallies.n_contexts,
-        tallies.n_actions,
-        tallies.indptr,
-        tallies.cells,
-        counts,
-        (sums - origin * counts) / width,
-        np.maximum(squares, 0.0) / (width * width),
-        weighted_plays=tallies.weighted_plays,
+    return tallies.with_sums(
+        counts, (sums - origin * counts) / width, np.maximum(squares, 0.0) / (width * width)
     )

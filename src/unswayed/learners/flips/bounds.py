@@ -147,7 +147,6 @@ def with_entries(
         return both
 
     return Tallies(
-        tallies.n_users,
         tallies.n_contexts,
         tallies.n_actions,
         indptr=np.concatenate([[0], np.cumsum(numbers)]).astype(np.int64),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from unswayed.events import UNKNOWN, Labels
 from unswayed.learners.design import DesignName, design_of_log
 from unswayed.learners.groups.finding import NO_GROUP, Groups
-from unswayed.learners.interface import BoolArray
 from unswayed.learners.methods import method_named
 from unswayed.policy import GroupDecisions, Policy
 from unswayed.tallies import Tallies
@@ -28,7 +25,7 @@ def group_decisions(
     n_bad = policy.adversarial_fraction * tallies.n_users
     tables = []
     for number, size in enumerate(groups.sizes.tolist()):
-        own = users_of(tallies, groups.members == number)
+        own = tallies.of_users(np.flatnonzero(groups.members == number))
         alpha = min(n_bad / size, LARGEST_FRACTION)
         learn = method_named(policy.method)
         learned = learn(own, design_of_log(own, design), adversarial_fraction=alpha).policy(
@@ -45,22 +42,4 @@ def group_decisions(
         Labels(user_labels.values[members]),
         groups.members[members].astype(np.int64),
         np.array(tables, np.int64).reshape(len(tables), len(policy.context_labels)),
-    )
-
-
-def users_of(tallies: Tallies, is_inside: BoolArray) -> Tallies:
-    """Return the rows of some users."""
-    lengths = np.diff(tallies.indptr)
-    is_kept = np.repeat(is_inside, lengths)
-    return replace(
-        tallies,
-        n_users=int(is_inside.sum()),
-        indptr=np.concatenate([[0], np.cumsum(lengths[is_inside])]),
-        cells=tallies.cells[is_kept],
-        counts=tallies.counts[is_kept],
-        sums=tallies.sums[is_kept],
-        squares=tallies.squares[is_kept],
-        remainders=tallies.remainders.kept(is_kept),
-        weighted_plays=tallies.plays[is_kept] if tallies.is_weighted else tallies.weighted_plays,
-        bounds=(),
     )

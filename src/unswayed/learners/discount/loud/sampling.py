@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from unswayed.engine import cut_codes
-from unswayed.learners.discount.answers import entries_of
 from unswayed.learners.discount.settings import SAMPLE_ENTRIES
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.tallies import Tallies, UserTallies, entry_users
+from unswayed.tallies import Tallies, UserTallies, entry_users, joined
 
 FROM_EACH = 10
 """Entries of a user that tell what rewards look like: active accounts have no larger say."""
@@ -32,7 +33,7 @@ def sampled(tallies: UserTallies, rng: np.random.Generator) -> tuple[Tallies, In
         size = max(1, int(tallies.n_users * SAMPLE_ENTRIES / n_entries))
         chosen = np.sort(rng.choice(tallies.n_users, size=size, replace=False))
     parts = tallies.blocks.map_blocks(_plays_of, pieces=cut_codes(chosen, tallies.sizes))
-    return _joined(parts), slice(None) if is_everybody else chosen
+    return joined(parts), slice(None) if is_everybody else chosen
 
 
 def single_rewards(tallies: Tallies) -> FloatArray:
@@ -181,32 +182,7 @@ def _scale(
 
 
 def _plays_of(tallies: Tallies, chosen: IntArray) -> Tallies:
-    indptr, entries = entries_of(tallies.indptr, chosen)
-    plays = tallies.plays[entries]
-    per_weight = plays / tallies.counts[entries]
-    return Tallies(
-        len(chosen),
-        tallies.n_contexts,
-        tallies.n_actions,
-        indptr,
-        tallies.cells[entries],
-        plays,
-        tallies.sums[entries] * per_weight,
-        tallies.squares[entries] * per_weight,
-    )
-
-
-def _joined(parts: list[Tallies]) -> Tallies:
-    if len(parts) == 1:
-        return parts[0]
-    lengths = np.concatenate([np.diff(part.indptr) for part in parts])
-    return Tallies(
-        len(lengths),
-        parts[0].n_contexts,
-        parts[0].n_actions,
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        np.concatenate([part.cells for part in parts]),
-        np.concatenate([part.counts for part in parts]),
-        np.concatenate([part.sums for part in parts]),
-        np.concatenate([part.squares for part in parts]),
-    )
+    some = tallies.of_users(chosen)
+    per_weight = some.plays / some.counts
+    unweighted = some.with_sums(some.plays, some.sums * per_weight, some.squares * per_weight)
+    return replace(unweighted, weighted_plays=np.empty(0))
