@@ -119,6 +119,8 @@ def test_a_file_that_is_no_policy_is_told_in_a_sentence(
         ("mean_rewards", []),
         ("mean_rewards", None),
         ("source", []),
+        ("source", {"seen": float("nan")}),
+        ("source", {"seen": "\ud800"}),  # no character: it could not be written back
         ("method", 7),
         ("context_probabilities", {"home": float("inf"), "search": 0.5}),
         ("flip_fraction", {"home": [1], "search": 0.5}),

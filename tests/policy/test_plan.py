@@ -2,6 +2,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unswayed.errors import InputError
-from unswayed.events import Labels
-from unswayed.policy import Decider, EpochPlan, Mode, Policy, Rule, new_secret
+from unswayed.events import Label, Labels
+from unswayed.policy import (
+    Assignment,
+    Decider,
+    EpochPlan,
+    Mode,
+    Policy,
+    Rule,
+    deciding,
+    new_secret,
+)
 from unswayed.policy.deciding import MODES
 
 SECRET = bytes(range(16))
@@ -265,6 +275,9 @@ def test_files_are_read_back_and_bad_ones_are_named(tmp_path: Path) -> None:
         EpochPlan.from_json(value | {"version": 2})
     with pytest.raises(InputError, match="not a plan"):
         EpochPlan.from_json({})
+    path.write_text("{}")
+    with pytest.raises(InputError, match=r"plan\.json is not a plan: its 'format' is not 'unsw"):
+        EpochPlan.load(path)
 
 
 @pytest.mark.parametrize("name", sorted(a_plan().to_json()))
@@ -315,6 +328,32 @@ def test_a_play_is_counted_from_zero_and_codes_are_checked() -> None:
         decider.decide_many(decider.digests(["ann"]), one + 2, one)
     with pytest.raises(InputError, match="counted 0, 1, 2"):
         decider.decide_many(decider.digests(["ann"]), one, one - 1)
+
+
+@pytest.mark.parametrize("names", [("ann", "bob"), (7, 8)])
+def test_a_users_bits_are_drawn_once_and_as_many_are_kept_as_there_is_room_for(
+    names: tuple[Label, Label], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Label] = []
+    digest = Assignment.digest
+
+    def noted(self: Assignment, *parts: Any) -> int:
+        if parts[0] == "user":
+            drawn.append(parts[1])
+        return digest(self, *parts)
+
+    decider = Decider(a_plan(), SECRET)
+    monkeypatch.setattr(Assignment, "digest", noted)
+    first, second = names
+    for user in (first, first, second, first):
+        decider.decide(user, "lunch")
+    assert decider.digests([first, second]).size == 2
+    assert drawn == [first, second]
+    monkeypatch.setattr(deciding, "KEPT_USERS", 2)
+    decider.decide("cleo", "lunch")  # a third has no room: all are forgotten but this one
+    decider.decide("cleo", "lunch")
+    decider.decide(first, "lunch")
+    assert drawn == [first, second, "cleo", first]
 
 
 def test_a_hundred_thousand_decisions_a_second() -> None:
