@@ -6,8 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import GAP, World, make_world, sparse_world
 from unswayed.learners.design import design_of_log
-from unswayed.learners.discount import learn_discounted
+from unswayed.learners.discount import learn_discounted, method, trial
+from unswayed.learners.discount.loud.rounds import LoudLies
 from unswayed.learners.discount.method import _guarded
+from unswayed.learners.discount.trial import Discounted
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper.guard import allowed_actions
 
@@ -43,6 +45,30 @@ def test_tastes_do_not_hide_a_coalition(rng: np.random.Generator) -> None:
     assert estimates.evidence["tastes"]
     assert world.suboptimality(world.pooled(np.ones(1500))) > GAP / 2
     assert world.suboptimality(estimates.mean_rewards) < 0.01
+
+
+@pytest.mark.parametrize("is_aimed", [True, False])
+def test_a_coalition_that_a_later_stage_takes_for_a_taste_is_not_reported_as_discounted(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, is_aimed: bool
+) -> None:
+    """The stage with tastes finds nothing here; what clearly aims at decisions is kept anyway."""
+    monkeypatch.setattr(method, "has_tastes", lambda *_: True)
+    monkeypatch.setattr(
+        method, "discount_among_tastes", lambda _, weights, **__: Discounted(weights, True, [])
+    )
+    monkeypatch.setattr(
+        method, "discount_loud_lies", lambda *_, **__: LoudLies(np.ones(1500), [], [])
+    )
+    monkeypatch.setattr(trial, "CLEAR_ALIGNMENT", 4.5 if is_aimed else np.inf)
+    estimates = learn(make_world(rng), 0.2)
+    evidence = estimates.evidence
+    assert (evidence["removed"] > 0.1) == is_aimed
+    assert (evidence["coalitions"] == 1) == is_aimed
+    assert (evidence["rounds"][0]["verdict"] == "discounted") == is_aimed
+    assert ("discounted mean" in estimates.decided_by) == is_aimed
+    if not is_aimed:
+        assert evidence["rounds"][0]["verdict"] == "like the tail of a taste"
+        assert evidence["coalitions"] == 0
 
 
 @pytest.mark.parametrize("taste", [0.0, 0.15])

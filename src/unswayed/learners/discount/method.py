@@ -163,10 +163,10 @@ def _quiet(
     rounds = found.rounds
     if not has_pairs or has_tastes(answers, weights, explained, rng):
         tasted = discount_among_tastes(answers, weights, adversarial_fraction=alpha, rng=rng)
-        rounds = [*rounds, *tasted.rounds]
         # Colluders with wild answers look like tastes; what clearly aims at decisions is none.
         if tasted.n_coalitions > 0 or not found.is_aimed:
-            found = tasted
+            found, rounds = tasted, [one.overruled() for one in rounds]
+        rounds = [*rounds, *tasted.rounds]
     return Discounted(found.weights, found.allows_tastes, rounds)
 
 

@@ -72,6 +72,10 @@ class Round:
         """Whether the accused were discounted."""
         return self.verdict == Verdict.DISCOUNTED
 
+    def overruled(self) -> Round:
+        """Return the round as a later stage leaves it: what it believed was a taste."""
+        return replace(self, verdict=Verdict.LIKE_A_TASTE) if self.is_believed else self
+
     def to_json(self) -> dict[str, Any]:
         """Return the round as plain JSON values; None for numbers that are not finite."""
         values = {**asdict(self), "verdict": self.verdict.value}
