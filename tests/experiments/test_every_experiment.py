@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.experiments.tiny import tiny
-from unswayed.experiments import theorem_lower
+from unswayed.experiments import guessing_game, theorem_lower
 from unswayed.experiments.claims import Verdict
 from unswayed.experiments.registry import BEYOND, IDS, find_experiment
 from unswayed.experiments.reproducing import redraw, run_and_report
@@ -103,3 +103,9 @@ def test_what_theorem_lower_calls_hidden_is_hidden() -> None:
             largest_one_sided_interactions if series == PAPERS else largest_two_sided_interactions
         )
         assert theorem_lower.HIDDEN_UP_TO[series] == largest(gap, theorem_lower.ALPHA)
+
+
+def test_what_hidden_contexts_calls_hidden_is_hidden() -> None:
+    for point in find_experiment("hidden-contexts").sweep.points:
+        largest = largest_one_sided_interactions(point.settings.gap, point.settings.alpha)
+        assert largest == guessing_game.HIDDEN_PLAYS

@@ -7,6 +7,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.experiments import parallel_gain
+from unswayed.experiments.guessing_game import right_decisions
 from unswayed.experiments.lemma_nu import context_error
 from unswayed.experiments.parallel_gain import INTERACTIONS
 from unswayed.experiments.sweeps import world
@@ -52,6 +53,19 @@ def test_nobody_else_sees_it() -> None:
     """At n = 9 both worlds have the same law, so 60 decisions are 60 tosses of a fair coin."""
     found = [success(HIDDEN, "naive-mean", TWO_SIDED, repetition) for repetition in range(60)]
     assert 15 <= sum(found) <= 45, "3.9 standard deviations around 30"
+
+
+def test_what_is_hidden_in_many_contexts_is_seen_by_the_oracle_alone() -> None:
+    hidden = world(
+        contexts=8, actions=2, users=20_000, interactions=2, gap=0.05, rewards="bernoulli"
+    )
+    pooled, oracle = (
+        np.mean([right_decisions(hidden, name, "honest", n) for n in range(25)])
+        for name in ("naive-mean", "oracle")
+    )
+    # Decisions of 200 contexts by a fair coin: an error of 0.035, three of them on either side.
+    assert abs(pooled - 0.5) < 3 * 0.5 / np.sqrt(8 * 25)
+    assert oracle > 0.9
 
 
 def test_an_attack_that_does_not_hide_is_refused() -> None:

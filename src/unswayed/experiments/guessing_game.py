@@ -10,10 +10,10 @@ import numpy as np
 from unswayed.experiments.drawing import Panel
 from unswayed.experiments.judging import Analysis, compared
 from unswayed.experiments.results import Results
-from unswayed.experiments.sweeps import Point, Sweep, with_own, world
+from unswayed.experiments.sweeps import OWN_SHARE, Point, Sweep, with_own, world
 from unswayed.experiments.theorem_lower import BASE, HideContested
 from unswayed.learners.interface import FloatArray
-from unswayed.limits import two_sided_adversaries
+from unswayed.limits import one_sided_adversary
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Crowd, run
@@ -24,8 +24,8 @@ from unswayed.simulation.settings import Settings
 RIGHT_PLAYS = 100
 """Ours: n of the game. The proof takes n of the order alpha²/epsilon²."""
 
-HIDDEN_PLAYS = 9
-"""What two-sided hiding covers at a gap of 0.1 and 20 % colluders."""
+HIDDEN_PLAYS = 2
+"""What the proof's coalition hides without a trace at a gap of 0.05 and 20 % colluders."""
 
 
 def wins(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:  # noqa: ARG001 - no coalition
@@ -50,14 +50,15 @@ def right_decisions(settings: Settings, algorithm: str, attack: str, repetition:
     """Return the share of contexts for which the right action is recommended.
 
     One action of each context, drawn at random, pays BASE + gap, all others BASE. Colluders answer
-    for right actions from urns that hide the difference for ``HIDDEN_PLAYS`` right plays of a user.
+    for right actions from urns that hide the difference for ``HIDDEN_PLAYS`` right plays of a user:
+    up to there all that is seen of everybody is B(BASE), whatever was played.
     """
     gap, n_users = settings.gap, settings.users
     rng = generator(settings.seed, repetition, "right actions")
     right = rng.integers(settings.actions, size=settings.contexts)
     means = np.full((settings.contexts, settings.actions), BASE)
     means[np.arange(settings.contexts), right] += gap
-    adversary = two_sided_adversaries(gap, HIDDEN_PLAYS, settings.alpha, base=BASE).better
+    adversary = one_sided_adversary(gap, HIDDEN_PLAYS, settings.alpha, base=BASE)
     size = generator(settings.seed, repetition, "coalition size").binomial(n_users, settings.alpha)
     loss = run(
         Instance(
@@ -84,8 +85,8 @@ GAMES = ((256, 4), (4, 256), (16, 16), (64, 64))
 RATIOS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
 """Interactions per user over n·min(S, A)."""
 
-HIDDEN = ((16, 2), (2, 16), (16, 16))
-INTERACTIONS = (3, 9, 27, 81, 243)
+HIDDEN = ((8, 2), (2, 8), (8, 8))
+INTERACTIONS = (2, 4, 8)
 HONEST = ("honest",)
 """Who colludes here is part of what is measured."""
 
@@ -118,9 +119,9 @@ _HIDDEN = tuple(
         settings=world(
             contexts=contexts,
             actions=actions,
-            users=1000,
+            users=20_000,
             interactions=interactions,
-            gap=0.1,
+            gap=0.05,
             rewards="bernoulli",
         ),
         attacks=HONEST,
@@ -141,9 +142,11 @@ SWEEPS = {
     "hidden-contexts": Sweep(
         id="hidden-contexts",
         points=_HIDDEN,
-        quick=tuple(point for point in _HIDDEN if 9 <= point.x <= 81),
+        quick=tuple(point for point in _HIDDEN if point.x == HIDDEN_PLAYS),
         algorithms=with_own("paper", "naive-mean", "oracle"),
         measure=right_decisions,
+        repetition_factor=2,
+        own_share=OWN_SHARE,
     ),
 }
 
@@ -152,11 +155,10 @@ FEW, ENOUGH = RATIOS[0], RATIOS[-1]
 RARELY, USUALLY = 0.1, 0.9
 """Ours: what counts as hardly ever winning, and as nearly always."""
 
-HIDDEN_AT, SEEN_AT = 9, 243
-"""Interactions at which no user can have more than the hidden right plays, and at which all do."""
-
-MARGIN = 0.1
-"""Ours: shares of right decisions that differ by less count as alike."""
+MARGIN = 0.15
+"""Ours: shares of right decisions that differ by less count as alike. With 40 repetitions of two
+contexts a share near 1/8 has a standard error of 0.037; a level shared by nine intervals makes each
+of them 2.8 errors wide to either side."""
 
 
 def _rarely(results: Results) -> dict[str, FloatArray]:
@@ -180,7 +182,7 @@ def _usually(results: Results) -> dict[str, FloatArray]:
 def _chance_minus_right(results: Results) -> dict[str, FloatArray]:
     return {
         f"chance minus right decisions of {name}, {series_of(s, a)}": 1.0 / a
-        - results.curve(name, series_of(s, a)).at(HIDDEN_AT)
+        - results.curve(name, series_of(s, a)).at(HIDDEN_PLAYS)
         for name in results.algorithms
         if name != "oracle"
         for s, a in HIDDEN
@@ -192,7 +194,7 @@ def _right_minus_few(results: Results) -> dict[str, FloatArray]:
     return {
         f"right decisions of the oracle minus chance, {series_of(s, a)}": results.curve(
             "oracle", series_of(s, a)
-        ).at(HIDDEN_AT)
+        ).at(HIDDEN_PLAYS)
         - 1.0 / a
         for s, a in HIDDEN
     }
@@ -233,7 +235,7 @@ ANALYSES = {
             compared(
                 "nobody-beats-chance",
                 "While no user has more right plays than are hidden, no learner decides better "
-                "than chance, up to 0.1.",
+                "than chance, up to 0.15.",
                 _chance_minus_right,
                 margin=MARGIN,
             ),
