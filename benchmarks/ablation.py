@@ -23,8 +23,8 @@ from unittest.mock import patch
 import numpy as np
 
 from accuracy import WORSE_THAN_NAIVE, by_method, random_third
-from unswayed.learners.discount import aims, bounded_answers, method, trial
-from unswayed.learners.discount.loud import LookedAt
+from unswayed.learners.discount import aims, clipping, method, trial
+from unswayed.learners.discount.loud import SampledPlays
 from unswayed.learners.discount.loud import coalition as loud_coalition
 from unswayed.learners.discount.loud.rounds import LoudLies
 from unswayed.learners.discount.one_mean import rounds
@@ -44,8 +44,8 @@ def _one_mean_finds_nobody(_: Any, weights: Any, **__: Any) -> tuple[Discounted,
     return Discounted(weights, False, []), []
 
 
-def _no_loud_lies(looked_at: LookedAt, **_: Any) -> LoudLies:
-    return LoudLies(np.ones(looked_at.tallies.n_users), [], [])
+def _no_loud_lies(plays: SampledPlays, **_: Any) -> LoudLies:
+    return LoudLies(np.ones(plays.tallies.n_users), [], [])
 
 
 _fit_populations = populations.fit_populations
@@ -92,7 +92,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "models of rivals only": ((rounds, "RIVAL_SHRINKAGES", ()),),
     "leaning cells": ((method, "upright_means", lambda means, *_: means),),
-    "cap on floods": ((bounded_answers, "FLOOD_CAP", (1e9, 1e9)),),
+    "cap on floods": ((clipping, "FLOOD_CAP", (1e9, 1e9)),),
     "guard": ((method, "_guarded", lambda means, *_: means),),
 }
 

@@ -25,7 +25,7 @@ from unswayed.audit.results import (
 )
 from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.events import Label
-from unswayed.learners.discount.bounded_answers import answers_from
+from unswayed.learners.discount.clipping import clipped_responses
 from unswayed.learners.discount.values import cell_values
 from unswayed.learners.explaining import plain_actions
 from unswayed.learners.interface import BoolArray, IntArray
@@ -64,9 +64,9 @@ def audit_users(log: AuditedLog) -> Audit:
         reasons=reasons,
     )
     is_attacked = bool(found.is_flagged.any())
-    answers = answers_from(log.tallies)
+    responses = clipped_responses(log.tallies)
     naive = plain_actions(log.tallies)
-    values = cell_values(answers, found.weights)
+    values = cell_values(responses, found.weights)
     known = np.where(np.isnan(values.shrunken), -np.inf, values.shrunken)
     robust = known.argmax(axis=1) if is_attacked else naive
     claimed = weighted_cells(log.tallies, np.ones(events.n_users))[0].sum(axis=1)

@@ -11,7 +11,7 @@ from scipy import special
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
-from unswayed.learners.discount.bounded_answers import answers_from
+from unswayed.learners.discount.clipping import clipped_responses
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.settings import MEAN
 from unswayed.learners.estimates import Estimates
@@ -29,7 +29,7 @@ FLOOR = 0.05
 """Ours: never state less. A coalition that changed nothing yet may change something tomorrow."""
 
 LARGEST_ALLOWANCE = 0.1
-"""Ours: what could go unseen is allowed for up to this share. Few or noisy answers would hide any
+"""Ours: what could go unseen is allowed for up to this share. Few or noisy responses would hide any
 share, and a learner that allows for half of its users learns nothing."""
 
 SUSPICION = 0.4
@@ -78,7 +78,7 @@ class UnknownFraction:
         The share from which some coalition exchanges best and runner-up unseen by every method;
         None if it cannot be computed.
     gap, answers_per_user
-        What these rest on: the median lead of the best action, and the independent answers that a
+        What these rest on: the median lead of the best action, and the independent responses that a
         user's plays are worth.
     tastes
         Whether good users differ, which hides more than is said here.
@@ -157,7 +157,7 @@ def estimate_fraction(
     Notes
     -----
     Guarantee: none against coalitions that hide. Nobody can bound those from data alone: colluders
-    who answer like good users are good users to every method. ``allowance`` and
+    who respond like good users are good users to every method. ``allowance`` and
     ``seen_to`` are for lies in all contexts, in a normal approximation; ``hidden_from`` is
     ``limits.smallest_swap_coalition``.
 
@@ -169,7 +169,7 @@ def estimate_fraction(
     weights = estimates.user_weights
     n_users = len(weights)
     accused, suspected = _accused_and_suspected(estimates)
-    noise = measure_noise(answers_from(tallies), weights)
+    noise = measure_noise(clipped_responses(tallies), weights)
     deviation = float(np.sqrt(np.median(noise.variances)))
     per_user = float(noise.mass.sum() / max(weights.sum(), 1.0))
     gap, plays = _median_gap(estimates.mean_rewards), max(1, round(per_user))

@@ -1,4 +1,4 @@
-"""Answers in blocks: the same sums and fits as side by side, up to rounding."""
+"""Responses in blocks: the same sums and fits as side by side, up to rounding."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.learners.discount.worlds import answers_of, make_world, same, sparse_world
+from tests.learners.discount.worlds import make_world, responses_of, same, sparse_world
 from unswayed.engine import Blocked
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.aims import pooled_means
-from unswayed.learners.discount.bounded_answers import answers_from
-from unswayed.learners.discount.cell_groups import CellGroup, grouped_by_cell
+from unswayed.learners.discount.cells import CellEntries, regrouped_by_cell
+from unswayed.learners.discount.clipping import clipped_responses
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.one_mean import rounds
 from unswayed.learners.discount.one_mean.mixture import Model, fit_coalitions
 from unswayed.learners.discount.redescending import leaning_cells
-from unswayed.learners.discount.standardised import rows_of_everybody, search_data
+from unswayed.learners.discount.standardised import rows_of_all_users, search_data
 from unswayed.learners.interface import FloatArray
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies
@@ -38,7 +38,7 @@ def test_entries_of_blocks_come_together_by_cell_in_the_order_of_the_users(
     cells = rng.integers(9, size=200).astype(np.int32)
     numbers = np.arange(200.0)
     parts = [(cells[a:b], numbers[a:b]) for a, b in ((0, 70), (70, 70), (70, 200))]
-    found = grouped_by_cell(
+    found = regrouped_by_cell(
         Blocked.here(parts),
         lambda part, factor: (part[0], (part[1], factor * part[1])),
         [2.0, 2.0, 2.0],
@@ -49,7 +49,7 @@ def test_entries_of_blocks_come_together_by_cell_in_the_order_of_the_users(
     assert_array_equal(np.concatenate([group.columns[0] for group in groups]), numbers[order])
     assert_array_equal(np.concatenate([group.columns[1] for group in groups]), 2 * numbers[order])
 
-    def total(group: CellGroup, scale: FloatArray) -> FloatArray:
+    def total(group: CellEntries, scale: FloatArray) -> FloatArray:
         lengths = np.diff(group.starts)
         owners = np.repeat(np.arange(len(lengths)), lengths)
         return scale * np.bincount(owners, group.columns[0], len(lengths))
@@ -65,7 +65,7 @@ def test_answers_in_blocks_are_those_side_by_side(rng: np.random.Generator) -> N
     wild = tallies.sums.copy()
     wild[tallies.indptr[20] : tallies.indptr[60]] = 1e6
     tallies = replace(tallies, sums=wild, squares=np.maximum(tallies.squares, wild**2))
-    whole, cut = answers_of(tallies), answers_of(in_blocks(tallies))
+    whole, cut = responses_of(tallies), responses_of(in_blocks(tallies))
     for name in ("indptr", "cells", "means", "within"):
         assert_array_equal(getattr(cut, name), getattr(whole, name))
     assert_allclose(cut.plays, whole.plays)
@@ -75,7 +75,7 @@ def test_answers_in_blocks_are_those_side_by_side(rng: np.random.Generator) -> N
 
 def test_a_sample_holds_the_rows_of_the_users_it_names(rng: np.random.Generator) -> None:
     tallies = in_blocks(make_world(rng, n_users=600).tallies)
-    everybody, whole = answers_from(tallies), answers_of(tallies)
+    everybody, whole = clipped_responses(tallies), responses_of(tallies)
     sampled = everybody.sampled(rng, everybody.n_entries // 3)
     (sample,), chosen = sampled.blocks.map_blocks(same), sampled.chosen
     assert isinstance(chosen, np.ndarray)
@@ -88,7 +88,7 @@ def test_a_sample_holds_the_rows_of_the_users_it_names(rng: np.random.Generator)
 def test_noise_means_and_leans_do_not_depend_on_the_cut(rng: np.random.Generator) -> None:
     tallies = make_world(rng, n_users=600, taste=0.15).tallies
     weights = rng.random(600)
-    whole, cut = answers_from(tallies), answers_from(in_blocks(tallies))
+    whole, cut = clipped_responses(tallies), clipped_responses(in_blocks(tallies))
     one, many = measure_noise(whole, weights), measure_noise(cut, weights)
     assert one.taste_share > 0
     assert_allclose(many.taste_share, one.taste_share)
@@ -100,14 +100,14 @@ def test_noise_means_and_leans_do_not_depend_on_the_cut(rng: np.random.Generator
 
 
 def test_a_fit_to_everybody_in_blocks_is_the_fit_side_by_side(rng: np.random.Generator) -> None:
-    """Blocks are read in single precision: a sum of n answers errs by sqrt(n)·6e-8 or so."""
+    """Blocks are read in single precision: a sum of n responses errs by sqrt(n)·6e-8 or so."""
     world = make_world(rng, n_users=600)
-    everybody = answers_from(in_blocks(world.tallies))
+    everybody = clipped_responses(in_blocks(world.tallies))
     noise = measure_noise(everybody, np.ones(600))
     model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(everybody.n_cells))
     start = np.where(world.is_bad, 0.6, 0.1)[:, None]
-    blocked = rows_of_everybody(everybody, noise, np.ones(600))
-    whole = search_data(answers_of(world.tallies), noise, np.ones(600), np.float64).rows
+    blocked = rows_of_all_users(everybody, noise, np.ones(600))
+    whole = search_data(responses_of(world.tallies), noise, np.ones(600), np.float64).rows
     one, many = (fit_coalitions(rows, start, [model], 6)[0] for rows in (whole, blocked))
     assert_allclose(many.gain, one.gain, rtol=1e-4)
     assert_allclose(many.probabilities, one.probabilities, atol=1e-3)
@@ -127,28 +127,28 @@ def test_what_is_learned_in_blocks_is_what_is_learned_at_once(rng: np.random.Gen
 def test_answers_in_some_contexts_are_those_of_a_log_of_these_contexts(
     rng: np.random.Generator,
 ) -> None:
-    answers = answers_of(make_world(rng, n_users=200).tallies)
-    is_chosen = np.arange(answers.n_contexts) % 3 == 0
-    chosen = answers.in_contexts(is_chosen)
-    is_kept = is_chosen[answers.cells // answers.n_actions]
-    assert_array_equal(chosen.cells, answers.cells[is_kept])
-    assert_array_equal(chosen.means, answers.means[is_kept])
-    assert_array_equal(chosen.users, answers.users[is_kept])
+    responses = responses_of(make_world(rng, n_users=200).tallies)
+    is_chosen = np.arange(responses.n_contexts) % 3 == 0
+    chosen = responses.in_contexts(is_chosen)
+    is_kept = is_chosen[responses.cells // responses.n_actions]
+    assert_array_equal(chosen.cells, responses.cells[is_kept])
+    assert_array_equal(chosen.means, responses.means[is_kept])
+    assert_array_equal(chosen.users, responses.users[is_kept])
     assert_allclose(chosen.context_probabilities.sum(), 1.0)
-    assert answers.in_contexts(np.ones(answers.n_contexts, dtype=np.bool_)) is answers
+    assert responses.in_contexts(np.ones(responses.n_contexts, dtype=np.bool_)) is responses
 
 
 def test_dense_contexts_are_the_most_frequent_ones_and_leave_enough_answers_per_cell(
     rng: np.random.Generator,
 ) -> None:
-    everybody = answers_from(sparse_world(rng).tallies)
+    everybody = clipped_responses(sparse_world(rng).tallies)
     chosen = everybody.dense_contexts(60_000)
     # Forty thousand entries of the most frequent contexts in 1,000 cells are too few: the least.
     assert chosen.sum() * everybody.n_actions == 1_000
     assert everybody.context_probabilities[chosen].min() >= (
         everybody.context_probabilities[~chosen].max()
     )
-    few = answers_from(make_world(rng, n_users=200).tallies)
+    few = clipped_responses(make_world(rng, n_users=200).tallies)
     assert few.dense_contexts(1_000).all()
 
 
@@ -158,7 +158,7 @@ def test_a_coalition_is_found_where_answers_are_dense_and_discounted_everywhere(
     """Searched are 1,000 of 4,000 cells; decisions in the other 3,000 must be mended as well."""
     world = sparse_world(rng)
     found, _ = rounds.discount_coalitions(
-        answers_from(world.tallies),
+        clipped_responses(world.tallies),
         np.ones(world.tallies.n_users),
         adversarial_fraction=0.2,
         rng=generator(0),
@@ -177,13 +177,13 @@ def test_a_coalition_is_found_where_answers_are_dense_and_discounted_everywhere(
 def test_the_refit_to_all_answers_tells_users_better_apart_than_the_sample_does(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four in five answers are lies; what the other contexts hold is worth a third of the errors.
+    """Four in five responses are lies; what the other contexts hold is worth a third of the errors.
 
     Kept were 3 to 4 % of a thousand colluders' weight with the refit and 6 to 8 % without, in five
     worlds; the standard error of such a share is sqrt(.06 · .94 / 1000) = .8 %.
     """
     world = sparse_world(rng, strength=0.8)
-    everybody = answers_from(world.tallies)
+    everybody = clipped_responses(world.tallies)
     kept = []
     for is_refitted in (True, False):
         if not is_refitted:

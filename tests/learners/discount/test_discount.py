@@ -156,7 +156,7 @@ def test_no_action_wins_that_the_guard_rules_out(rng: np.random.Generator) -> No
 
 
 def test_beside_wild_colluders_the_crowd_is_not_taken_for_alike(rng: np.random.Generator) -> None:
-    """Cauchy answers make colluders scatter, so that good users look like a clique beside them."""
+    """Cauchy responses make colluders scatter, so good users look like a clique beside them."""
     world = make_world(rng, n_users=1500, plays=100)
     t = world.tallies
     is_wild = np.repeat(world.is_bad, np.diff(t.indptr))

@@ -24,7 +24,7 @@ def shifted_world(
     shift: float,
     is_sticky: bool,
 ) -> World:
-    """Simulate a fifth who answer like others, but for a shift of the two best actions."""
+    """Simulate a fifth who respond like others, but for a shift of the two best actions."""
     means = 0.35 + 0.2 * rng.random((n_contexts, n_actions))
     runner_up = means.argmax(axis=1)
     best = (runner_up + 1 + rng.integers(n_actions - 1, size=n_contexts)) % n_actions

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.learners.discount.worlds import answers_of, make_world
+from tests.learners.discount.worlds import make_world, responses_of
 from unswayed.learners.discount.aims import pooled_means
-from unswayed.learners.discount.cell_kernels import entries_by_cell
+from unswayed.learners.discount.cells import entries_by_cell
 from unswayed.learners.discount.kernels import cell_sums, gram_product
 from unswayed.learners.discount.line_kernels import line_scores, line_sums
 from unswayed.learners.discount.noise import (
@@ -63,12 +63,12 @@ def test_passes_for_many_lines_equal_dense_products(rng: np.random.Generator) ->
 
 def test_fits_side_by_side_equal_fits_alone(rng: np.random.Generator) -> None:
     """Nine starts fill two panels of eight; copies that fill up change nothing."""
-    answers = answers_of(make_world(rng, n_users=400).tallies)
-    noise = measure_noise(answers, np.ones(400))
-    data = search_data(answers, noise, np.ones(400), np.float64)
+    responses = responses_of(make_world(rng, n_users=400).tallies)
+    noise = measure_noise(responses, np.ones(400))
+    data = search_data(responses, noise, np.ones(400), np.float64)
     starts = (rng.random((400, 9)) < 0.2).astype(float)
     models = [
-        Model(largest_mass=0.25, shrinkage=c, cells=np.ones(answers.n_cells))
+        Model(largest_mass=0.25, shrinkage=c, cells=np.ones(responses.n_cells))
         for c in np.linspace(0.5, 2.0, 9)
     ]
     together = fit_coalitions(data.rows, starts, models, 12)
@@ -79,11 +79,13 @@ def test_fits_side_by_side_equal_fits_alone(rng: np.random.Generator) -> None:
 
 
 def test_top_directions_are_the_top_eigenvectors(rng: np.random.Generator) -> None:
-    answers = answers_of(make_world(rng, n_users=300, plays=40).tallies)
-    values = 2.0 * rng.standard_normal(300)[answers.users] + rng.standard_normal(len(answers.cells))
-    dense = np.zeros((300, answers.n_cells))
-    dense[answers.users, answers.cells] = values
-    found, vectors = top_directions(answers, values, np.ones(300), 1, rng)
+    responses = responses_of(make_world(rng, n_users=300, plays=40).tallies)
+    values = 2.0 * rng.standard_normal(300)[responses.users] + rng.standard_normal(
+        len(responses.cells)
+    )
+    dense = np.zeros((300, responses.n_cells))
+    dense[responses.users, responses.cells] = values
+    found, vectors = top_directions(responses, values, np.ones(300), 1, rng)
     expected, basis = np.linalg.eigh(dense.T @ dense)
     assert_allclose(found[0], expected[-1], rtol=1e-6)
     assert_allclose(abs(vectors[:, 0] @ basis[:, -1]), 1.0, rtol=1e-6)
@@ -92,16 +94,16 @@ def test_top_directions_are_the_top_eigenvectors(rng: np.random.Generator) -> No
 def test_exchanged_answers_stay_in_their_cell_and_with_kept_users(
     rng: np.random.Generator,
 ) -> None:
-    answers = answers_of(make_world(rng, n_users=100).tallies)
+    responses = responses_of(make_world(rng, n_users=100).tallies)
     weights = np.repeat([1.0, 0.2], 50)
-    entries = np.arange(len(answers.cells), dtype=float)
-    (moved,) = permuted_within_cells(answers, weights, rng, entries)
+    entries = np.arange(len(responses.cells), dtype=float)
+    (moved,) = permuted_within_cells(responses, weights, rng, entries)
     source = moved.astype(np.int64)
     assert_array_equal(np.sort(source), entries)
-    assert_array_equal(answers.cells[source], answers.cells)
-    assert_array_equal(source[answers.users >= 50], entries[answers.users >= 50])
+    assert_array_equal(responses.cells[source], responses.cells)
+    assert_array_equal(source[responses.users >= 50], entries[responses.users >= 50])
     # A kept entry stays with probability 1/m for m in its cell: about one of each cell does.
-    assert (source == entries)[answers.users < 50].sum() < 4 * answers.n_cells
+    assert (source == entries)[responses.users < 50].sum() < 4 * responses.n_cells
 
 
 def test_entries_are_ordered_by_cell(rng: np.random.Generator) -> None:
@@ -121,12 +123,12 @@ def test_a_flood_of_visits_counts_less_than_an_honest_share() -> None:
     tallies = tally(
         users, contexts, actions, np.zeros(len(users)), n_users=n_users, n_contexts=20, n_actions=1
     )
-    answers = answers_of(tallies)
-    in_context = answers.cells == 0
-    flooded = answers.plays[in_context & (answers.users < 20)]
-    honest = answers.plays[in_context & (answers.users >= 20)]
+    responses = responses_of(tallies)
+    in_context = responses.cells == 0
+    flooded = responses.plays[in_context & (responses.users < 20)]
+    honest = responses.plays[in_context & (responses.users >= 20)]
     assert flooded.max() < honest.mean()
-    assert answers.context_probabilities[0] < 0.06
+    assert responses.context_probabilities[0] < 0.06
 
 
 def test_extreme_rewards_are_clipped_and_bounded_honest_ones_are_not(
@@ -134,13 +136,13 @@ def test_extreme_rewards_are_clipped_and_bounded_honest_ones_are_not(
 ) -> None:
     world = make_world(rng, is_binary=True, adversarial_fraction=0.0, n_users=300)
     t = world.tallies
-    honest = answers_of(t)
+    honest = responses_of(t)
     assert_array_equal(honest.means, t.sums / t.counts)
     wild = t.sums.copy()
     is_wild = honest.users < 60
     wild[is_wild] = 1e6 * t.counts[is_wild]
     squares = np.where(is_wild, 1e12 * t.counts, t.squares)
-    clipped = answers_of(t.with_sums(t.counts, wild, squares))
+    clipped = responses_of(t.with_sums(t.counts, wild, squares))
     # Medians and their deviations stay honest: at most 1 and 1/2. 1 + 3 · 1.4826 · 1/2 = 3.2.
     assert clipped.means.max() <= 3.3
     assert_array_equal(clipped.means[~is_wild], honest.means[~is_wild])
@@ -151,25 +153,25 @@ def test_a_coalition_cannot_make_binary_rewards_look_otherwise(rng: np.random.Ge
     is_odd = np.repeat(np.arange(300) < 140, np.diff(t.indptr))
     sums = np.where(is_odd, 0.5 * t.counts, t.sums)
     squares = np.where(is_odd, 0.25 * t.counts, t.squares)
-    assert answers_of(t.with_sums(t.counts, sums, squares)).is_binary
-    assert not answers_of(t.with_sums(t.counts, 0.5 * t.counts, 0.25 * t.counts)).is_binary
+    assert responses_of(t.with_sums(t.counts, sums, squares)).is_binary
+    assert not responses_of(t.with_sums(t.counts, 0.5 * t.counts, 0.25 * t.counts)).is_binary
 
 
 def test_the_taste_share_is_found(rng: np.random.Generator) -> None:
     """Tastes with variance .15² per cell beside noise of variance .3²: a share of .2."""
     world = make_world(rng, adversarial_fraction=0.0, taste=0.15)
-    noise = measure_noise(answers_of(world.tallies), np.ones(1500))
+    noise = measure_noise(responses_of(world.tallies), np.ones(1500))
     # Loadings are 60 squared normals: their mean has standard error sqrt(2/60) = .18, relative.
     assert 0.2 * (1 - 3 * 0.18) < noise.taste_share < 0.2 * (1 + 3 * 0.18)
     plain = make_world(rng, adversarial_fraction=0.0)
-    assert measure_noise(answers_of(plain.tallies), np.ones(1500)).taste_share == 0.0
+    assert measure_noise(responses_of(plain.tallies), np.ones(1500)).taste_share == 0.0
 
 
 def test_pooled_means_are_the_ratio_of_sums(rng: np.random.Generator) -> None:
     world = make_world(rng, is_binary=True, n_users=300)
     weights = rng.random(300)
     assert_allclose(
-        pooled_means(answers_of(world.tallies), weights), world.pooled(weights), atol=0.02
+        pooled_means(responses_of(world.tallies), weights), world.pooled(weights), atol=0.02
     )
 
 
@@ -177,7 +179,7 @@ def test_pooled_means_are_the_ratio_of_sums(rng: np.random.Generator) -> None:
 def test_where_there_is_no_coalition_the_null_gains_as_much_as_the_data(
     rng: np.random.Generator, is_binary: bool
 ) -> None:
-    """Fifteen answers per cell: a fit with a mean of its own for each cell follows chance.
+    """Fifteen responses per cell: a fit with a mean of its own for each cell follows chance.
 
     Gains of twelve such worlds and their nulls had ratios with a standard deviation of .09, so the
     mean of eight lies within 3·.09/sqrt(8) = .1 of one. Nulls that were searched less, or whose
@@ -194,10 +196,10 @@ def test_where_there_is_no_coalition_the_null_gains_as_much_as_the_data(
             adversarial_fraction=0.0,
             is_binary=is_binary,
         )
-        answers, everybody = answers_of(world.tallies), np.ones(1000)
-        noise = measure_noise(answers, everybody)
-        data = search_data(answers, noise, everybody, np.float32)
-        model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(answers.n_cells))
+        responses, everybody = responses_of(world.tallies), np.ones(1000)
+        noise = measure_noise(responses, everybody)
+        data = search_data(responses, noise, everybody, np.float32)
+        model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(responses.n_cells))
         (found,) = search_coalitions(
             data, start_directions(data, noise.means, own), [model], adversarial_fraction=0.2
         )
@@ -206,7 +208,7 @@ def test_where_there_is_no_coalition_the_null_gains_as_much_as_the_data(
     assert abs(np.mean(ratios) - 1.0) < 0.1
 
 
-def test_binary_answers_of_users_who_never_change_their_mind_have_a_null(
+def test_binary_responses_of_users_who_never_change_their_mind_have_a_null(
     rng: np.random.Generator,
 ) -> None:
     """All that differs between users is taste then, and nothing is left to chance."""
@@ -221,11 +223,11 @@ def test_binary_answers_of_users_who_never_change_their_mind_have_a_null(
         n_contexts=3,
         n_actions=2,
     )
-    answers, everybody = answers_of(tallies), np.ones(300)
-    noise = measure_noise(answers, everybody)
+    responses, everybody = responses_of(tallies), np.ones(300)
+    noise = measure_noise(responses, everybody)
     assert noise.taste_share == 1.0
-    data = search_data(answers, noise, everybody, np.float32)
-    model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(answers.n_cells))
+    data = search_data(responses, noise, everybody, np.float32)
+    model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(responses.n_cells))
     (gain,) = Null(data, noise, 0.2, rng).gains([model])
     assert np.isfinite(gain)
 
@@ -235,9 +237,9 @@ def test_a_fit_that_accuses_more_than_it_may_is_void_whatever_it_gains(
 ) -> None:
     """Two fifths of the users stand apart; a model that allows a tenth cannot lower the odds."""
     world = make_world(rng, n_users=600, adversarial_fraction=0.4)
-    answers, everybody = answers_of(world.tallies), np.ones(600)
-    data = search_data(answers, measure_noise(answers, everybody), everybody, np.float64)
-    allowed = np.ones(answers.n_cells)
+    responses, everybody = responses_of(world.tallies), np.ones(600)
+    data = search_data(responses, measure_noise(responses, everybody), everybody, np.float64)
+    allowed = np.ones(responses.n_cells)
     models = [Model(largest_mass=mass, shrinkage=1.0, cells=allowed) for mass in (0.1, 0.45)]
     starts = np.repeat(world.is_bad[:, None].astype(float), 2, axis=1)
     tight, wide = fit_coalitions(data.rows, starts, models, 10)
@@ -251,10 +253,10 @@ def test_a_null_whose_best_fit_is_void_gains_all_the_same(
 ) -> None:
     """Counted as nothing, it would let every accusation pass."""
     world = make_world(rng, n_users=600, adversarial_fraction=0.4)
-    answers, everybody = answers_of(world.tallies), np.ones(600)
-    noise = measure_noise(answers, everybody)
-    data = search_data(answers, noise, everybody, np.float64)
-    model = Model(largest_mass=0.1, shrinkage=1.0, cells=np.ones(answers.n_cells))
+    responses, everybody = responses_of(world.tallies), np.ones(600)
+    noise = measure_noise(responses, everybody)
+    data = search_data(responses, noise, everybody, np.float64)
+    model = Model(largest_mass=0.1, shrinkage=1.0, cells=np.ones(responses.n_cells))
     (fit,) = fit_coalitions(data.rows, world.is_bad[:, None].astype(float), [model], 10)
     void = replace(fit, is_void=True)
     assert void.gain == -np.inf

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.learners.discount.worlds import answers_of, make_world
+from tests.learners.discount.worlds import make_world, responses_of
 from unswayed.learners.discount.aims import alignment
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.standardised import SearchData, search_data
@@ -17,9 +17,9 @@ from unswayed.learners.discount.tastes.rounds import _with_more_room
 
 def data_of(rng: np.random.Generator, **settings: float) -> SearchData:
     """Return what fits read in a small world."""
-    answers = answers_of(make_world(rng, **settings).tallies)  # type: ignore[arg-type]
-    everybody = np.ones(answers.n_users)
-    return search_data(answers, measure_noise(answers, everybody), everybody, np.float64)
+    responses = responses_of(make_world(rng, **settings).tallies)  # type: ignore[arg-type]
+    everybody = np.ones(responses.n_users)
+    return search_data(responses, measure_noise(responses, everybody), everybody, np.float64)
 
 
 def test_a_user_s_tastes_are_the_posterior_mean_given_their_answers(
@@ -27,17 +27,17 @@ def test_a_user_s_tastes_are_the_posterior_mean_given_their_answers(
 ) -> None:
     """The closed form for a normal law: E[f | x] = Λᵀ(ΛΛᵀ + Ψ)⁻¹x on the cells a user met."""
     data = data_of(rng, n_users=50, plays=20)
-    answers = data.answers
-    loadings = rng.standard_normal((answers.n_cells, 2))
-    left = 0.5 + rng.random(answers.n_cells)
-    ranks = np.full(answers.n_cells, 9)
+    responses = data.responses
+    loadings = rng.standard_normal((responses.n_cells, 2))
+    left = 0.5 + rng.random(responses.n_cells)
+    ranks = np.full(responses.n_cells, 9)
     profiles = taste_profiles(
-        answers.indptr, answers.cells, data.worth, data.residuals, loadings, left, ranks, 1
+        responses.indptr, responses.cells, data.worth, data.residuals, loadings, left, ranks, 1
     )
     for i in (0, 17, 49):
-        ours = slice(answers.indptr[i], answers.indptr[i + 1])
-        L = loadings[answers.cells[ours]]
-        covariance = L @ L.T + np.diag(left[answers.cells[ours]] / data.worth[ours])
+        ours = slice(responses.indptr[i], responses.indptr[i + 1])
+        L = loadings[responses.cells[ours]]
+        covariance = L @ L.T + np.diag(left[responses.cells[ours]] / data.worth[ours])
         expected = L.T @ np.linalg.solve(covariance, data.residuals[ours])
         assert_allclose(profiles[i, :2], expected, atol=1e-10)
         assert profiles[i, 2] == 0.0  # no cell of theirs is a winner
@@ -99,9 +99,9 @@ def test_a_crowd_without_a_coalition_keeps_every_cell_s_answers_and_its_tastes(
     data = data_of(rng, taste=0.2)
     tastes = fit_tastes(data, rng)
     drawn = without_coalition(data, tastes, rng)
-    cells = data.answers.cells
-    by_cell = np.lexsort((data.residuals, cells)), np.lexsort((drawn.residuals, cells))
-    assert_array_equal(drawn.residuals[by_cell[1]], data.residuals[by_cell[0]])
+    cells = data.responses.cells
+    cell_order = np.lexsort((data.residuals, cells)), np.lexsort((drawn.residuals, cells))
+    assert_array_equal(drawn.residuals[cell_order[1]], data.residuals[cell_order[0]])
     assert (drawn.residuals != data.residuals).mean() > 0.5
     again = fit_tastes(drawn, rng)
     energy, drawn_energy = (tastes.loadings**2).sum(), (again.loadings**2).sum()
@@ -113,23 +113,25 @@ def test_those_who_favour_what_wins_by_them_are_aligned_and_others_are_not(
 ) -> None:
     """One of A opinions is 1: the variance of a random preference is 2/A, and z = 1.4 for A = 4."""
     world = make_world(rng, adversarial_fraction=0.0, n_users=2000, n_contexts=12, n_actions=4)
-    answers = answers_of(world.tallies)
+    responses = responses_of(world.tallies)
     everybody, accused = np.ones(2000), (np.arange(2000) < 400).astype(float)
     standing = rng.integers(4, size=12)
     proposed = (standing + 1) % 4
     aims = {"standing": standing, "by chance": rng.integers(4, size=12)}
     found = {}
     for name, aim in aims.items():
-        is_raised = accused[answers.users] * (answers.cells % 4 == aim[answers.cells // 4])
-        raised = replace(answers, means=answers.means + is_raised)
+        is_raised = accused[responses.users] * (responses.cells % 4 == aim[responses.cells // 4])
+        raised = replace(responses, means=responses.means + is_raised)
         noise = measure_noise(raised, everybody)
         found[name] = alignment(
             raised, noise, everybody, accused, standing=standing, proposed=proposed
         )
     assert 3.5 < found["standing"] < 5.5  # 1.4 · sqrt(12) = 4.9
     assert abs(found["by chance"]) < 3.5
-    noise = measure_noise(answers, everybody)
-    assert alignment(answers, noise, everybody, accused, standing=standing, proposed=standing) == 0
+    noise = measure_noise(responses, everybody)
+    assert (
+        alignment(responses, noise, everybody, accused, standing=standing, proposed=standing) == 0
+    )
 
 
 def test_who_is_alike_must_be_few(rng: np.random.Generator) -> None:

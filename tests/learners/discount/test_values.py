@@ -13,7 +13,7 @@ from tests.learners.discount.logs import make_log
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.aims import chance_of_aim
-from unswayed.learners.discount.bounded_answers import answers_from
+from unswayed.learners.discount.clipping import clipped_responses
 from unswayed.learners.discount.units import _drawn_out
 from unswayed.learners.discount.values import cell_values, shrunken_means
 from unswayed.tallies import tally
@@ -84,7 +84,7 @@ def test_the_tail_of_log_normal_rewards_is_drawn_out_to_six_deviations(
 
 def test_honest_means_are_hardly_touched_by_the_bounds(rng: np.random.Generator) -> None:
     log = make_log(rng, bots=0.0, rate=0.3)
-    values = cell_values(answers_from(log.tallies()), np.ones(len(log.is_bad)))
+    values = cell_values(clipped_responses(log.tallies()), np.ones(len(log.is_bad)))
     errors = np.sqrt(values.variances)
     assert np.abs(values.means - log.plain_means()).max() < 2.0 * errors.max()
     assert np.abs((values.means - log.true_means) / errors).max() < stats.norm.ppf(1 - 1e-4 / 48)
@@ -140,6 +140,6 @@ def test_people_at_home_in_one_context_are_not_taken_for_a_flood(
 ) -> None:
     log = make_log(rng, bots=0.0)
     tallies = log.tallies()
-    everybody = answers_from(tallies)
-    (answers,) = everybody.blocks.map_blocks(lambda block: block)
-    assert answers.plays.sum() > 0.99 * tallies.plays.sum()
+    everybody = clipped_responses(tallies)
+    (responses,) = everybody.blocks.map_blocks(lambda block: block)
+    assert responses.plays.sum() > 0.99 * tallies.plays.sum()

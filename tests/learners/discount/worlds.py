@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.learners.discount.answers import Answers
-from unswayed.learners.discount.bounded_answers import answers_from
+from unswayed.learners.discount.clipping import clipped_responses
+from unswayed.learners.discount.responses import Responses
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
 
@@ -111,7 +111,7 @@ def sparse_world(
 ) -> World:
     """Return a world of many Zipf contexts where a fifth of the users pushes the fourth action.
 
-    They lie in a share of their answers; without any lies everybody is good.
+    They lie in a share of their responses; without any lies everybody is good.
     """
     shares = 1.0 / np.arange(1, n_contexts + 1)
     users = np.repeat(np.arange(n_users), plays)
@@ -138,13 +138,13 @@ def sparse_world(
     return World(tallies, means, is_bad)
 
 
-def answers_of(tallies: Tallies) -> Answers:
-    """Return the answers of all users side by side."""
-    everybody = answers_from(tallies)
-    (answers,) = everybody.sampled(generator(0), everybody.n_entries).blocks.map_blocks(same)
-    return answers
+def responses_of(tallies: Tallies) -> Responses:
+    """Return the responses of all users side by side."""
+    everybody = clipped_responses(tallies)
+    (responses,) = everybody.sampled(generator(0), everybody.n_entries).blocks.map_blocks(same)
+    return responses
 
 
-def same(answers: Answers) -> Answers:
+def same(responses: Responses) -> Responses:
     """Return what is given."""
-    return answers
+    return responses

@@ -4,59 +4,64 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.discount.answers import Answers, AnyAnswers
 from unswayed.learners.discount.kernels import cell_sums
 from unswayed.learners.discount.noise import Noise, sums_of_cells
+from unswayed.learners.discount.responses import AnyResponses, Responses
 from unswayed.learners.discount.settings import AIM_LEVEL
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.policy import best_known
 
 
-def pooled_means(answers: AnyAnswers, weights: FloatArray) -> FloatArray:
+def pooled_means(responses: AnyResponses, weights: FloatArray) -> FloatArray:
     """Return the weighted mean reward of each cell; NaN where nobody counts.
 
     Returns
     -------
     Shape (n_contexts, n_actions).
     """
-    _, mass, total, _ = answers.added(_plain_sums, weights)
+    _, mass, total, _ = responses.added(_plain_sums, weights)
     means = np.where(mass > 0, total / np.maximum(mass, 1e-300), np.nan)
-    return means.reshape(answers.n_contexts, answers.n_actions)
+    return means.reshape(responses.n_contexts, responses.n_actions)
 
 
-def _plain_sums(answers: Answers, weights: FloatArray) -> FloatArray:
+def _plain_sums(responses: Responses, weights: FloatArray) -> FloatArray:
     return cell_sums(
-        answers.indptr, answers.cells, answers.plays, answers.means, weights, answers.n_cells
+        responses.indptr,
+        responses.cells,
+        responses.plays,
+        responses.means,
+        weights,
+        responses.n_cells,
     )
 
 
-def stake(answers: Answers, standing: IntArray, after: FloatArray) -> float:
+def stake(responses: Responses, standing: IntArray, after: FloatArray) -> float:
     """Return what decisions gain over the standing ones, by the means after the accusation."""
-    means = pooled_means(answers, after)
-    rows = np.arange(answers.n_contexts)
+    means = pooled_means(responses, after)
+    rows = np.arange(responses.n_contexts)
     gains = np.nan_to_num(means[rows, best_known(means)] - means[rows, standing])
-    return float(answers.context_probabilities @ gains)
+    return float(responses.context_probabilities @ gains)
 
 
 def aims_by_chance(
-    answers: Answers, weights: FloatArray, accused: FloatArray, rng: np.random.Generator
+    responses: Responses, weights: FloatArray, accused: FloatArray, rng: np.random.Generator
 ) -> float:
     """Return the p-value that the accused pull decisions as far as they do by chance."""
-    _, mass, _, _ = _plain_sums(answers, weights)
-    _, theirs, _, _ = _plain_sums(answers, weights * accused)
+    _, mass, _, _ = _plain_sums(responses, weights)
+    _, theirs, _, _ = _plain_sums(responses, weights * accused)
     rest = np.maximum(mass - theirs, 1e-9)
     # The pull is the share of the accused in a cell times how far they are from the others.
     errors = np.sqrt(np.maximum(theirs, 1e-9) / (rest * np.maximum(mass, 1e-9)))
     return chance_of_aim(
-        pooled_means(answers, weights),
-        pooled_means(answers, weights * (1.0 - accused)),
-        errors.reshape(answers.n_contexts, answers.n_actions),
+        pooled_means(responses, weights),
+        pooled_means(responses, weights * (1.0 - accused)),
+        errors.reshape(responses.n_contexts, responses.n_actions),
         rng,
     )
 
 
 def alignment(
-    answers: Answers,
+    responses: Responses,
     noise: Noise,
     weights: FloatArray,
     accused: FloatArray,
@@ -68,8 +73,8 @@ def alignment(
 
     Parameters
     ----------
-    answers, noise
-        What users answered, and how it scatters.
+    responses, noise
+        What users responded, and how it scatters.
     weights, accused
         Shape (n_users,); present weights, and probabilities to belong to the coalition.
     standing, proposed
@@ -87,16 +92,16 @@ def alignment(
     changed = np.flatnonzero(standing != proposed)
     if len(changed) == 0:
         return 0.0
-    _, mass, total, _ = sums_of_cells(answers, weights * accused, noise.taste_share)
+    _, mass, total, _ = sums_of_cells(responses, weights * accused, noise.taste_share)
     rest, rest_total = noise.mass - mass, noise.mass * noise.means - total
     is_known = (mass > 0.5) & (rest > 0.5)
     mass, rest = np.maximum(mass, 1e-9), np.maximum(rest, 1e-9)
     errors = np.sqrt(noise.variances * (1.0 / mass + 1.0 / rest))
     opinions = np.where(is_known, (total / mass - rest_total / rest) / errors, 0.0)
-    opinions = opinions.reshape(answers.n_contexts, answers.n_actions)[changed]
+    opinions = opinions.reshape(responses.n_contexts, responses.n_actions)[changed]
     in_turn = np.arange(len(changed))
     preferred = opinions[in_turn, standing[changed]] - opinions[in_turn, proposed[changed]]
-    by_chance = 2.0 * opinions.var(axis=1) * answers.n_actions / (answers.n_actions - 1)
+    by_chance = 2.0 * opinions.var(axis=1) * responses.n_actions / (responses.n_actions - 1)
     return float(preferred.sum() / np.sqrt(max(by_chance.sum(), 1e-12)))
 
 

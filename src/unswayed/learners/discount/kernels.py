@@ -1,7 +1,7 @@
 """Compiled passes over users' rows; one pass reads every entry once or twice.
 
-Letters: ``indptr, cells`` the rows; ``e`` how many independent answers an entry is worth; ``r`` its
-mean reward, centred; ``w`` weights of users.
+Letters: ``indptr, cells`` the rows; ``e`` how many independent responses an entry is worth; ``r``
+its mean reward, centred; ``w`` weights of users.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def cell_sums(
 def whitened(
     cells: CellArray, y: FloatArray, centre: FloatArray, deviations: FloatArray, out: RealArray
 ) -> RealArray:
-    """Fill ``out`` with answers less their cell's centre, in the cell's standard deviations."""
+    """Fill ``out`` with responses less their cell's centre, in the cell's standard deviations."""
     for k in range(cells.size):
         j = np.uint32(cells[k])
         out[k] = (y[k] - centre[j]) / deviations[j]
@@ -84,7 +84,7 @@ def binary_votes(indptr: IntArray, sums: FloatArray, squares: FloatArray) -> Int
 
 
 @compiled
-def believed_answers(
+def clipped_means(
     cells: CellArray,
     counts: FloatArray,
     sums: FloatArray,
@@ -199,7 +199,7 @@ def user_extremes(
 ) -> FloatArray:
     """Return each user's smallest and largest mean, and largest distance from the centres.
 
-    Shape (3, n_users); NaN for users without answers.
+    Shape (3, n_users); NaN for users without responses.
     """
     n_users = indptr.size - 1
     found = np.full((3, n_users), np.nan)

@@ -2,7 +2,7 @@
 
 A fit is a line from the good users' mean to the coalition's. Its numbers are a column of arrays of
 shape (n_cells, n_lines) or (n_users, n_lines), so that the loop over lines is the innermost one and
-runs on vectors. Letters: ``e`` how many independent answers an entry is worth; ``x`` its mean
+runs on vectors. Letters: ``e`` how many independent responses an entry is worth; ``x`` its mean
 reward, centred and in standard deviations; ``w`` weights of users. Single precision is enough to
 compare fits; arrays take the precision of ``e``.
 """
@@ -44,10 +44,10 @@ def line_scores(
             continue
         for k in range(indptr[i], indptr[i + 1]):
             j = np.uint32(cells[k])
-            worth, answer = e[k], x[k]
+            worth, response = e[k], x[k]
             for c in range(n_lines):
                 pull = worth * shifts[j, c]
-                scores[i, c] += pull * (answer - means[j, c])
+                scores[i, c] += pull * (response - means[j, c])
                 strengths[i, c] += pull * shifts[j, c]
     return scores, strengths
 
@@ -77,10 +77,10 @@ def line_sums(
             continue
         for k in range(indptr[i], indptr[i + 1]):
             j = np.uint32(cells[k])
-            worth, answer = e[k], e[k] * x[k]
+            worth, response = e[k], e[k] * x[k]
             for c in range(n_lines):
                 masses[j, c] += worth * gammas[i, c]
-                totals[j, c] += answer * gammas[i, c]
+                totals[j, c] += response * gammas[i, c]
     return sums
 
 

@@ -12,15 +12,15 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # p
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount.aims import unless_by_chance
-from unswayed.learners.discount.answers import AllAnswers
-from unswayed.learners.discount.bounded_answers import answers_from
-from unswayed.learners.discount.loud import About, LookedAt, discount_loud_lies
+from unswayed.learners.discount.clipping import clipped_responses
+from unswayed.learners.discount.loud import About, SampledPlays, discount_loud_lies
 from unswayed.learners.discount.loud.categories import find_categories
 from unswayed.learners.discount.loud.sampling import lean_of_users, sampled, single_rewards
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.one_mean import discount_coalitions
 from unswayed.learners.discount.one_mean.mixture import Accusation
 from unswayed.learners.discount.redescending import leaning_cells, upright_means
+from unswayed.learners.discount.responses import AllResponses
 from unswayed.learners.discount.tastes import discount_among_tastes, has_tastes
 from unswayed.learners.discount.trial import ABSTAINED, Discounted
 from unswayed.learners.discount.units import unit_of
@@ -35,7 +35,7 @@ from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies
 
 FEW_CELLS = 2.5
-"""Ours: with fewer cells per user, what goes together across cells shows nothing; unless answers
+"""Ours: with fewer cells per user, what goes together across cells shows nothing; unless responses
 are binary, where plays of one cell tell."""
 
 
@@ -89,23 +89,23 @@ def learn_discounted(
         categories = find_categories(rewards, lean_of_users(sample))
         unit = unit_of(categories, rewards, sample)
         reach = None if categories.is_even else unit.reach
-        answers = answers_from(unit.of(tallies), reach=reach)
-        looked_at = LookedAt(tallies, sample, chosen, categories)
-        found, about = _discounted(looked_at, answers, alpha, rng)
+        responses = clipped_responses(unit.of(tallies), reach=reach)
+        plays = SampledPlays(tallies, sample, chosen, categories)
+        found, about = _discounted(plays, responses, alpha, rng)
         guard = guarding.result()
     weights = found.weights
-    values = cell_values(answers, weights)
+    values = cell_values(responses, weights)
     means = values.shrunken
     decided_by = np.full(
-        answers.n_contexts, "discounted mean" if found.n_coalitions else "pooled mean", "<U24"
+        responses.n_contexts, "discounted mean" if found.n_coalitions else "pooled mean", "<U24"
     )
     if alpha > 0 and categories.is_even and not categories.is_rare:
-        leaning = leaning_cells(answers, measure_noise(answers, weights), weights)
+        leaning = leaning_cells(responses, measure_noise(responses, weights), weights)
         upright = upright_means(means, np.sqrt(values.variances), leaning, rng)
         decided_by[(np.abs(upright - means) > 0).any(axis=1)] = "redescending mean"
         means = upright
     means = unit.back(means)
-    if alpha > 0 and categories.is_even and not categories.is_rare and not _shows_pairs(answers):
+    if alpha > 0 and categories.is_even and not categories.is_rare and not _shows_pairs(responses):
         # Nothing goes together across cells that nobody has two of; the paper's means may see it.
         errors = unit.width * np.sqrt(values.variances)
         robust = unless_by_chance(means, guard.mean_rewards, errors, rng)
@@ -121,7 +121,8 @@ def learn_discounted(
             np.isnan(guarded), np.nan, z * unit.width * np.sqrt(values.variances)
         ),
         bias_bounds=guard.bias_bounds,
-        context_probabilities=answers.context_probabilities / answers.context_probabilities.sum(),
+        context_probabilities=responses.context_probabilities
+        / responses.context_probabilities.sum(),
         frequent_contexts=guard.frequent_contexts,
         user_weights=weights,
         decided_by=decided_by,
@@ -134,15 +135,15 @@ def learn_discounted(
 
 
 def _discounted(
-    looked_at: LookedAt, answers: AllAnswers, alpha: float, rng: np.random.Generator
+    plays: SampledPlays, responses: AllResponses, alpha: float, rng: np.random.Generator
 ) -> tuple[Discounted, list[About]]:
     """Return what was discounted: loud lies first, then quiet coalitions where they can show."""
-    if alpha == 0.0 or answers.n_entries == 0:
-        return Discounted(np.ones(answers.n_users), False, []), []
-    loud = discount_loud_lies(looked_at, adversarial_fraction=alpha, rng=rng)
-    if looked_at.categories.is_rare or not looked_at.categories.is_even:
+    if alpha == 0.0 or responses.n_entries == 0:
+        return Discounted(np.ones(responses.n_users), False, []), []
+    loud = discount_loud_lies(plays, adversarial_fraction=alpha, rng=rng)
+    if plays.categories.is_rare or not plays.categories.is_even:
         return Discounted(loud.weights, False, loud.rounds), loud.about
-    quiet = _quiet(answers, loud.weights, alpha, rng)
+    quiet = _quiet(responses, loud.weights, alpha, rng)
     return (
         Discounted(quiet.weights, quiet.allows_tastes, [*loud.rounds, *quiet.rounds]),
         loud.about,
@@ -150,29 +151,29 @@ def _discounted(
 
 
 def _quiet(
-    answers: AllAnswers, weights: FloatArray, alpha: float, rng: np.random.Generator
+    responses: AllResponses, weights: FloatArray, alpha: float, rng: np.random.Generator
 ) -> Discounted:
     """Return what was discounted of the weights, without tastes if that fits, else with them."""
     found = Discounted(weights, False, [])
     explained: list[Accusation] = []
-    has_pairs = _shows_pairs(answers)
+    has_pairs = _shows_pairs(responses)
     if has_pairs:
         found, explained = discount_coalitions(
-            answers, weights, adversarial_fraction=alpha, rng=rng
+            responses, weights, adversarial_fraction=alpha, rng=rng
         )
     rounds = found.rounds
-    if not has_pairs or has_tastes(answers, weights, explained, rng):
-        tasted = discount_among_tastes(answers, weights, adversarial_fraction=alpha, rng=rng)
-        # Colluders with wild answers look like tastes; what clearly aims at decisions is none.
+    if not has_pairs or has_tastes(responses, weights, explained, rng):
+        tasted = discount_among_tastes(responses, weights, adversarial_fraction=alpha, rng=rng)
+        # Colluders with wild responses look like tastes; what clearly aims at decisions is none.
         if tasted.n_coalitions > 0 or not found.is_aimed:
             found, rounds = tasted, [one.overruled() for one in rounds]
         rounds = [*rounds, *tasted.rounds]
     return Discounted(found.weights, found.allows_tastes, rounds)
 
 
-def _shows_pairs(answers: AllAnswers) -> bool:
+def _shows_pairs(responses: AllResponses) -> bool:
     """Return whether users have enough cells, or plays of one, to show what goes together."""
-    return answers.is_binary or answers.cells_per_user >= FEW_CELLS
+    return responses.is_binary or responses.cells_per_user >= FEW_CELLS
 
 
 def _guarded(means: FloatArray, is_allowed: BoolArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How far honest answers scatter: between users, within users, and together."""
+"""How far honest responses scatter: between users, within users, and together."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from unswayed.compiled import compiled
 from unswayed.estimators.lanczos import top_eigenpairs
-from unswayed.learners.discount.answers import Answers, AnyAnswers
-from unswayed.learners.discount.cell_kernels import exchanged_within_cells
 from unswayed.learners.discount.kernels import (
     RealArray,
     cell_sums,
@@ -17,8 +16,9 @@ from unswayed.learners.discount.kernels import (
     repeats_of_users,
     spread_between_users,
 )
+from unswayed.learners.discount.responses import AnyResponses, Responses
 from unswayed.learners.discount.settings import MIN_REPEATS
-from unswayed.learners.interface import FloatArray
+from unswayed.learners.interface import FloatArray, IntArray
 
 CLEAR_SHARE = 0.02
 """Ours: a between-user share below this is taken for zero."""
@@ -39,16 +39,16 @@ EXTRA_STEPS = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
-    """Means and scatter of answers under the users' present weights.
+    """Means and scatter of responses under the users' present weights.
 
     Attributes
     ----------
     taste_share
         ρ, the share of a reward's variance in a cell that lies between users.
     means, variances
-        Shape (n_cells,); of one independent answer.
+        Shape (n_cells,); of one independent response.
     users, mass
-        Shape (n_cells,); weight of the users who met the cell, and what their answers are worth.
+        Shape (n_cells,); weight of the users who met the cell, and what their responses are worth.
     """
 
     taste_share: float
@@ -59,21 +59,21 @@ class Noise:
 
 
 def measure_noise(
-    answers: AnyAnswers, weights: FloatArray, taste_share: float | None = None
+    responses: AnyResponses, weights: FloatArray, taste_share: float | None = None
 ) -> Noise:
-    """Measure means and scatter of answers; one user is one witness, however often asked.
+    """Measure means and scatter of responses; one user is one witness, however often asked.
 
     The share of tastes may be given.
     """
-    share = _taste_share(answers, weights) if taste_share is None else taste_share
-    users, mass, total, squares = answers.added(sums_of_cells, weights, share)
+    share = _taste_share(responses, weights) if taste_share is None else taste_share
+    users, mass, total, squares = responses.added(sums_of_cells, weights, share)
     means = total / np.maximum(mass, 1e-12)
-    if answers.is_binary:
+    if responses.is_binary:
         inside = np.clip(means, *BINARY_RANGE)
         variances = inside * (1.0 - inside)
     else:
         scatter = np.maximum(squares - means * total, 0.0)
-        pooled = scatter.sum() / max(users.sum() - answers.n_cells, 1.0)
+        pooled = scatter.sum() / max(users.sum() - responses.n_cells, 1.0)
         variances = (scatter + PSEUDO_USERS * pooled) / (users + PSEUDO_USERS)
         typical = float(np.median(variances[users > 0])) if (users > 0).any() else 1.0
         low, high = VARIANCE_RANGE
@@ -82,44 +82,48 @@ def measure_noise(
     return Noise(share, means, variances, users, mass)
 
 
-def worth_of(answers: Answers, taste_share: float) -> FloatArray:
-    """Return how many independent answers entries are worth, e = 1/(ρ + (1 − ρ)/n)."""
+def worth_of(responses: Responses, taste_share: float) -> FloatArray:
+    """Return how many independent responses entries are worth, e = 1/(ρ + (1 − ρ)/n)."""
     if taste_share == 0.0:
-        return answers.plays
-    return 1.0 / (taste_share + (1.0 - taste_share) / answers.plays)
+        return responses.plays
+    return 1.0 / (taste_share + (1.0 - taste_share) / responses.plays)
 
 
-def sums_of_cells(answers: Answers, weights: FloatArray, taste_share: float) -> FloatArray:
+def sums_of_cells(responses: Responses, weights: FloatArray, taste_share: float) -> FloatArray:
     """Return Σ w, Σ w·e, Σ w·e·r and Σ w·e·r² per cell; shape (4, n_cells)."""
-    worth = worth_of(answers, taste_share)
-    return cell_sums(answers.indptr, answers.cells, worth, answers.means, weights, answers.n_cells)
+    worth = worth_of(responses, taste_share)
+    return cell_sums(
+        responses.indptr, responses.cells, worth, responses.means, weights, responses.n_cells
+    )
 
 
-def _taste_share(answers: AnyAnswers, weights: FloatArray) -> float:
+def _taste_share(responses: AnyResponses, weights: FloatArray) -> float:
     """Return the share of variance between users: entries with n plays have n·r² = n·b + w."""
-    repeats, squares = answers.added(_repeats, weights)
+    repeats, squares = responses.added(_repeats, weights)
     if repeats < MIN_REPEATS:
         return 0.0
     inside = float(squares / repeats)
-    _, mass, total, _ = answers.added(sums_of_cells, weights, 0.0)
+    _, mass, total, _ = responses.added(sums_of_cells, weights, 0.0)
     means = total / np.maximum(mass, 1e-12)
-    excess, plays = answers.added(_spread, weights, means, inside)
+    excess, plays = responses.added(_spread, weights, means, inside)
     between = float(excess / plays)
     share = between / max(between + inside, np.finfo(float).tiny)
     return share if share > CLEAR_SHARE else 0.0
 
 
-def _repeats(answers: Answers, weights: FloatArray) -> FloatArray:
-    return repeats_of_users(answers.indptr, answers.plays, answers.within, weights)
+def _repeats(responses: Responses, weights: FloatArray) -> FloatArray:
+    return repeats_of_users(responses.indptr, responses.plays, responses.within, weights)
 
 
-def _spread(answers: Answers, weights: FloatArray, means: FloatArray, inside: float) -> FloatArray:
+def _spread(
+    responses: Responses, weights: FloatArray, means: FloatArray, inside: float
+) -> FloatArray:
     return spread_between_users(
-        answers.indptr,
-        answers.cells,
-        answers.plays,
-        answers.within,
-        answers.means,
+        responses.indptr,
+        responses.cells,
+        responses.plays,
+        responses.within,
+        responses.means,
         means,
         weights,
         inside,
@@ -127,7 +131,7 @@ def _spread(answers: Answers, weights: FloatArray, means: FloatArray, inside: fl
 
 
 def top_directions(
-    answers: Answers,
+    responses: Responses,
     values: RealArray,
     weights: FloatArray,
     count: int,
@@ -138,17 +142,40 @@ def top_directions(
     The search begins at a random vector.
     """
     return top_eigenpairs(
-        partial(gram_product, answers.indptr, answers.cells, values, weights),
-        rng.standard_normal(answers.n_cells),
+        partial(gram_product, responses.indptr, responses.cells, values, weights),
+        rng.standard_normal(responses.n_cells),
         count,
         n_steps=count + EXTRA_STEPS,
     )
 
 
 def permuted_within_cells(
-    answers: Answers, weights: FloatArray, rng: np.random.Generator, *arrays: RealArray
+    responses: Responses, weights: FloatArray, rng: np.random.Generator, *arrays: RealArray
 ) -> list[RealArray]:
     """Return arrays with the entries of kept users exchanged within each cell."""
-    keys = rng.random(len(answers.cells))
-    source = exchanged_within_cells(*answers.by_cell, answers.users, weights, keys)
+    keys = rng.random(len(responses.cells))
+    source = exchanged_within_cells(*responses.cell_order, responses.users, weights, keys)
     return [array[source] for array in arrays]
+
+
+@compiled
+def exchanged_within_cells(
+    order: IntArray, starts: IntArray, users: IntArray, w: FloatArray, keys: FloatArray
+) -> IntArray:
+    """Return for each entry the one it is exchanged for: a random one of its cell.
+
+    Only entries of users with more than half their weight move. ``keys`` are uniform, one for each
+    entry.
+    """
+    source, movable = np.arange(order.size), np.empty(order.size, np.int64)
+    for j in range(starts.size - 1):
+        n = 0
+        for q in range(starts[j], starts[j + 1]):
+            if w[users[order[q]]] > 0.5:
+                movable[n] = order[q]
+                n += 1
+        for m in range(n - 1, 0, -1):
+            other = int(keys[starts[j] + m] * (m + 1))
+            a, b = movable[m], movable[other]
+            source[a], source[b] = source[b], source[a]
+    return source

@@ -1,4 +1,4 @@
-"""Cells whose mean leans away from where most users are: bounded influence where it is needed."""
+"""A redescending M-estimator for cells whose mean leans away from where most users are."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.compiled import compiled
 from unswayed.engine import cut
 from unswayed.learners.discount.aims import unless_by_chance
-from unswayed.learners.discount.answers import MAD_TO_SD, AllAnswers, Answers
-from unswayed.learners.discount.cell_groups import CellGroup, grouped_by_cell
-from unswayed.learners.discount.cell_kernels import redescending_means
+from unswayed.learners.discount.cells import CellEntries, regrouped_by_cell
 from unswayed.learners.discount.kernels import CellArray, RealArray
 from unswayed.learners.discount.noise import Noise, worth_of
-from unswayed.learners.discount.one_mean.search import REDESCENDER
-from unswayed.learners.interface import BoolArray, FloatArray
+from unswayed.learners.discount.responses import MAD_TO_SD, AllResponses, Responses
+from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+
+REDESCENDER = (1.5, 3.0)
+"""Ours: responses count fully up to 1.5 deviations from the centre and not at all beyond 3."""
 
 CLEAR_LEAN = 4.5
 """Ours: deviations from the lean of the other cells (from earlier prototypes)."""
@@ -23,7 +25,7 @@ LEAST_DEVIATION = 0.25
 """Ours: smallest deviation of leans, in standard errors."""
 
 ENOUGH_PLAYS = 1.5
-"""Ours: binary answers show a shape if plays times variance exceed this on average."""
+"""Ours: binary responses show a shape if plays times variance exceed this on average."""
 
 FEWEST_CELLS = 4
 """Ours: with fewer cells there is no telling what lean is common."""
@@ -36,18 +38,18 @@ class Leaning(NamedTuple):
     centres: FloatArray
 
 
-def leaning_cells(answers: AllAnswers, noise: Noise, weights: FloatArray) -> Leaning:
+def leaning_cells(responses: AllResponses, noise: Noise, weights: FloatArray) -> Leaning:
     """Return cells whose mean is far from the redescending mean, compared with the other cells.
 
     Rewards may be skewed, so that mean and centre differ honestly; the common lean is allowed for,
     and added back. This bounds coalitions that lie in so few cells that no user shows it twice.
     """
     has_shape = noise.mass > 0
-    if answers.is_binary:
+    if responses.is_binary:
         has_shape &= noise.mass * noise.variances > ENOUGH_PLAYS * noise.users
     if has_shape.sum() < FEWEST_CELLS:
-        return Leaning(np.zeros(answers.n_cells, dtype=np.bool_), noise.means)
-    centres = _centres(answers, noise, weights)
+        return Leaning(np.zeros(responses.n_cells, dtype=np.bool_), noise.means)
+    centres = _centres(responses, noise, weights)
     deviations = np.sqrt(noise.variances)
     # In standard deviations, not errors: skewed rewards lean as far however many there are.
     leans = (noise.means - centres) / deviations
@@ -58,24 +60,24 @@ def leaning_cells(answers: AllAnswers, noise: Noise, weights: FloatArray) -> Lea
     return Leaning(has_shape & is_far, centres + common * deviations)
 
 
-def _centres(answers: AllAnswers, noise: Noise, weights: FloatArray) -> FloatArray:
+def _centres(responses: AllResponses, noise: Noise, weights: FloatArray) -> FloatArray:
     """Return the redescending mean of each cell; shape (n_cells,)."""
-    pieces = [(piece, noise.taste_share) for piece in cut(weights, answers.sizes)]
-    by_cell = grouped_by_cell(answers.blocks, _read, pieces, noise.users)
-    return by_cell.of_each_cell(_redescended, np.sqrt(noise.variances))
+    pieces = [(piece, noise.taste_share) for piece in cut(weights, responses.sizes)]
+    cells = regrouped_by_cell(responses.blocks, _read, pieces, noise.users)
+    return cells.of_each_cell(_redescended, np.sqrt(noise.variances))
 
 
 def _read(
-    answers: Answers, piece: tuple[FloatArray, float]
+    responses: Responses, piece: tuple[FloatArray, float]
 ) -> tuple[CellArray, tuple[RealArray, ...]]:
     """Return entries in single precision: all of them are moved and held twice."""
     weights, taste_share = piece
-    of_users = weights.astype(np.float32)[answers.users]
-    columns = (worth_of(answers, taste_share), answers.means)
-    return answers.cells, (*(column.astype(np.float32) for column in columns), of_users)
+    of_users = weights.astype(np.float32)[responses.users]
+    columns = (worth_of(responses, taste_share), responses.means)
+    return responses.cells, (*(column.astype(np.float32) for column in columns), of_users)
 
 
-def _redescended(group: CellGroup, deviations: FloatArray) -> FloatArray:
+def _redescended(group: CellEntries, deviations: FloatArray) -> FloatArray:
     worth, means, weights = group.columns
     return redescending_means(group.starts, worth, means, weights, deviations, *REDESCENDER)
 
@@ -99,3 +101,54 @@ def upright_means(
     leans = leaning.is_leaning.reshape(means.shape)
     upright = np.where(leans, leaning.centres.reshape(means.shape), means)
     return unless_by_chance(means, upright, errors, rng)
+
+
+@compiled
+def redescending_means(
+    starts: IntArray,
+    e: RealArray,
+    y: RealArray,
+    w: RealArray,
+    deviations: FloatArray,
+    flat: float,
+    end: float,
+) -> FloatArray:
+    """Return per cell the mean of users' means that counts none beyond ``end`` deviations.
+
+    Weight one up to ``flat`` deviations, a cosine down to zero at ``end``; started at the median,
+    ended once it moves by less than a hundredth of its standard error. Entries go cell by
+    cell; ``w`` are the weights of their users.
+    """
+    n_cells = starts.size - 1
+    centres = np.zeros(n_cells)
+    values, precision, mass = np.empty_like(y), np.empty_like(y), np.empty_like(y)
+    for j in range(n_cells):
+        n, everything = 0, 0.0
+        for q in range(starts[j], starts[j + 1]):
+            if w[q] > 0.05:
+                values[n], mass[n] = y[q], e[q] * w[q]
+                precision[n] = np.sqrt(e[q]) / deviations[j]
+                everything += mass[n]
+                n += 1
+        if n == 0:
+            continue
+        settled = 0.01 * deviations[j] / np.sqrt(everything)
+        centre = float(np.median(values[:n]))
+        for _ in range(12):
+            total, weighted = 0.0, 0.0
+            for k in range(n):
+                z = abs(values[k] - centre) * precision[k]
+                if z < end:
+                    share = 1.0
+                    if z > flat:
+                        share = 0.5 * (1.0 + np.cos(np.pi * (z - flat) / (end - flat)))
+                    total += share * mass[k]
+                    weighted += share * mass[k] * values[k]
+            if total == 0.0:
+                break
+            moved = abs(weighted / total - centre)
+            centre = weighted / total
+            if moved < settled:
+                break
+        centres[j] = centre
+    return centres

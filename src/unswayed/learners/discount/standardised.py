@@ -1,4 +1,4 @@
-"""What fits read: users' answers in standard deviations, in blocks or in strips of a sample."""
+"""What fits read: users' responses in standard deviations, in blocks or in strips of a sample."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.engine import Blocked, cut
-from unswayed.learners.discount.answers import AllAnswers, Answers
 from unswayed.learners.discount.kernels import CellArray, RealArray, cell_sums, whitened
 from unswayed.learners.discount.line_kernels import line_scores, line_sums
 from unswayed.learners.discount.noise import Noise, worth_of
+from unswayed.learners.discount.responses import AllResponses, Responses
 from unswayed.learners.interface import FloatArray, IntArray
 
 STRIP_ENTRIES = 50_000
@@ -19,15 +19,15 @@ STRIP_ENTRIES = 50_000
 sums must not depend on them."""
 
 
-class StandardisedAnswers(NamedTuple):
-    """Answers of the users of a block, as fits read them.
+class StandardisedResponses(NamedTuple):
+    """Responses of the users of a block, as fits read them.
 
     Attributes
     ----------
     indptr, cells
         The rows.
     worth, residuals
-        Shape (n_entries,); e, and x: answers less their cell's mean, in standard deviations.
+        Shape (n_entries,); e, and x: responses less their cell's mean, in standard deviations.
     weights
         Shape (n_users,); the users' present weights.
     n_cells
@@ -44,7 +44,7 @@ class StandardisedAnswers(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitRows:
-    """Answers of users in blocks, seen through the two passes of a step of EM.
+    """Responses of users in blocks, seen through the two passes of a step of EM.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class FitRows:
         Precision of entries and sums.
     """
 
-    blocks: Blocked[StandardisedAnswers]
+    blocks: Blocked[StandardisedResponses]
     sizes: tuple[int, ...]
     weights: FloatArray
     mass: FloatArray
@@ -86,31 +86,31 @@ class FitRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchData:
-    """A sample of answers as searches read them.
+    """A sample of responses as searches read them.
 
     Attributes
     ----------
-    answers, entries
-        What users answered, and the same in standard deviations.
+    responses, entries
+        What users responded, and the same in standard deviations.
     deviations
-        Shape (n_cells,); standard deviation of one independent answer.
+        Shape (n_cells,); standard deviation of one independent response.
     rows
         The entries for fits.
     """
 
-    answers: Answers
-    entries: StandardisedAnswers
+    responses: Responses
+    entries: StandardisedResponses
     deviations: FloatArray
     rows: FitRows
 
     @property
     def worth(self) -> RealArray:
-        """How many independent answers entries are worth; shape (n_entries,)."""
+        """How many independent responses entries are worth; shape (n_entries,)."""
         return self.entries.worth
 
     @property
     def residuals(self) -> RealArray:
-        """Answers less their cell's mean, in standard deviations; shape (n_entries,)."""
+        """Responses less their cell's mean, in standard deviations; shape (n_entries,)."""
         return self.entries.residuals
 
     @property
@@ -120,46 +120,46 @@ class SearchData:
 
 
 def search_data(
-    answers: Answers, noise: Noise, weights: FloatArray, dtype: type[np.floating]
+    responses: Responses, noise: Noise, weights: FloatArray, dtype: type[np.floating]
 ) -> SearchData:
     """Gather what fits of a sample read; those of one line are content with single precision."""
-    entries = standardised(answers, weights, noise, dtype)
-    return SearchData(answers, entries, np.sqrt(noise.variances), _rows_of_sample(entries))
+    entries = standardised(responses, weights, noise, dtype)
+    return SearchData(responses, entries, np.sqrt(noise.variances), _rows_of_sample(entries))
 
 
-def with_answers(data: SearchData, *, worth: RealArray, residuals: RealArray) -> SearchData:
-    """Return the same users with other answers."""
+def with_residuals(data: SearchData, *, worth: RealArray, residuals: RealArray) -> SearchData:
+    """Return the same users with other responses."""
     entries = data.entries._replace(worth=worth, residuals=residuals)
     return replace(data, entries=entries, rows=_rows_of_sample(entries))
 
 
-def rows_of_everybody(everybody: AllAnswers, noise: Noise, weights: FloatArray) -> FitRows:
-    """Gather what fits of all users read, where the answers lie."""
-    blocks = everybody.blocks.transformed(
+def rows_of_all_users(responses: AllResponses, noise: Noise, weights: FloatArray) -> FitRows:
+    """Gather what fits of all users read, where the responses lie."""
+    blocks = responses.blocks.transformed(
         standardised,
         noise,
         np.float32,
-        pieces=cut(weights, everybody.sizes),
+        pieces=cut(weights, responses.sizes),
     )
-    return _rows(blocks, everybody.sizes, weights, np.float32)
+    return _rows(blocks, responses.sizes, weights, np.float32)
 
 
 def standardised(
-    answers: Answers,
+    responses: Responses,
     weights: FloatArray,
     noise: Noise,
     dtype: type[np.floating],
-) -> StandardisedAnswers:
-    """Return answers as fits read them, by the means and variances of the cells."""
-    deviations, out = np.sqrt(noise.variances), np.empty(len(answers.cells), dtype)
-    residuals = whitened(answers.cells, answers.means, noise.means, deviations, out)
-    worth = worth_of(answers, noise.taste_share).astype(dtype, copy=False)
-    return StandardisedAnswers(
-        answers.indptr, answers.cells, worth, residuals, weights, answers.n_cells
+) -> StandardisedResponses:
+    """Return responses as fits read them, by the means and variances of the cells."""
+    deviations, out = np.sqrt(noise.variances), np.empty(len(responses.cells), dtype)
+    residuals = whitened(responses.cells, responses.means, noise.means, deviations, out)
+    worth = worth_of(responses, noise.taste_share).astype(dtype, copy=False)
+    return StandardisedResponses(
+        responses.indptr, responses.cells, worth, residuals, weights, responses.n_cells
     )
 
 
-def _rows_of_sample(entries: StandardisedAnswers) -> FitRows:
+def _rows_of_sample(entries: StandardisedResponses) -> FitRows:
     strips, n_users = [entries], len(entries.weights)
     if len(entries.cells) > STRIP_ENTRIES:
         strips = [_strip(entries, 0, n_users // 2), _strip(entries, n_users // 2, n_users)]
@@ -167,10 +167,10 @@ def _rows_of_sample(entries: StandardisedAnswers) -> FitRows:
     return _rows(Blocked.here(strips), sizes, entries.weights, entries.worth.dtype.type)
 
 
-def _strip(entries: StandardisedAnswers, first: int, last: int) -> StandardisedAnswers:
+def _strip(entries: StandardisedResponses, first: int, last: int) -> StandardisedResponses:
     indptr, cells, worth, residuals, weights, n_cells = entries
     here = slice(indptr[first], indptr[last])
-    return StandardisedAnswers(
+    return StandardisedResponses(
         indptr[first : last + 1] - indptr[first],
         cells[here],
         worth[here],
@@ -181,7 +181,7 @@ def _strip(entries: StandardisedAnswers, first: int, last: int) -> StandardisedA
 
 
 def _rows(
-    blocks: Blocked[StandardisedAnswers],
+    blocks: Blocked[StandardisedResponses],
     sizes: tuple[int, ...],
     weights: FloatArray,
     dtype: type[np.floating],
@@ -190,16 +190,16 @@ def _rows(
     return FitRows(blocks, sizes, weights, mass, total, dtype)
 
 
-def _cell_sums(entries: StandardisedAnswers) -> FloatArray:
+def _cell_sums(entries: StandardisedResponses) -> FloatArray:
     return cell_sums(*entries)
 
 
-def _line_sums(entries: StandardisedAnswers, gammas: RealArray) -> RealArray:
+def _line_sums(entries: StandardisedResponses, gammas: RealArray) -> RealArray:
     indptr, cells, worth, residuals, _, n_cells = entries
     return line_sums(indptr, cells, worth, residuals, gammas, n_cells)
 
 
 def _line_scores(
-    entries: StandardisedAnswers, means: RealArray, shifts: RealArray
+    entries: StandardisedResponses, means: RealArray, shifts: RealArray
 ) -> tuple[RealArray, RealArray]:
     return line_scores(*entries[:-1], means, shifts)

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from unswayed.learners.discount.aims import aims_by_chance
-from unswayed.learners.discount.answers import Sample
+from unswayed.learners.discount.responses import Sample
 from unswayed.learners.discount.settings import AIM_LEVEL, CLEAR_ALIGNMENT
 from unswayed.learners.interface import FloatArray
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from unswayed.compiled import compiled
 from unswayed.engine import cut
-from unswayed.learners.discount.answers import AllAnswers, Answers
 from unswayed.learners.discount.kernels import CellArray
+from unswayed.learners.discount.responses import AllResponses, Responses
 from unswayed.learners.interface import FloatArray, IntArray
 
 LARGEST = 3
@@ -50,7 +50,7 @@ class Values(NamedTuple):
     bounded: float
 
 
-def cell_values(answers: AllAnswers, weights: FloatArray) -> Values:
+def cell_values(responses: AllResponses, weights: FloatArray) -> Values:
     """Estimate mean rewards with bounded influence, then shrink them.
 
     Notes
@@ -60,21 +60,21 @@ def cell_values(answers: AllAnswers, weights: FloatArray) -> Values:
     play as far out as the third farthest user of the whole log is always allowed, so that the few
     clicks of a rare cell are not cut. Who doubles their events beyond that changes nothing.
     """
-    pieces = cut(weights, answers.sizes)
-    third = _third(answers.blocks.map_blocks(_masses, pieces=pieces))
+    pieces = cut(weights, responses.sizes)
+    third = _third(responses.blocks.map_blocks(_masses, pieces=pieces))
     most = np.maximum(third, LEAST_PLAYS)
-    centre, most_pull = np.zeros(answers.n_cells), np.full(answers.n_cells, UNBOUNDED)
+    centre, most_pull = np.zeros(responses.n_cells), np.full(responses.n_cells, UNBOUNDED)
     one_play = UNBOUNDED
     for step in range(STEPS + 1):
         if step > 0:
-            found = answers.blocks.map_blocks(_pulls, most, centre, pieces=pieces)
+            found = responses.blocks.map_blocks(_pulls, most, centre, pieces=pieces)
             one_play = float(_third([farthest[None, :] for _, farthest in found])[0])
             most_pull = np.maximum(_third([pulls for pulls, _ in found]), one_play)
-        mass, plays, pull, *squares = answers.blocks.add_blocks(
+        mass, plays, pull, *squares = responses.blocks.add_blocks(
             _sums, most, centre, most_pull, one_play, pieces=pieces
         )
         centre = centre + np.where(mass > 1e-9, pull / np.maximum(mass, 1e-300), 0.0)
-    shape = (answers.n_contexts, answers.n_actions)
+    shape = (responses.n_contexts, responses.n_actions)
     variances = _variances(mass.reshape(shape), *(part.reshape(shape) for part in squares))
     means = np.where(mass > 1e-9, centre, np.nan).reshape(shape)
     bounded = 1.0 - float(mass.sum()) / max(float(plays.sum()), 1e-300)
@@ -114,20 +114,20 @@ def _third(largest: list[FloatArray]) -> FloatArray:
     return third
 
 
-def _masses(answers: Answers, weights: FloatArray) -> FloatArray:
+def _masses(responses: Responses, weights: FloatArray) -> FloatArray:
     return largest_masses(
-        answers.indptr, answers.cells, answers.plays, weights, answers.n_cells, LARGEST
+        responses.indptr, responses.cells, responses.plays, weights, responses.n_cells, LARGEST
     )
 
 
 def _pulls(
-    answers: Answers, weights: FloatArray, most: FloatArray, centre: FloatArray
+    responses: Responses, weights: FloatArray, most: FloatArray, centre: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     return largest_pulls(
-        answers.indptr,
-        answers.cells,
-        answers.plays,
-        answers.rewards,
+        responses.indptr,
+        responses.cells,
+        responses.plays,
+        responses.rewards,
         weights,
         most,
         centre,
@@ -136,7 +136,7 @@ def _pulls(
 
 
 def _sums(
-    answers: Answers,
+    responses: Responses,
     weights: FloatArray,
     most: FloatArray,
     centre: FloatArray,
@@ -144,11 +144,11 @@ def _sums(
     one_play: float,
 ) -> FloatArray:
     return bounded_sums(
-        answers.indptr,
-        answers.cells,
-        answers.plays,
-        answers.rewards,
-        answers.within,
+        responses.indptr,
+        responses.cells,
+        responses.plays,
+        responses.rewards,
+        responses.within,
         weights,
         most,
         centre,

@@ -41,7 +41,7 @@ LEAST_END = 0.02
 """Both ends of a scale have this share at least; the largest count of a log is rarer."""
 
 RARE = 0.85
-"""If one value has this share, a play carries little: one user's answers say next to nothing."""
+"""If one value has this share, a play carries little: one user's responses say next to nothing."""
 
 SAME = 1e-9
 """Rewards that differ by less than this share of their range are the same value."""

@@ -133,7 +133,7 @@ def fit_coalition(
     """Fit what members say and who they are by EM, the honest model fixed.
 
     Given a user's other runs, a run of n plays has log-likelihood ``honest.of_runs`` if honest and
-    Σ n_k·log law_k if not: members lie about the class. Elsewhere they answer as honest users with
+    Σ n_k·log law_k if not: members lie about the class. Elsewhere they respond as honest users with
     the members' levels do.
     """
     runs = said.runs_about(lie.about)
@@ -142,7 +142,7 @@ def fit_coalition(
     of_honest = honest.of_runs[runs]
     bins = activity_bins(said.counts.activity[users], len(lie.prior))
     here = np.bincount(bins, w, len(lie.prior))
-    everybody = float(weights.sum())
+    total_weight = float(weights.sum())
     for _ in range(n_steps):
         ratios, likelihoods, probabilities = _membership(words, of_honest, others, bins, lie)
         gain = float(w @ likelihoods)
@@ -151,7 +151,7 @@ def fit_coalition(
         levels = (members / (others @ lie.levels)) @ others * lie.levels
         levels += PRIOR_USERS * honest.model.levels
         by_activity = np.bincount(bins, members, len(lie.prior))
-        mass = float(by_activity.sum() / everybody)
+        mass = float(by_activity.sum() / total_weight)
         usual = by_activity.sum() / max(here.sum(), 1e-9)
         prior = (by_activity + PRIOR_USERS * usual) / (here + PRIOR_USERS)
         if mass > largest_mass:

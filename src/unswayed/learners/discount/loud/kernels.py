@@ -264,7 +264,7 @@ def drawn_anew(
     tastes: IntArray,
     draws: FloatArray,
 ) -> tuple[IntArray, CellArray, FloatArray]:
-    """Return rows with the same plays and answers of honest users.
+    """Return rows with the same plays and responses of honest users.
 
     ``upto`` are cumulative laws, shape (n_cells, H, K); ``levels`` places of users on the grid,
     ``tastes`` offsets from there, shape (n_users, n_classes).

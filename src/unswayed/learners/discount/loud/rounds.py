@@ -69,8 +69,8 @@ NULL_STEPS = 5
 """Steps of EM for a null, from the model that it was drawn from."""
 
 
-class LookedAt(NamedTuple):
-    """AllAnswers's plays; those of a sample side by side, and who it is; categories of rewards."""
+class SampledPlays(NamedTuple):
+    """All users' plays, those of a sample of users side by side, and categories of rewards."""
 
     tallies: UserTallies
     sample: Tallies
@@ -138,26 +138,26 @@ class _Found(NamedTuple):
 
 
 def discount_loud_lies(
-    looked_at: LookedAt, *, adversarial_fraction: float, rng: np.random.Generator
+    plays: SampledPlays, *, adversarial_fraction: float, rng: np.random.Generator
 ) -> LoudLies:
     """Find coalitions that say of one item what no honest taste says, and discount their users.
 
     A member lies about the cells of one class, an action or a rank within each context, and is
     honest elsewhere. Honest users differ: each has a level and a taste for each class, which are
     summed out. An accusation is believed if what members say lies beyond the strongest taste, and
-    if it gains clearly more than in the same log with answers of honest users.
+    if it gains clearly more than in the same log with responses of honest users.
 
     Parameters
     ----------
-    looked_at
-        AllAnswers's plays, and those that are searched. Importance weights are not read: rewards of
+    plays
+        All users' plays, and those that are searched. Importance weights are not read: rewards of
         a cell have one law, however its plays came about.
     adversarial_fraction
         α.
     rng
         Nulls are drawn from it.
     """
-    tallies, sample, chosen, categories = looked_at
+    tallies, sample, chosen, categories = plays
     weights = np.ones(tallies.n_users)
     if categories.n < 2 or tallies.n_actions < 2:
         return LoudLies(weights, [], [])

@@ -69,7 +69,7 @@ LIED_ABOUT = 0.3
 def repeated_share(tallies: Tallies) -> float:
     """Return the share of a reward's variance in a cell that lies between users; 0 if unknown.
 
-    Who is always shown the same action answers with the same taste each time. So do colluders: the
+    Who is always shown the same action responds with the same taste each time. So do colluders: the
     cells with the largest share are left out, for these are the ones that may be lied about.
     """
     is_again = tallies.plays > 1.5

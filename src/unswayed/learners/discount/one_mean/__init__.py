@@ -1,4 +1,4 @@
-"""Coalitions among users who share one mean: answers that go together across cells tell."""
+"""Coalitions among users who share one mean: responses that go together across cells tell."""
 
 from unswayed.learners.discount.one_mean.rounds import discount_coalitions
 

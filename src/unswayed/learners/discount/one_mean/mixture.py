@@ -63,7 +63,7 @@ class Model:
     rivals_only: bool = False
 
     def among(self, rivals: FloatArray) -> Model:
-        """Return the same model of answers with other rivals."""
+        """Return the same model of responses with other rivals."""
         return replace(self, cells=rivals) if self.rivals_only else self
 
 
@@ -75,7 +75,7 @@ class Accusation:
     ----------
     means, shifts
         Shape (n_cells,); the good users' mean and how far the coalition's lies from it, both from
-        the mean of all and in standard deviations of an answer.
+        the mean of all and in standard deviations of a response.
     probabilities
         Shape (n_users,); γ, the probability to belong to the coalition.
     scores, strengths
@@ -116,7 +116,7 @@ def fit_coalitions(
     Parameters
     ----------
     rows
-        Answers under the users' present weights.
+        Responses under the users' present weights.
     starts
         Shape (n_users, n_fits); probabilities to begin with.
     models
@@ -131,7 +131,7 @@ def fit_coalitions(
 
     Notes
     -----
-    A user's log-ratio is s − D²/2: normal answers with the cell's variance, whatever the rewards
+    A user's log-ratio is s − D²/2: normal responses with the cell's variance, whatever the rewards
     are. Shifts shrink by (1 − c²/z²)₊ with c ramped up.
     """
     n_lines = max(NARROW, PANEL_NUMBERS // max(rows.n_users, 1) // NARROW * NARROW)
@@ -147,13 +147,13 @@ def _fit_panel(
 ) -> list[Accusation]:
     """Fit as many lines as fit in memory."""
     weights = rows.weights
-    everybody = weights.sum()
+    total_weight = weights.sum()
     smallest = 2.0 / max(rows.n_users, 4)
     largest = np.array([model.largest_mass for model in models])
     shrinkages = np.array([model.shrinkage for model in models])
     allowed = np.stack([model.cells.astype(rows.dtype) for model in models], axis=1)
     gammas: RealArray = starts.astype(rows.dtype, copy=False) * weights[:, None].astype(rows.dtype)
-    accused_shares = np.clip(gammas.sum(axis=0, dtype=float) / everybody, smallest, largest)
+    accused_shares = np.clip(gammas.sum(axis=0, dtype=float) / total_weight, smallest, largest)
     log_odds = special.logit(accused_shares)
     fits: dict[int, Accusation] = {}
     # The first n_open columns are fits in progress; copies of them fill the panel.
@@ -172,7 +172,7 @@ def _fit_panel(
         scores, strengths = rows.line_scores(means, shifts)
         odds_before = log_odds
         gammas, accused, moved = posteriors(scores, strengths, weights, log_odds, gammas)
-        accused_shares = accused / everybody
+        accused_shares = accused / total_weight
         log_odds = np.where(
             accused_shares > largest,
             log_odds - np.log(np.maximum(accused_shares, largest) / largest),

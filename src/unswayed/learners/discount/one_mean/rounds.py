@@ -14,7 +14,6 @@ from unswayed.learners.discount.aims import (
     pooled_means,
     stake,
 )
-from unswayed.learners.discount.answers import AllAnswers, Answers, Sample
 from unswayed.learners.discount.kernels import RealArray
 from unswayed.learners.discount.line_kernels import line_scores
 from unswayed.learners.discount.noise import Noise, measure_noise
@@ -27,6 +26,7 @@ from unswayed.learners.discount.one_mean.search import (
     search_with_more_room,
     start_directions,
 )
+from unswayed.learners.discount.responses import AllResponses, Responses, Sample
 from unswayed.learners.discount.settings import (
     CLEAR_ALIGNMENT,
     FULL,
@@ -39,7 +39,7 @@ from unswayed.learners.discount.settings import (
 )
 from unswayed.learners.discount.standardised import (
     SearchData,
-    rows_of_everybody,
+    rows_of_all_users,
     search_data,
     standardised,
 )
@@ -54,7 +54,7 @@ from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.policy import best_known
 
 SPARSE = 100.0
-"""Ours: with fewer answers per cell than this in a sample, a search in all contexts found nothing
+"""Ours: with fewer responses per cell than this in a sample, a search in all contexts found nothing
 in any log that was tried, however loud the lies outside of the frequent contexts."""
 
 SHRINKAGES = (1.0, 3.0)
@@ -98,7 +98,7 @@ class _Found(NamedTuple):
 
 
 def discount_coalitions(
-    everybody: AllAnswers,
+    responses: AllResponses,
     weights: FloatArray,
     *,
     adversarial_fraction: float,
@@ -106,13 +106,13 @@ def discount_coalitions(
 ) -> tuple[Discounted, list[Accusation]]:
     """Find coalitions one after another and discount their users, if good users share one mean.
 
-    Then answers that go together across cells are evidence, and the null is one population with
+    Then responses that go together across cells are evidence, and the null is one population with
     the same cells.
 
     Parameters
     ----------
-    everybody
-        All users' answers.
+    responses
+        All users' responses.
     weights
         Shape (n_users,); what was left of them before.
     adversarial_fraction
@@ -126,7 +126,7 @@ def discount_coalitions(
     """
     explained: list[Accusation] = []
     rounds: list[Round] = []
-    for sample in _looks(everybody, rng):
+    for sample in _looks(responses, rng):
 
         def search(left: FloatArray, own: np.random.Generator, sample: Sample = sample) -> _Found:
             is_first = not any(judged.is_believed for judged in rounds)
@@ -141,8 +141,8 @@ def discount_coalitions(
         def accused(left: FloatArray, found: _Found, sample: Sample = sample) -> FloatArray:
             accusation = found.accusation
             if not sample.is_everything:
-                accusation = _read_off(everybody, left, accusation, found.noise, sample.contexts)
-                accusation = _refitted(everybody, left, accusation, found.noise, found.model)
+                accusation = _read_off(responses, left, accusation, found.noise, sample.contexts)
+                accusation = _refitted(responses, left, accusation, found.noise, found.model)
             explained.append(accusation)
             return accusation.probabilities
 
@@ -152,22 +152,22 @@ def discount_coalitions(
     return Discounted(weights, False, rounds), explained
 
 
-def _looks(everybody: AllAnswers, rng: np.random.Generator) -> Iterator[Sample]:
-    """Yield what is searched: contexts where answers are dense, if not all are; then all of them.
+def _looks(responses: AllResponses, rng: np.random.Generator) -> Iterator[Sample]:
+    """Yield what is searched: contexts where responses are dense, if not all are; then all of them.
 
     In dense ones weaker coalitions show. Who knows that, and lies elsewhere, meets the second look,
-    if there is any: with too few answers per cell it would show nothing.
+    if there is any: with too few responses per cell it would show nothing.
     """
-    dense = everybody.dense_contexts(SAMPLE_ENTRIES)
+    dense = responses.dense_contexts(SAMPLE_ENTRIES)
     if not dense.all():
-        yield everybody.sampled(rng, SAMPLE_ENTRIES, dense)
-        if min(everybody.n_entries, SAMPLE_ENTRIES) < SPARSE * everybody.n_cells:
+        yield responses.sampled(rng, SAMPLE_ENTRIES, dense)
+        if min(responses.n_entries, SAMPLE_ENTRIES) < SPARSE * responses.n_cells:
             return
-    yield everybody.sampled(rng, SAMPLE_ENTRIES)
+    yield responses.sampled(rng, SAMPLE_ENTRIES)
 
 
 def _likeliest(
-    sample: Answers,
+    sample: Responses,
     weights: FloatArray,
     adversarial_fraction: float,
     is_first: bool,
@@ -228,10 +228,10 @@ def _held_against_chance(candidate: _Candidate, null_gain: float, null: Null) ->
 
 
 def _models(data: SearchData, noise: Noise, adversarial_fraction: float) -> list[Model]:
-    everywhere, largest = np.ones(data.answers.n_cells), MASS_MARGIN * adversarial_fraction
+    everywhere, largest = np.ones(data.responses.n_cells), MASS_MARGIN * adversarial_fraction
     models = [Model(largest_mass=largest, shrinkage=c, cells=everywhere) for c in SHRINKAGES]
-    if data.answers.n_actions > RIVALS + 1:
-        rivals = rival_cells(data.answers, noise.means)
+    if data.responses.n_actions > RIVALS + 1:
+        rivals = rival_cells(data.responses, noise.means)
         models += [
             Model(largest_mass=largest, shrinkage=c, cells=rivals, rivals_only=True)
             for c in RIVAL_SHRINKAGES
@@ -271,19 +271,19 @@ def _candidate(
     found = finding.accusation
     after = data.weights * (1.0 - found.probabilities)
     removed = 1.0 - float(after.mean())
-    at_stake = stake(data.answers, standing, after)
+    at_stake = stake(data.responses, standing, after)
     margin = found.gain - MEAN.clear_gain
     factor, spare = LARGEST_REMOVAL
     has_room = model.largest_mass > MASS_MARGIN * adversarial_fraction
     aligned = float("nan")
     if at_stake > 0.0 and margin > 0:
         aligned = alignment(
-            data.answers,
+            data.responses,
             noise,
             data.weights,
             found.probabilities,
             standing=standing,
-            proposed=best_known(pooled_means(data.answers, after)),
+            proposed=best_known(pooled_means(data.responses, after)),
         )
     is_aimed = aligned > CLEAR_ALIGNMENT
     is_too_many = (
@@ -302,14 +302,14 @@ def _candidate(
 
 
 def _read_off(
-    everybody: AllAnswers,
+    responses: AllResponses,
     weights: FloatArray,
     found: Accusation,
     noise: Noise,
     contexts: BoolArray,
 ) -> Accusation:
     """Return the accusation of a sample with the probabilities of all users, as it tells them."""
-    ratios = everybody.of_each_user(
+    ratios = responses.of_each_user(
         _log_ratios, weights, noise, contexts, found.means[:, None], found.shifts[:, None]
     )
     prior = np.clip(found.mass, 1e-9, 0.5)
@@ -317,25 +317,25 @@ def _read_off(
 
 
 def _refitted(
-    everybody: AllAnswers, weights: FloatArray, found: Accusation, noise: Noise, model: Model
+    responses: AllResponses, weights: FloatArray, found: Accusation, noise: Noise, model: Model
 ) -> Accusation:
-    """Return the accusation fitted to all answers of all users."""
-    measured = measure_noise(everybody, weights, noise.taste_share)
-    rows = rows_of_everybody(everybody, measured, weights)
-    own = model.among(rival_cells(everybody, measured.means))
+    """Return the accusation fitted to all responses of all users."""
+    measured = measure_noise(responses, weights, noise.taste_share)
+    rows = rows_of_all_users(responses, measured, weights)
+    own = model.among(rival_cells(responses, measured.means))
     return fit_coalitions(rows, found.probabilities[:, None], [own], REFIT_STEPS)[0]
 
 
 def _log_ratios(
-    answers: Answers,
+    responses: Responses,
     weights: FloatArray,
     noise: Noise,
     contexts: BoolArray,
     means: RealArray,
     shifts: RealArray,
 ) -> FloatArray:
-    """Return s − D²/2 of the users of a block, by their answers in some contexts."""
-    entries = standardised(answers.in_contexts(contexts), weights, noise, shifts.dtype.type)
+    """Return s − D²/2 of the users of a block, by their responses in some contexts."""
+    entries = standardised(responses.in_contexts(contexts), weights, noise, shifts.dtype.type)
     scores, strengths = line_scores(*entries[:-1], means, shifts)
     ratios: FloatArray = (scores - 0.5 * strengths)[:, 0].astype(np.float64)
     return ratios

@@ -8,8 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from unswayed.learners.discount.answers import Answers, AnyAnswers
-from unswayed.learners.discount.cell_kernels import redescending_means
 from unswayed.learners.discount.kernels import squares_beyond
 from unswayed.learners.discount.noise import (
     Noise,
@@ -18,8 +16,10 @@ from unswayed.learners.discount.noise import (
     top_directions,
 )
 from unswayed.learners.discount.one_mean.mixture import VOID, Accusation, Model, fit_coalitions
+from unswayed.learners.discount.redescending import REDESCENDER, redescending_means
+from unswayed.learners.discount.responses import AnyResponses, Responses
 from unswayed.learners.discount.settings import MASS_MARGIN, RIVALS
-from unswayed.learners.discount.standardised import SearchData, search_data, with_answers
+from unswayed.learners.discount.standardised import SearchData, search_data, with_residuals
 from unswayed.learners.interface import BoolArray, FloatArray
 
 EIGENVECTORS = 4
@@ -34,11 +34,8 @@ LONG_STEPS = 25
 FINALISTS = 2
 """Ours: starts that go on."""
 
-REDESCENDER = (1.5, 3.0)
-"""Ours: answers count fully up to 1.5 deviations from the centre and not at all beyond 3."""
-
 LEANING = 2.0
-"""Ours: deviations beyond which an answer on the side of the cell's lean makes its user suspect."""
+"""Ours: deviations beyond which a response on the side of the cell's lean is suspicious."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,22 +52,22 @@ def start_directions(
     """Return directions along which a coalition may differ; shape (n_cells, n_directions).
 
     They are the top eigenvectors of the whitened residuals, the winners, the runners-up, and
-    winners against runners-up; in standard deviations of an answer.
+    winners against runners-up; in standard deviations of a response.
     """
-    answers = data.answers
+    responses = data.responses
     values = np.sqrt(data.worth) * data.residuals
-    _, vectors = top_directions(answers, values, data.weights, EIGENVECTORS, rng)
-    ranked = np.argsort(-cell_means.reshape(answers.n_contexts, -1), axis=1)
-    winners, runners_up = np.zeros((2, answers.n_contexts, answers.n_actions))
+    _, vectors = top_directions(responses, values, data.weights, EIGENVECTORS, rng)
+    ranked = np.argsort(-cell_means.reshape(responses.n_contexts, -1), axis=1)
+    winners, runners_up = np.zeros((2, responses.n_contexts, responses.n_actions))
     np.put_along_axis(winners, ranked[:, :1], 1.0, axis=1)
     np.put_along_axis(runners_up, ranked[:, 1:2], 1.0, axis=1)
     rewards = np.stack([winners, runners_up, winners - runners_up], axis=-1)
-    return np.hstack([vectors, rewards.reshape(answers.n_cells, 3) / data.deviations[:, None]])
+    return np.hstack([vectors, rewards.reshape(responses.n_cells, 3) / data.deviations[:, None]])
 
 
-def rival_cells(answers: AnyAnswers, cell_means: FloatArray) -> FloatArray:
+def rival_cells(responses: AnyResponses, cell_means: FloatArray) -> FloatArray:
     """Return one for the cells that compete for a decision; shape (n_cells,)."""
-    rivals = np.zeros((answers.n_contexts, answers.n_actions))
+    rivals = np.zeros((responses.n_contexts, responses.n_actions))
     ranked = np.argsort(-cell_means.reshape(rivals.shape), axis=1)
     np.put_along_axis(rivals, ranked[:, :RIVALS], 1.0, axis=1)
     return rivals.ravel()
@@ -88,7 +85,7 @@ def search_coalitions(
     Parameters
     ----------
     data
-        Answers under the users' present weights.
+        Responses under the users' present weights.
     directions
         Shape (n_cells, n_directions); where to look, both ways.
     models
@@ -120,7 +117,7 @@ def search_coalitions(
     for model in models:
         ours = [fit for fit, owner in zip(long, finals, strict=True) if owner is model]
         if not ours:  # nobody is suspect
-            ours = _fitted(data, [np.zeros(data.answers.n_users)], [model], 1)
+            ours = _fitted(data, [np.zeros(data.responses.n_users)], [model], 1)
         best.append(max(ours, key=lambda fit: fit.gain))
     others = _fitted(data, [_other_tail(data, fit) for fit in best], models, LONG_STEPS)
     return [_both_ways(*pair) for pair in zip(best, others, strict=True)]
@@ -186,20 +183,20 @@ def _suspects(guesses: list[FloatArray], adversarial_fraction: float) -> list[Bo
 
 
 def _leaning(data: SearchData) -> FloatArray:
-    """Return how far kept users answer out on the side to which their cells' means lean."""
-    answers = data.answers
-    order, starts = answers.by_cell
+    """Return how far out kept users respond on the side to which their cells' means lean."""
+    responses = data.responses
+    order, starts = responses.cell_order
     centres = redescending_means(
         starts,
         data.worth[order],
         data.residuals[order],
-        data.weights[answers.users[order]],
-        np.ones(answers.n_cells),
+        data.weights[responses.users[order]],
+        np.ones(responses.n_cells),
         *REDESCENDER,
     )
     leans = np.sign(data.rows.total / np.maximum(data.rows.mass, 1e-9) - centres)
     beyond = squares_beyond(
-        answers.indptr, answers.cells, data.worth, data.residuals, centres, leans, LEANING
+        responses.indptr, responses.cells, data.worth, data.residuals, centres, leans, LEANING
     )
     leaning: FloatArray = beyond * (data.weights > 0.5)
     return leaning
@@ -224,13 +221,13 @@ def _both_ways(best: Accusation, other: Accusation) -> Finding:
 
 
 LEAST_CERTAINTY = 0.01
-"""Ours: users who always answer the same are drawn from nearly all-or-nothing tastes."""
+"""Ours: users whose responses never vary are drawn from nearly all-or-nothing tastes."""
 
 
 class Null:
     """What searches gain in a copy of the data where there is no coalition.
 
-    The copy has the same cells and no user who is alike across them: binary answers are drawn
+    The copy has the same cells and no user who is alike across them: binary responses are drawn
     anew, others are exchanged within their cells.
     """
 
@@ -248,12 +245,12 @@ class Null:
     def gains(self, models: Sequence[Model]) -> list[float]:
         """Return what a search gains with each of some models.
 
-        It is the same search, from where the copy's own answers point and among its own rivals.
+        It is the same search, from where the copy's own responses point and among its own rivals.
         With many cells for each user chance alone points somewhere and gains much; the copy must
         be free to do so as well, with the same effort.
         """
         copy, means = self._copy
-        rivals, limit = rival_cells(copy.answers, means), MASS_MARGIN * self._alpha
+        rivals, limit = rival_cells(copy.responses, means), MASS_MARGIN * self._alpha
         wanted = [model.among(rivals) for model in models]
         stated = [replace(m, largest_mass=min(m.largest_mass, limit)) for m in wanted]
         findings = search_coalitions(copy, self._starts, stated, adversarial_fraction=self._alpha)
@@ -274,25 +271,27 @@ class Null:
     def _copy(self) -> tuple[SearchData, FloatArray]:
         """The copy, and the mean of each of its cells."""
         data, noise = self._data, self._noise
-        if data.answers.is_binary:
-            drawn = replace(data.answers, means=_binary_answers(data.answers, noise, self._rng))
+        if data.responses.is_binary:
+            drawn = replace(
+                data.responses, means=_binary_responses(data.responses, noise, self._rng)
+            )
             # Measured anew: the more cells for each user, the more a measured mean follows chance.
             measured = measure_noise(drawn, data.weights, noise.taste_share)
             return search_data(drawn, measured, data.weights, data.rows.dtype), measured.means
         columns = (data.worth, data.residuals)
-        worth, residuals = permuted_within_cells(data.answers, data.weights, self._rng, *columns)
-        copy = with_answers(data, worth=worth, residuals=residuals)
+        worth, residuals = permuted_within_cells(data.responses, data.weights, self._rng, *columns)
+        copy = with_residuals(data, worth=worth, residuals=residuals)
         shifts = copy.rows.total / np.maximum(copy.rows.mass, 1e-9)
         return copy, noise.means + data.deviations * shifts
 
 
-def _binary_answers(answers: Answers, noise: Noise, rng: np.random.Generator) -> FloatArray:
-    """Return binomial answers of users who share the mean, up to idiosyncratic tastes."""
-    p = np.clip(_likely_means(noise, rng), 0.001, 0.999)[answers.cells]
+def _binary_responses(responses: Responses, noise: Noise, rng: np.random.Generator) -> FloatArray:
+    """Return binomial responses of users who share the mean, up to idiosyncratic tastes."""
+    p = np.clip(_likely_means(noise, rng), 0.001, 0.999)[responses.cells]
     if noise.taste_share > 0:
         certainty = max((1.0 - noise.taste_share) / noise.taste_share, LEAST_CERTAINTY)
         p = rng.beta(p * certainty, (1.0 - p) * certainty)
-    plays = np.maximum(np.rint(answers.plays), 1).astype(np.int64)
+    plays = np.maximum(np.rint(responses.plays), 1).astype(np.int64)
     drawn: FloatArray = rng.binomial(plays, p) / plays
     return drawn
 
@@ -300,7 +299,7 @@ def _binary_answers(answers: Answers, noise: Noise, rng: np.random.Generator) ->
 def _likely_means(noise: Noise, rng: np.random.Generator) -> FloatArray:
     """Return means of binary cells, drawn from their posterior; shape (n_cells,).
 
-    Measured means lie too near to 0 or 1 where answers are few, and would leave too little to
+    Measured means lie too near to 0 or 1 where responses are few, and would leave too little to
     chance. The prior is the beta law with the mean and the variance of all cells.
     """
     is_met, mass = noise.mass > 0, noise.mass
@@ -312,7 +311,7 @@ def _likely_means(noise: Noise, rng: np.random.Generator) -> FloatArray:
     of_chance = float(is_met.sum() / mass.sum())
     between = (scatter - chance * of_chance) / max(1.0 - of_chance, 1e-9)
     between = min(max(between, 1e-4 * chance), 0.99 * chance)
-    answers = chance / between - 1.0
-    yes = answers * centre + mass * means
-    drawn: FloatArray = rng.beta(yes + 1e-9, answers + mass - yes + 1e-9)
+    responses = chance / between - 1.0
+    yes = responses * centre + mass * means
+    drawn: FloatArray = rng.beta(yes + 1e-9, responses + mass - yes + 1e-9)
     return drawn

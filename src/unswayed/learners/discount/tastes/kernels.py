@@ -1,8 +1,8 @@
 """Compiled passes for tastes and populations.
 
-Letters: ``e`` how many independent answers an entry is worth; ``x`` its mean reward, centred and in
-standard deviations of its cell; ``w`` weights of users; ``loadings`` the common directions of
-taste, shape (n_cells, rank); ``left`` the variance per answer that they leave, shape (n_cells,).
+Letters: ``e`` how many independent responses an entry is worth; ``x`` its mean reward, centred and
+in standard deviations of its cell; ``w`` weights of users; ``loadings`` the common directions of
+taste, shape (n_cells, rank); ``left`` the variance per response that they leave, shape (n_cells,).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unswayed.learners.interface import FloatArray, IntArray
 def _normal_equations(
     cells: CellArray, e: RealArray, x: RealArray, loadings: FloatArray, left: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return I + Λᵀ(e/ψ)Λ and Λᵀ(e/ψ)x of one user's answers, for standard normal tastes."""
+    """Return I + Λᵀ(e/ψ)Λ and Λᵀ(e/ψ)x of one user's responses, for standard normal tastes."""
     rank = loadings.shape[1]
     precision, pull = np.eye(rank), np.zeros(rank)
     for k in range(cells.size):
@@ -46,7 +46,7 @@ def taste_sums(
     loadings: FloatArray,
     left: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return Σ w·e·E[f·fᵀ] and Σ w·e·x·E[f] per cell, f the users' tastes given their answers.
+    """Return Σ w·e·E[f·fᵀ] and Σ w·e·x·E[f] per cell, f the users' tastes given their responses.
 
     Over the users from ``start`` to ``stop``. Shapes (n_cells, rank, rank) and (n_cells, rank).
     """
@@ -95,7 +95,7 @@ def taste_profiles(
         precision, pull = _normal_equations(cells[ours], e[ours], x[ours], loadings, left)
         f = np.linalg.solve(precision, pull)
         profiles[i, :rank] = f
-        answers = np.ones(n_rivals)  # one more than there are: few answers say little
+        responses = np.ones(n_rivals)  # one more than there are: few responses say little
         for k in range(indptr[i], indptr[i + 1]):
             j = cells[k]
             if rank_of_cell[j] >= n_rivals:
@@ -104,9 +104,9 @@ def taste_profiles(
             for a in range(rank):
                 beyond -= loadings[j, a] * f[a]
             profiles[i, rank + rank_of_cell[j]] += e[k] * beyond / np.sqrt(left[j])
-            answers[rank_of_cell[j]] += e[k]
+            responses[rank_of_cell[j]] += e[k]
         for r in range(n_rivals):
-            profiles[i, rank + r] /= np.sqrt(answers[r])
+            profiles[i, rank + r] /= np.sqrt(responses[r])
     return profiles
 
 

@@ -94,20 +94,20 @@ def fit_populations(
         Largest number of steps.
     """
     n_features = profiles.shape[1]
-    everybody, total, squares = weighted_moments(profiles, weights)
+    total_weight, total, squares = weighted_moments(profiles, weights)
     smallest = 2.0 / max(len(weights), 4)
     gammas = weights * start
-    share = float(np.clip(gammas.sum() / everybody, smallest, largest_mass))
+    share = float(np.clip(gammas.sum() / total_weight, smallest, largest_mass))
     log_odds, alikeness = float(special.logit(share)), 1.0
     floor = 1e-6 * np.eye(n_features)
     for step in range(n_steps):
         mass, accused_total, accused_squares = weighted_moments(profiles, gammas)
         mass = max(mass, 1e-9)
         coalition = accused_total / mass
-        good = (total - accused_total) / max(everybody - mass, 1e-9)
+        good = (total - accused_total) / max(total_weight - mass, 1e-9)
         inside = accused_squares - mass * np.outer(coalition, coalition)
-        outside = squares - accused_squares - (everybody - mass) * np.outer(good, good)
-        covariance = (outside + inside / alikeness) / everybody + floor
+        outside = squares - accused_squares - (total_weight - mass) * np.outer(good, good)
+        covariance = (outside + inside / alikeness) / total_weight + floor
         root = np.linalg.cholesky(np.linalg.inv(covariance))
         if may_be_alike:
             spread = float((root @ root.T * inside).sum())
@@ -115,7 +115,7 @@ def fit_populations(
         ratios, from_good = _ratios(profiles, root, good, coalition, alikeness)
         odds_before = log_odds
         gammas, accused, moved = updated_odds(ratios, weights, log_odds, gammas)
-        share = accused / everybody
+        share = accused / total_weight
         if share > largest_mass:
             log_odds -= float(np.log(share / largest_mass))
         else:
@@ -124,7 +124,7 @@ def fit_populations(
             break
     prior = float(special.expit(log_odds))
     second = np.logaddexp(np.log1p(-prior), np.log(prior) + ratios)
-    two = (weights * (second - 0.5 * from_good)).sum() + everybody * np.log(np.diag(root)).sum()
+    two = (weights * (second - 0.5 * from_good)).sum() + total_weight * np.log(np.diag(root)).sum()
     return Populations(
         good=good,
         coalition=coalition,
@@ -133,7 +133,7 @@ def fit_populations(
         log_odds=odds_before,
         probabilities=special.expit(odds_before + ratios),
         mass=share,
-        gain=float(two) - _of_one(everybody, total, squares),
+        gain=float(two) - _of_one(total_weight, total, squares),
     )
 
 
@@ -150,13 +150,13 @@ def _ratios(
     return np.clip(ratios, -_LIMIT, _LIMIT), from_good
 
 
-def _of_one(everybody: float, total: FloatArray, squares: FloatArray) -> float:
+def _of_one(total_weight: float, total: FloatArray, squares: FloatArray) -> float:
     """Return the log-likelihood of one normal population, up to the constant of all fits."""
-    centre = total / everybody
+    centre = total / total_weight
     n_features = len(total)
-    covariance = squares / everybody - np.outer(centre, centre) + 1e-6 * np.eye(n_features)
+    covariance = squares / total_weight - np.outer(centre, centre) + 1e-6 * np.eye(n_features)
     _, log_determinant = np.linalg.slogdet(covariance)
-    return float(-0.5 * everybody * (n_features + log_determinant))
+    return float(-0.5 * total_weight * (n_features + log_determinant))
 
 
 SKEWED_DIRECTIONS = 12

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.discount.answers import AllAnswers, Answers
 from unswayed.learners.discount.noise import (
     measure_noise,
     permuted_within_cells,
     top_directions,
 )
 from unswayed.learners.discount.one_mean.mixture import Accusation
+from unswayed.learners.discount.responses import AllResponses, Responses
 from unswayed.learners.discount.settings import SAMPLE_ENTRIES
 from unswayed.learners.discount.standardised import search_data
 from unswayed.learners.interface import FloatArray
@@ -31,7 +31,7 @@ EXPLAINED = 0.3
 
 
 def has_tastes(
-    everybody: AllAnswers,
+    responses: AllResponses,
     weights: FloatArray,
     accusations: list[Accusation],
     rng: np.random.Generator,
@@ -42,7 +42,7 @@ def has_tastes(
     """
     if any(accusation.spread_of_the_good > TASTE_SPREAD for accusation in accusations):
         return True
-    sample = everybody.sampled(rng, SAMPLE_ENTRIES)
+    sample = responses.sampled(rng, SAMPLE_ENTRIES)
     for accusation in accusations:
         weights = weights * (1.0 - accusation.probabilities)
     shifts = [accusation.shifts.astype(np.float64) for accusation in accusations]
@@ -51,7 +51,7 @@ def has_tastes(
 
 
 def _differ(
-    sample: Answers, is_kept: FloatArray, accused: list[FloatArray], rng: np.random.Generator
+    sample: Responses, is_kept: FloatArray, accused: list[FloatArray], rng: np.random.Generator
 ) -> bool:
     """Return whether users who are kept differ in other directions than the accused ones."""
     noise = measure_noise(sample, is_kept)

@@ -7,10 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unswayed.learners.discount.answers import MAD_TO_SD
 from unswayed.learners.discount.noise import top_directions
+from unswayed.learners.discount.responses import MAD_TO_SD
 from unswayed.learners.discount.settings import RIVALS
-from unswayed.learners.discount.standardised import SearchData, StandardisedAnswers, with_answers
+from unswayed.learners.discount.standardised import (
+    SearchData,
+    StandardisedResponses,
+    with_residuals,
+)
 from unswayed.learners.discount.tastes.kernels import taste_profiles, taste_sums
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.grouping import in_user_parts
@@ -19,10 +23,10 @@ RANK, CELLS_PER_DIRECTION = 6, 4
 """Ours: directions of taste, and how many cells there must be for each."""
 
 STEPS = 12
-"""Ours: steps of EM from the top directions of the answers."""
+"""Ours: steps of EM from the top directions of the responses."""
 
 PSEUDO_ANSWERS = 10.0
-"""Ours: loadings shrink as if so many answers more had shown none, variances as if so many had
+"""Ours: loadings shrink as if so many responses more had shown none, variances as if so many had
 shown the common one."""
 
 LEAST_LEFT = 0.15
@@ -30,14 +34,14 @@ LEAST_LEFT = 0.15
 
 
 class Tastes(NamedTuple):
-    """A low-rank model of answers, in standard deviations of their cells.
+    """A low-rank model of responses, in standard deviations of their cells.
 
     Attributes
     ----------
     loadings
-        Shape (n_cells, rank); an answer differs from the mean by loadings·f, f a user's tastes.
+        Shape (n_cells, rank); a response differs from the mean by loadings·f, f a user's tastes.
     left
-        Shape (n_cells,); variance of one independent answer beyond that.
+        Shape (n_cells,); variance of one independent response beyond that.
     """
 
     loadings: FloatArray
@@ -45,7 +49,7 @@ class Tastes(NamedTuple):
 
 
 def fit_tastes(data: SearchData, rng: np.random.Generator) -> Tastes:
-    """Fit common directions of taste to what users answered, colluders included.
+    """Fit common directions of taste to what users responded, colluders included.
 
     Notes
     -----
@@ -53,19 +57,21 @@ def fit_tastes(data: SearchData, rng: np.random.Generator) -> Tastes:
     a share p shifts by δ, the covariance is Σ + p(1 − p)·δδᵀ, and its inverse still maps δ to a
     multiple of Σ⁻¹δ, the direction that tells colluders from good users best.
     """
-    answers, worth, x, weights = data.answers, data.worth, data.residuals, data.weights
-    rows = (answers.indptr, answers.cells, worth, x)
-    users = np.bincount(answers.cells, weights[answers.users], answers.n_cells)
-    energy = np.bincount(answers.cells, weights[answers.users] * worth * x * x, answers.n_cells)
-    count = max(1, min(RANK, answers.n_cells // CELLS_PER_DIRECTION))
-    values, vectors = top_directions(answers, np.sqrt(worth) * x, weights, count, rng)
+    responses, worth, x, weights = data.responses, data.worth, data.residuals, data.weights
+    rows = (responses.indptr, responses.cells, worth, x)
+    users = np.bincount(responses.cells, weights[responses.users], responses.n_cells)
+    energy = np.bincount(
+        responses.cells, weights[responses.users] * worth * x * x, responses.n_cells
+    )
+    count = max(1, min(RANK, responses.n_cells // CELLS_PER_DIRECTION))
+    values, vectors = top_directions(responses, np.sqrt(worth) * x, weights, count, rng)
     rank = vectors.shape[1]
     per_cell = max(float(users.mean()), 1.0)
     loadings = vectors * np.sqrt(np.maximum(values, 0.0) / per_cell) / 2.0
-    left = np.full(answers.n_cells, 0.7)
+    left = np.full(responses.n_cells, 0.7)
     ridge = PSEUDO_ANSWERS * np.eye(rank)
     for _ in range(STEPS):
-        parts = in_user_parts(taste_sums, answers.n_users, *rows, weights, loadings, left)
+        parts = in_user_parts(taste_sums, responses.n_users, *rows, weights, loadings, left)
         squares, products = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
         loadings = np.linalg.solve(squares + ridge, products[:, :, None])[:, :, 0].astype(
             np.float64
@@ -86,7 +92,7 @@ FARTHEST = 4.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profiler:
-    """How profiles are read off answers; made once a round, used for its nulls too.
+    """How profiles are read off responses; made once a round, used for its nulls too.
 
     Attributes
     ----------
@@ -104,7 +110,7 @@ class Profiler:
     centre: FloatArray
     spread: FloatArray
 
-    def of(self, entries: StandardisedAnswers) -> FloatArray:
+    def of(self, entries: StandardisedResponses) -> FloatArray:
         """Return the users' profiles, shape (n_users, n_features)."""
         scaled = (self._raw(entries) - self.centre) / self.spread
         clipped: FloatArray = np.clip(scaled, -FARTHEST, FARTHEST)
@@ -115,7 +121,7 @@ class Profiler:
         """How many of the numbers are tastes; winners and rivals follow."""
         return int(self.tastes.loadings.shape[1])
 
-    def _raw(self, entries: StandardisedAnswers) -> FloatArray:
+    def _raw(self, entries: StandardisedResponses) -> FloatArray:
         return taste_profiles(
             entries.indptr,
             entries.cells,
@@ -130,8 +136,8 @@ class Profiler:
 
 def profiler_for(data: SearchData, cell_means: FloatArray, rng: np.random.Generator) -> Profiler:
     """Fit tastes to the data, and learn how profiles lie."""
-    answers = data.answers
-    shape = (answers.n_contexts, answers.n_actions)
+    responses = data.responses
+    shape = (responses.n_contexts, responses.n_actions)
     ranked = np.argsort(-cell_means.reshape(shape), axis=1, kind="stable")
     ranks = np.empty(shape, dtype=np.int64)
     np.put_along_axis(ranks, ranked, np.arange(shape[1])[None, :], axis=1)
@@ -146,19 +152,19 @@ def profiler_for(data: SearchData, cell_means: FloatArray, rng: np.random.Genera
 
 
 def without_coalition(data: SearchData, tastes: Tastes, rng: np.random.Generator) -> SearchData:
-    """Draw answers from a normal copula.
+    """Draw responses from a normal copula.
 
-    Every user gets normal tastes and normal noise beyond them. Within a cell the answers that were
-    given are then dealt out in the order of these numbers. So every cell keeps its answers, skew
+    Every user gets normal tastes and normal noise beyond them. Within a cell the observed responses
+    are then dealt out in the order of these numbers. So every cell keeps its responses, skew
     and all, cells go together as tastes make them, and there is no second population.
     """
-    answers, worth = data.answers, data.worth
-    cells = answers.cells
-    own = rng.standard_normal((answers.n_users, tastes.loadings.shape[1]))
-    common = np.einsum("ka,ka->k", tastes.loadings[cells], own[answers.users])
+    responses, worth = data.responses, data.worth
+    cells = responses.cells
+    own = rng.standard_normal((responses.n_users, tastes.loadings.shape[1]))
+    common = np.einsum("ka,ka->k", tastes.loadings[cells], own[responses.users])
     noise = np.sqrt(tastes.left[cells] / worth)
     spread = np.sqrt((tastes.loadings**2).sum(axis=1)[cells] + noise**2)
     latent = (common + noise * rng.standard_normal(len(cells))) / spread
     dealt = np.empty_like(data.residuals)
     dealt[np.lexsort((latent, cells))] = data.residuals[np.lexsort((data.residuals, cells))]
-    return with_answers(data, worth=worth, residuals=dealt)
+    return with_residuals(data, worth=worth, residuals=dealt)

@@ -12,8 +12,8 @@ from unswayed.learners.discount.aims import (
     pooled_means,
     stake,
 )
-from unswayed.learners.discount.answers import AllAnswers, Answers
 from unswayed.learners.discount.noise import Noise, measure_noise
+from unswayed.learners.discount.responses import AllResponses, Responses
 from unswayed.learners.discount.settings import (
     CLEAR_ALIGNMENT,
     FULL,
@@ -65,7 +65,7 @@ class _Candidate:
 
 
 def discount_among_tastes(
-    everybody: AllAnswers,
+    responses: AllResponses,
     weights: FloatArray,
     *,
     adversarial_fraction: float,
@@ -76,13 +76,13 @@ def discount_among_tastes(
     Every user is put down to a few numbers: their place along the common directions of taste, and
     what they say beyond it about winners and rivals. A coalition is a second population there.
     Tastes may be skewed and so look like one. What tells them apart is the decision: an accusation
-    is believed if it gains clearly more than in crowds with the same tastes and the same answers
+    is believed if it gains clearly more than in crowds with the same tastes and the same responses
     but no coalition, and if the accused favour just the actions that win by them.
 
     Parameters
     ----------
-    everybody
-        All users' answers.
+    responses
+        All users' responses.
     weights
         Shape (n_users,); what was left of them before.
     adversarial_fraction
@@ -90,7 +90,7 @@ def discount_among_tastes(
     rng
         Samples, starts and nulls are drawn from it.
     """
-    sample = everybody.sampled(rng, SAMPLE_ENTRIES)
+    sample = responses.sampled(rng, SAMPLE_ENTRIES)
     rounds: list[Round] = []
 
     def search(left: FloatArray, own: np.random.Generator) -> _Likeliest | None:
@@ -104,7 +104,7 @@ def discount_among_tastes(
         if sample.is_everything:
             return best.found.probabilities
         found = replace(best.found, probabilities=np.empty(0))  # those of the sample
-        return everybody.of_each_user(_accused, left, best.noise, best.profiler, found)
+        return responses.of_each_user(_accused, left, best.noise, best.profiler, found)
 
     weights = discount_in_rounds(
         weights, rounds, n_rounds=TASTES.rounds, search=search, accused=accused, rng=rng
@@ -113,7 +113,7 @@ def discount_among_tastes(
 
 
 class _Likeliest(NamedTuple):
-    """The split that decides a round, and what reads it off any users' answers."""
+    """The split that decides a round, and what reads it off any users' responses."""
 
     round: Round
     found: Populations
@@ -122,7 +122,7 @@ class _Likeliest(NamedTuple):
 
 
 def _likeliest(
-    sample: Answers,
+    sample: Responses,
     weights: FloatArray,
     adversarial_fraction: float,
     is_first: bool,
@@ -155,14 +155,14 @@ def _likeliest(
 
 
 def _accused(
-    answers: Answers,
+    responses: Responses,
     weights: FloatArray,
     noise: Noise,
     profiler: Profiler,
     found: Populations,
 ) -> FloatArray:
     """Return the probabilities of the users of a block to belong to the coalition."""
-    return found.accuse(profiler.of(standardised(answers, weights, noise, np.float64)))
+    return found.accuse(profiler.of(standardised(responses, weights, noise, np.float64)))
 
 
 def _candidates(
@@ -175,7 +175,7 @@ def _candidates(
     rng: np.random.Generator,
 ) -> list[_Candidate]:
     """Search, and apply the tests that need no null."""
-    answers, weights = data.answers, data.weights
+    responses, weights = data.responses, data.weights
     profiles = profiler.of(data.entries)
     fits = search_populations(
         profiles,
@@ -191,15 +191,15 @@ def _candidates(
     largest = factor * adversarial_fraction + spare
     if is_first:
         largest = MASS_EXCESS * min(LARGEST_ROOM, ROOM * adversarial_fraction)
-    standing = best_known(pooled_means(answers, weights))
+    standing = best_known(pooled_means(responses, weights))
     candidates = []
     for fit in fits:
         after = weights * (1.0 - fit.probabilities)
-        proposed = best_known(pooled_means(answers, after))
-        at_stake = stake(answers, standing, after)
+        proposed = best_known(pooled_means(responses, after))
+        at_stake = stake(responses, standing, after)
         removed = 1.0 - float(after.mean())
         aligned = alignment(
-            answers, noise, weights, fit.probabilities, standing=standing, proposed=proposed
+            responses, noise, weights, fit.probabilities, standing=standing, proposed=proposed
         )
         verdict = None
         if removed > largest or (fit.mass > MASS_EXCESS * limit and aligned < CLEAR_ALIGNMENT):
@@ -261,9 +261,9 @@ def _null_gains(
         ):
             break
         drawn = without_coalition(data, profiler.tastes, rng)
-        cells = drawn.answers.cells
+        cells = drawn.responses.cells
         means = noise.means[cells] + data.deviations[cells] * drawn.residuals
-        drawn = replace(drawn, answers=replace(drawn.answers, means=means))
+        drawn = replace(drawn, responses=replace(drawn.responses, means=means))
         for candidate in _candidates(
             drawn, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
         ):
@@ -274,7 +274,7 @@ def _null_gains(
 
 
 def _judged(
-    candidates: list[_Candidate], null_gains: dict[bool, float], everybody: float
+    candidates: list[_Candidate], null_gains: dict[bool, float], total_weight: float
 ) -> tuple[_Candidate | None, float]:
     """Return the candidate that decides the round with its verdict, and the gain against it."""
     believed: list[_Candidate] = []
@@ -284,7 +284,7 @@ def _judged(
         if verdict is None:
             null_gain = null_gains[candidate.is_alike]
             beyond = candidate.found.gain - null_gain
-            accused = candidate.found.mass * everybody
+            accused = candidate.found.mass * total_weight
             is_clear = candidate.alignment > CLEAR_ALIGNMENT
             if not TASTES.is_beyond(candidate.found.gain, null_gain):
                 verdict = Verdict.WITHIN_CHANCE

@@ -1,4 +1,4 @@
-"""Users' answers read off tallies, made safe against extreme rewards and floods of visits."""
+"""Users' responses read off tallies: extreme rewards are clipped, and floods of visits capped."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.compiled import compiled
 from unswayed.engine import cut
-from unswayed.learners.discount.answers import MAD_TO_SD, AllAnswers, Answers
-from unswayed.learners.discount.cell_groups import CellGroup, grouped_by_cell
-from unswayed.learners.discount.cell_kernels import cell_medians
+from unswayed.learners.discount.cells import CellEntries, regrouped_by_cell
 from unswayed.learners.discount.kernels import (
     CellArray,
-    believed_answers,
+    RealArray,
     binary_votes,
     capped_visits,
+    clipped_means,
     user_extremes,
 )
+from unswayed.learners.discount.responses import MAD_TO_SD, AllResponses, Responses
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
 
@@ -58,8 +59,8 @@ class _Floods(NamedTuple):
     is_near: BoolArray
 
 
-def answers_from(tallies: UserTallies, *, reach: float | None = None) -> AllAnswers:
-    """Read users' answers off tallies.
+def clipped_responses(tallies: UserTallies, *, reach: float | None = None) -> AllResponses:
+    """Read users' responses off tallies.
 
     Rewards count as far as they are believed, which is harmless if they scatter evenly around their
     means; or, for skewed ones, up to ±``reach``.
@@ -78,7 +79,7 @@ def answers_from(tallies: UserTallies, *, reach: float | None = None) -> AllAnsw
         low, high = np.zeros(tallies.n_cells), np.ones(tallies.n_cells)
     else:
         low, high = _believable(tallies)
-    answers = tallies.blocks.transformed(
+    responses = tallies.blocks.transformed(
         _answers,
         floods.context_probabilities,
         floods.allowed,
@@ -88,8 +89,8 @@ def answers_from(tallies: UserTallies, *, reach: float | None = None) -> AllAnsw
         reach,
         pieces=cut(floods.is_near, tallies.sizes),
     )
-    return AllAnswers(
-        blocks=answers,
+    return AllResponses(
+        blocks=responses,
         sizes=tallies.sizes,
         entries=tallies.cell_users().sum(axis=1),
         n_contexts=tallies.n_contexts,
@@ -171,8 +172,8 @@ def _believable(tallies: UserTallies) -> tuple[FloatArray, FloatArray]:
     """Return per cell the smallest and the largest mean that is believed."""
     blocks = tallies.blocks
     nothing = [None] * blocks.n_blocks
-    by_cell = grouped_by_cell(blocks, _read_means, nothing, tallies.cell_users().ravel())
-    medians, deviations = by_cell.of_each_cell(_medians)
+    cells = regrouped_by_cell(blocks, _read_means, nothing, tallies.cell_users().ravel())
+    medians, deviations = cells.of_each_cell(_medians)
     low, high, far = np.concatenate(blocks.map_blocks(_extremes, medians), axis=1)
     lowest, highest = float(np.nanmedian(low)), float(np.nanmedian(high))
     margin = RANGE_MARGIN * (highest - lowest)
@@ -188,7 +189,7 @@ def _read_means(tallies: Tallies, _: None) -> tuple[CellArray, tuple[FloatArray,
     return tallies.cells, (tallies.sums / tallies.counts,)
 
 
-def _medians(group: CellGroup) -> FloatArray:
+def _medians(group: CellEntries) -> FloatArray:
     return cell_medians(group.starts, group.columns[0])
 
 
@@ -205,9 +206,9 @@ def _answers(
     high: FloatArray,
     is_binary: bool,
     reach: float | None,
-) -> Answers:
-    """Return the answers of a block, with rewards clipped and floods capped."""
-    means, within = believed_answers(
+) -> Responses:
+    """Return the responses of a block, with rewards clipped and floods capped."""
+    means, within = clipped_means(
         tallies.cells, tallies.counts, tallies.sums, tallies.squares, low, high
     )
     if tallies.is_weighted:
@@ -219,7 +220,7 @@ def _answers(
         _capped(_of_marked(tallies, is_near), context_probabilities, allowed, theirs)
         factors[is_theirs] = theirs
         plays = plays * factors
-    return Answers(
+    return Responses(
         n_contexts=tallies.n_contexts,
         n_actions=tallies.n_actions,
         indptr=tallies.indptr,
@@ -231,3 +232,19 @@ def _answers(
         is_binary=is_binary,
         context_probabilities=context_probabilities,
     )
+
+
+@compiled
+def cell_medians(starts: IntArray, y: RealArray) -> FloatArray:
+    """Return the median of the users' means in each cell, and their median absolute deviation.
+
+    ``y`` goes cell by cell; shape (2, n_cells).
+    """
+    n_cells = starts.size - 1
+    found = np.zeros((2, n_cells))
+    for j in range(n_cells):
+        if starts[j] < starts[j + 1]:
+            values = y[starts[j] : starts[j + 1]]
+            found[0, j] = np.median(values)
+            found[1, j] = np.median(np.abs(values - found[0, j]))
+    return found

@@ -1,4 +1,4 @@
-"""What users answered in each cell and what that is worth: of a block, a sample, or all users."""
+"""What users responded in each cell and what that is worth: of a block, a sample, or all users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
 from unswayed.engine import Blocked, cut, cut_codes
-from unswayed.learners.discount.cell_kernels import entries_by_cell
+from unswayed.learners.discount.cells import entries_by_cell
 from unswayed.learners.discount.kernels import CellArray
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import UserRows, entry_users, joined
@@ -21,7 +21,7 @@ MAD_TO_SD = 1.4826
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Answers(UserRows):
+class Responses(UserRows):
     """Some users' mean rewards per cell with what they are worth: a block, or a sample.
 
     Attributes
@@ -68,16 +68,16 @@ class Answers(UserRows):
         return entry_users(self.indptr)
 
     @cached_property
-    def by_cell(self) -> tuple[IntArray, IntArray]:
+    def cell_order(self) -> tuple[IntArray, IntArray]:
         """Entries in the order of their cells, and where each cell begins."""
         return entries_by_cell(self.cells, self.n_cells)
 
     def added(self, function: Callable[..., Any], weights: FloatArray, *broadcast: Any) -> Any:
-        """Return ``function(answers, weights, *broadcast)``, as everybody's are added up."""
+        """Return ``function(responses, weights, *broadcast)``, as everybody's are added up."""
         return function(self, weights, *broadcast)
 
-    def in_contexts(self, is_chosen: BoolArray) -> Answers:
-        """Return the answers in some contexts only; context probabilities are shares of these."""
+    def in_contexts(self, is_chosen: BoolArray) -> Responses:
+        """Return the responses in some contexts only; context probabilities are shares of these."""
         if is_chosen.all():
             return self
         probabilities = np.where(is_chosen, self.context_probabilities, 0.0)
@@ -90,14 +90,14 @@ class Answers(UserRows):
 Result = TypeVar("Result")
 
 DENSE, FEWEST_CELLS = 500.0, 1_000
-"""Ours: the most frequent contexts are looked at by themselves if a search has fewer answers per
-cell than this otherwise; but never fewer cells. Where answers are few fits follow chance, and a
+"""Ours: the most frequent contexts are looked at by themselves if a search has fewer responses per
+cell than this otherwise; but never fewer cells. Where responses are few fits follow chance, and a
 coalition must be large or loud to stand out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Users whose answers lie side by side in one block, to be searched closely where that is.
+    """Users whose responses lie side by side in one block, to be searched closely where that is.
 
     Attributes
     ----------
@@ -106,43 +106,43 @@ class Sample:
     chosen
         Codes of its users among everybody, or a slice if nobody was left out.
     contexts
-        Shape (n_contexts,); True for those whose answers it has.
+        Shape (n_contexts,); True for those whose responses it has.
     """
 
-    blocks: Blocked[Answers]
+    blocks: Blocked[Responses]
     chosen: IntArray | slice
     contexts: BoolArray
 
     @property
     def is_everything(self) -> bool:
-        """Whether no answer was left out."""
+        """Whether no response was left out."""
         return isinstance(self.chosen, slice) and bool(self.contexts.all())
 
     def ask(self, function: Callable[..., Result], weights: FloatArray, *broadcast: Any) -> Result:
-        """Return ``function(answers, weights, *broadcast)``, given the weights of everybody."""
+        """Return ``function(responses, weights, *broadcast)``, given the weights of everybody."""
         pieces = [weights[self.chosen]]
-        answer: Result
-        (answer,) = self.blocks.map_blocks(_with_one_thread, function, *broadcast, pieces=pieces)
-        return answer
+        result: Result
+        (result,) = self.blocks.map_blocks(_with_one_thread, function, *broadcast, pieces=pieces)
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AllAnswers:
-    """All users' answers.
+class AllResponses:
+    """All users' responses.
 
     Attributes
     ----------
     blocks
-        The answers of the users of each block; contexts and actions are coded alike in all.
+        The responses of the users of each block; contexts and actions are coded alike in all.
     sizes
         How many users each block has.
     entries
         Shape (n_contexts,); entries of all users in each context.
     n_contexts, n_actions, is_binary, context_probabilities
-        As in ``Answers``.
+        As in ``Responses``.
     """
 
-    blocks: Blocked[Answers]
+    blocks: Blocked[Responses]
     sizes: tuple[int, ...]
     entries: IntArray
     n_contexts: int
@@ -171,7 +171,7 @@ class AllAnswers:
         return self.n_entries / max(self.n_users, 1)
 
     def added(self, function: Callable[..., Any], weights: FloatArray, *broadcast: Any) -> Any:
-        """Return the sum over blocks, in order, of ``function(answers, weights, *broadcast)``."""
+        """Return the sum over blocks, in order, of ``function(responses, weights, *broadcast)``."""
         return self.blocks.add_blocks(function, *broadcast, pieces=cut(weights, self.sizes))
 
     def of_each_user(
@@ -186,7 +186,7 @@ class AllAnswers:
     ) -> Sample:
         """Put random users with about so many entries side by side, or all if there are no more.
 
-        If contexts are given, only answers there count.
+        If contexts are given, only responses there count.
         """
         if contexts is None:
             contexts = np.ones(self.n_contexts, dtype=np.bool_)
@@ -201,7 +201,7 @@ class AllAnswers:
         return Sample(kept, chosen, contexts)
 
     def dense_contexts(self, n_entries: int) -> BoolArray:
-        """Return the most frequent contexts, as many as leave a sample enough answers per cell.
+        """Return the most frequent contexts, as many as leave a sample enough responses per cell.
 
         How frequent a context is does not depend on floods.
         """
@@ -215,21 +215,23 @@ class AllAnswers:
         return contexts
 
 
-AnyAnswers = Answers | AllAnswers
+AnyResponses = Responses | AllResponses
 """What can be added up over users."""
 
 
 def _with_one_thread(
-    answers: Answers, weights: FloatArray, function: Callable[..., Result], *broadcast: Any
+    responses: Responses, weights: FloatArray, function: Callable[..., Result], *broadcast: Any
 ) -> Result:
     """Call a function with one thread for BLAS, here or on a worker: more would give other bits."""
     with threadpool_limits(limits=1, user_api="blas"):
-        return function(answers, weights, *broadcast)
+        return function(responses, weights, *broadcast)
 
 
-def _in_contexts(answers: Answers, contexts: BoolArray) -> list[Answers]:
-    return [answers.in_contexts(contexts)]
+def _in_contexts(responses: Responses, contexts: BoolArray) -> list[Responses]:
+    return [responses.in_contexts(contexts)]
 
 
-def _of_users_in_contexts(answers: Answers, chosen: IntArray, contexts: BoolArray) -> list[Answers]:
-    return [answers.of_users(chosen).in_contexts(contexts)]
+def _of_users_in_contexts(
+    responses: Responses, chosen: IntArray, contexts: BoolArray
+) -> list[Responses]:
+    return [responses.of_users(chosen).in_contexts(contexts)]

@@ -1,4 +1,4 @@
-"""Entries of all blocks regrouped by cell, for what needs a cell's answers side by side."""
+"""Entries of all blocks regrouped by cell, for what needs a cell's responses side by side."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unswayed.compiled import compiled
 from unswayed.engine import Blocked
-from unswayed.learners.discount.cell_kernels import entries_by_cell, placed
 from unswayed.learners.discount.kernels import CellArray, RealArray
 from unswayed.learners.interface import FloatArray, IntArray
 
@@ -18,7 +18,7 @@ from unswayed.learners.interface import FloatArray, IntArray
 Reader = Callable[[Any, Any], tuple[CellArray, tuple[RealArray, ...]]]
 
 
-class CellGroup(NamedTuple):
+class CellEntries(NamedTuple):
     """The entries of some neighbouring cells, cell by cell and in the order of the users.
 
     Attributes
@@ -34,10 +34,10 @@ class CellGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ByCell:
+class CellBlocks:
     """Entries grouped by cell, and at which cells the groups begin and end."""
 
-    groups: Blocked[CellGroup]
+    groups: Blocked[CellEntries]
     edges: IntArray
 
     def of_each_cell(
@@ -51,9 +51,9 @@ class ByCell:
         return np.concatenate(self.groups.map_blocks(function, pieces=pieces), axis=-1)
 
 
-def grouped_by_cell(
+def regrouped_by_cell(
     blocks: Blocked[Any], read: Reader, pieces: list[Any], loads: RealArray | IntArray
-) -> ByCell:
+) -> CellBlocks:
     """Group entries by cell, in as many groups as there are blocks and about equally large.
 
     Parameters
@@ -69,10 +69,10 @@ def grouped_by_cell(
     shares = np.arange(1, blocks.n_blocks) * (upto[-1] / blocks.n_blocks)
     edges = np.concatenate([[0], np.searchsorted(upto, shares), [len(upto)]])
     groups = blocks.regrouped(_split, _merge, blocks.n_blocks, read, edges, pieces=pieces)
-    return ByCell(groups, edges)
+    return CellBlocks(groups, edges)
 
 
-def _split(block: Any, piece: Any, read: Reader, edges: IntArray) -> list[CellGroup]:
+def _split(block: Any, piece: Any, read: Reader, edges: IntArray) -> list[CellEntries]:
     cells, columns = read(block, piece)
     order, starts = entries_by_cell(cells, int(edges[-1]))
     ordered = [column[order] for column in columns]
@@ -80,11 +80,11 @@ def _split(block: Any, piece: Any, read: Reader, edges: IntArray) -> list[CellGr
     for first, last in pairwise(edges):
         here = starts[first : last + 1]
         own = tuple(column[here[0] : here[-1]] for column in ordered)
-        groups.append(CellGroup(here - here[0], own))
+        groups.append(CellEntries(here - here[0], own))
     return groups
 
 
-def _merge(parts: list[CellGroup]) -> CellGroup:
+def _merge(parts: list[CellEntries]) -> CellEntries:
     if len(parts) == 1:
         return parts[0]
     counts = sum(np.diff(part.starts) for part in parts)
@@ -95,4 +95,26 @@ def _merge(parts: list[CellGroup]) -> CellGroup:
         for column, own in zip(columns, part.columns, strict=True):
             placed(part.starts, own, fill, column)
         fill += np.diff(part.starts)
-    return CellGroup(starts, columns)
+    return CellEntries(starts, columns)
+
+
+@compiled
+def entries_by_cell(cells: CellArray, n_cells: int) -> tuple[IntArray, IntArray]:
+    """Return the entries in the order of their cells, and where each cell begins."""
+    starts = np.zeros(n_cells + 1, dtype=np.int64)
+    for j in cells:
+        starts[j + 1] += 1
+    starts = np.cumsum(starts)
+    fill = starts[:-1].copy()
+    order = np.empty(cells.size, dtype=np.int64)
+    for k in range(cells.size):
+        order[fill[cells[k]]] = k
+        fill[cells[k]] += 1
+    return order, starts
+
+
+@compiled
+def placed(starts: IntArray, values: RealArray, fill: IntArray, out: RealArray) -> None:
+    """Put the values of each cell into ``out``, from where ``fill`` says for the cell."""
+    for j in range(fill.size):
+        out[fill[j] : fill[j] + starts[j + 1] - starts[j]] = values[starts[j] : starts[j + 1]]
