@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unswayed.engine import DaskWorkers
-from unswayed.engine.cluster import connected
+from unswayed.engine.workers import connected
 from unswayed.events import Columns, OnBadRows, read_events
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.learners.paper.rows import reward_rows

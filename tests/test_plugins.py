@@ -10,7 +10,7 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.learners.methods import METHODS, method_named
 from unswayed.learners.paper import learn_paper
-from unswayed.learners.registry import learner_specs
+from unswayed.learners.players import learner_specs
 from unswayed.plugins import VARIABLE, load_plugins
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.attacks.flip import Flip

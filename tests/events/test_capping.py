@@ -6,7 +6,7 @@ import pytest
 from tests.events.logs import account
 from unswayed.errors import InputError
 from unswayed.events import Events, Labels
-from unswayed.events.capping import capped
+from unswayed.events.thinning import capped
 
 
 def log(rng: np.random.Generator, n: int = 3_000) -> Events:

@@ -7,7 +7,7 @@ import pytest
 from tests.events.logs import account
 from unswayed.errors import InputError
 from unswayed.events import Events, Labels, read_events
-from unswayed.events.forgetting import forgotten, parsed_half_life
+from unswayed.events.thinning import forgotten, parsed_half_life
 
 DAY = 86_400.0
 

@@ -3,9 +3,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from unswayed.events import Labels, md5
-from unswayed.events.hashing import text_hash
-from unswayed.events.md5 import text_hashes
+from unswayed.events import Labels, hashing
+from unswayed.events.hashing import text_hash, text_hashes
 from unswayed.events.user_order import USER_HASH, user_hashes
 
 
@@ -14,7 +13,7 @@ def test_texts_of_every_length_have_the_md5_of_the_standard_library(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     """Lengths around 56 and 64 bytes need one block more; some characters take several bytes."""
-    monkeypatch.setattr(md5, "_FEW", few)
+    monkeypatch.setattr(hashing, "_FEW", few)
     alphabet = np.array(list("abcXYZ019-_ äß中😀"))
     texts = ["".join(rng.choice(alphabet, size=n)) for n in range(200)]
     column = pa.array(texts)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unswayed.engine.cluster import connected
+from unswayed.engine.workers import connected
 from unswayed.tallies import cluster_parts, log_tallies
 
 

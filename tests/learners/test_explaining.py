@@ -12,8 +12,8 @@ from unswayed.learners.explaining import (
     decision_rows,
     leads,
     named_lies,
+    notes_on_policy,
 )
-from unswayed.learners.notes import notes_on_policy
 from unswayed.policy import Policy
 
 MEANS = np.array([[0.2, 0.6, 0.5], [0.5, np.nan, np.nan], [0.1, 0.1, 0.0]])

@@ -9,8 +9,8 @@ import pytest
 
 from tests.learners.same_bits import assert_same_bits
 from unswayed.errors import InputError
+from unswayed.learners.explaining import NO_WINDOW
 from unswayed.learners.from_log import LearnedLog, learn_log
-from unswayed.learners.notes import NO_WINDOW
 
 DAYS, USERS = 20, 200
 BEGIN = datetime(2024, 3, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.learners.same_bits import assert_same_bits
-from unswayed.engine import blocked, cluster
+from unswayed.engine import blocked, workers
 from unswayed.errors import InputError
 from unswayed.learners.discount.loud import sampling
 from unswayed.learners.discount.one_mean import rounds
@@ -149,6 +149,6 @@ def test_a_query_is_refused_with_what_to_do_instead(client: Any) -> None:
 def test_a_scheduler_that_is_not_there_is_an_input_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(workers, "CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match="no Dask scheduler"):
         learn_on_cluster(str(folder), adversarial_fraction=0.1, scheduler="tcp://127.0.0.1:9")

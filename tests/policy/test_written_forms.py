@@ -13,7 +13,7 @@ from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Labels
 from unswayed.policy import Policy
 from unswayed.policy.deciding import Decider
-from unswayed.policy.personal import PersonalDecisions
+from unswayed.policy.own_decisions import PersonalDecisions
 from unswayed.policy.plan import EpochPlan, Rule
 
 SECRET = bytes(range(16))

@@ -6,7 +6,7 @@ import matplotlib as mpl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unswayed.learners.registry import learner_specs
+from unswayed.learners.players import learner_specs
 from unswayed.reports.style import LOOKS, STYLE, label_ends, look_of, new_figure, spread
 
 UNIT = st.floats(0, 1)

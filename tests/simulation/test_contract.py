@@ -6,7 +6,7 @@ import pytest
 
 from tests.learners.contract import check_learner
 from tests.simulation.learners import Believer, Peeker
-from unswayed.learners.registry import learner_specs
+from unswayed.learners.players import learner_specs
 
 
 def test_a_learner_that_reads_only_what_it_played_passes(seed: int) -> None:

@@ -16,10 +16,10 @@ from unswayed.audit.results import Audit
 from unswayed.errors import InputError
 from unswayed.events import Columns, Events, OnBadRows, read_events
 from unswayed.events.sources import Source
+from unswayed.learners.explaining import notes_on_bad_rows
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.learning import check_actions
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
-from unswayed.learners.notes import notes_on_bad_rows
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy
 from unswayed.tallies import MIN_PROPENSITY, tally_events

@@ -27,10 +27,9 @@ from unswayed.audit.results import (
 from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.errors import InputError, option
 from unswayed.learners.design import design_of_log
-from unswayed.learners.explaining import plain_actions
+from unswayed.learners.explaining import notes_on_policy, plain_actions
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.learning import Learned, learn_policy
-from unswayed.learners.notes import notes_on_policy
 from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy
 from unswayed.randomness import generator

@@ -10,7 +10,7 @@ from unswayed.events import Events, Label, Labels
 from unswayed.learners.baselines import BASELINES
 from unswayed.learners.interface import FloatArray, IntArray, Learner, LearnerMaker, Setting
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.learners.registry import learner_specs
+from unswayed.learners.players import learner_specs
 from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.attacks.base import Attack, Turn
 from unswayed.simulation.instances import Instance

@@ -1,4 +1,4 @@
-"""Hashes of rows by what they say, the same in every log, block and process."""
+"""Hashes of rows and labels, the same in every log, block and process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from unswayed.compiled import compiled
 from unswayed.events.labels import Labels
@@ -52,3 +53,95 @@ def row_hashes(columns: HashArray, starts: HashArray) -> HashArray:
             state = state ^ (state >> np.uint64(31))
         hashes[row] = state
     return hashes
+
+
+#: Ours: fewer texts are hashed one by one, in less time than it takes to compile the loop.
+_FEW = 20_000
+
+_WORD = np.uint64(0xFFFFFFFF)
+
+#: RFC 1321: four numbers to start from, and for each of the 64 steps a sine and a rotation.
+_START = np.array([0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476], np.uint64)
+_SINES = np.floor(np.abs(np.sin(np.arange(1, 65))) * 2.0**32).astype(np.uint64)
+_ROTATIONS = np.repeat(
+    np.array([[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]], np.uint64),
+    4,
+    axis=0,
+).ravel()
+
+
+def text_hashes(texts: pa.Array) -> npt.NDArray[np.uint64]:
+    """Return of each text what ``hashing.text_hash`` returns of one; shape (n,).
+
+    Parameters
+    ----------
+    texts
+        Shape (n,); strings, without nulls.
+
+    Notes
+    -----
+    DuckDB's ``md5_number_lower`` gives the same numbers and takes four times as long.
+
+    Examples
+    --------
+    >>> text_hashes(pa.array(["abc"])).tolist()
+    [8250560606382298838]
+    """
+    if len(texts) < _FEW:
+        return np.array([text_hash(text) for text in texts.to_pylist()], np.uint64)
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return _lower_halves(ends, np.frombuffer(data or b"", np.uint8))
+
+
+@compiled
+def _lower_halves(
+    ends: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.uint64]:
+    """Return the last eight bytes of each text's MD5 as a number, the first of them the lowest."""
+    hashes = np.empty(len(ends) - 1, np.uint64)
+    words, state = np.empty(16, np.uint64), np.empty(4, np.uint64)
+    for row in range(len(hashes)):
+        start, n_bytes = int(ends[row]), int(ends[row + 1] - ends[row])
+        state[:] = _START
+        n_blocks = (n_bytes + 8) // 64 + 1  # one more byte ends the text, and eight say how long
+        for block in range(n_blocks):
+            words[:] = 0
+            for byte in range(64 * block, min(64 * block + 64, n_bytes + 1)):
+                value = np.uint64(data[start + byte]) if byte < n_bytes else np.uint64(0x80)
+                words[(byte & 63) >> 2] |= value << np.uint64(8 * (byte & 3))
+            if block == n_blocks - 1:
+                words[14] = np.uint64(8 * n_bytes) & _WORD
+                words[15] = np.uint64(8 * n_bytes) >> np.uint64(32)
+            _add_block(state, words)
+        hashes[row] = state[2] | state[3] << np.uint64(32)
+    return hashes
+
+
+@compiled
+def _add_block(state: npt.NDArray[np.uint64], words: npt.NDArray[np.uint64]) -> None:
+    """Take 16 words of 32 bits into the state (RFC 1321, section 3.4)."""
+    a, b, c, d = state[0], state[1], state[2], state[3]
+    for step in range(16):
+        a, b, c, d = d, _turned(a, b, (b & c) | (~b & d), words[step], step), b, c
+    for step in range(16, 32):
+        word = words[(5 * step + 1) & 15]
+        a, b, c, d = d, _turned(a, b, (d & b) | (~d & c), word, step), b, c
+    for step in range(32, 48):
+        word = words[(3 * step + 5) & 15]
+        a, b, c, d = d, _turned(a, b, b ^ c ^ d, word, step), b, c
+    for step in range(48, 64):
+        word = words[(7 * step) & 15]
+        a, b, c, d = d, _turned(a, b, c ^ (b | (~d & _WORD)), word, step), b, c
+    state[0] = (state[0] + a) & _WORD
+    state[1] = (state[1] + b) & _WORD
+    state[2] = (state[2] + c) & _WORD
+    state[3] = (state[3] + d) & _WORD
+
+
+@compiled
+def _turned(a: np.uint64, b: np.uint64, mixed: np.uint64, word: np.uint64, step: int) -> np.uint64:
+    """Return what one step makes of a."""
+    total, rotation = (a + mixed + _SINES[step] + word) & _WORD, _ROTATIONS[step]
+    turned: np.uint64 = (total << rotation) | (total >> (np.uint64(32) - rotation))
+    return (b + turned) & _WORD

@@ -11,8 +11,8 @@ import pyarrow as pa
 from unswayed.errors import InputError
 from unswayed.events.connection import quiet_connection
 from unswayed.events.encoding import as_arrow
+from unswayed.events.hashing import text_hashes
 from unswayed.events.labels import Labels
-from unswayed.events.md5 import text_hashes
 
 #: SQL: users are ordered by a hash of their label. So every range of hashes is a fair sample of
 #: them, and blocks of users are ranges whatever users there are.

@@ -1,15 +1,19 @@
-"""What a learner found, by the labels of contexts and actions."""
+"""What was learned, in tables by label and in sentences."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from unswayed.events import Label
+from unswayed.events import Label, Provenance
 from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.personal import Personal
 from unswayed.policy import Policy, best_known
 from unswayed.tallies import UserTallies
+from unswayed.tallies.log_summary import LogSummary
 
 
 def plain_actions(tallies: UserTallies) -> IntArray:
@@ -112,3 +116,164 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+EXAMPLES = 3
+"""How many contexts a note names."""
+
+WORTH_SAYING = 0.001
+"""Shares below this are not mentioned."""
+
+LARGE_RATIO = 20.0
+"""Ours: from this ratio of interactions on, a cap is suggested. The paper takes it to be O(1)."""
+
+
+def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:
+    """Return a note on the rows that were left out, if any were."""
+    bad = provenance.bad_rows
+    if not bad:
+        return ()
+    reasons = "; ".join(f"{count:,}: {reason}" for reason, count in bad.items())
+    return (f"{sum(bad.values()):,} rows were left out ({reasons}).",)
+
+
+def note_on_propensities(clipped_share: float, min_propensity: float) -> str:
+    """Return a note on how events are weighed."""
+    return (
+        f"events weigh 1/propensity; {clipped_share:.2%} of the propensities are below "
+        f"{min_propensity:g} and count as that."
+    )
+
+
+def note_on_cap(max_interactions: int, n_users_capped: int, n_events_dropped: int) -> str:
+    """Return a note on what a cap left out."""
+    return (
+        f"{n_users_capped:,} users had more than {max_interactions:,} interactions; a "
+        f"sample of as many was kept of each, and {n_events_dropped:,} events left out."
+    )
+
+
+NO_WINDOW = "all events are of the last half-life, so there is nothing to compare them with."
+"""A note instead of a test for change."""
+
+
+def note_on_forgetting(half_life: float, n_forgotten: int) -> str:
+    """Return a note on what was forgotten.
+
+    >>> note_on_forgetting(604800.0, 4000)
+    'with a half-life of 7d 4,000 events were forgotten; older ones count less often.'
+    """
+    return (
+        f"with a half-life of {shown_time(half_life)} {n_forgotten:,} events were forgotten; older "
+        "ones count less often."
+    )
+
+
+def shown_time(length: float) -> str:
+    """Return a length of time as people write it.
+
+    >>> shown_time(604800.0), shown_time(5400.0), shown_time(20.0)
+    ('7d', '1.5h', '20')
+    """
+    for unit, seconds in (("d", 86400.0), ("h", 3600.0)):
+        if length >= seconds:
+            return f"{length / seconds:.3g}{unit}"
+    return f"{length:g}"
+
+
+def note_on_logs(n_logs: int, folder: str | Path) -> str:
+    """Return a note on the logs that were added up."""
+    return f"learned from {n_logs} logs in {folder}."
+
+
+def notes_on_summary(summary: LogSummary) -> tuple[str, ...]:
+    """Return what an operator should know before trusting what is learned."""
+    notes = []
+    if summary.interaction_ratio > LARGE_RATIO:
+        notes.append(
+            f"the most active user has {summary.interaction_ratio:,.0f} times the interactions of "
+            "the least active; guarantees weaken with that ratio, and a cap on interactions per "
+            "user bounds it."
+        )
+    if not summary.looks_uniform:
+        advice = (
+            "the propensities do not fit the log; check them"
+            if summary.is_weighted
+            else "give a propensity column if the log was not explored uniformly"
+        )
+        notes.append(
+            f"actions do not look uniformly explored (p = {summary.uniform_p_value:.1g}); {advice}."
+        )
+    if summary.never_played:
+        context, action = summary.never_played[0]
+        notes.append(
+            f"some actions were never played in some contexts, for instance {action!r} in "
+            f"{context!r}; nothing is known of them there."
+        )
+    if summary.unsupported:
+        notes.append(
+            "where actions have no support the others are compared rightly, but their means come "
+            "out too large, by the factor of all actions over those that could be played."
+        )
+    if summary.n_rare_contexts:
+        examples = ", ".join(map(repr, summary.rarest_contexts))
+        notes.append(
+            f"{summary.n_rare_contexts:,} contexts ({summary.rare_share:.1%} of the events) are "
+            f"too rare for a sound decision, for instance {examples}."
+        )
+    return tuple(notes)
+
+
+def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what was found, what it changed, and what is not decided, one sentence each."""
+    evidence = source["evidence"]
+    notes = [_note_on_lie(lie) for lie in evidence.get("lies", [])]
+    changed, n_contexts = source["changed"], len(policy.context_labels)
+    if changed:
+        notes.append(
+            f"{len(changed):,} of {n_contexts:,} decisions differ from those by plain means, for "
+            f"instance {_examples(changed)}."
+        )
+    _, lead = leads(policy)
+    if policy.sampling_errors is not None:
+        errors = policy.sampling_errors[np.arange(n_contexts), policy.actions]
+        is_open = lead < errors
+        if is_open.any():
+            names = [str(policy.context_labels[int(s)]) for s in np.flatnonzero(is_open)]
+            notes.append(
+                f"{int(is_open.sum()):,} of {n_contexts:,} decisions are close: the lead over the "
+                f"runner-up is within sampling error, for instance in {_examples(names)}."
+            )
+    if evidence.get("bounded", 0.0) > WORTH_SAYING:
+        notes.append(
+            f"{evidence['bounded']:.1%} of the plays do not count, because one account had more of "
+            "them in a cell than the third most active one."
+        )
+    if evidence.get("cut", 0.0) > WORTH_SAYING:
+        notes.append(
+            f"{evidence['cut']:.1%} of the rewards lie beyond the tail of what most users bring, "
+            "and count up to there."
+        )
+    return tuple(notes)
+
+
+def _note_on_lie(lie: Mapping[str, Any]) -> str:
+    verb = "raise" if lie["direction"] == "up" else "lower"
+    what = f"{lie['actions'][0]!r} in {lie['contexts']:,} contexts"
+    if "by_context" in lie:
+        items = [f"{a!r} in {s}" for s, a in list(lie["by_context"].items())[:EXAMPLES]]
+        what = f"one action in each of {lie['contexts']:,} contexts, such as {', '.join(items)}"
+    return f"about {lie['accounts']:,.0f} accounts {verb} {what}; they count less."
+
+
+def _examples(names: Mapping[str, Any] | list[str]) -> str:
+    return ", ".join(repr(name) for name in list(names)[:EXAMPLES])
+
+
+def note_on_tastes(found: Personal, n_users: int) -> str:
+    """Return a note on the users who differ."""
+    return (
+        f"{found.n_different:,} of {n_users:,} users differ from the common taste by more than "
+        f"chance; {len(found.decisions.user_labels):,} of them get {len(found.decisions.users):,} "
+        "decisions of their own."
+    )

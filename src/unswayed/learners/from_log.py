@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.engine import DaskWorkers
-from unswayed.engine.cluster import connected, explained_losses
+from unswayed.engine.workers import connected, explained_losses
 from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels, OnBadRows, Provenance, read_events
 from unswayed.events.sources import Source
 from unswayed.learners.change_test import Changes, changes_between
 from unswayed.learners.design import design_of_log
-from unswayed.learners.groups import check_groups, find_groups, group_decisions
-from unswayed.learners.learning import learn_policy
-from unswayed.learners.notes import (
+from unswayed.learners.explaining import (
     NO_WINDOW,
     note_on_cap,
     note_on_forgetting,
@@ -31,6 +29,8 @@ from unswayed.learners.notes import (
     notes_on_policy,
     notes_on_summary,
 )
+from unswayed.learners.groups import check_groups, find_groups, group_decisions
+from unswayed.learners.learning import learn_policy
 from unswayed.learners.options import LearnOptions, OptionKeywords
 from unswayed.learners.personal import personal_decisions
 from unswayed.learners.unknown_fraction import FLOOR

@@ -8,8 +8,7 @@ from typing import TypedDict, Unpack, get_args
 
 from unswayed.errors import InputError, option
 from unswayed.events import Columns, OnBadRows
-from unswayed.events.capping import check_cap
-from unswayed.events.forgetting import parsed_half_life
+from unswayed.events.thinning import check_cap, parsed_half_life
 from unswayed.learners.design import DesignName
 from unswayed.learners.flips.fraction import Certify, check_certify
 from unswayed.learners.groups import check_groups

@@ -2,8 +2,7 @@
 
 from unswayed.policy.assignment import Assignment, new_secret
 from unswayed.policy.deciding import Decider, Mode, Ruling
-from unswayed.policy.groups import GroupDecisions
-from unswayed.policy.personal import PersonalDecisions
+from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
 from unswayed.policy.plan import EpochPlan, Rule
 from unswayed.policy.policy import NO_BOUND, Decision, Policy, best_known
 

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import UNKNOWN, Label, Labels, check_list
 from unswayed.policy.documents import check_version, read_object, write_object
-from unswayed.policy.groups import GroupDecisions
-from unswayed.policy.personal import PersonalDecisions
+from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
 
 FloatArray = npt.NDArray[np.float64]
 

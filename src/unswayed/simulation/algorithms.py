@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unswayed.learners.interface import LearnerMaker
-from unswayed.learners.registry import learner_specs
+from unswayed.learners.players import learner_specs
 from unswayed.names import find
 from unswayed.simulation.oracle import OracleMaker, OracleUCB
 

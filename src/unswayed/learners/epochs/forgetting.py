@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from unswayed.events import Events, Labels
-from unswayed.events.forgetting import remembered
+from unswayed.events.thinning import remembered
 from unswayed.learners.design import uniform_design
 from unswayed.learners.epochs.playing import EpochPlayer
 from unswayed.learners.epochs.schedule import planned_schedule

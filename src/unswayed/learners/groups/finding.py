@@ -1,4 +1,4 @@
-"""Which groups of taste the data support, and who belongs to them."""
+"""Groups of users with a taste of their own, and a policy for each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from scipy import sparse
 
 from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.estimators import mean_intervals
+from unswayed.events import UNKNOWN, Labels
+from unswayed.learners.design import DesignName, design_of_log
 from unswayed.learners.groups.clusters import Plays, cluster, log_likelihoods, plays_of
 from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.methods import method_named
 from unswayed.learners.personal import Residuals, residuals_of
-from unswayed.policy import Policy
+from unswayed.policy import GroupDecisions, Policy
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies
 
@@ -247,3 +250,37 @@ def _assigned(plays: Plays, centres: FloatArray, gains: FloatArray, *, most: int
     places = np.full(len(centres) + 1, NO_GROUP)
     places[kept] = np.arange(len(kept))
     return Groups(places[labels], tuple(gains[kept].tolist()), len(centres))
+
+
+LARGEST_FRACTION = 0.45
+"""Ours: the largest share of colluders that is assumed within a group."""
+
+
+def group_decisions(
+    groups: Groups, tallies: Tallies, policy: Policy, user_labels: Labels, *, design: DesignName
+) -> GroupDecisions:
+    """Return what each group decides unlike everybody, by the policy's method.
+
+    All colluders may be in one group, so a group of n of L users is learned for αL/n of them.
+    """
+    n_bad = policy.adversarial_fraction * tallies.n_users
+    tables = []
+    for number, size in enumerate(groups.sizes.tolist()):
+        own = tallies.of_users(np.flatnonzero(groups.members == number))
+        alpha = min(n_bad / size, LARGEST_FRACTION)
+        learn = method_named(policy.method)
+        learned = learn(own, design_of_log(own, design), adversarial_fraction=alpha).policy(
+            own,
+            policy.context_labels,
+            policy.action_labels,
+            adversarial_fraction=alpha,
+            method=policy.method,
+        )
+        differs = learned.is_learned & (learned.actions != policy.actions)
+        tables.append(np.where(differs, learned.actions, UNKNOWN))
+    members = np.flatnonzero(groups.members != NO_GROUP)
+    return GroupDecisions(
+        Labels(user_labels.values[members]),
+        groups.members[members].astype(np.int64),
+        np.array(tables, np.int64).reshape(len(tables), len(policy.context_labels)),
+    )

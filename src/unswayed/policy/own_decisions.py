@@ -1,9 +1,10 @@
-"""Decisions of groups of users that differ from the common ones, and who is in which group."""
+"""Decisions that some users get instead of the common ones: a user's own, or a group's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,68 @@ from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Label, Labels
 
 IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalDecisions:
+    """One row for each (user, context) in which a user gets another action than everybody.
+
+    Users without a row get the common policy, so the size goes with the differences and not with
+    the number of users.
+
+    Parameters
+    ----------
+    user_labels
+        The users with a decision of their own.
+    users, contexts, actions
+        Shape (n_decisions,); codes of ``user_labels`` and of the policy's contexts and actions.
+    """
+
+    user_labels: Labels
+    users: IntArray
+    contexts: IntArray
+    actions: IntArray
+
+    def action(self, user: Label, context: int) -> int:
+        """Return the code of a user's own action in a context, or ``UNKNOWN`` if it has none."""
+        code = self.user_labels.code(user)
+        return UNKNOWN if code == UNKNOWN else self._by_cell.get((code, context), UNKNOWN)
+
+    @cached_property
+    def _by_cell(self) -> dict[tuple[int, int], int]:
+        cells = zip(self.users.tolist(), self.contexts.tolist(), strict=True)
+        return dict(zip(cells, self.actions.tolist(), strict=True))
+
+    def to_json(self, contexts: Labels, actions: Labels) -> dict[str, Any]:
+        """Return the decisions by user and context, in words."""
+        texts, names = contexts.texts, list(actions)
+        decisions: dict[str, dict[str, Label]] = {text: {} for text in self.user_labels.texts}
+        users = self.user_labels.texts
+        rows = zip(self.users.tolist(), self.contexts.tolist(), self.actions.tolist(), strict=True)
+        for user, context, action in rows:
+            decisions[users[user]][texts[context]] = names[action]
+        return {"user_type": self.user_labels.type_name, "decisions": decisions}
+
+    @classmethod
+    def from_json(
+        cls, value: Mapping[str, Any], contexts: Labels, actions: Labels
+    ) -> PersonalDecisions:
+        """Return the decisions that ``to_json`` wrote."""
+        decisions = value["decisions"]
+        user_labels = Labels.parsed(decisions, str(value["user_type"]))
+        rows = [
+            (user, context, action)
+            for user, own in enumerate(decisions.values())
+            for context, action in own.items()
+        ]
+        context_codes = Labels.of(contexts.texts).codes([context for _, context, _ in rows])
+        action_codes = actions.codes([action for _, _, action in rows])
+        if (context_codes == UNKNOWN).any() or (action_codes == UNKNOWN).any():
+            raise InputError(
+                "the policy is damaged: a user's own decision names what is not in it."
+            )
+        users = np.array([user for user, _, _ in rows], dtype=np.int64)
+        return cls(user_labels, users, context_codes, action_codes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,7 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.events import Labels
 from unswayed.learners.interface import BoolArray, FloatArray
-from unswayed.learners.personal import Personal, personal_decisions, residuals_of
-from unswayed.learners.personal.residuals import LEVEL
+from unswayed.learners.personal import LEVEL, Personal, personal_decisions, residuals_of
 from unswayed.policy import PersonalDecisions, Policy
 from unswayed.tallies import Tallies, tally
 
