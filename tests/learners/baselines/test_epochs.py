@@ -9,7 +9,7 @@ import pytest
 from tests.learners.baselines.scenes import Arrivals, bernoulli_arrivals, small_setting
 from unswayed.errors import InputError
 from unswayed.learners.baselines import ORIGINAL_CONSTANT, Barbar, LiuStyle
-from unswayed.learners.baselines.epochs import DEFAULT_CONSTANT, plays_of_unit_gap
+from unswayed.learners.baselines.barbar import DEFAULT_CONSTANT, plays_of_unit_gap
 
 Streams = Callable[..., np.random.Generator]
 

@@ -1,18 +1,12 @@
 """What the robust learners are compared with, all per context."""
 
 from unswayed.learners.baselines.active_arm_elimination import ActiveArmElimination
-from unswayed.learners.baselines.barbar import Barbar
-from unswayed.learners.baselines.barbat import BarbatStyle
-from unswayed.learners.baselines.epochs import ORIGINAL_CONSTANT
-from unswayed.learners.baselines.epsilon_greedy import EpsilonGreedy
+from unswayed.learners.baselines.barbar import ORIGINAL_CONSTANT, Barbar, BarbatStyle, LiuStyle
 from unswayed.learners.baselines.fed_mom_ucb import FedMomUCB
-from unswayed.learners.baselines.independent_ucb import IndependentUCB
-from unswayed.learners.baselines.liu import LiuStyle
-from unswayed.learners.baselines.naive_mean import NaiveMean
-from unswayed.learners.baselines.naive_ucb import NaiveUCB
 from unswayed.learners.baselines.phased_elimination import PhasedElimination
+from unswayed.learners.baselines.pooled import EpsilonGreedy, NaiveMean, ThompsonSampling
 from unswayed.learners.baselines.rclub import RclubStyle
-from unswayed.learners.baselines.thompson import ThompsonSampling
+from unswayed.learners.baselines.ucb import IndependentUCB, NaiveUCB
 from unswayed.learners.interface import LearnerSpec
 
 BASELINES: dict[str, LearnerSpec] = {

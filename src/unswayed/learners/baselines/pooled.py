@@ -1,14 +1,19 @@
-"""The table of the learners that ignore who is asking: one mean per (context, action)."""
+"""Learners that ignore who is asking: one mean per (context, action), over all users."""
 
 from __future__ import annotations
 
-import numpy as np
+from abc import ABC, abstractmethod
 
-from unswayed.learners.baselines.arrivals import means
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.compiled import compiled
+from unswayed.errors import InputError
+from unswayed.learners.baselines.arrivals import checked_arrivals, index_of_best, means
 from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
 
 
-class PooledMeans:
+class PooledMeans(ABC):
     """Sums and counts over all users, and the recommendation that follows from them.
 
     Attributes
@@ -22,6 +27,163 @@ class PooledMeans:
         self.sums = np.zeros((setting.n_contexts, setting.n_actions))
         self.counts = np.zeros((setting.n_contexts, setting.n_actions), dtype=np.int32)
 
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Play arrivals; see :class:`~unswayed.learners.interface.Learner`."""
+        _, contexts, answers = checked_arrivals(users, contexts, answers, self.setting)
+        return self._played(contexts, answers)
+
+    @abstractmethod
+    def _played(self, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Play arrivals that were checked, and update the table."""
+
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 (one policy for all)
         """Return the best mean of each context; a context that never came gets uniform play."""
         return evenly_among_best(means(self.sums, self.counts))
+
+
+class NaiveMean(PooledMeans):
+    """Play uniformly at random, recommend the action with the best mean over all users.
+
+    Guarantee
+    ---------
+    Without adversaries and with rewards in [0, 1], n plays of an action estimate its mean to
+    within sqrt(ln(2/delta)/(2n)) with probability 1 − delta (Hoeffding). None under attack: one
+    user is enough if rewards are unbounded.
+
+    Deviations: none (not in the paper).
+    """
+
+    def _played(self, contexts: IntArray, answers: FloatArray) -> IntArray:
+        return _play_uniformly(self.setting.rng, contexts, answers, self.sums, self.counts)
+
+
+@compiled
+def _play_uniformly(
+    rng: np.random.Generator,
+    contexts: IntArray,
+    answers: FloatArray,
+    sums: FloatArray,
+    counts: npt.NDArray[np.int32],
+) -> IntArray:
+    n_actions = sums.shape[1]
+    actions = np.empty(contexts.size, dtype=np.int64)
+    for t in range(contexts.size):
+        s = contexts[t]
+        a = int(n_actions * rng.random())
+        actions[t] = a
+        sums[s, a] += answers[t, a]
+        counts[s, a] += 1
+    return actions
+
+
+# Theirs: the analysis wants any c above 5.
+EXPLORATION_SCALE = 6.0
+# Ours: the gap of the experiments of Kwon et al. (2022), since a learner does not know the gap.
+ASSUMED_GAP = 0.3
+
+
+class EpsilonGreedy(PooledMeans):
+    """Explore uniformly with probability epsilon_n, otherwise play the best plain mean.
+
+    At the n-th arrival of a context epsilon_n = min(1, c·A/(d² n)).
+
+    Parameters
+    ----------
+    assumed_gap
+        d: at most the true gap between the best and the second-best action, in (0, 1].
+
+    Guarantee
+    ---------
+    Without adversaries, with rewards in [0, 1] and d at most the gap, the chance of a wrong
+    play at arrival n is at most c/(d² n) + o(1/n) for each action (Theorem 3 there). None under
+    attack.
+
+    Deviations: an action without a play counts as best (theirs leaves it open).
+    """
+
+    def __init__(self, setting: Setting, *, assumed_gap: float = ASSUMED_GAP) -> None:
+        if not 0.0 < assumed_gap <= 1.0:
+            raise InputError(f"assumed_gap is {assumed_gap}: it must be above 0 and at most 1.")
+        super().__init__(setting)
+        # c·A/d²: the arrivals of a context that are pure exploration.
+        self.n_exploring = EXPLORATION_SCALE * setting.n_actions / assumed_gap**2
+
+    def _played(self, contexts: IntArray, answers: FloatArray) -> IntArray:
+        rng = self.setting.rng
+        return _play_greedily(rng, contexts, answers, self.sums, self.counts, self.n_exploring)
+
+
+@compiled
+def _play_greedily(
+    rng: np.random.Generator,
+    contexts: IntArray,
+    answers: FloatArray,
+    sums: FloatArray,
+    counts: npt.NDArray[np.int32],
+    n_exploring: float,
+) -> IntArray:
+    n_actions = sums.shape[1]
+    actions = np.empty(contexts.size, dtype=np.int64)
+    values = np.empty(n_actions)
+    for t in range(contexts.size):
+        s = contexts[t]
+        arrival = 1
+        for a in range(n_actions):
+            arrival += counts[s, a]
+        # u < min(1, n_exploring / arrival), since u < 1 anyway
+        if rng.random() < n_exploring / arrival:
+            chosen = int(n_actions * rng.random())
+        else:
+            for a in range(n_actions):
+                values[a] = np.inf if counts[s, a] == 0 else sums[s, a] / counts[s, a]
+            chosen = index_of_best(rng, values)
+        actions[t] = chosen
+        sums[s, chosen] += answers[t, chosen]
+        counts[s, chosen] += 1
+    return actions
+
+
+class ThompsonSampling(PooledMeans):
+    """Play the action whose draw from its posterior is largest; recommend the best mean.
+
+    After n plays with reward sum x the posterior of an action is Normal(x/(n+1), 1/(n+1)): a
+    standard normal prior and a likelihood of variance one. Gaussian rather than Beta, because
+    rewards may be any real number, and because the guarantee asks nothing of their shape.
+
+    Guarantee
+    ---------
+    Without adversaries and with rewards in [0, 1] of any distribution, the expected regret of a
+    context is O(sqrt(A n ln A)) (Agrawal and Goyal 2013, the version with Gaussian priors). None
+    under attack.
+
+    Deviations: none from that version (not in the paper).
+    """
+
+    def _played(self, contexts: IntArray, answers: FloatArray) -> IntArray:
+        return _play_draws(self.setting.rng, contexts, answers, self.sums, self.counts)
+
+
+@compiled
+def _play_draws(
+    rng: np.random.Generator,
+    contexts: IntArray,
+    answers: FloatArray,
+    sums: FloatArray,
+    counts: npt.NDArray[np.int32],
+) -> IntArray:
+    n_actions = sums.shape[1]
+    actions = np.empty(contexts.size, dtype=np.int64)
+    for t in range(contexts.size):
+        s = contexts[t]
+        chosen = 0
+        best = -np.inf
+        for a in range(n_actions):
+            weight = 1.0 / (counts[s, a] + 1.0)
+            draw = sums[s, a] * weight + np.sqrt(weight) * rng.standard_normal()
+            if draw > best:  # draws are continuous: no ties to break
+                best = draw
+                chosen = a
+        actions[t] = chosen
+        sums[s, chosen] += answers[t, chosen]
+        counts[s, chosen] += 1
+    return actions

@@ -1,4 +1,4 @@
-"""The loop of both UCB baselines: optimism over the rows of a table."""
+"""UCB that ignores who is asking, and UCB for each user alone: the paper's two."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.compiled import compiled
-from unswayed.learners.baselines.arrivals import index_of_best
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.errors import InputError
+from unswayed.learners.baselines.arrivals import checked_arrivals, index_of_best, means
+from unswayed.learners.baselines.pooled import PooledMeans
+from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
 
 
 @compiled
@@ -53,3 +55,57 @@ def play_ucb(
         sums[row, chosen] += answers[t, chosen]
         counts[row, chosen] += 1
     return actions
+
+
+class NaiveUCB(PooledMeans):
+    """One UCB1 table per context, fed by all users; recommends the best mean.
+
+    Guarantee
+    ---------
+    Without adversaries and with rewards in [0, 1], the regret in a context grows like
+    sum over actions of 8 ln n / gap (Auer, Cesa-Bianchi and Fischer 2002, Theorem 1). None under
+    attack: a share alpha of users moves every mean.
+
+    Deviations: none. The paper names the baseline without its index; this is UCB1's.
+    """
+
+    def _played(self, contexts: IntArray, answers: FloatArray) -> IntArray:
+        return play_ucb(self.setting.rng, contexts, answers, self.sums, self.counts)
+
+
+class IndependentUCB:
+    """One UCB1 table per user and context: nothing is shared, so nobody can be swayed.
+
+    Guarantee
+    ---------
+    A user's policy depends on that user's rewards alone, whatever the others do; the price is
+    O(S A / epsilon²) interactions of every user. Rewards in [0, 1].
+
+    Deviations: none. Takes 12 bytes for each of the L·S·A cells.
+
+    Attributes
+    ----------
+    sums, counts
+        Shape (n_users · n_contexts, n_actions); row ``user * n_contexts + context``.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        n_rows = setting.n_users * setting.n_contexts
+        self.sums = np.zeros((n_rows, setting.n_actions))
+        self.counts = np.zeros((n_rows, setting.n_actions), dtype=np.int32)
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Play arrivals; see :class:`~unswayed.learners.interface.Learner`."""
+        users, contexts, answers = checked_arrivals(users, contexts, answers, self.setting)
+        rows = users * self.setting.n_contexts + contexts
+        return play_ucb(self.setting.rng, rows, answers, self.sums, self.counts)
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:
+        """Average the given users' own best means; what a user never saw counts as uniform play."""
+        if np.size(users) == 0:
+            raise InputError("no users to average over: name at least one user.")
+        shape = (self.setting.n_users, self.setting.n_contexts, self.setting.n_actions)
+        own_means = means(self.sums.reshape(shape)[users], self.counts.reshape(shape)[users])
+        average: FloatArray = evenly_among_best(own_means).mean(axis=0)
+        return average
