@@ -10,7 +10,7 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Labels
 from unswayed.policy import Policy
-from unswayed.policy.groups import GroupDecisions
+from unswayed.policy.own_decisions import GroupDecisions
 
 CONTEXTS, ACTIONS = Labels.of(["home", "search", "cart"]), Labels.of(["tea", "milk"])
 WRITTEN: dict[str, Any] = {
