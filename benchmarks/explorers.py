@@ -93,7 +93,7 @@ def main() -> None:
     for algorithm, by_user in found.items():
         print(
             f"{algorithm}: mean {by_user.mean():.2f}, median {np.median(by_user):.2f}, "
-            f"95 % {np.quantile(by_user, 0.95):.2f}, worst {by_user.max():.2f}"
+            f"95% {np.quantile(by_user, 0.95):.2f}, worst {by_user.max():.2f}"
         )
 
 

@@ -32,6 +32,8 @@ def find(name: str, choices: Mapping[str, T], *, kind: str) -> T:
     """
     if name in choices:
         return choices[name]
+    if not choices:
+        raise InputError(f"unknown {kind} '{name}': there are none.")
     close = closest(name, choices)
     hint = f"did you mean {close}? " if close else ""
     raise InputError(f"unknown {kind} '{name}': {hint}Choices: {', '.join(sorted(choices))}.")

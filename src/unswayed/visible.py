@@ -1,4 +1,4 @@
-"""Text from outside on a terminal: what is not meant to be seen is shown, and never obeyed."""
+"""Text on a terminal: control characters from outside are shown, and never obeyed; percentages."""
 
 from __future__ import annotations
 
@@ -54,3 +54,12 @@ def shortened(text: str, most: int) -> str:
     middle = f"… ({len(text):,}) …"
     side = max(most - len(middle), 2) // 2
     return text[:side] + middle + text[-side:]
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with three digits.
+
+    >>> percent(0.27273), percent(0.000832), percent(1.0)
+    ('27.3%', '0.0832%', '100%')
+    """
+    return f"{100 * share:.3g}%"

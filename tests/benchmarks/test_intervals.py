@@ -99,8 +99,8 @@ def test_more_users_shrink_the_sampling_part_and_a_larger_share_widens_the_other
     few = learn(build(spec, seed), ALPHA)
     many = learn(build(replace(spec, n_users=4000), seed), ALPHA)
     wary = learn(build(spec, seed), 0.4)
-    # Plays of a cell scatter by 1/sqrt(400) = 5 %, variances of rewards less: their ratio's root,
-    # averaged over 100 cells, is within 1 % of 2.
+    # Plays of a cell scatter by 1/sqrt(400) = 5%, variances of rewards less: their ratio's root,
+    # averaged over 100 cells, is within 1% of 2.
     assert (few.sampling_errors / many.sampling_errors).mean() == pytest.approx(2.0, rel=0.03)
     assert (wary.bias_bounds > few.bias_bounds).all()
     np.testing.assert_allclose(wary.sampling_errors, few.sampling_errors)

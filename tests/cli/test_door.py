@@ -63,8 +63,8 @@ def test_the_summary_fits_80_columns_and_breaks_nothing(folder: Path, method: st
     for row in decisions:
         assert row["action"] == "espresso"
         assert row["naive"] == "MegaCola"
-        assert f"{100 * row['mean']:.3g} %" in shown
-        assert f"{100 * row['lead']:.3g} %" in shown
+        assert f"{100 * row['mean']:.3g}%" in shown
+        assert f"{100 * row['lead']:.3g}%" in shown
         assert row["low"] <= row["mean"] <= row["high"]
         half = max(row["high"] - row["mean"], row["mean"] - row["low"])
         assert row["sampling_error"] + row["bias_bound"] == pytest.approx(half)
@@ -90,13 +90,58 @@ def test_commands_and_contexts_that_were_almost_right_are_suggested(folder: Path
         assert f"did you mean `unswayed {meant}`?" in done.stderr
     done = run("learn", "log.csv", "--alhpa", "0.1", cwd=folder)
     assert done.returncode == 2
-    assert "--alpha" in done.stderr
+    assert done.stderr == "error: there is no option --alhpa; did you mean --alpha?\n"
     arguments = ("predict", "log.json", "--context", "Coffee Break", "--context", "nowhere")
     shown = " ".join(run(*arguments, cwd=folder).stdout.split())
     assert "Did you mean 'coffee break'?" in shown
     answers = json.loads(run(*arguments, "--json", cwd=folder).stdout)
     assert [row["did_you_mean"] for row in answers] == ["coffee break", None]
     assert [row["is_known"] for row in answers] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        (["predict"], "POLICY is missing; see `unswayed predict --help`."),
+        (["evaluate", "log.csv"], "--policy is missing; see `unswayed evaluate --help`."),
+        (
+            ["compare", "log.json", "log.json", "--limit", "x"],
+            "--limit must be a whole number; see `unswayed compare --help`.",
+        ),
+        (
+            ["compare", "log.json", "log.json", "--limit", "-1"],
+            "--limit is -1: it must be 0 or larger.",
+        ),
+        (["limits", "--gap", "wide"], "--gap must be a number; see `unswayed limits --help`."),
+        (["simulate", "--gap", "2"], "--gap is 2.0: it must be positive and at most 0.75."),
+        (
+            ["simulate", "--knob", "force"],
+            "--knob is 'force': write NAME=VALUE, such as strength=0.5.",
+        ),
+        (
+            ["simulate", "--attack", "honest", "--strength", "1"],
+            "unknown knob of attack honest 'strength': there are none.",
+        ),
+        (
+            ["predict", "log.json", "--context", "lunch", "--out", "x.csv"],
+            "--out, --column and --format go with --file; --context prints.",
+        ),
+    ],
+)
+def test_wrong_use_gets_one_sentence(folder: Path, typed: list[str], sentence: str) -> None:
+    done = run(*typed, cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: {sentence}\n"
+
+
+def test_help_shows_flags_without_a_value_and_cuts_nothing(folder: Path) -> None:
+    for command in ("simulate", "predict", "learn"):
+        shown = wide(folder, 80, command, "--help")
+        assert "…" not in shown
+        assert "<bool>" not in shown
+        assert "<list" not in shown
+    assert "POLICY" in wide(folder, 80, "predict", "--help")
+    assert "Reading the log" in wide(folder, 80, "learn", "--help")
 
 
 def test_predicting_for_a_log_keeps_its_own_action_column(folder: Path) -> None:

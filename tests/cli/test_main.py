@@ -63,7 +63,7 @@ def test_the_demo_tells_its_story_and_leaves_picture_and_log(tmp_path: Path) -> 
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)
     shares = told["share_of_honest_purchases"]
-    # The coalition of 20 % lifts MegaCola above everything honest customers like.
+    # The coalition of 20% lifts MegaCola above everything honest customers like.
     assert shares["naive"] < 0.5
     assert shares["unswayed"] == 1.0
     assert {row["naive"] for row in told["results"]} == {"MegaCola"}

@@ -113,18 +113,18 @@ def test_a_file_that_holds_no_probabilities_is_refused(
         ({"--alpha": "1"}, "share of the users"),
         ({"--alpha": "0.4"}, "below one third"),
         ({"--delta": "0"}, "failure probability"),
-        ({"--contexts": "0"}, "contexts is 0"),
+        ({"--contexts": "0"}, "--contexts is 0"),
         ({"--contexts": "1000000000"}, "contexts is 1,000,000,000: more than 10,000,000"),
         ({"--actions": "1000000000"}, "more than 1,000,000 are out of reach"),
         ({"--actions": "1"}, "at least 2"),
         ({"--users": "10"}, "users cannot learn"),
-        ({"--arrival-ratio": "1"}, "arrival ratio"),
+        ({"--arrival-ratio": "1"}, "--arrival-ratio is 1"),
         ({"--context-probabilities": "nonsense"}, "it must be uniform"),
         ({"--method": "magic"}, "no constants for method 'magic'; plan for one of"),
         ({"--base": "1.5"}, "a click rate lies between 0 and 1"),
         ({"--activity": "sometimes"}, "--activity is even or heavy-tailed"),
         ({"--exploration": "0"}, "above 0 and at most 1"),
-        ({"--deviation": "-1"}, "deviation is -1.0"),
+        ({"--deviation": "-1"}, "--deviation is -1.0"),
     ],
 )
 def test_the_real_command_refuses_bad_input_in_one_sentence(
@@ -146,7 +146,7 @@ def test_the_real_command_refuses_bad_input_in_one_sentence(
 
 
 def written_log(path: Path, *, n_users: int, plays: int, rng: np.random.Generator) -> Path:
-    """Write a log of clicks around 2 % in three contexts with four actions, played evenly."""
+    """Write a log of clicks around 2% in three contexts with four actions, played evenly."""
     n = n_users * plays
     table = {
         "who": np.repeat(np.arange(n_users), plays),

@@ -125,7 +125,7 @@ def test_click_rates_and_heavy_tailed_activity_can_be_simulated() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--base", "0.9", "base is 0.9"),
+        ("--base", "0.9", "`base` is 0.9"),
         ("--contexts", "1000000000", "contexts times actions is 3,000,000,000"),
         ("--users", "1000000000", "users times actions is 3,000,000,000"),
     ],

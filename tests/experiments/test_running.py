@@ -162,9 +162,9 @@ def test_an_error_names_the_cell() -> None:
 
 
 def test_a_run_without_processes_or_repetitions_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="processes is 0"):
+    with pytest.raises(InputError, match="`processes` is 0"):
         Workers(0)
-    with pytest.raises(InputError, match="repetitions is 0"):
+    with pytest.raises(InputError, match="`repetitions` is 0"):
         run(tmp_path, repetitions=0)
 
 

@@ -143,7 +143,7 @@ def test_sums_drawn_at_once_follow_the_law_of_single_draws(rng: np.random.Genera
 def test_the_pair_hides_which_world_it_is_while_a_crude_coalition_does_not(
     rng: np.random.Generator,
 ) -> None:
-    """9 plays, 20 %: hidden exactly. Always answering 0 is the negative control."""
+    """9 plays, 20%: hidden exactly. Always answering 0 is the negative control."""
     n_users, n, alpha = 40_000, 9, 0.2
     n_bad = int(alpha * n_users)
     pair = two_sided_adversaries(0.1, n, alpha)

@@ -126,7 +126,7 @@ def test_the_normal_limit_is_close_to_the_exact_one_for_many_plays() -> None:
     """One action moved by 0.02 over 2500 plays: d' = gap·sqrt(n)/sd, half a swap's plays each.
 
     Berry–Esseen: each of the two tails is off by at most 0.4748/sqrt(n), since for fair coins the
-    third absolute moment over sd³ is 1 (1.0016 at 0.52). Sd differs by less than 0.1 %.
+    third absolute moment over sd³ is 1 (1.0016 at 0.52). Sd differs by less than 0.1%.
     """
     n, gap = 2500, 0.02
     exact = float(smallest_two_sided_coalition(gap, n))

@@ -13,8 +13,8 @@ def test_twenty_percent_can_hide_a_tenth_for_nine_plays_and_no_longer() -> None:
     assert (result.hidden_until, result.visible_from) == (9, 10)
     assert result.asked.smallest_coalition == pytest.approx(0.2039168137, abs=5.1e-11)
     assert result.one_sided_distance == pytest.approx(0.1339494813, abs=5.1e-11)
-    assert result.words[0].startswith("No: with 10 plays per user a coalition of 20 %")
-    assert "20.4 %" in result.words[1]
+    assert result.words[0].startswith("No: with 10 plays per user a coalition of 20%")
+    assert "20.4%" in result.words[1]
     assert "up to 9 plays" in result.words[2]
 
 

@@ -215,7 +215,7 @@ def test_the_hellinger_distance_is_between_the_bounds_that_total_variation_sets(
         (-0.1, 5, 0.2, 0.5, "nothing to hide"),
         (float("nan"), 5, 0.2, 0.5, "nothing to hide"),
         (0.6, 5, 0.2, 0.5, "largest gap here is 0.5"),
-        (0.1, 5, 0.2, 1.0, "base is 1.0"),
+        (0.1, 5, 0.2, 1.0, "`base` is 1.0"),
         (0.1, 5, 0.0, 0.5, "without a coalition"),
         (0.1, 5, 1.0, 0.5, "share of the users"),
         (0.1, 5, float("nan"), 0.5, "share of the users"),

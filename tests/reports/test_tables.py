@@ -42,7 +42,7 @@ def test_numbers_and_labels_are_never_broken(
     names = ["context", "p", "action", "runner-up", "mean", "share"]
     print_table("A table", names, rows, note="A note.")
     printed = capsys.readouterr().out
-    for text in ("context-a", "context-b", "4.459e-21", "a-long-label", "MegaCola", "50 %"):
+    for text in ("context-a", "context-b", "4.459e-21", "a-long-label", "MegaCola", "50%"):
         assert text in printed
     assert all(name in printed for name in names)
     assert all(cell_len(line) <= width for line in printed.splitlines())

@@ -65,7 +65,7 @@ def test_a_tenth_of_the_users_makes_most_of_the_visits_when_activities_are_heavy
     counts = np.sort(np.bincount(rounds.ravel(), minlength=n_users))
     assert counts[0] >= 1
     # Activities have mean exp(1.125) and variance exp(2.25)·(exp(2.25) − 1): the mean of 2,000 of
-    # them is off by 7 %, and the share of 200 by no more than three times that.
+    # them is off by 7%, and the share of 200 by no more than three times that.
     assert abs(counts[-200:].sum() / counts.sum() - 0.59) < 0.2
 
 

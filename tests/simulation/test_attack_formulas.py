@@ -140,7 +140,7 @@ def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> No
     is_bad = np.isin(np.arange(4000), attack.briefing.accounts)
     ratio = scores.var() / scores[~is_bad].var()
     # The shift is D for the expected number of plays, Poisson-like with mean 16: their spread adds
-    # alpha D² / 16, at most 5 %. Variances of 4000 scores have a relative error of sqrt(2/4000).
+    # alpha D² / 16, at most 5%. Variances of 4000 scores have a relative error of sqrt(2/4000).
     assert ratio == pytest.approx(threshold, rel=0.05 + 5 * np.sqrt(2 / 3200))
 
 

@@ -132,7 +132,7 @@ def test_scores_are_zero_for_the_best_and_below_one_without_bots(attack: str) ->
 
 
 def test_bots_keep_the_per_cell_mean_from_the_best_items() -> None:
-    """Negative control: 20 % bots with 20 to 80 events each click on another item everywhere.
+    """Negative control: 20% bots with 20 to 80 events each click on another item everywhere.
 
     Their share of the events is .2 * 50 / (.2 * 50 + .8 * 22) = .36 at least, and so is the click
     rate of what they push, where honest rates are a few percent.

@@ -67,7 +67,7 @@ def test_good_users_rewards_do_not_depend_on_an_arena_attack() -> None:
 
 
 def test_an_arena_attack_sways_the_plain_mean_and_an_honest_one_does_not() -> None:
-    """Rates near .4 and a coalition of 30 %: the target is raised to .58, the best falls to .4."""
+    """Rates near .4 and a coalition of 30%: the target is raised to .58, the best falls to .4."""
     swayed, honest = _built("runner-up-swap", n_users=3000), _built("honest", n_users=3000)
     np.testing.assert_array_equal(swayed.naive(), swayed.targets)
     np.testing.assert_array_equal(swayed.oracle(), swayed.optimal())

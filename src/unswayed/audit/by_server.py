@@ -297,7 +297,7 @@ def _card_statement(n_accounts: int, lie: _Lie | None, said: float) -> str:
             "at once."
         )
     return (
-        f"{n_accounts:,} accounts say {said:.3g} of {lie.items} on average, where others say "
+        f"{n_accounts:,} accounts reward {lie.items} with {said:.3g} on average, others with "
         f"{lie.usual:.3g}."
     )
 

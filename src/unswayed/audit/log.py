@@ -102,7 +102,7 @@ def moment(seconds: float) -> str:
 
 
 def share_bounds(count: int, n_users: int) -> tuple[float, float]:
-    """Return the ends of the interval of a share (Clopper and Pearson), one-sided at 95 %.
+    """Return the ends of the interval of a share (Clopper and Pearson), one-sided at 95%.
 
     >>> low, high = share_bounds(100, 1000)
     >>> round(low, 3), round(high, 3)

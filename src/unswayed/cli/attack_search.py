@@ -78,7 +78,7 @@ def _print(
         )
         return
     print_table(
-        f"Worst attacks found with {budget} runs, {100 * settings.alpha:g} % colluders",
+        f"Worst attacks found with {budget} runs, {100 * settings.alpha:g}% colluders",
         ["algorithm", "worst", "error", "before", "without", "attack", "knobs"],
         [
             [

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from unswayed.cli.options import Json
+from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.policy import Policy
 from unswayed.reports.policies import Comparison, compare_policies
@@ -20,9 +22,11 @@ def compare(
     limit: Annotated[
         int, typer.Option(help="Number of changes to print, most visited contexts first.")
     ] = 20,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    json: Json = False,
 ) -> None:
     """Print where two policies decide differently."""
+    if limit < 0:
+        raise InputError(f"--limit is {limit}: it must be 0 or larger.")
     result = compare_policies(Policy.load(first), Policy.load(second))
     if json:
         print_json(_to_json(result))
@@ -55,9 +59,11 @@ def compare(
         )
     print_line(
         f"{len(result.changes):,} of {result.n_common:,} common contexts changed; the same action "
-        f"is played in {rate(result.agreement)} of their visits. {len(result.only_in_first):,} "
-        f"contexts are only in {first}, {len(result.only_in_second):,} only in {second}."
+        f"is played in {rate(result.agreement)} of their visits."
     )
+    for name, only in ((first, result.only_in_first), (second, result.only_in_second)):
+        if only:
+            print_line(f"Contexts only in {name}: {_some(only)}.")
 
 
 def _some(contexts: Sequence[Label]) -> str:

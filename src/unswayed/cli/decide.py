@@ -31,4 +31,4 @@ def decide(
         print_json(asdict(decision))
         return
     print_line(f"{decision.action} ({decision.mode}, propensity {decision.propensity:.4g})")
-    print_line(f"token: {decision.token}")
+    print_line(f"token: {decision.token}", wrap=False)  # it is copied whole

@@ -45,8 +45,8 @@ def limits(
     rows = [
         [
             row.interactions,
-            f"{100 * row.smallest_coalition:.2f} %",
-            f"{100 * row.smallest_one_sided:.2f} %",
+            f"{100 * row.smallest_coalition:.2f}%",
+            f"{100 * row.smallest_one_sided:.2f}%",
             row.distance,
             "yes" if row.is_hidden else "no",
             *([] if row.success_bound is None else [row.success_bound]),
@@ -56,8 +56,10 @@ def limits(
     if result.n_users is not None:
         columns.append("success at most")
     print_table(
-        f"A gap of {gap:g} and a coalition of {100 * alpha:g} %",
+        f"A gap of {gap:g} and a coalition of {100 * alpha:g}%",
         columns,
         rows,
-        note="trace left: how far apart this coalition, at its best, leaves the worlds, per user.",
+        note="smallest coalition: that could hide the gap, if it may lie in both worlds. against a "
+        "clean world: if nobody lies in the world without the gap. trace left: total variation "
+        "distance between the two worlds per user, at the coalition's best.",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,35 +31,40 @@ AlphaOrAuto = Annotated[
         "the data.",
     ),
 ]
-UserColumn = Annotated[str, typer.Option(help="Column of the user.")]
+
+
+def _reading(help: str, **more: Any) -> Any:  # noqa: A002  # as typer calls it
+    """Return an option of how a log is read; the help shows them together."""
+    return typer.Option(help=help, rich_help_panel="Reading the log", **more)
+
+
+UserColumn = Annotated[str, _reading(help="Column of the user.")]
 ContextColumn = Annotated[
-    str, typer.Option(help="Column of the context; several, separated by commas, are joined.")
+    str, _reading(help="Column of the context; several, separated by commas, are joined.")
 ]
-ActionColumn = Annotated[str, typer.Option(help="Column of the action.")]
-RewardColumn = Annotated[str, typer.Option(help="Column of the reward.")]
+ActionColumn = Annotated[str, _reading(help="Column of the action.")]
+RewardColumn = Annotated[str, _reading(help="Column of the reward.")]
 PropensityColumn = Annotated[
     str | None,
-    typer.Option(
-        help="Column of the probability of the logged action [propensity, if there is one]."
-    ),
+    _reading(help="Column of the probability of the logged action [propensity, if there is one]."),
 ]
-TimeColumn = Annotated[str | None, typer.Option(help="Column of the time [time, if there is one].")]
+TimeColumn = Annotated[str | None, _reading(help="Column of the time [time, if there is one].")]
 ContextBins = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME:N", help="Cut a numeric context column into N bins; repeatable."),
+    _reading(metavar="NAME:N", help="Cut a numeric context column into N bins; repeatable."),
 ]
-Query = Annotated[str | None, typer.Option(help="SQL query to read from the database.")]
+Query = Annotated[str | None, _reading(help="SQL query to read from the database.")]
 BadRows = Annotated[
     str,
-    typer.Option(
+    _reading(
         help="What to do with unusable rows: error, drop or quarantine=FILE (.parquet, .csv, "
         ".jsonl)."
     ),
 ]
-MinPropensity = Annotated[float, typer.Option(help="Raise smaller propensities to this one.")]
+MinPropensity = Annotated[float, _reading(help="Raise smaller propensities to this one.")]
 Memory = Annotated[
     str | None,
-    typer.Option(
+    _reading(
         help="Memory limit, such as 2GB [three quarters of the free memory].",
         show_default=False,
     ),

@@ -20,6 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import unswayed
 from unswayed.cli import COMMANDS
+from unswayed.cli.usage import UsageError, usage_sentence, with_plain_help
 from unswayed.errors import InputError, Note
 from unswayed.names import closest
 from unswayed.visible import SENTENCE_LENGTH, visible
@@ -51,7 +52,7 @@ class _Subcommands(TyperGroup):
             function = str(name).replace("-", "_")
             single = typer.Typer(**_STYLE)
             single.command(name)(getattr(import_module(f"unswayed.cli.{function}"), function))
-            command = typer.main.get_command(single)
+            command = with_plain_help(typer.main.get_command(single))
         return name, command, rest
 
 
@@ -99,9 +100,13 @@ def main() -> None:
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     warnings.showwarning = _show_note  # type: ignore[assignment]  # passes the rest on
     try:
-        app()
+        _leave(with_plain_help(typer.main.get_command(app))(standalone_mode=False) or 0)
     except InputError as error:
         _print_to_stderr("error", "bold red", error.on_command_line)
+        _leave(2)
+    except UsageError as error:
+        if error.format_message():  # empty when no command was named, and help was printed
+            _print_to_stderr("error", "bold red", usage_sentence(error))
         _leave(2)
     except MemoryError as error:
         reason = f"there is not enough memory ({error}); use smaller numbers or a larger machine."

@@ -16,7 +16,12 @@ from unswayed.events import OnBadRows, read_events
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits.calibration import calibrated_methods
-from unswayed.limits.checks import MAX_CONTEXTS, check_context_probabilities, check_count
+from unswayed.limits.checks import (
+    MAX_CONTEXTS,
+    N_CONTEXTS,
+    check_context_probabilities,
+    check_count,
+)
 from unswayed.limits.log_plans import LogPlan, log_traffic, plan_from_log
 from unswayed.limits.plan_words import log_words, plan_words
 from unswayed.limits.planner import DEFAULT_LEAD, Plan, plan_traffic
@@ -210,7 +215,7 @@ def _print_plan(result: Plan) -> None:
     ]
     print_table(
         f"{result.n_contexts:,} contexts, {result.n_actions:,} actions, {result.n_users:,} users, "
-        f"{100 * result.adversarial_fraction:g} % colluders, "
+        f"{100 * result.adversarial_fraction:g}% colluders, "
         f"loss {result.target_suboptimality:g}",
         ["", "plays per user", "plays in all", "T0", "share of alone"],
         rows,
@@ -234,16 +239,16 @@ def _print_verification(found: Verification) -> None:
         )
     verdict = "The plan holds" if found.holds else "The plan does not hold"
     print_line(
-        f"{verdict}: under the worst attack, {worst.attack}, {100 * worst.share_within:.0f} % of "
+        f"{verdict}: under the worst attack, {worst.attack}, {100 * worst.share_within:.0f}% of "
         f"{found.repetitions} repetitions stayed within {tried.target_suboptimality:g}, and "
-        f"{100 * (1 - tried.failure_probability):g} % are promised. It cost {worst.mean:.4f} on "
+        f"{100 * (1 - tried.failure_probability):g}% are promised. It cost {worst.mean:.4f} on "
         "average."
     )
     print_table(
         f"Loss of {found.method} in simulation",
         ["attack", "lead of the best", "mean loss", "largest loss", "within the target"],
         [
-            [t.attack, t.gap, t.mean, t.largest, f"{100 * t.share_within:.0f} %"]
+            [t.attack, t.gap, t.mean, t.largest, f"{100 * t.share_within:.0f}%"]
             for t in found.trials
         ],
         note=f"{found.repetitions} repetitions each, seed {found.seed}.",
@@ -252,7 +257,7 @@ def _print_verification(found: Verification) -> None:
 
 def _probabilities(text: str, n_contexts: int) -> FloatArray:
     """Return the probabilities that a name or a file gives to the contexts."""
-    check_count(n_contexts, "contexts", at_most=MAX_CONTEXTS)
+    check_count(n_contexts, N_CONTEXTS, at_most=MAX_CONTEXTS)
     numbers = probabilities_in(text)
     if isinstance(numbers, tuple):
         if len(numbers) != n_contexts:

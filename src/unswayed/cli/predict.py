@@ -46,6 +46,8 @@ def predict(
         raise InputError("say what to predict for: either --context or --file.")
     if user is not None and file is not None:
         raise InputError("--user goes with --context; the rows of a file get the common policy.")
+    if file is None and (out, column, table_format) != (None, None, None):
+        raise InputError("--out, --column and --format go with --file; --context prints.")
     loaded = Policy.load(policy)
     if file is not None:
         if out is None:

@@ -24,5 +24,9 @@ def asking(address: str, campaign: str, key: str | None) -> Iterator[Client]:
     try:
         with Client(address, campaign, key=key) as client:
             yield client
-    except ServiceError as refused:
-        raise InputError(f"the service refused it ({refused.code}): {refused}") from refused
+    except ServiceError as error:
+        if error.code == "unreachable":
+            raise InputError(
+                f"{error} Start it with `unswayed serve`, or give --address."
+            ) from error
+        raise InputError(f"the service refused it ({error.code}): {error}") from error

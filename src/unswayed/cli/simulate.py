@@ -19,6 +19,8 @@ from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, Row, Summary, goal_named, summarise
 from unswayed.simulation.simulate import simulate as run_simulation
 
+_DEFAULT_ALGORITHMS = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle"
+
 
 @expanded
 def simulate(
@@ -28,15 +30,19 @@ def simulate(
     ] = "push",
     algorithm: Annotated[
         str,
-        typer.Option(help=f"Algorithms, separated by commas: {', '.join(algorithms())}."),
-    ] = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle",
+        typer.Option(
+            help=f"Algorithms, separated by commas: {', '.join(algorithms())}.",
+            show_default=_DEFAULT_ALGORITHMS.replace(",", ", "),
+        ),
+    ] = _DEFAULT_ALGORITHMS,
     repetitions: Annotated[int, typer.Option(help="Number of independent simulated worlds.")] = 20,
-    strength: Annotated[
-        float | None, typer.Option(help="The attack's parameter `strength`, if it has one.")
-    ] = None,
+    strength: Annotated[float | None, typer.Option(help="Short for --knob strength=VALUE.")] = None,
     knob: Annotated[
         list[str] | None,
-        typer.Option(help="Another parameter of the attack, NAME=VALUE; repeatable."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A parameter of the attack, as `unswayed attacks` lists them; repeatable.",
+        ),
     ] = None,
     goal: GoalName = Goal.SUBOPTIMALITY.value,
     processes: Processes = None,
@@ -81,11 +87,11 @@ def _print(settings: Settings, summaries: list[Summary], goal: Goal, *, as_json:
         ]
         print_json({"settings": asdict(settings), "goal": goal.value, "results": results})
         return
-    title = f"{settings.attack}, {100 * settings.alpha:g} % colluders"
+    title = f"{settings.attack}, {100 * settings.alpha:g}% colluders"
     if goal is Goal.REGRET:
         print_table(
             title,
-            ["algorithm", "mean regret", "standard error", "median", "95 %", "worst"],
+            ["algorithm", "mean regret", "standard error", "median", "95%", "worst"],
             [_regret_row(summary) for summary in summaries],
             note=(
                 f"What a good user loses against the best actions in {settings.interactions} "
@@ -120,6 +126,6 @@ def _knobs(strength: float | None, texts: list[str]) -> dict[str, Knob]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise InputError(f"knob '{text}' must look like NAME=VALUE.")
+            raise InputError(f"--knob is '{text}': write NAME=VALUE, such as strength=0.5.")
         knobs[name.strip()] = value.strip()
     return knobs

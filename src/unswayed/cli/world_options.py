@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,37 +14,37 @@ from unswayed.simulation.instances import DEFAULT_DEVIATION
 from unswayed.simulation.rewards import RewardLaw
 from unswayed.simulation.settings import PAPER_GAP, Settings
 
-Contexts = Annotated[int, typer.Option(help="Number of contexts S.")]
-Actions = Annotated[int, typer.Option(help="Number of actions A.")]
-Users = Annotated[int, typer.Option(help="Number of users L, colluders included.")]
-Interactions = Annotated[int, typer.Option(help="Interactions per user T/L.")]
-Alpha = Annotated[float, typer.Option(help="True share of colluders, below 0.5.")]
+
+def _world(help: str) -> Any:  # noqa: A002  # as typer calls it
+    """Return an option of the simulated worlds; the help shows them together."""
+    return typer.Option(help=help, rich_help_panel="The world")
+
+
+Contexts = Annotated[int, _world(help="Number of contexts S.")]
+Actions = Annotated[int, _world(help="Number of actions A.")]
+Users = Annotated[int, _world(help="Number of users L, colluders included.")]
+Interactions = Annotated[int, _world(help="Interactions per user T/L.")]
+Alpha = Annotated[float, _world(help="True share of colluders, below 0.5.")]
 AssumedAlpha = Annotated[
-    float | None, typer.Option(help="Share of colluders that learners assume [the true share].")
+    float | None, _world(help="Share of colluders that learners assume [the true share].")
 ]
 Gap = Annotated[
-    float, typer.Option(help="Gap between the best action and the runner-up in each context.")
+    float, _world(help="Gap between the best action and the runner-up in each context.")
 ]
 Base = Annotated[
     float | None,
-    typer.Option(help="Mean reward of every runner-up, such as a click rate [drawn at random]."),
+    _world(help="Mean reward of every runner-up, such as a click rate [drawn at random]."),
 ]
 ContextProbabilities = Annotated[
-    str, typer.Option(help="uniform, zipf:EXPONENT, or a file with one number for each context.")
+    str, _world(help="uniform, zipf:EXPONENT, or a file with one number for each context.")
 ]
-Rewards = Annotated[str, typer.Option(help="bernoulli, gaussian or heavy.")]
-Deviation = Annotated[
-    float, typer.Option(help="Standard deviation of rewards that are not Bernoulli.")
-]
+Rewards = Annotated[str, _world(help="bernoulli, gaussian or heavy.")]
+Deviation = Annotated[float, _world(help="Standard deviation of rewards that are not Bernoulli.")]
 ArrivalOrder = Annotated[
     str,
-    typer.Option(
-        help="round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L."
-    ),
+    _world(help="round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L."),
 ]
-Perturbation = Annotated[
-    float, typer.Option(help="Size eps_0 of the good users' individual tastes.")
-]
+Perturbation = Annotated[float, _world(help="Size eps_0 of the good users' individual tastes.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -170,7 +170,7 @@ def _warnings(
     total = float(weights.sum())
     if total > 0.0 and float(weights.max()) > FEW * total:
         found.append(
-            "a single event has more than 5 % of all importance weight; estimates hang on it."
+            "a single event has more than 5% of all importance weight; estimates hang on it."
         )
     if has_two_stories:
         found.append(

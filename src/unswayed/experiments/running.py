@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
 import unswayed
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.experiments.results import MAIN, PILOT, strongest_attacks
 from unswayed.experiments.store import Key, Row, Store, key_of
 from unswayed.experiments.sweeps import (
@@ -81,7 +81,7 @@ def run_sweep(
     cells but one.
     """
     if repetitions < 1:
-        raise InputError(f"repetitions is {repetitions}: at least 1 is needed.")
+        raise InputError(f"{option('--repetitions')} is {repetitions}: at least 1 is needed.")
     watcher = watcher or Unwatched()
     store.open(fingerprint(sweep))
     cells = cells_of(sweep) if only is None else (only,)
@@ -173,7 +173,7 @@ class Workers:
 
     def __init__(self, processes: int) -> None:
         if processes < 1:
-            raise InputError(f"processes is {processes}: at least 1 is needed.")
+            raise InputError(f"{option('--processes')} is {processes}: at least 1 is needed.")
         self._pool = WorkerPool(processes) if processes > 1 else None
 
     def __enter__(self) -> Workers:

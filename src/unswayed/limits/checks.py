@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unswayed.errors import InputError
+from unswayed.errors import ALPHA, InputError, option
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -23,6 +23,11 @@ MAX_CONTEXTS, MAX_ACTIONS = 10**7, 10**6
 SUM_TOLERANCE = 1e-6
 """Ours: probabilities written with six digits still count as summing to one."""
 
+EPSILON = option("--epsilon", python="target_suboptimality")
+N_USERS = option("--users", python="n_users")
+N_CONTEXTS = option("--contexts", python="n_contexts")
+N_ACTIONS = option("--actions", python="n_actions")
+
 PAPER_MAX_FRACTION = 1 / 3
 """The paper's: its theorems are stated for a smaller coalition than this."""
 
@@ -32,13 +37,13 @@ def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
     gaps, bases = np.asarray(gap, dtype=np.float64), np.asarray(base, dtype=np.float64)
     if (bad := _first(~((bases >= 0) & (bases < 1)), bases)) is not None:
         raise InputError(
-            f"base is {bad}: it is the mean reward of the ordinary action and rewards are 0 or 1, "
-            "so it must be at least 0 and below 1."
+            f"{option('--base')} is {bad}: it is the mean reward of the ordinary action and "
+            "rewards are 0 or 1, so it must be at least 0 and below 1."
         )
     if (bad := _first(~(gaps > 0), gaps)) is not None:
         raise InputError(
-            f"gap is {bad}: between actions that are equally good there is nothing to hide. Give "
-            "the better action's mean reward minus the other's, above 0."
+            f"{option('--gap')} is {bad}: between actions that are equally good there is "
+            "nothing to hide. Give the better action's mean reward minus the other's, above 0."
         )
     room = 1 - bases
     # A rounding error above one is forgiven: 1 - 0.9 is a little less than 0.1.
@@ -46,8 +51,9 @@ def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
     if (bad := _first(is_too_large, gaps)) is not None:
         largest = _first(is_too_large, room)
         raise InputError(
-            f"gap {bad} is too large for base {_first(is_too_large, bases)}: rewards are 0 or 1, "
-            f"so base + gap is a probability. The largest gap here is {largest:g}."
+            f"{option('--gap')} {bad} is too large for base {_first(is_too_large, bases)}: "
+            "rewards are 0 or 1, so base + gap is a probability. The largest gap here is "
+            f"{largest:g}."
         )
     return np.minimum(gaps, room), bases
 
@@ -57,13 +63,13 @@ def check_coalition(adversarial_fraction: ArrayLike) -> FloatArray:
     fractions = np.asarray(adversarial_fraction, dtype=np.float64)
     if (bad := _first(fractions == 0, fractions)) is not None:
         raise InputError(
-            "the adversarial fraction (alpha) is 0: without a coalition nobody hides anything and "
+            f"{ALPHA} is 0: without a coalition nobody hides anything and "
             "there is no limit to compute. Give the largest share you fear, above 0."
         )
     if (bad := _first(~((fractions > 0) & (fractions < 1)), fractions)) is not None:
         raise InputError(
-            f"the adversarial fraction (alpha) is {bad}: it is a share of the users, so it must "
-            "lie between 0 and 1 (20 % is 0.2)."
+            f"{ALPHA} is {bad}: it is a share of the users, so it must "
+            "lie between 0 and 1 (20% is 0.2)."
         )
     return fractions
 
@@ -73,7 +79,7 @@ def check_minority(adversarial_fraction: ArrayLike) -> FloatArray:
     fractions = check_coalition(adversarial_fraction)
     if (bad := _first(fractions >= 0.5, fractions)) is not None:
         raise InputError(
-            f"the adversarial fraction (alpha) is {bad}: a coalition of half the users or more can "
+            f"{ALPHA} is {bad}: a coalition of half the users or more can "
             "hide any gap for ever, so no number of plays is enough."
         )
     return fractions
@@ -85,13 +91,13 @@ def check_interactions(interactions: ArrayLike, *, at_least: int = 0) -> IntArra
     whole = plays.astype(np.float64)
     if (bad := _first(~((whole >= at_least) & (whole == np.floor(whole))), plays)) is not None:
         raise InputError(
-            f"interactions is {bad}: it counts plays per user, so it must be a whole number of at "
-            f"least {at_least}."
+            f"{option('--interactions')} is {bad}: it counts plays per user, so it must be a "
+            f"whole number of at least {at_least}."
         )
     if (bad := _first(whole > MAX_INTERACTIONS, plays)) is not None:
         raise InputError(
-            f"interactions is {bad}: the limits are computed for up to {MAX_INTERACTIONS:,} plays "
-            "per user."
+            f"{option('--interactions')} is {bad}: the limits are computed for up to "
+            f"{MAX_INTERACTIONS:,} plays per user."
         )
     return plays.astype(np.int64)
 
@@ -140,15 +146,15 @@ def check_target(target_suboptimality: float, adversarial_fraction: float) -> tu
     fraction = float(check_coalition(adversarial_fraction))
     if fraction >= PAPER_MAX_FRACTION:
         raise InputError(
-            f"the adversarial fraction (alpha) is {fraction}: the paper's theorems hold below one "
+            f"{ALPHA} is {fraction}: the paper's theorems hold below one "
             "third. The exact limits hold for any coalition below one half."
         )
-    target = check_positive(target_suboptimality, "the target suboptimality (epsilon)")
+    target = check_positive(target_suboptimality, EPSILON)
     if target >= fraction:
         raise InputError(
-            f"the target suboptimality (epsilon) {target} is not below the adversarial fraction "
-            f"(alpha) {fraction}: a loss that large may be accepted by ignoring the coalition, so "
-            "there is nothing to plan. Ask for a smaller epsilon."
+            f"{EPSILON} is {target}, not below {ALPHA} {fraction}: a loss that large may be "
+            "accepted by ignoring the coalition, so there is nothing to plan. Ask for a "
+            "smaller epsilon."
         )
     return target, fraction
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unswayed.errors import InputError
-from unswayed.limits.checks import check_context_probabilities, check_count
+from unswayed.limits.checks import N_ACTIONS, check_context_probabilities, check_count
 
 
 def instance_complexity(
@@ -42,7 +42,7 @@ def instance_complexity(
     2.0
     """
     ranked = np.sort(check_context_probabilities(context_probabilities))[::-1]
-    n_actions = check_count(n_actions, "n_actions")
+    n_actions = check_count(n_actions, N_ACTIONS)
     if not 0 <= context_error <= 2:
         raise InputError(
             f"context_error is {context_error}: the l1 distance of two distributions lies between "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from unswayed.limits.affinity import two_sided_hellinger
 from unswayed.limits.checks import (
     MAX_INTERACTIONS,
+    N_USERS,
     check_count,
     check_gap,
     check_interactions,
@@ -24,6 +25,7 @@ from unswayed.limits.horizon import (
     largest_one_sided_interactions,
     largest_two_sided_interactions,
 )
+from unswayed.visible import percent
 
 TABLE_STEPS = (1, 2, 5)
 """Ours: the table lists plays 1, 2, 5, 10, 20, 50, ... beside those that matter."""
@@ -132,12 +134,12 @@ def can_hide(
     >>> result.asked.is_hidden, result.hidden_until
     (False, 9)
     >>> print(result.words[0])
-    No: with 10 plays per user a coalition of 20 % cannot fully hide a gap of 0.1.
+    No: with 10 plays per user a coalition of 20% cannot fully hide a gap of 0.1.
     """
     check_gap(gap, base)
     plays = int(check_interactions(interactions, at_least=1))
     fraction = float(check_minority(adversarial_fraction))
-    users = None if n_users is None else check_count(n_users, "n_users")
+    users = None if n_users is None else check_count(n_users, N_USERS)
     hidden_until = int(largest_two_sided_interactions(gap, fraction, base=base))
 
     def row(n: int) -> LimitsRow:
@@ -190,7 +192,7 @@ def _listed_plays(plays: int, hidden_until: int) -> list[int]:
 def _words(
     gap: float, fraction: float, asked: LimitsRow, hidden_until: int, n_users: int | None
 ) -> tuple[str, ...]:
-    plays, share = _counted(asked.interactions), _percent(fraction)
+    plays, share = _counted(asked.interactions), percent(fraction)
     if asked.is_hidden:
         verdict = (
             f"Yes: with {plays} per user a coalition of {share} can hide a gap of {gap:g} "
@@ -203,7 +205,7 @@ def _words(
         )
     smallest = (
         f"The smallest coalition that could hide it after {plays} per user is "
-        f"{_percent(asked.smallest_coalition)} of the users."
+        f"{percent(asked.smallest_coalition)} of the users."
     )
     until = (
         f"A coalition of {share} can hide this gap for up to {_counted(hidden_until)} per user; "
@@ -224,7 +226,3 @@ def _words(
 
 def _counted(plays: int) -> str:
     return "1 play" if plays == 1 else f"{plays:,} plays"
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.3g} %"

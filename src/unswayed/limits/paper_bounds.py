@@ -14,6 +14,10 @@ from numpy.typing import ArrayLike
 
 from unswayed.errors import InputError
 from unswayed.limits.checks import (
+    EPSILON,
+    N_ACTIONS,
+    N_CONTEXTS,
+    N_USERS,
     check_coalition,
     check_context_probabilities,
     check_count,
@@ -56,7 +60,7 @@ def effective_corruption(
     >>> effective_corruption(20, 10, 400, 0.1)
     0.5
     """
-    cells, users = _cells(n_contexts, n_actions), check_count(n_users, "n_users")
+    cells, users = _cells(n_contexts, n_actions), check_count(n_users, N_USERS)
     return max(cells / users, float(check_coalition(adversarial_fraction)))
 
 
@@ -76,7 +80,7 @@ def context_phase_steps(
     20000
     """
     target, fraction = check_target(target_suboptimality, adversarial_fraction)
-    users = check_count(n_users, "n_users")
+    users = check_count(n_users, N_USERS)
     # A whole number of steps should not be rounded up to the next because of 0.1² ≠ 0.01.
     return math.ceil(constant * users * fraction / target**2 * (1 - 1e-12))
 
@@ -208,7 +212,7 @@ def lemma_interactions(gap: float, adversarial_fraction: float, n_users: int) ->
     >>> round(lemma_interactions(0.001, 0.1, 1000), 3)
     14.476
     """
-    users = check_count(n_users, "n_users", at_least=2)
+    users = check_count(n_users, N_USERS, at_least=2)
     spread = float(check_coalition(adversarial_fraction)) / check_positive(gap, "gap")
     return LEMMA_CONSTANT * spread**2 / math.log(users)
 
@@ -228,9 +232,9 @@ def interactions_alone(
     >>> round(interactions_alone([0.25] * 4, 5, 0.1), 6)
     2000.0
     """
-    target = check_positive(target_suboptimality, "the target suboptimality (epsilon)")
+    target = check_positive(target_suboptimality, EPSILON)
     probabilities = check_context_probabilities(context_probabilities)
-    n_actions = check_count(n_actions, "n_actions")
+    n_actions = check_count(n_actions, N_ACTIONS)
     return constant * n_actions * float(np.sqrt(probabilities).sum()) ** 2 / target**2
 
 
@@ -252,4 +256,4 @@ def parallel_gain(
 
 
 def _cells(n_contexts: int, n_actions: int) -> int:
-    return check_count(n_contexts, "n_contexts") * check_count(n_actions, "n_actions")
+    return check_count(n_contexts, N_CONTEXTS) * check_count(n_actions, N_ACTIONS)

@@ -6,6 +6,7 @@ from unswayed.limits.calibration import constants
 from unswayed.limits.log_plans import LogPlan
 from unswayed.limits.planner import PAPER_METHOD, MethodPlan, Plan
 from unswayed.limits.traffic import CALIBRATED_DEVIATION, Traffic
+from unswayed.visible import percent
 
 
 def plan_words(plan: Plan) -> tuple[str, ...]:
@@ -31,8 +32,8 @@ def _promise(plan: Plan, method: MethodPlan) -> str:
     return (
         f"Let each of {plan.n_users:,} users play {method.interactions_per_user:,} times. Then the "
         f"policy that method {method.method} learns loses at most {plan.target_suboptimality:g} "
-        f"against the best one in {_percent(1 - plan.failure_probability)} of all cases, under a "
-        f"coalition of {_percent(plan.adversarial_fraction)} and the attacks that the constants "
+        f"against the best one in {percent(1 - plan.failure_probability)} of all cases, under a "
+        f"coalition of {percent(plan.adversarial_fraction)} and the attacks that the constants "
         f"were fitted with: {', '.join(_attacks(plan))}."
     )
 
@@ -67,7 +68,7 @@ def _estimators(plan: Plan) -> str:
         )
     return (
         f"The paper's method serves the {plan.n_frequent:,} likeliest contexts "
-        f"({_percent(plan.frequent_share)} of the visits) by trimmed means, and the other "
+        f"({percent(plan.frequent_share)} of the visits) by trimmed means, and the other "
         f"{plan.n_contexts - plan.n_frequent:,} together by the spectral filter. "
         f"K(B) is {plan.complexity:.3g}."
     )
@@ -111,7 +112,7 @@ def _traffic(traffic: Traffic) -> str:
     if traffic.is_heavy_tailed:
         parts.append("heavy-tailed activity, where plays per user are a mean")
     if traffic.exploration < 1.0:
-        parts.append(f"a log in which {_percent(traffic.exploration)} of the plays explore")
+        parts.append(f"a log in which {percent(traffic.exploration)} of the plays explore")
     return f"This is for {', and '.join(parts)}."
 
 
@@ -141,7 +142,7 @@ def log_words(found: LogPlan) -> tuple[str, ...]:
 
 
 def _accounts(share: float, plan: Plan) -> str:
-    return f"{_percent(share)} ({int(share * plan.n_users):,} accounts)"
+    return f"{percent(share)} ({int(share * plan.n_users):,} accounts)"
 
 
 def _attacks(plan: Plan) -> list[str]:
@@ -152,7 +153,3 @@ def _attacks(plan: Plan) -> list[str]:
 
 def _plays(number: int) -> str:
     return "1 play" if number == 1 else f"{number:,} plays"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"

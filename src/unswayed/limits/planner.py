@@ -20,6 +20,8 @@ from unswayed.limits.calibration import (
 from unswayed.limits.checks import (
     MAX_ACTIONS,
     MAX_INTERACTIONS,
+    N_ACTIONS,
+    N_USERS,
     check_context_probabilities,
     check_count,
     check_positive,
@@ -183,13 +185,13 @@ def plan_traffic(
     probabilities = np.sort(check_context_probabilities(context_probabilities))[::-1]
     n_contexts, n_actions = (
         probabilities.size,
-        check_count(n_actions, "n_actions", at_least=2, at_most=MAX_ACTIONS),
+        check_count(n_actions, N_ACTIONS, at_least=2, at_most=MAX_ACTIONS),
     )
     target, fraction = check_target(target_suboptimality, adversarial_fraction)
     delta = check_plan_failure(failure_probability)
     cells = n_contexts * n_actions
     needed = _users_needed(methods[0], n_contexts, n_actions, fraction, delta)
-    users = needed if n_users is None else check_count(n_users, "n_users")
+    users = needed if n_users is None else check_count(n_users, N_USERS)
     if users <= cells:
         raise InputError(
             f"{users:,} users cannot learn {n_contexts:,} contexts by {n_actions:,} actions: each "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.limits.checks import check_positive
 
 CALIBRATED_DEVIATION = 0.5
@@ -42,19 +42,21 @@ class Traffic:
 
     def __post_init__(self) -> None:
         if self.base is not None and not 0.0 < self.base < 1.0:
-            raise InputError(f"base is {self.base}: a click rate lies between 0 and 1.")
+            raise InputError(
+                f"{option('--base')} is {self.base}: a click rate lies between 0 and 1."
+            )
         if self.deviation is not None:
-            check_positive(self.deviation, "deviation")
+            check_positive(self.deviation, option("--deviation"))
         if not 0.0 < self.exploration <= 1.0:
             raise InputError(
-                f"exploration is {self.exploration}: it is a share of the plays, above 0 and at "
-                "most 1."
+                f"{option('--exploration')} is {self.exploration}: it is a share of the "
+                "plays, above 0 and at most 1."
             )
         if not (SMALLEST_ARRIVAL_RATIO <= self.arrival_ratio < math.inf):
             raise InputError(
-                f"the arrival ratio is {self.arrival_ratio}: it is the plays of the busiest user "
-                f"over those of the least busy one, and at least {SMALLEST_ARRIVAL_RATIO:g} as "
-                "soon as one has come twice and another once."
+                f"{option('--arrival-ratio')} is {self.arrival_ratio}: it is the plays of the "
+                "busiest user over those of the least busy one, and at least "
+                f"{SMALLEST_ARRIVAL_RATIO:g} as soon as one has come twice and another once."
             )
 
     @property

@@ -82,18 +82,14 @@ def print_audit(audit: Audit) -> None:
     )
     _print_some(
         "Accounts, the most suspicious first",
-        ["user", "weight", "score", "group", "reason"],
+        ["user", "weight", "score", "reason"],
         [
-            [
-                str(row["user"]),
-                f"{row['weight']:.2f}",
-                f"{row['score']:.2f}",
-                row["group"],
-                row["reason"],
-            ]
+            [str(row["user"]), f"{row['weight']:.2f}", f"{row['score']:.2f}", row["reason"]]
             for row in audit.listed_accounts()
             if row["reason"]
         ],
+        n_rows=sum(map(bool, audit.accounts.reasons)),
+        more="--users writes all of them.",
     )
     print_line(error_rates(audit.rates))
     for note in audit.notes:
@@ -143,9 +139,17 @@ def write_data(audit: Audit, report: Mapping[str, Any], folder: Path) -> None:
         write_table(columns, folder / f"{name}.parquet", None)
 
 
-def _print_some(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+def _print_some(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    n_rows: int | None = None,
+    more: str = "",
+) -> None:
+    """Print the first rows of a table, and how many there are beyond them."""
     if not rows:
         return
-    hidden = len(rows) - SHOWN
-    note = f"and {hidden:,} more." if hidden > 0 else None
+    hidden = (len(rows) if n_rows is None else n_rows) - SHOWN
+    note = f"And {hidden:,} more. {more}".rstrip() if hidden > 0 else None
     print_table(title, columns, rows[:SHOWN], note=note)

@@ -32,7 +32,7 @@ def _estimates(rows: Sequence[Mapping[str, Any]]) -> Figure:
         users = {True: "honest users", False: "all users"}
         label_rows(ax, [f"{row['estimator'].upper()}, {users[row['robust']]}" for row in rows])
         ax.axvline(0.0, color=GREY, linewidth=1)
-        ax.set_xlabel("uplift over the baseline, a visit (95 %)")
+        ax.set_xlabel("uplift over the baseline, a visit (95%)")
         ax.set_title("Is the policy better?", loc="left", fontweight="bold")
     return figure
 
@@ -44,7 +44,7 @@ def _contexts(rows: Sequence[Mapping[str, Any]]) -> Figure:
             _interval(ax, place, row["uplift"], BLUE)
         label_rows(ax, [row["context"] for row in rows])
         ax.axvline(0.0, color=GREY, linewidth=1)
-        ax.set_xlabel("uplift for honest users in the context, by DR (95 %)")
+        ax.set_xlabel("uplift for honest users in the context, by DR (95%)")
         ax.set_title("Where it is better", loc="left", fontweight="bold")
     return figure
 

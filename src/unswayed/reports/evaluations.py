@@ -5,7 +5,7 @@ from __future__ import annotations
 from unswayed.evaluation import Evaluation
 from unswayed.evaluation.estimators import Estimate
 from unswayed.evaluation.results import LOGGING
-from unswayed.reports.tables import print_line, print_table
+from unswayed.reports.tables import print_line, print_table, rate
 
 SHOWN = 10
 
@@ -16,7 +16,7 @@ def print_evaluation(found: Evaluation) -> None:
     against = "what was logged" if found.baseline == LOGGING else found.baseline
     print_line(
         f"For honest users the policy brings {_text(honest.uplift)} a visit more than {against} "
-        "(DR, robust, 95 %)."
+        "(doubly robust, with a 95% interval)."
     )
     print_table(
         "Estimates",
@@ -30,22 +30,26 @@ def print_evaluation(found: Evaluation) -> None:
             ]
             for one in found.estimates
         ],
+        note="value: mean reward a visit. uplift: over the baseline. IPS: inverse propensity "
+        "scores; SNIPS: the same, normalised; DR: doubly robust, used below.",
     )
     print_table(
-        "By context (DR)",
-        ["context", "share", "action", "plays", "all users", "honest users", "uplift"],
+        "By context",
+        ["context", "share", "action", "plays", "value", "uplift"],
         [
             [
                 str(one.context),
-                f"{one.share:.2%}",
+                rate(one.share),
                 str(one.action),
                 f"{one.plays:,}",
-                one.naive.estimate,
-                _text(one.robust),
+                f"{one.robust.estimate:.3g}",
                 _text(one.robust_uplift),
             ]
             for one in found.contexts[:SHOWN]
         ],
+        note="For honest users. share: of the visits. plays: of the policy's action in the log. "
+        "value: mean reward of the policy. uplift: what it gains over the baseline, with a 95% "
+        "interval. --json has the values of all users, too.",
     )
     print_line(
         f"Effective sample: {found.effective_sample_size:,.0f} of {found.n_events:,} events. Kept "
@@ -59,4 +63,4 @@ def print_evaluation(found: Evaluation) -> None:
 
 
 def _text(found: Estimate) -> str:
-    return f"{found.estimate:+.4g} ({found.low:.4g} to {found.high:.4g})"
+    return f"{found.estimate:+.3g} ({found.low:.3g} to {found.high:.3g})"

@@ -54,7 +54,7 @@ def draw_smallest_coalitions(
                 color=colour,
                 linestyle=dashes,
                 linewidth=2.2,
-                label=f"{50 + 100 * gap:g} % like it, not 50 %",
+                label=f"{50 + 100 * gap:g}% like it, not 50%",
             )
             last = int(largest_two_sided_interactions(gap, adversarial_fraction))
             if last:
@@ -72,7 +72,7 @@ def draw_smallest_coalitions(
         ax.text(
             most_interactions,
             adversarial_fraction + 0.008,
-            f"a coalition of {100 * adversarial_fraction:g} % hides it up to the dots",
+            f"a coalition of {100 * adversarial_fraction:g}% hides it up to the dots",
             horizontalalignment="right",
             color=GREY,
             fontsize=9,
@@ -112,8 +112,8 @@ def draw_hidden_worlds(
             "plays, so there are no two worlds that look alike. Draw fewer plays."
         )
     worlds = (
-        (f"The item is ordinary ({100 * base:g} % like it)", base, pair.ordinary),
-        (f"The item is better ({100 * (base + gap):g} % like it)", base + gap, pair.better),
+        (f"The item is ordinary ({100 * base:g}% like it)", base, pair.ordinary),
+        (f"The item is better ({100 * (base + gap):g}% like it)", base + gap, pair.better),
     )
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(width=9.2, height=4.4, panels=2)

@@ -59,7 +59,7 @@ def draw_plays(rows: list[dict[str, Any]]) -> Figure:
             ax.plot(targets, plays, "o-", color=colour, linewidth=2.2)
             ax.plot(targets, bounds, "--", color=colour, linewidth=1.2)
             ax.annotate(
-                f"{100 * alpha:g} % collude",
+                f"{100 * alpha:g}% collude",
                 (targets[-1], plays[-1]),
                 xytext=(0, -12),
                 textcoords="offset points",

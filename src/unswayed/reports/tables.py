@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from unswayed.visible import LABEL_LENGTH, SENTENCE_LENGTH, visible
+from unswayed.visible import LABEL_LENGTH, SENTENCE_LENGTH, percent, visible
 
 Cell = str | int | float | None
 
@@ -130,12 +130,8 @@ def _is_number(cell: Cell) -> bool:
 
 
 def rate(value: float | None) -> str | None:
-    """Return a rate as a percentage with three digits.
-
-    >>> rate(0.27273), rate(0.000832), rate(1.0)
-    ('27.3 %', '0.0832 %', '100 %')
-    """
-    return None if value is None else f"{100 * value:.3g} %"
+    """Return a rate as a percentage with three digits, or None for what is not known."""
+    return None if value is None else percent(value)
 
 
 def print_json(value: object) -> None:
@@ -145,9 +141,9 @@ def print_json(value: object) -> None:
     sys.stdout.write(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
-def print_line(text: str) -> None:
-    """Print a sentence to standard output, wrapped to the terminal."""
-    _console().print(_text(text, most=SENTENCE_LENGTH, keep="\n"))
+def print_line(text: str, *, wrap: bool = True) -> None:
+    """Print a sentence to standard output, wrapped to the terminal unless it is to be copied."""
+    _console().print(_text(text, most=SENTENCE_LENGTH, keep="\n"), soft_wrap=not wrap)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from unswayed.errors import InputError
+from unswayed.service.bodies import wrong_body
 from unswayed.service.database import StoreError
 from unswayed.service.errors import Refusal, bad_request, store_unavailable
 from unswayed.service.keys import EVERY_CAMPAIGN, Role, key_of
@@ -173,7 +174,7 @@ class Endpoint:
         try:
             return self.decoder.decode(raw)
         except msgspec.ValidationError as error:
-            raise Refusal(422, "bad_body", f"{error}.") from None
+            raise Refusal(422, "bad_body", wrong_body(error, self.body)) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"the body is not JSON: {error}.", "not_json") from None
 

@@ -107,8 +107,9 @@ def _checked(answer: httpx.Response) -> Any:
     raise ServiceError(answer.status_code, code, message)
 
 
-def _unreachable(error: httpx.TransportError) -> ServiceError:
-    return ServiceError(0, "unreachable", f"the service cannot be reached: {error}.")
+def _unreachable(address: object, error: httpx.TransportError) -> ServiceError:
+    reason = str(error).removesuffix(".")
+    return ServiceError(0, "unreachable", f"the service at {address} cannot be reached ({reason}).")
 
 
 class Client(_Requests):
@@ -205,7 +206,7 @@ class Client(_Requests):
                 answer = self._http.request(ask.method, ask.path, json=ask.body)
             except httpx.TransportError as error:
                 if wait is None:
-                    raise _unreachable(error) from error
+                    raise _unreachable(self._http.base_url, error) from error
             else:
                 if wait is None or answer.status_code not in _LATER:
                     return _checked(answer)
@@ -281,7 +282,7 @@ class AsyncClient(_Requests):
                 answer = await self._http.request(ask.method, ask.path, json=ask.body)
             except httpx.TransportError as error:
                 if wait is None:
-                    raise _unreachable(error) from error
+                    raise _unreachable(self._http.base_url, error) from error
             else:
                 if wait is None or answer.status_code not in _LATER:
                     return _checked(answer)

@@ -6,9 +6,9 @@ import math
 import os
 from binascii import hexlify
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Annotated
 
 import msgspec
@@ -230,7 +230,7 @@ class Serving:
         if not 0 < len(user) <= _SURELY_SHORT or not user.isprintable():
             _check_user(user)
         if context not in self.contexts:
-            raise unknown_context(self.name, context)
+            raise unknown_context(self.name, context, self.contexts)
         ruling = self.decider.decide(user, context, play_of(id_))
         is_deferred = request.is_deferred
         if is_deferred is None:
@@ -332,10 +332,16 @@ def play_of(id_: bytes) -> int:
     return int.from_bytes(id_[-8:], "big") >> 2
 
 
-def unknown_context(campaign: str, context: str) -> Refusal:
+_SOME_CONTEXTS = 5
+
+
+def unknown_context(campaign: str, context: str, known: Collection[str]) -> Refusal:
     """Return the refusal of a context that was not declared."""
+    some = ", ".join(repr(name[:80]) for name in islice(known, _SOME_CONTEXTS))
+    more = ", …" if len(known) > _SOME_CONTEXTS else ""
     return Refusal(
         422,
         "unknown_context",
-        f"campaign {campaign!r} has no context {context[:80]!r}; add it first, or correct it.",
+        f"campaign {campaign!r} has no context {context[:80]!r}; it has {some}{more}. Add it "
+        "first, or correct it.",
     )

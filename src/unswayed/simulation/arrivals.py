@@ -21,7 +21,7 @@ SMALLEST_LIMIT = 2.0
 """The smallest c_L that any order of arrivals can keep, see above."""
 
 ACTIVITY_SPREAD = 1.5
-"""Ours: deviation of log activities; the busiest tenth of the users has 60 % of the visits."""
+"""Ours: deviation of log activities; the busiest tenth of the users has 60% of the visits."""
 
 
 class Order(StrEnum):

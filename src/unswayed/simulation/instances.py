@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.learners.interface import FloatArray
 from unswayed.simulation.rewards import RewardLaw
 
@@ -46,7 +46,7 @@ class Instance:
         if self.law is RewardLaw.BERNOULLI and (means.min() < 0 or means.max() > 1):
             raise InputError("mean_rewards leave [0, 1], where Bernoulli means must lie.")
         if not (np.isfinite(self.deviation) and self.deviation > 0):
-            raise InputError(f"deviation is {self.deviation}: it must be positive.")
+            raise InputError(f"{option('--deviation')} is {self.deviation}: it must be positive.")
         for name, array in (("context_probabilities", probabilities), ("mean_rewards", means)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
@@ -121,13 +121,16 @@ def random_instance(
         )
     widest = (HIGHEST_MEAN - LOWEST_MEAN) / (1.0 + GAP_SPREAD)
     if not 0.0 < gap <= widest:
-        raise InputError(f"gap is {gap}: it must be positive and at most {widest:.2f}.")
+        raise InputError(
+            f"{option('--gap')} is {gap}: it must be positive and at most {widest:.2f}."
+        )
     best_level = rng.uniform(LOWEST_MEAN + (1.0 + GAP_SPREAD) * gap, HIGHEST_MEAN, n_contexts)
     if base is not None:
         if not (GAP_SPREAD * gap <= base <= 1.0 - gap):
             raise InputError(
-                f"base is {base} and gap {gap}: rates from base - {GAP_SPREAD:g} gap to base + gap "
-                "must lie between 0 and 1. Give a smaller gap."
+                f"{option('--base')} is {base} and {option('--gap')} {gap}: rates from "
+                f"base - {GAP_SPREAD:g} gap to base + gap must lie between 0 and 1. Give a "
+                "smaller gap."
             )
         best_level[:] = base + gap
     gaps = gap * rng.uniform(1.0, 1.0 + GAP_SPREAD, (n_contexts, n_actions))

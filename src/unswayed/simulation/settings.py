@@ -88,13 +88,15 @@ class Settings:
                 raise InputError(
                     f"{name} is {size:,}: worlds of up to {most:,} are simulated; give fewer."
                 )
-        check_adversarial_fraction(self.alpha, name="alpha")
+        check_adversarial_fraction(self.alpha, name=option("--alpha"))
         if self.assumed_alpha is not None:
             check_adversarial_fraction(self.assumed_alpha, name=option("--assumed-alpha"))
         if self.repetitions < 1:
-            raise InputError(f"repetitions is {self.repetitions}: at least 1 is needed.")
+            raise InputError(
+                f"{option('--repetitions')} is {self.repetitions}: at least 1 is needed."
+            )
         if self.seed < 0:
-            raise InputError(f"seed is {self.seed}: it must be 0 or larger.")
+            raise InputError(f"{option('--seed')} is {self.seed}: it must be 0 or larger.")
         if not self.algorithms:
             raise InputError("no algorithm is named: give at least one.")
         for name in self.algorithms:

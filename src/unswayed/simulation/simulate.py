@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.names import find
 from unswayed.processes import WorkerPool
 from unswayed.simulation.algorithms import find_algorithm
@@ -93,7 +93,7 @@ def simulate(
     Rows by algorithm, in the settings' order, then by repetition.
     """
     if processes < 1:
-        raise InputError(f"processes is {processes}: at least 1 is needed.")
+        raise InputError(f"{option('--processes')} is {processes}: at least 1 is needed.")
     tasks = [
         (algorithm, repetition)
         for algorithm in settings.algorithms

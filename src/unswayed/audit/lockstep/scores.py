@@ -67,7 +67,7 @@ LEAST_FAR = 5
 ALIKE = 0.2
 """Ours: flagged accounts rate what they share alike, by this share of the way from how often honest
 raters of an item agree to always. A minority with a taste of its own shares items and not ratings;
-chosen on minorities of 5 to 20 % (``benchmarks/audit.py --kinds honest``)."""
+chosen on minorities of 5 to 20% (``benchmarks/audit.py --kinds honest``)."""
 
 LEAST_COMPARED = 5
 """Ours: so many ratings of others must be compared before an account is let go by that."""

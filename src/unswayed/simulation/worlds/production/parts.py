@@ -258,7 +258,7 @@ class _Dealer:
             bot_activity=self.bot_activity[i],
             lie_probability=self.between(0.3, 0.5) if attack == "quiet" else 1.0,
             is_inflated=self.is_inflated[i] and rewards == "baskets" and attack != "sink",
-            # Learners assume less than the true share of 20 % bots only: they assume 10 %.
+            # Learners assume less than the true share of 20% bots only: they assume 10%.
             alpha=self.alpha[i] if bot_share <= self.alpha[i] else 0.1,
         )
 

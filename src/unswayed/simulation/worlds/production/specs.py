@@ -61,7 +61,7 @@ class ProductionSpec:
     logging, epsilon, greedy, has_propensities
         How the platform chose items; which item is greedy; whether uniform play logs propensities.
     n_new, n_withdrawn
-        Items played only from 85 % of the time on, and only in the first half.
+        Items played only from 85% of the time on, and only in the first half.
     attack, bot_share, bot_activity, lie_probability, is_inflated
         What bots do, how many of the accounts they are, how active, how often they lie where they
         lie, and whether they report baskets of twice the ordinary size.
