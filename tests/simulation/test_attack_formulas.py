@@ -13,7 +13,7 @@ from unswayed.learners.interface import FloatArray, IntArray, Setting
 from unswayed.policy import Assignment
 from unswayed.randomness import generator
 from unswayed.simulation.arena import Crowd, run
-from unswayed.simulation.attacks.base import Attack, Offer
+from unswayed.simulation.attacks.base import Attack, Offer, Turn
 from unswayed.simulation.attacks.best_response import BestResponse, search
 from unswayed.simulation.attacks.briefing import Aim
 from unswayed.simulation.attacks.id_grinding import IdGrinding
@@ -142,6 +142,23 @@ def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> No
     # The shift is D for the expected number of plays, Poisson-like with mean 16: their spread adds
     # alpha D² / 16, at most 5%. Variances of 4000 scores have a relative error of sqrt(2/4000).
     assert ratio == pytest.approx(threshold, rel=0.05 + 5 * np.sqrt(2 / 3200))
+
+
+@pytest.mark.parametrize(("name", "strength"), [("framing", 0.7), ("scapegoats", 1.5)])
+def test_framing_pulls_the_gap_by_its_strength(name: str, strength: float, seed: int) -> None:
+    """Without noise, so to the last digit; decoys are a tenth, and go the other way."""
+    crowd = Crowd(n_users=500, interactions_per_user=1, adversarial_fraction=0.2)
+    instance = small_instance(seed, law=RewardLaw.GAUSSIAN)
+    attack = make_attack(name, {"strength": strength, "decoys": 0.1, "reach": 3.0})
+    run(instance, attack, Believer, crowd, algorithm="believer", seed=seed)
+    for context, means in enumerate(instance.mean_rewards):
+        best, runner_up = np.argsort(-means)[:2]
+        turn = Turn(round_number=0, accounts=np.arange(100), contexts=np.full(100, context))
+        answers = attack.answers(turn)
+        lies = answers[:, runner_up] - answers[:, best] + means[best] - means[runner_up]
+        assert 0.2 * lies.mean() == pytest.approx(strength * (means[best] - means[runner_up]))
+        assert (lies < 0).sum() == 10
+        assert lies.min() == pytest.approx(-3.0 * lies.max())
 
 
 def test_the_two_sided_coalition_makes_best_and_runner_up_look_alike(seed: int) -> None:

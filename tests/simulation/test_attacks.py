@@ -44,6 +44,8 @@ HARMFUL: list[tuple[str, RewardLaw, dict[str, Knob]]] = [
     ("private-subsets", RewardLaw.GAUSSIAN, {"share": 0.7}),
     ("shifted-replay", RewardLaw.GAUSSIAN, {}),
     ("trim-edge", RewardLaw.GAUSSIAN, {"trim": 0.31}),
+    # -0.1 + 1.5 * 0.1 = +0.05.
+    ("scapegoats", RewardLaw.GAUSSIAN, {}),
     # -0.1 * 0.7 + 0.1 * 0.3 * 5 = +0.08 for every pair of actions, 4 standard errors.
     ("flip", RewardLaw.GAUSSIAN, {"strength": 5.0}),
     # Shift 0.5 * sqrt((1 + 0.3) / 0.21 / 24) = 0.254 both ways: -0.1 + 2 * 0.3 * 0.254 = +0.05.
@@ -122,6 +124,9 @@ def test_a_coalition_without_accounts_changes_nothing(name: str, seed: int) -> N
         ("hide-in-covariance", {"threshold": 1.0}, "threshold"),
         ("hide-in-covariance", {"directions": 0}, "directions"),
         ("subtractive", {"draws": 0}, "draws"),
+        ("framing", {"strength": 0.0}, "strength"),
+        ("framing", {"decoys": 1.5}, "decoys"),
+        ("scapegoats", {"decoys": 0.25}, "fewer than 0.25"),
         ("sub-coalitions", {"parts": 0}, "parts"),
         ("focus", {"share": -0.1}, "share"),
         ("focus", {"mode": "frequently"}, "did you mean frequent"),

@@ -53,10 +53,11 @@ def learn_policy(
     certify: Certify = "bounds",
     warmup: Tallies | None = None,
     on_attack: OnAttack = lambda _done, _total: None,
+    while_serving: bool = False,
 ) -> Learned:
     """Learn a policy; parameters as ``RobustMCB``, its methods and ``flip_bounds`` take them."""
     check_actions(len(action_labels))
-    learn = method_named(method)
+    learn = method_named(method, while_serving=while_serving)
     if not tallies.interactions.any():
         raise InputError("there are no interactions to learn from; give at least one event.")
     check_precision(tallies)

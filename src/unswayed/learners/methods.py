@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 from unswayed.learners.design import Design
@@ -35,13 +36,18 @@ DEFAULT_METHOD = "discount"
 """Ours: it loses less than the paper's in most attacked worlds; docs/learner.md says where not."""
 
 
+WHILE_SERVING: dict[str, Method] = {"discount": partial(learn_discounted, asks_majority=True)}
+"""Methods that learn otherwise while they serve: what they believe is acted upon at once."""
+
+
 def method_names() -> list[str]:
     """Return the names of all methods, those of plugins included."""
     load_plugins()
     return list(METHODS)
 
 
-def method_named(name: str) -> Method:
+def method_named(name: str, *, while_serving: bool = False) -> Method:
     """Return a method by its name; an unknown name lists the choices."""
     load_plugins()
-    return find(name, METHODS, kind="method")
+    method = find(name, METHODS, kind="method")
+    return WHILE_SERVING.get(name, method) if while_serving else method

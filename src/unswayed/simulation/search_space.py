@@ -80,6 +80,11 @@ _TAILORED: dict[str, Range] = {
     "shared": OneOf(SHARED),
 }
 _INNER: dict[str, Range] = {"inner": OneOf(("push", "nuke", "runner-up-swap", "tailored"))}
+_FRAMING: dict[str, Range] = {
+    "strength": Between(0.2, 3.0, is_log=True),
+    "decoys": Between(0.0, 0.2),
+    "reach": Between(0.5, 3.9, is_log=True),
+}
 
 KNOBS: dict[str, Mapping[str, Range]] = {
     "honest": {},
@@ -99,6 +104,8 @@ KNOBS: dict[str, Mapping[str, Range]] = {
     },
     "variance-shell": {"radius": Between(0.05, 2.0, is_log=True)},
     "subtractive": {"draws": OneOf((2, 3, 4, 6, 8, 16))},
+    "framing": _FRAMING,
+    "scapegoats": _FRAMING,
     "sleeper": {**_INNER, "wake": Between(0.0, 0.9)},
     "on-off": {**_INNER, "period": OneOf((1, 2, 3, 5, 10))},
     "epoch-sleeper": _INNER,

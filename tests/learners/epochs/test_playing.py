@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from unswayed.learners import methods
 from unswayed.learners.epochs import EpochPlayer
 from unswayed.learners.interface import Setting
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Regrets, run_regret
 from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.settings import Settings
+from unswayed.simulation.simulate import Goal, run_repetition
 
 USERS, ROUNDS = 400, 64
 
@@ -80,3 +82,26 @@ def test_the_papers_estimates_keep_sticky_groups_and_others_draw_per_play(
     )
     assert EpochPlayer(setting, method="paper").plan.rules[0].is_sticky
     assert not EpochPlayer(setting).plan.rules[0].is_sticky
+
+
+def test_honest_users_who_are_framed_keep_their_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the world where it was found: noise-free accounts, and who favours the best is accused.
+
+    Believing it is the negative control; a lasting lie would cost 0.3 a round.
+    """
+    settings = Settings(
+        contexts=10,
+        actions=10,
+        users=2000,
+        interactions=64,
+        alpha=0.2,
+        attack="variance-shell",
+        knobs={"radius": float(np.sqrt(64 / 500))},  # the shift of a run of 500
+        algorithms=("epochs",),
+        seed=101,
+    )
+    ours = run_repetition(settings, "epochs", 0, Goal.REGRET).loss
+    monkeypatch.setattr(methods, "WHILE_SERVING", {})
+    credulous = run_repetition(settings, "epochs", 0, Goal.REGRET).loss
+    assert ours < 6.0
+    assert credulous > 2.0 * ours

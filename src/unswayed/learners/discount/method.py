@@ -16,6 +16,7 @@ from unswayed.learners.discount.clipping import clipped_responses
 from unswayed.learners.discount.loud import About, SampledPlays, discount_loud_lies
 from unswayed.learners.discount.loud.categories import find_categories
 from unswayed.learners.discount.loud.sampling import lean_of_users, sampled, single_rewards
+from unswayed.learners.discount.majority import contradicts
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.one_mean import discount_coalitions
 from unswayed.learners.discount.one_mean.mixture import Accusation
@@ -46,6 +47,7 @@ def learn_discounted(
     adversarial_fraction: float,
     warmup: Tallies | None = None,
     seed: int = 0,
+    asks_majority: bool = False,
 ) -> Estimates:
     """Estimate the good users' mean rewards after discounting coalitions.
 
@@ -68,6 +70,9 @@ def learn_discounted(
         As in ``learn_paper``; read by the guard only.
     seed
         Nulls and samples are drawn from it, so that equal data give equal estimates.
+    asks_majority
+        Whether quiet accusations are also dropped if the majority clearly holds with the decisions
+        that they overturn; see ``majority``.
 
     Notes
     -----
@@ -91,7 +96,7 @@ def learn_discounted(
         reach = None if categories.is_even else unit.reach
         responses = clipped_responses(unit.of(tallies), reach=reach)
         plays = SampledPlays(tallies, sample, chosen, categories)
-        found, about = _discounted(plays, responses, alpha, rng)
+        found, about = _discounted(plays, responses, alpha, asks_majority, rng)
         guard = guarding.result()
     weights = found.weights
     values = cell_values(responses, weights)
@@ -135,7 +140,11 @@ def learn_discounted(
 
 
 def _discounted(
-    plays: SampledPlays, responses: AllResponses, alpha: float, rng: np.random.Generator
+    plays: SampledPlays,
+    responses: AllResponses,
+    alpha: float,
+    asks_majority: bool,
+    rng: np.random.Generator,
 ) -> tuple[Discounted, list[About]]:
     """Return what was discounted: loud lies first, then quiet coalitions where they can show."""
     if alpha == 0.0 or responses.n_entries == 0:
@@ -144,6 +153,8 @@ def _discounted(
     if plays.categories.is_rare or not plays.categories.is_even:
         return Discounted(loud.weights, False, loud.rounds), loud.about
     quiet = _quiet(responses, loud.weights, alpha, rng)
+    if asks_majority and contradicts(responses, loud.weights, quiet.weights):
+        quiet = quiet.contradicted(loud.weights)
     return (
         Discounted(quiet.weights, quiet.allows_tastes, [*loud.rounds, *quiet.rounds]),
         loud.about,

@@ -22,6 +22,7 @@ class Verdict(StrEnum):
     TOO_MANY = "too many accused"
     LIKE_A_TASTE = "like the tail of a taste"
     WITHIN_CHANCE = "within chance"
+    CONTRADICTED = "contradicted by the majority"
 
 
 ABSTAINED = (Verdict.TOO_MANY, Verdict.LIKE_A_TASTE)
@@ -99,6 +100,13 @@ class Discounted:
         return any(
             r.verdict == Verdict.DISCOUNTED and r.alignment > CLEAR_ALIGNMENT for r in self.rounds
         )
+
+    def contradicted(self, weights: FloatArray) -> Discounted:
+        """Return the same with the weights before it, and nothing believed."""
+        dropped = [
+            replace(r, verdict=Verdict.CONTRADICTED) if r.is_believed else r for r in self.rounds
+        ]
+        return replace(self, weights=weights, rounds=dropped)
 
     @property
     def n_coalitions(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import Events, Label
 from unswayed.learners.design import uniform_design
+from unswayed.learners.epochs.alarm import shows_coalition
 from unswayed.learners.epochs.planning import next_plan
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
 from unswayed.learners.learning import learn_policy
@@ -18,9 +19,6 @@ from unswayed.learners.online.growing import GrowingLabels
 from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS, OpenDecisions
 from unswayed.policy import Decider, EpochPlan, Mode, Policy, Ruling
 from unswayed.tallies import Accumulator, LogTallies, merged_logs
-
-#: Ours: a coalition counts as found when more than this share of the users' weight was taken away.
-ALARM_WEIGHT = 0.01
 
 #: The action's code in an open decision that is not learned from.
 _NOT_EXPLORED = -1
@@ -145,10 +143,9 @@ class EpochLearner:
             adversarial_fraction=self.adversarial_fraction,
             method=self.method,
             certify="none",
+            while_serving=True,
         )
-        is_active = collected.tallies.interactions > 0
-        removed = 1.0 - float(learned.estimates.user_weights[is_active].mean())
-        return learned.policy, removed > ALARM_WEIGHT
+        return learned.policy, shows_coalition(learned.estimates, collected.tallies)
 
     def end_epoch(self) -> EpochPlan:
         """Learn from what was collected, begin the next epoch, and return its plan."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from unswayed.events import Labels
 from unswayed.learners.design import Design, sticky_design, uniform_design
-from unswayed.learners.epochs.learner import ALARM_WEIGHT
+from unswayed.learners.epochs.alarm import shows_coalition
 from unswayed.learners.epochs.planning import next_plan
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
 from unswayed.learners.estimates import Estimates
@@ -56,7 +56,7 @@ class EpochPlayer:
     ) -> None:
         self._setting = setting
         self._method = method
-        self._learn_by = method_named(method)
+        self._learn_by = method_named(method, while_serving=True)
         self.schedule = schedule or planned_schedule(
             n_users=setting.n_users, n_contexts=setting.n_contexts, n_actions=setting.n_actions
         )
@@ -154,15 +154,13 @@ class EpochPlayer:
             method=self._method,
         )
         self._learned(policy, tallies)
-        is_active = tallies.interactions > 0
-        removed = 1.0 - float(estimates.user_weights[is_active].mean())
         self._begin(
             next_plan(
                 self.plan,
                 policy,
                 schedule=self.schedule,
                 n_users=self._setting.n_users,
-                is_alarmed=removed > ALARM_WEIGHT,
+                is_alarmed=shows_coalition(estimates, tallies),
             )
         )
 

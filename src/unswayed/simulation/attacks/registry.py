@@ -20,6 +20,7 @@ from unswayed.simulation.attacks.epoch_aware import (
 )
 from unswayed.simulation.attacks.extreme import Extreme, HeavyTail
 from unswayed.simulation.attacks.flip import Flip
+from unswayed.simulation.attacks.framing import Framing, Scapegoats
 from unswayed.simulation.attacks.hiding import HidingOneSided, HidingTwoSided
 from unswayed.simulation.attacks.honest import Honest
 from unswayed.simulation.attacks.id_grinding import IdGrinding
@@ -57,6 +58,8 @@ ATTACKS: dict[str, type[Attack]] = {
         HideInCovariance,
         VarianceShell,
         Subtractive,
+        Framing,
+        Scapegoats,
         Sleeper,
         OnOff,
         EpochSleeper,

@@ -50,7 +50,7 @@ class HideInCovariance(Attack):
         super().begin(briefing, rng)
         self._parts = min(self.directions, briefing.n_contexts, max(briefing.n_accounts, 1))
         self._part_of_context = rng.permutation(briefing.n_contexts) % self._parts
-        self._signs = _best_to_runner_up(briefing)
+        self._signs = best_to_runner_up(briefing)
         share = briefing.adversarial_fraction / self._parts
         plays = 2.0 * briefing.interactions_per_user / briefing.n_actions
         inflation = (self.threshold - 1.0 + share) / max(share * (1.0 - share), 1e-12)
@@ -62,7 +62,7 @@ class HideInCovariance(Attack):
         briefing = self.briefing
         answers = honest_table(briefing, turn, self.rng)
         is_own = self._part_of_context[turn.contexts] == turn.accounts % self._parts
-        return _shifted(briefing, turn, answers, self.shift * self._signs, is_own, self.rng)
+        return shifted(briefing, turn, answers, self.shift * self._signs, is_own, self.rng)
 
 
 @dataclass(kw_only=True)
@@ -90,7 +90,7 @@ class VarianceShell(Attack):
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Size the shift."""
         super().begin(briefing, rng)
-        self._signs = _best_to_runner_up(briefing)
+        self._signs = best_to_runner_up(briefing)
         plays_per_context = briefing.interactions_per_user / briefing.n_contexts
         self.shift = self.radius * briefing.n_actions / np.sqrt(2.0 * plays_per_context)
 
@@ -98,9 +98,7 @@ class VarianceShell(Attack):
         """Return honest draws, shifted and noise-free on best and runner-up."""
         answers = honest_table(self.briefing, turn, self.rng)
         everywhere = np.ones(turn.contexts.size, dtype=np.bool_)
-        return _shifted(
-            self.briefing, turn, answers, self.shift * self._signs, everywhere, self.rng
-        )
+        return shifted(self.briefing, turn, answers, self.shift * self._signs, everywhere, self.rng)
 
 
 @dataclass(kw_only=True)
@@ -137,7 +135,7 @@ class Subtractive(Attack):
         return answers
 
 
-def _best_to_runner_up(briefing: Briefing) -> FloatArray:
+def best_to_runner_up(briefing: Briefing) -> FloatArray:
     """Return the reward deviation, negative on the best and positive on the runner-up, else 0."""
     ranking = np.argsort(-briefing.mean_rewards, axis=1, kind="stable")
     contexts = np.arange(briefing.n_contexts)
@@ -147,7 +145,7 @@ def _best_to_runner_up(briefing: Briefing) -> FloatArray:
     return signs * briefing.reward_deviations
 
 
-def _shifted(
+def shifted(
     briefing: Briefing,
     turn: Turn,
     answers: FloatArray,
