@@ -26,20 +26,18 @@ from unswayed.audit.results import Audit
 from unswayed.events import Events, Labels
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.simulation.worlds import PARTS, Part, World
-from unswayed.simulation.worlds.honest_reviews import (
-    CLEAN,
-    with_minority,
-    with_releases,
-    with_series,
-)
 from unswayed.simulation.worlds.production import build_production, production_specs
 from unswayed.simulation.worlds.real_data import is_installed, rating_table
 from unswayed.simulation.worlds.reviews import (
+    CLEAN,
     ReviewLog,
     ReviewSpec,
     build_reviews,
     planted,
     review_specs,
+    with_minority,
+    with_releases,
+    with_series,
 )
 
 KINDS = ("reviews", "honest", "low", "real", "production")

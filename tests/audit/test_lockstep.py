@@ -9,13 +9,14 @@ from unswayed.audit.lockstep import Lockstep, find_lockstep, ratings_of
 from unswayed.audit.lockstep.kernels import Rated, binomial_tail, pair_evidence, poisson_tail
 from unswayed.audit.lockstep.scores import _spread
 from unswayed.audit.redteam import area_under_curve
-from unswayed.simulation.worlds.honest_reviews import (
+from unswayed.simulation.worlds.reviews import (
     CLEAN,
+    ReviewSpec,
+    build_reviews,
     with_minority,
     with_releases,
     with_series,
 )
-from unswayed.simulation.worlds.reviews import ReviewSpec, build_reviews
 
 
 @pytest.mark.parametrize(("k", "expected"), [(1, 0.01), (3, 0.5), (7, 2.0), (40, 3.0)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from audit import audit_production, audit_reviews
-from unswayed.audit.measured import (
+from unswayed.audit.results import (
     COMMAND,
     FLAGGED_WHERE_SERVERS_CHOSE,
     FLAGGED_WHERE_USERS_CHOSE,

@@ -84,8 +84,8 @@ def test_without_an_attack_nothing_is_lost(rng: np.random.Generator, tastes: flo
     assert not found.coalition["believed"]
     assert by["dr", True][0] == pytest.approx(by["dr", False][0], abs=0.003)
     assert by["dr", True][1] <= true <= by["dr", True][2]
-    # Where tastes could be a coalition, the interval has both stories, and says so.
-    told = any("both stories" in warning for warning in found.warnings)
+    # Where tastes could be a coalition, the interval has both explanations, and says so.
+    told = any("both explanations" in warning for warning in found.warnings)
     assert told == (by["dr", True][2] - by["dr", True][1] > 0.03)
 
 

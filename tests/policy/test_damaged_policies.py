@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unswayed.errors import InputError
 from unswayed.events import Labels
 from unswayed.policy import Policy
-from unswayed.reports.predictions import predicted_table
+from unswayed.reports.policies import predicted_table
 
 
 def sound() -> dict[str, Any]:

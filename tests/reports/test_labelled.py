@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from unswayed.reports.labelled import label_rows, write_figure
-from unswayed.reports.style import new_figure
+from unswayed.reports.style import label_rows, new_figure, write_figure
 
 HOSTILE = [
     "<script>alert(1)</script>",

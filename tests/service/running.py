@@ -17,9 +17,8 @@ import msgspec
 import uvicorn
 
 from unswayed.service.app import Launch, create_app
-from unswayed.service.protocol import OneWriteProtocol
 from unswayed.service.secret_file import Secrets
-from unswayed.service.serving import Prepared, prepare
+from unswayed.service.serving import OneWriteProtocol, Prepared, prepare
 from unswayed.service.settings import Configuration, ServerSettings, Settings
 
 #: Two contexts and three actions, a window that tests can wait for.

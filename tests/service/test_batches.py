@@ -12,7 +12,7 @@ from unswayed.policy import Decider
 from unswayed.service.catalogue import Campaign
 from unswayed.service.deciding import PlainRequest, Serving, play_of
 from unswayed.service.planning import make_plan
-from unswayed.service.protocol import OneWrite
+from unswayed.service.serving import OneWrite
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import decode_record
 

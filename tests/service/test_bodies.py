@@ -3,9 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from unswayed.service.bodies import wrong_body
 from unswayed.service.deciding import DecideRequest
 from unswayed.service.endpoints.decisions import DecideBatch
+from unswayed.service.errors import wrong_body
 from unswayed.service.service import RewardRequest
 
 

@@ -9,12 +9,12 @@ from tests.service.running import SHOP, Running, running, until
 from unswayed.errors import InputError
 from unswayed.policy import Decider
 from unswayed.service.catalogue import campaign, now_ms
+from unswayed.service.chores import delete_old
 from unswayed.service.database import Connection, opened
 from unswayed.service.deciding import DecideRequest, Serving
 from unswayed.service.errors import Refusal
 from unswayed.service.export import export_batches
 from unswayed.service.planning import make_plan
-from unswayed.service.retention import delete_old
 from unswayed.service.rewarding import (
     NewAsked,
     write_activations,

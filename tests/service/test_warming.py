@@ -13,12 +13,11 @@ from tests.service.running import SHOP, Running
 from unswayed.service import chores
 from unswayed.service.calls import Runtime
 from unswayed.service.jobs import offline_command
+from unswayed.service.keys import Rates
 from unswayed.service.metrics import Metrics
-from unswayed.service.rates import Rates
 from unswayed.service.service import Service
 from unswayed.service.settings import ServerSettings
 from unswayed.service.state import Watcher
-from unswayed.service.warming import warm_up
 from unswayed.service.writing import Writer
 
 
@@ -48,10 +47,6 @@ def test_one_worker_warms_up_until_something_was_learned(
         service.stop()
 
 
-def test_warming_up_learns_from_a_small_log() -> None:
-    warm_up("discount")
-
-
 def compiled_files(folder: Path) -> set[str]:
     return {path.name for path in folder.rglob("*.nbc")}
 
@@ -63,8 +58,8 @@ def test_after_warming_up_learning_compiles_nothing(
     kept = tmp_path / "compiled"
     kept.mkdir()
     own = {**os.environ, "NUMBA_CACHE_DIR": str(kept)}
-    told = json.dumps({"method": "discount"})
-    subprocess.run(offline_command("warm"), input=told, text=True, env=own, check=True)
+    request = json.dumps({"method": "discount"})
+    subprocess.run(offline_command("warm"), input=request, text=True, env=own, check=True)
     before = compiled_files(kept)
     assert before
     n = 6_000

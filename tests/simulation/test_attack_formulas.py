@@ -19,8 +19,7 @@ from unswayed.simulation.attacks.briefing import Aim
 from unswayed.simulation.attacks.id_grinding import IdGrinding
 from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.attacks.trim_edge import FARTHEST_EDGE, TrimEdge, trim_edge
-from unswayed.simulation.instances import Instance
-from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.instances import Instance, RewardLaw
 
 
 class Bookkeeper(Believer):

@@ -9,11 +9,11 @@ from tests.simulation.learners import Believer
 from tests.simulation.worlds import CROWD, GAP, crowd_with, loss, small_instance
 from unswayed.errors import InputError
 from unswayed.learners.interface import Setting
+from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.arena import run
 from unswayed.simulation.arrivals import Arrivals, Order
 from unswayed.simulation.attacks.registry import ATTACKS, Knob, knobs_of, make_attack
-from unswayed.simulation.oracle import OracleMaker
-from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.instances import RewardLaw
 
 ONLY_BINARY = {"hiding", "hiding-two-sided"}
 

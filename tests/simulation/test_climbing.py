@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from unswayed.simulation.attack_search import climb
 from unswayed.simulation.attacks.registry import ATTACKS, knobs_of
-from unswayed.simulation.climbing import climb
 from unswayed.simulation.search_space import KNOBS, Between, Candidate, n_numbers, stepped
 
 TOP = 0.7

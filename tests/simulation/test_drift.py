@@ -4,7 +4,7 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.experiments.measures import regret_in_arena
 from unswayed.experiments.sweeps import described, world
-from unswayed.simulation.drift import changed_means
+from unswayed.simulation.instances import changed_means
 
 
 def test_every_context_gets_another_best_action_and_keeps_its_gaps(

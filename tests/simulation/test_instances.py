@@ -6,11 +6,12 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.simulation.instances import (
     Instance,
+    RewardLaw,
+    draw_rewards,
     random_instance,
     suboptimality,
     zipf_probabilities,
 )
-from unswayed.simulation.rewards import RewardLaw, draw_rewards
 
 
 def test_the_best_action_leads_by_the_gap_in_every_context(rng: np.random.Generator) -> None:

@@ -11,8 +11,7 @@ from tests.simulation.learners import Believer
 from tests.simulation.worlds import crowd_with, loss
 from unswayed.learners.interface import FloatArray
 from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn
-from unswayed.simulation.attacks.briefing import Briefing
-from unswayed.simulation.attacks.knowledge import ForbiddenKnowledgeError, Knowledge
+from unswayed.simulation.attacks.briefing import Briefing, ForbiddenKnowledgeError, Knowledge
 from unswayed.simulation.attacks.registry import ATTACKS, make_attack
 
 NEEDED = {

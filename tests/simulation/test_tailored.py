@@ -12,10 +12,10 @@ from tests.simulation.worlds import CROWD, GAP, loss
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray
 from unswayed.randomness import generator
+from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.attacks.base import Turn
 from unswayed.simulation.attacks.tailored import Tailored
-from unswayed.simulation.oracle import OracleMaker
-from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.instances import RewardLaw
 
 
 def begun(seed: int, **knobs: Any) -> Tailored:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from unswayed.learners.interface import LearnerMaker
 from unswayed.randomness import generator
+from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.arrivals import Arrivals
 from unswayed.simulation.attacks.base import Attack
-from unswayed.simulation.instances import Instance, random_instance
-from unswayed.simulation.oracle import OracleMaker
-from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.instances import Instance, RewardLaw, random_instance
 
 GAP = 0.1
 N_CONTEXTS, N_ACTIONS = 4, 5

@@ -140,8 +140,8 @@ def find_agreement(
 
     def evidence_for(kept: FloatArray) -> tuple[FloatArray, list[_Candidate]]:
         found = _candidates(counts, categories, kept, adversarial_fraction)
-        told = tallies.blocks.map_blocks(_evidence, categories, repeated, found, lean)
-        return np.concatenate(told), found
+        evidence = tallies.blocks.map_blocks(_evidence, categories, repeated, found, lean)
+        return np.concatenate(evidence), found
 
     # Against everybody for the null; and among those who are left, so that a coalition that was
     # found already does not hide the next one.

@@ -109,30 +109,30 @@ def audit_events(
     check_actions(events.n_actions)
     tallied = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
     tallies = tallied.uniform()
-    findings = summarise(
+    summary = summarise(
         tallies,
         events.context_labels,
         events.action_labels,
         adversarial_fraction=FLOOR if stated == "auto" else stated,
         min_propensity=min_propensity,
     )
-    if findings.n_users < 2:
+    if summary.n_users < 2:
         raise InputError(
             "the log has one user; an audit compares users, so it needs many. Check the user "
             "column."
         )
-    if np.isclose(findings.lowest_reward_mean, findings.highest_reward_mean, rtol=1e-12, atol=0.0):
+    if np.isclose(summary.lowest_reward_mean, summary.highest_reward_mean, rtol=1e-12, atol=0.0):
         raise InputError(
-            f"rewards are {findings.lowest_reward_mean:g} everywhere, so no account can be told "
+            f"rewards are {summary.lowest_reward_mean:g} everywhere, so no account can be told "
             "from another. Check the reward column."
         )
-    found = regime_of_log(tallies, findings, regime)
+    found = regime_of_log(tallies, summary, regime)
     log = AuditedLog(
         source=str(source),
         events=events,
         times=times,
         tallies=tallies,
-        findings=findings,
+        summary=summary,
         regime=found,
         notes=notes,
     )

@@ -14,8 +14,8 @@ from unswayed.audit.log import (
     named_briefly,
     share_bounds,
 )
-from unswayed.audit.measured import FLAGGED_WHERE_SERVERS_CHOSE, measured_on
 from unswayed.audit.results import (
+    FLAGGED_WHERE_SERVERS_CHOSE,
     Accounts,
     Audit,
     ErrorRates,
@@ -23,6 +23,7 @@ from unswayed.audit.results import (
     Interval,
     ItemShift,
     SharedItem,
+    measured_on,
 )
 from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.errors import InputError, option

@@ -13,8 +13,8 @@ from unswayed.audit.log import (
     histogram_of,
     share_bounds,
 )
-from unswayed.audit.measured import FLAGGED_WHERE_USERS_CHOSE, measured_on
 from unswayed.audit.results import (
+    FLAGGED_WHERE_USERS_CHOSE,
     Accounts,
     Audit,
     ErrorRates,
@@ -22,6 +22,7 @@ from unswayed.audit.results import (
     Interval,
     ItemShift,
     SharedItem,
+    measured_on,
 )
 from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.events import Label

@@ -39,7 +39,7 @@ class AuditedLog:
     events: Events
     times: FloatArray | None
     tallies: UserTallies
-    findings: LogSummary
+    summary: LogSummary
     regime: Regime
     notes: tuple[str, ...]
 
@@ -48,16 +48,16 @@ class AuditedLog:
         plays = self.tallies.cell_sums("plays")
         met = plays[plays.sum(axis=1) > 0]
         return {
-            "uniform_p_value": self.findings.uniform_p_value,
-            "looks_uniform": self.findings.looks_uniform,
-            "has_propensities": self.findings.is_weighted,
+            "uniform_p_value": self.summary.uniform_p_value,
+            "looks_uniform": self.summary.looks_uniform,
+            "has_propensities": self.summary.is_weighted,
             "cells": int(plays.size),
             "cells_never_played": int((met == 0).sum()),
             "median_plays_per_cell": float(np.median(met)) if met.size else 0.0,
-            "rare_contexts": self.findings.n_rare_contexts,
-            "rare_share": self.findings.rare_share,
-            "median_interactions": self.findings.median_interactions,
-            "most_interactions": self.findings.most_interactions,
+            "rare_contexts": self.summary.n_rare_contexts,
+            "rare_share": self.summary.rare_share,
+            "median_interactions": self.summary.median_interactions,
+            "most_interactions": self.summary.most_interactions,
         }
 
     def timeline(self, is_flagged: BoolArray) -> Timeline | None:

@@ -52,7 +52,7 @@ def parsed_regime(name: str) -> RegimeName:
     raise InputError(f"{option('--regime')} is auto, server or users, not {name!r}.")
 
 
-def regime_of_log(tallies: UserTallies, findings: LogSummary, wanted: RegimeName) -> Regime:
+def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName) -> Regime:
     """Return who chose the actions: as stated, or as the log shows.
 
     Propensities, or even play where there is enough of it to tell, mean the server. Users who pick
@@ -61,9 +61,9 @@ def regime_of_log(tallies: UserTallies, findings: LogSummary, wanted: RegimeName
     """
     if wanted != "auto":
         return Regime(wanted, "as stated")
-    if findings.is_weighted:
+    if summary.is_weighted:
         return Regime("server", "the log has propensities")
-    if findings.uniform_p_value >= UNIFORM_LEVEL and _is_even(tallies.cell_users()):
+    if summary.uniform_p_value >= UNIFORM_LEVEL and _is_even(tallies.cell_users()):
         return Regime("server", "the actions of a context are played about equally often")
     seen, expected = _repeats(tallies)
     if expected >= LEAST_REPEATS and seen < FEW_REPEATS * expected:

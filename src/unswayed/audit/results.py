@@ -249,3 +249,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return number(value) if isinstance(value, float) else value
+
+
+COMMAND = "python benchmarks/audit.py --part validation --every 1"
+
+FLAGGED_WHERE_SERVERS_CHOSE = 0.0018
+"""Share of honest accounts that count less than half in attacked production logs."""
+
+FLAGGED_WHERE_USERS_CHOSE = 0.0005
+"""Share of honest accounts that are flagged in attacked markets."""
+
+
+def measured_on(what: str) -> str:
+    """Return what a rate was measured on, and with which command."""
+    return f"{what} with known liars ({COMMAND})"

@@ -12,7 +12,7 @@ from unswayed.cli.options import GoalName, Json, Processes, process_count
 from unswayed.cli.world_options import Actions, Rewards, WorldOptions
 from unswayed.reports.tables import print_json, print_table, progress_bar
 from unswayed.simulation.attack_search import Worst, runs_planned, search_attacks
-from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.instances import RewardLaw
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, Summary, goal_named
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.options import Json
-from unswayed.cli.service import MISSING
+from unswayed.cli.options import MISSING, Json
 from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 from unswayed.storage import check_writable_folder

@@ -1,14 +1,20 @@
-"""Options that several commands share, and how their values are parsed."""
+"""What several commands share: options, their values parsed, and a client of the service."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unswayed.errors import InputError
+
+if TYPE_CHECKING:
+    from unswayed.service.client import Client
+
 
 Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same results.")]
 GoalName = Annotated[
@@ -50,3 +56,24 @@ def probabilities_in(text: str) -> str | tuple[float, ...]:
         return tuple(float(number) for number in path.read_text().replace(",", " ").split())
     except (ValueError, OSError) as error:
         raise InputError(f"{path} must hold one number for each context: {error}.") from None
+
+
+MISSING = "the service needs more packages: pip install 'unswayed[service]'."
+
+
+@contextmanager
+def asking(address: str, campaign: str, key: str | None) -> Iterator[Client]:
+    """Yield a client; what the service refuses becomes one sentence."""
+    try:
+        from unswayed.service.client import Client, ServiceError
+    except ImportError as error:
+        raise InputError(MISSING) from error
+    try:
+        with Client(address, campaign, key=key) as client:
+            yield client
+    except ServiceError as error:
+        if error.code == "unreachable":
+            raise InputError(
+                f"{error} Start it with `unswayed serve`, or give --address."
+            ) from error
+        raise InputError(f"the service refused it ({error.code}): {error}") from error

@@ -15,8 +15,7 @@ from unswayed.events import Label, parsed_label
 from unswayed.memory import parsed_bytes
 from unswayed.names import closest
 from unswayed.policy import Policy
-from unswayed.reports.policies import check_table, write_table
-from unswayed.reports.predictions import predicted_table
+from unswayed.reports.policies import check_table, predicted_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, rate
 
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.options import Address, Json, KeyVariable
-from unswayed.cli.service import asking
+from unswayed.cli.options import Address, Json, KeyVariable, asking
 from unswayed.reports.tables import print_json, print_line
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.service import MISSING
+from unswayed.cli.options import MISSING
 from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line
 

@@ -10,8 +10,7 @@ import typer
 from unswayed.cli.options import Seed, names_in, probabilities_in
 from unswayed.simulation.arrivals import Order
 from unswayed.simulation.attacks.registry import Knob
-from unswayed.simulation.instances import DEFAULT_DEVIATION
-from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.instances import DEFAULT_DEVIATION, RewardLaw
 from unswayed.simulation.settings import PAPER_GAP, Settings
 
 

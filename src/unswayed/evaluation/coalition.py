@@ -4,7 +4,7 @@ Learners look for lies that turn decisions, whichever they are. Here the decisio
 is where lies pay: in the cells that the policy plays, and in those that plain means rank first and
 second. Two populations (``population.py``) are fitted from several starts. A coalition is believed
 if it gains clearly more than in logs whose rewards were dealt anew within cells, and clearly more
-than the opposite story: tastes are two-sided, a coalition is not.
+than the opposite explanation: tastes are two-sided, a coalition is not.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unswayed.evaluation.population import Data, Fit, data_of, fitted, membership, started
-from unswayed.evaluation.stories import (
+from unswayed.evaluation.plausible_fits import (
     averaged,
-    close_ones,
-    stories_about_the_policy,
-    stories_of,
+    fits_about_the_policy,
+    fits_with_other_shares,
+    plausible,
 )
+from unswayed.evaluation.population import Data, Fit, data_of, fitted, membership, started
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies
 
@@ -49,7 +49,7 @@ NULL_MARGIN, CLEAR_GAIN = 1.25, 7.0
 """Ours: a gain must exceed this many times the largest of the nulls, and so many nats more."""
 
 CLEARLY_ONE_SIDED, ONE_SIDED, CLEAR_ORIENTATION = 0.5, 0.88, 2.5
-"""Ours: the opposite story may gain the first share at most; or the second, and so many nats less,
+"""Ours: the opposite fit may gain the first share at most; or the second, and so many nats less,
 if the coalition is smaller than it may be and honest elsewhere. Tastes gain nearly as much either
 way, take all the room that they get, and show everywhere: .85 to 1 in most logs with tastes, .53 to
 .85 with quiet lies.
@@ -73,7 +73,7 @@ JACKKNIFE_GROUPS, JACKKNIFE_STEPS = 20, 8
 class Found:
     """Weights of users, and whether a coalition was believed.
 
-    ``stories`` are the weights of all stories that fit about as well, which intervals have to
+    ``plausible_weights`` are the weights of all fits that are about as good, which intervals must
     contain; ``has_opposites`` says that two clear ones contradict each other. ``ambiguity`` is the
     mean chance that a member is none. ``replicates`` are weights of the same users fitted without a
     group of them each, in which the left-out ones have none; empty if nothing was believed.
@@ -87,7 +87,7 @@ class Found:
     share: float
     ambiguity: float = 0.0
     replicates: tuple[FloatArray, ...] = ()
-    stories: tuple[FloatArray, ...] = ()
+    plausible_weights: tuple[FloatArray, ...] = ()
     has_opposites: bool = False
 
 
@@ -125,10 +125,10 @@ def find_coalition(
     is_clear = fit.gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
     loud = LOUD[0] if sample.is_binary else LOUD[1]
     if is_clear and _is_one_sided(fit, opposite_gain, most, loud):
-        stories = close_ones([fit, *stories_of(sample, fit, adversarial_fraction, most)])
-        weights = [_weights(everybody, story) for story in stories]
+        fits = plausible([fit, *fits_with_other_shares(sample, fit, adversarial_fraction, most)])
+        weights = [_weights(everybody, each) for each in fits]
         return Found(
-            averaged(stories, weights),
+            averaged(fits, weights),
             True,
             fit.gain,
             null_gain,
@@ -138,30 +138,30 @@ def find_coalition(
             tuple(_replicates(everybody, sample, chosen, fit, most, rng)),
             tuple(weights),
         )
-    ours = [fit, *stories_of(sample, fit, adversarial_fraction, most)]
-    theirs = [opposite, *stories_of(sample, opposite, adversarial_fraction, most)]
+    ours = [fit, *fits_with_other_shares(sample, fit, adversarial_fraction, most)]
+    theirs = [opposite, *fits_with_other_shares(sample, opposite, adversarial_fraction, most)]
     has_opposites = is_clear and is_reversed
     if has_opposites:
-        stories = [*close_ones(ours), *close_ones(theirs)]
+        fits = [*plausible(ours), *plausible(theirs)]
     else:
-        about = stories_about_the_policy(sample, adversarial_fraction, most)
-        stories = close_ones([*ours, *theirs, *about], 0.0)
+        about = fits_about_the_policy(sample, adversarial_fraction, most)
+        fits = plausible([*ours, *theirs, *about], 0.0)
     return replace(
         nobody,
         gain=fit.gain,
         null_gain=null_gain,
         opposite_gain=opposite_gain,
-        stories=tuple(_weights(everybody, story) for story in stories),
+        plausible_weights=tuple(_weights(everybody, each) for each in fits),
         has_opposites=has_opposites,
     )
 
 
-def _weights(everybody: Data, story: Fit) -> FloatArray:
-    return np.asarray(1.0 - membership(everybody, story)[0], np.float64)
+def _weights(everybody: Data, fit: Fit) -> FloatArray:
+    return np.asarray(1.0 - membership(everybody, fit)[0], np.float64)
 
 
 def _is_one_sided(fit: Fit, opposite_gain: float, most: float, loud: float) -> bool:
-    """Return whether a story is clearly better than the opposite one."""
+    """Return whether a fit is clearly better than the opposite one."""
     if opposite_gain <= CLEARLY_ONE_SIDED * fit.gain:
         return True
     largest = float(np.abs(fit.tilts[:-1]).max())

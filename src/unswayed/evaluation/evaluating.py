@@ -175,7 +175,7 @@ def _warnings(
     if has_two_stories:
         found.append(
             "some users answer together, and the log does not tell which side of them is honest; "
-            "intervals contain both stories."
+            "intervals contain both explanations."
         )
     by_robust = {one.robust: one.uplift for one in estimates if one.estimator == "dr"}
     if by_robust[True].estimate * by_robust[False].estimate < 0.0:

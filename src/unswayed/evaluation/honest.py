@@ -113,7 +113,7 @@ def _honestly(
     """Return an estimate for honest users, with all that its interval has to allow for.
 
     Chance; what the weights are uncertain by, from a jackknife; a share of the correction, for the
-    model is never quite true; and the estimates of all stories that fit the log about as well.
+    model is never quite true; and the estimates of all fits that are about as good.
     """
     found = estimate(robust.weights)
     error = found.error
@@ -125,7 +125,8 @@ def _honestly(
     wrong = MODEL_ERROR + AMBIGUITY_ERROR * robust.found.ambiguity
     correction = wrong * (found.estimate - of_all.estimate)
     found = widened(found, float(np.hypot(max(error, of_all.error), correction)))
-    return reaching(found, [estimate(weights).estimate for weights in robust.found.stories])
+    others = [estimate(weights).estimate for weights in robust.found.plausible_weights]
+    return reaching(found, others)
 
 
 def by_context(

@@ -17,8 +17,7 @@ from unswayed.limits import one_sided_adversary
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Crowd, run
-from unswayed.simulation.instances import Instance, uniform_probabilities
-from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.instances import Instance, RewardLaw, uniform_probabilities
 from unswayed.simulation.settings import Settings
 
 RIGHT_PLAYS = 100

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from unswayed.learners.interface import BoolArray, FloatArray, LearnerMaker
-from unswayed.simulation.oracle import OracleMaker
+from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, run_repetition
 from unswayed.tallies import Tallies

@@ -13,7 +13,7 @@ from unswayed.experiments.measures import regret_in_arena
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import Point, Sweep, world
 from unswayed.learners.interface import FloatArray
-from unswayed.simulation.drift import Drift
+from unswayed.simulation.instances import Drift
 
 INTERACTIONS = (125, 250, 500)
 ALPHAS = (0.0, 0.1)

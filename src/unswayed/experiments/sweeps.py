@@ -11,9 +11,9 @@ from unswayed.errors import InputError
 from unswayed.experiments.claims import FEWEST
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import users_needed
-from unswayed.simulation.attacks.knowledge import Knowledge
+from unswayed.simulation.attacks.briefing import Knowledge
 from unswayed.simulation.attacks.registry import ATTACKS
-from unswayed.simulation.drift import Drift
+from unswayed.simulation.instances import Drift
 from unswayed.simulation.settings import Settings
 
 Measure = Callable[[Settings, str, str, int], float]

@@ -33,10 +33,8 @@ from unswayed.reports.style import GREY, STYLE, look_of, new_figure
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.attacks.base import Attack, Turn
-from unswayed.simulation.attacks.briefing import Briefing
-from unswayed.simulation.attacks.knowledge import Knowledge
-from unswayed.simulation.instances import Instance
-from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.attacks.briefing import Briefing, Knowledge
+from unswayed.simulation.instances import Instance, RewardLaw
 from unswayed.simulation.settings import Settings
 
 BASE = 0.5

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from unswayed.errors import Note
 from unswayed.learners.from_log import learn_log
+from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.randomness import generator
 
 N_USERS, N_PLAYS, N_CONTEXTS, N_ACTIONS = 100, 20, 4, 3
@@ -21,16 +22,20 @@ KINDS = ("clicks", "clicks with propensities", "ratings")
 """Kinds of rewards; their loops differ."""
 
 
-def warm_up(on_kind: Callable[[str], None] = lambda _: None) -> None:
+def warm_up(
+    on_kind: Callable[[str], None] = lambda _: None, *, method: str = DEFAULT_METHOD
+) -> None:
     """Learn from a small log of each kind, so that all loops are compiled and kept on disk.
 
-    ``on_kind`` is called with each of ``KINDS`` as it begins.
+    The first learning after an installation would otherwise compile them, which takes a minute of
+    a free processor, and many of a busy one. ``on_kind`` is called with each of ``KINDS`` as it
+    begins.
     """
     for kind in KINDS:
         on_kind(kind)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Note)  # nobody decides by these logs
-            learn_log(_log(kind), adversarial_fraction=COLLUDING)
+            learn_log(_log(kind), adversarial_fraction=COLLUDING, method=method)
 
 
 def _log(kind: str) -> pa.Table:

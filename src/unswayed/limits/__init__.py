@@ -8,22 +8,23 @@ from unswayed.limits.adversaries import (
     one_sided_adversary,
     two_sided_adversaries,
 )
-from unswayed.limits.affinity import one_sided_hellinger, two_sided_hellinger
-from unswayed.limits.complexity import instance_complexity
 from unswayed.limits.hideability import Hideability, LimitsRow, can_hide
 from unswayed.limits.hiding import (
     coalition_for,
     one_sided_distance,
+    one_sided_hellinger,
     smallest_one_sided_coalition,
     smallest_two_sided_coalition,
     success_bound,
     total_variation,
     two_sided_distance,
+    two_sided_hellinger,
 )
 from unswayed.limits.horizon import largest_one_sided_interactions, largest_two_sided_interactions
 from unswayed.limits.paper_bounds import (
     context_phase_steps,
     effective_corruption,
+    instance_complexity,
     interactions_alone,
     lemma_interactions,
     lower_bound_interactions,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unswayed.limits.affinity import two_sided_hellinger
 from unswayed.limits.checks import (
     MAX_INTERACTIONS,
     N_USERS,
@@ -19,6 +18,7 @@ from unswayed.limits.hiding import (
     smallest_two_sided_coalition,
     success_bound,
     two_sided_distance,
+    two_sided_hellinger,
 )
 from unswayed.limits.horizon import (
     ROUNDING,

@@ -27,9 +27,12 @@ from unswayed.limits.checks import (
     check_positive,
     check_target,
 )
-from unswayed.limits.complexity import instance_complexity
 from unswayed.limits.horizon import largest_two_sided_interactions
-from unswayed.limits.paper_bounds import interactions_alone, lower_bound_interactions
+from unswayed.limits.paper_bounds import (
+    instance_complexity,
+    interactions_alone,
+    lower_bound_interactions,
+)
 from unswayed.limits.swaps import largest_swap_interactions
 from unswayed.limits.traffic import CALIBRATED_DEVIATION, Traffic
 

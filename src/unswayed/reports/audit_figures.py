@@ -14,8 +14,16 @@ from matplotlib.ticker import PercentFormatter
 
 from unswayed.audit.redteam import RedTeam
 from unswayed.audit.results import Audit
-from unswayed.reports.labelled import label_rows, write_figure
-from unswayed.reports.style import BLUE, GREY, STYLE, VERMILION, label_ends, new_figure
+from unswayed.reports.style import (
+    BLUE,
+    GREY,
+    STYLE,
+    VERMILION,
+    label_ends,
+    label_rows,
+    new_figure,
+    write_figure,
+)
 
 DRAWN = 12
 """Rows of a chart; the data have all."""

@@ -11,8 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from unswayed.evaluation import Evaluation
-from unswayed.reports.labelled import label_rows, write_figure
-from unswayed.reports.style import BLUE, GREY, STYLE, VERMILION, new_figure
+from unswayed.reports.style import (
+    BLUE,
+    GREY,
+    STYLE,
+    VERMILION,
+    label_rows,
+    new_figure,
+    write_figure,
+)
 
 
 def write_evaluation_figures(found: Evaluation, folder: Path) -> list[Path]:

@@ -1,8 +1,10 @@
-"""How every picture looks: colours, the names of algorithms, labels at the lines, and saving."""
+"""How every figure looks: colours, names of algorithms, labels; and saving it with its data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from unswayed.storage import whole_file
+from unswayed.storage import make_folder, whole_file
+from unswayed.visible import visible
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -153,3 +156,29 @@ def spread(places: Sequence[float], *, apart: float) -> list[float]:
         blocks.append(block)
     pooled = [max(mean, 0.0) for mean, size in blocks for _ in range(size)]
     return [mean + index * apart for index, mean in enumerate(pooled)]
+
+
+MOST_LETTERS = 28
+"""Ours: letters of a label at an axis."""
+
+
+def label_rows(ax: Axes, labels: Sequence[object]) -> None:
+    """Name the rows of a chart from the top; labels are shown as they are, never as formulas."""
+    names = [visible(str(label), most=MOST_LETTERS) for label in labels]
+    ax.set_yticks(range(len(names)), names, parse_math=False)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def write_figure(
+    figure: Figure, folder: Path, name: str, rows: Sequence[Mapping[str, Any]]
+) -> list[Path]:
+    """Write a figure and its data, and return the files."""
+    make_folder(folder)
+    data = folder / f"{name}.json"
+    with whole_file(data) as draft:
+        text = json.dumps(list(rows), indent=1, allow_nan=False, ensure_ascii=False)
+        draft.write_text(text + "\n", encoding="utf-8")
+    with warnings.catch_warnings():
+        # Labels may have letters that the font lacks; a box stands for each.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        return [*save(figure, folder, name), data]

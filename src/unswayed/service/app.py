@@ -25,8 +25,8 @@ from unswayed.service.console.routes import console_pages
 from unswayed.service.database import opened
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
+from unswayed.service.keys import Rates
 from unswayed.service.metrics import Metrics
-from unswayed.service.rates import Rates
 from unswayed.service.service import Service
 from unswayed.service.settings import ServerSettings
 from unswayed.service.state import Watcher

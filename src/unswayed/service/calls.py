@@ -14,12 +14,10 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from unswayed.errors import InputError
-from unswayed.service.bodies import wrong_body
 from unswayed.service.database import StoreError
-from unswayed.service.errors import Refusal, bad_request, store_unavailable
-from unswayed.service.keys import EVERY_CAMPAIGN, Role, key_of
+from unswayed.service.errors import Refusal, bad_request, store_unavailable, wrong_body
+from unswayed.service.keys import EVERY_CAMPAIGN, Rates, Role, key_of
 from unswayed.service.metrics import Metrics
-from unswayed.service.rates import Rates
 from unswayed.service.service import Service
 
 logger = logging.getLogger("unswayed.service")

@@ -8,10 +8,10 @@ from contextlib import suppress
 
 from unswayed.service.calls import Runtime
 from unswayed.service.catalogue import ACTIVE, NOTHING_LEARNED, now_ms
-from unswayed.service.database import StoreError
+from unswayed.service.database import Connection, Database, StoreError
 from unswayed.service.errors import Refusal
 from unswayed.service.jobs import add_job, jobs_of, start_learner, start_warming
-from unswayed.service.retention import delete_old
+from unswayed.service.writing import LONGEST_CHUNK_MS
 
 #: Ours: how often metrics are left for other processes, and learning is looked after.
 _CHORE_SECONDS = 1.0
@@ -82,3 +82,55 @@ def warm_if_first(runtime: Runtime) -> None:
         with suppress(FileExistsError):  # one of the workers does it
             (runtime.metrics.folder / f"{method}.warm").touch(exist_ok=False)
             start_warming(method)
+
+
+#: Ours: what one transaction deletes, so that rewards never wait long for it.
+_SLICE_MS = 10_000
+
+#: Ours: how long the deleting may take at once.
+_SECONDS = 0.2
+
+
+def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
+    """Delete decisions made before a time, and all that came of them; whether none is left."""
+    end = time.monotonic() + _SECONDS
+    with database.connected() as connection:
+        while (oldest := _oldest_ms(connection, campaign)) is not None and oldest < before_ms:
+            if time.monotonic() > end:
+                return False
+            with connection.transaction():
+                _delete_slice(connection, campaign, min(oldest + _SLICE_MS, before_ms))
+    return True
+
+
+def _oldest_ms(connection: Connection, campaign: str) -> int | None:
+    """Return the time of the oldest decision that can be deleted."""
+    found = []
+    for column, table in (("first_ms", "decisions"), ("time_ms", "asked")):
+        rows = connection.execute(
+            f"SELECT {column} FROM {table} WHERE campaign = ? ORDER BY {column} LIMIT 1",
+            (campaign,),
+        )
+        # A row of decisions goes when the last that may be in it does.
+        more = LONGEST_CHUNK_MS if table == "decisions" else 0
+        found += [int(row[0]) + more for row in rows]
+    for table in ("rewards", "activations"):
+        rows = connection.execute(
+            f"SELECT decision FROM {table} WHERE campaign = ? ORDER BY decision LIMIT 1",
+            (campaign,),
+        )
+        found += [int.from_bytes(bytes(row[0])[:6], "big") for row in rows]
+    return min(found, default=None)
+
+
+def _delete_slice(connection: Connection, campaign: str, until_ms: int) -> None:
+    connection.execute(
+        "DELETE FROM decisions WHERE campaign = ? AND first_ms < ?",
+        (campaign, until_ms - LONGEST_CHUNK_MS),
+    )
+    connection.execute("DELETE FROM asked WHERE campaign = ? AND time_ms < ?", (campaign, until_ms))
+    for table in ("rewards", "activations"):
+        connection.execute(
+            f"DELETE FROM {table} WHERE campaign = ? AND decision < ?",
+            (campaign, until_ms.to_bytes(6, "big")),
+        )

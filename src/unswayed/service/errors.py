@@ -1,8 +1,15 @@
-"""What the service refuses, in the one shape that every client reads."""
+"""What the service refuses, in the one shape that every client reads; what is wrong with a body."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import Any
+
 import msgspec
+
+from unswayed.names import closest
+from unswayed.visible import LABEL_LENGTH, visible
 
 
 class Refusal(Exception):  # noqa: N818  # it is an answer, and not always an error of ours
@@ -44,3 +51,53 @@ def store_unavailable() -> Refusal:
         "store_unavailable",
         "the store cannot be written now, and nothing was recorded; send the same request again.",
     )
+
+
+_FIELD = re.compile("field `(.*)`", re.DOTALL)
+_KINDS = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+
+
+def wrong_body(error: msgspec.ValidationError, body: Any) -> str:
+    """Return why a body is not what a route takes.
+
+    >>> wrong_body(msgspec.ValidationError("Expected `float`, got `str` - at `$.reward`"), dict)
+    "'reward' must be a number, not a string."
+    """
+    what, _, place = str(error).partition(" - at ")
+    where = place.strip("`").removeprefix("$").lstrip(".")
+    name = repr(visible(where, most=LABEL_LENGTH)) if where else "the body"
+    field = _FIELD.search(what)
+    if what.startswith("Object contains unknown") and field:
+        return f"{name} has no field {_suggested(field[1], sorted(set(_fields(body))))}"
+    if what.startswith("Object missing required") and field:
+        return f"{name} lacks the field {field[1]!r}."
+    kinds = re.fullmatch("Expected `(.*)`, got `(.*)`", what)
+    if kinds:
+        wanted = " or ".join(_KINDS.get(kind, kind) for kind in kinds[1].split(" | "))
+        return f"{name} must be {wanted}, not {_KINDS.get(kinds[2], kinds[2])}."
+    return f"{name}: {what[:1].lower()}{what[1:].rstrip('.')}."
+
+
+def _suggested(typed: str, known: list[str]) -> str:
+    close = closest(typed[:LABEL_LENGTH], known)
+    hint = f"did you mean {close!r}?" if close else f"it takes {', '.join(known)}."
+    return f"{visible(typed, most=LABEL_LENGTH)!r}; {hint}"
+
+
+def _fields(kind: Any) -> Iterator[str]:
+    """Yield the names of all fields of a body, those of its parts included."""
+    info = msgspec.inspect.type_info(kind)
+    if isinstance(info, msgspec.inspect.StructType):
+        for field in info.fields:
+            yield field.encode_name
+            part = getattr(field.type, "item_type", None)
+            if isinstance(part, msgspec.inspect.StructType):
+                yield from _fields(part.cls)

@@ -121,7 +121,7 @@ def start_warming(method: str) -> subprocess.Popen[bytes]:
     return _started("warm", {"method": method})
 
 
-def _started(task: str, told: dict[str, str]) -> subprocess.Popen[bytes]:
+def _started(task: str, request: dict[str, str]) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         offline_command(task),
         stdin=subprocess.PIPE,
@@ -132,6 +132,6 @@ def _started(task: str, told: dict[str, str]) -> subprocess.Popen[bytes]:
     assert process.stdin is not None
     # The address may hold a password: it goes through a pipe, not into the list of processes.
     with process.stdin as pipe:
-        pipe.write(json.dumps(told).encode())
+        pipe.write(json.dumps(request).encode())
     threading.Thread(target=process.wait, daemon=True).start()  # so that no zombie is left
     return process

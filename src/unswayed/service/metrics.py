@@ -27,8 +27,6 @@ METRICS = {
     "unswayed_workers": ("gauge", "Worker processes."),
 }
 
-_WRITE_SECONDS = 1.0
-
 
 class Metrics:
     """The numbers of this process, and those the other processes left in a folder.

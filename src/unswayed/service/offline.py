@@ -18,31 +18,31 @@ _NICENESS = 10
 def main() -> None:
     """Do the task that the command line names; each imports what it needs."""
     os.nice(_NICENESS)
-    task, told = sys.argv[1], json.load(sys.stdin)
+    task, request = sys.argv[1], json.load(sys.stdin)
     if task == "warm":
-        from unswayed.service.warming import warm_up
+        from unswayed.learners.warm_up import warm_up
 
-        warm_up(told["method"])
+        warm_up(method=request["method"])
         return
-    database = opened(told["store"])
+    database = opened(request["store"])
     if task == "learn":
         from unswayed.service.learner import work_on
 
-        work_on(database, told["campaign"], told["job"])
+        work_on(database, request["campaign"], request["job"])
         return
     with database.connected() as connection:
         if task == "export":
             from unswayed.service.export import export_to
 
-            export_to(connection, told["campaign"], sys.stdout.buffer, **told["between"])
+            export_to(connection, request["campaign"], sys.stdout.buffer, **request["between"])
         elif task == "audit":
-            from unswayed.service.auditing import audit_campaign
+            from unswayed.service.reporting import audit_campaign
 
-            json.dump(audit_campaign(connection, told["campaign"]), sys.stdout, allow_nan=False)
+            json.dump(audit_campaign(connection, request["campaign"]), sys.stdout, allow_nan=False)
         else:
             from unswayed.service.reporting import report
 
-            json.dump(report(connection, told["campaign"]), sys.stdout, allow_nan=False)
+            json.dump(report(connection, request["campaign"]), sys.stdout, allow_nan=False)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a campaign brought: uplift over the users who are held back, and shadow matches."""
+"""What a campaign brought, by arms, and an audit of what it has recorded."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from unswayed.audit.auditing import audit_log
+from unswayed.errors import InputError
 from unswayed.estimators.contaminated_means import mean_intervals
 from unswayed.estimators.trimming import binomial_upper_quantiles, trimmed_mean
+from unswayed.events import Columns
 from unswayed.service.catalogue import Campaign, policy_of
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import Connection
 from unswayed.service.export import SCHEMA, export_batches
+from unswayed.service.learner import write_learnable
+from unswayed.storage import temporary_folder
 
 #: Every interval holds with this probability, the two arms' together.
 CONFIDENCE = 0.95
@@ -115,3 +121,27 @@ def _matches(table: pa.Table) -> dict[str, Any]:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+NOTHING_YET = "there is nothing to audit yet: no explored decision has a closed reward window."
+
+
+def audit_campaign(connection: Connection, name: str) -> dict[str, Any]:
+    """Return the audit as plain values, or ``{"refused": why}`` if there is too little to audit."""
+    settings = campaign_of(connection, name).settings
+    with temporary_folder() as folder:
+        path = folder / "events.parquet"
+        write_learnable(export_batches(connection, name), path)
+        if not pq.read_metadata(path).num_rows:
+            return {"refused": NOTHING_YET}
+        try:
+            audited = audit_log(
+                path,
+                adversarial_fraction=settings.alpha,
+                regime="server",
+                method=settings.method,
+                columns=Columns(),
+            )
+        except InputError as error:
+            return {"refused": str(error)}
+    return audited.audit.to_json()

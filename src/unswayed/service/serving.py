@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
 import signal
@@ -13,9 +14,11 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from unswayed.errors import InputError, option
@@ -24,12 +27,9 @@ from unswayed.service.app import ENVIRONMENT, Launch
 from unswayed.service.database import Connection, Database, StoreError, opened
 from unswayed.service.errors import Refusal
 from unswayed.service.keys import all_keys, make_key
-from unswayed.service.protocol import OneWriteProtocol
 from unswayed.service.secret_file import load_or_make
 from unswayed.service.settings import Configuration, Settings
 from unswayed.storage import temporary_folder
-
-DEFAULT_STORE = "sqlite:///unswayed.db"
 
 #: Ours: how long a server may take until it answers.
 _START_SECONDS = 60.0
@@ -206,3 +206,49 @@ def _tell_when_ready(address: str, on_ready: Callable[[str], None]) -> None:
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
+
+
+_HEAD = b"HTTP/1.1 "
+_INTERIM = b"HTTP/1.1 1"
+
+
+class OneWrite:
+    """A transport that keeps the head of an answer back until its body comes.
+
+    Sending wakes whoever waits for the answer, and costs more than all of HTTP besides; a head
+    alone is of no use to anybody.
+    """
+
+    __slots__ = ("_head", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        """Write, except for the head of an answer."""
+        if self._head:
+            data = self._head + data
+            self._head = b""
+        elif data.startswith(_HEAD) and not data.startswith(_INTERIM):
+            self._head = data
+            return
+        self._transport.write(data)
+
+    def close(self) -> None:
+        """Write what was kept back, and close."""
+        if self._head:
+            self._transport.write(self._head)
+            self._head = b""
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class OneWriteProtocol(HttpToolsProtocol):
+    """uvicorn's protocol on such a transport."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin a connection."""
+        super().connection_made(OneWrite(transport))  # type: ignore[arg-type]

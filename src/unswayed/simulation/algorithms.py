@@ -4,10 +4,87 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unswayed.learners.interface import LearnerMaker
+import numpy as np
+
+from unswayed.learners.baselines import NaiveUCB
+from unswayed.learners.interface import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Learner,
+    LearnerMaker,
+    Setting,
+    evenly_among_best,
+)
 from unswayed.learners.players import learner_specs
 from unswayed.names import find
-from unswayed.simulation.oracle import OracleMaker, OracleUCB
+
+
+class OracleLearner:
+    """Plays uniformly at random and averages the good users' rewards only.
+
+    Its plays are the paper's exploration, so its error is the noise that no method without
+    knowledge of the good users can beat under that exploration.
+    """
+
+    def __init__(self, setting: Setting, is_good: BoolArray) -> None:
+        self._is_good = is_good
+        self._rng = setting.rng
+        self._shape = (setting.n_contexts, setting.n_actions)
+        self._sums = np.zeros(setting.n_contexts * setting.n_actions)
+        self._counts = np.zeros(setting.n_contexts * setting.n_actions, dtype=np.int64)
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Play uniformly; add up what good users answer."""
+        n_actions = self._shape[1]
+        actions = self._rng.integers(0, n_actions, users.size)
+        good = np.flatnonzero(self._is_good[users])
+        cells = contexts[good] * n_actions + actions[good]
+        rewards = answers[good, actions[good]]
+        self._sums += np.bincount(cells, rewards, minlength=self._sums.size)
+        self._counts += np.bincount(cells, minlength=self._counts.size)
+        return actions
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
+        """Recommend the best mean in each context."""
+        means = np.full(self._sums.size, np.nan)
+        np.divide(self._sums, self._counts, out=means, where=self._counts > 0)
+        return evenly_among_best(means.reshape(self._shape))
+
+
+class OracleUCB:
+    """UCB1 per context on good users' rewards only; colluders are served and not listened to."""
+
+    def __init__(self, setting: Setting, is_good: BoolArray) -> None:
+        self._is_good = is_good
+        self._ucb = NaiveUCB(setting)
+
+    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        """Play good users by UCB1; colluders get any action."""
+        good = self._is_good[users]
+        actions = np.zeros(users.size, np.int64)
+        actions[good] = self._ucb.play(users[good], contexts[good], answers[good])
+        return actions
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:
+        """Recommend the best mean in each context."""
+        return self._ucb.action_probabilities(users)
+
+
+class OracleMaker:
+    """Makes oracles; the arena recognises it and passes it the good users."""
+
+    def __init__(self, kind: type[OracleLearner] | type[OracleUCB] = OracleLearner) -> None:
+        self._kind = kind
+
+    def knowing(self, is_good: BoolArray) -> LearnerMaker:
+        """Return a maker of oracles for these good users."""
+
+        def make(setting: Setting) -> Learner:
+            return self._kind(setting, is_good)
+
+        return make
+
 
 AnyMaker = LearnerMaker | OracleMaker
 

@@ -18,14 +18,18 @@ from unswayed.learners.interface import (
     Setting,
 )
 from unswayed.randomness import generator
+from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.arrivals import Arrivals
 from unswayed.simulation.attacks.base import Attack, Offer, PlayedRound, Turn
-from unswayed.simulation.attacks.briefing import Aim, Briefing, Secrets, reward_ends
-from unswayed.simulation.attacks.knowledge import Knowledge
-from unswayed.simulation.drift import Drift, changed_means
-from unswayed.simulation.instances import Instance, suboptimality
-from unswayed.simulation.oracle import OracleMaker
-from unswayed.simulation.rewards import RewardLaw, draw_rewards
+from unswayed.simulation.attacks.briefing import Aim, Briefing, Knowledge, Secrets, reward_ends
+from unswayed.simulation.instances import (
+    Drift,
+    Instance,
+    RewardLaw,
+    changed_means,
+    draw_rewards,
+    suboptimality,
+)
 from unswayed.simulation.tastes import Tastes
 
 StreamPath = tuple[int | str, ...]

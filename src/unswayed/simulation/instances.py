@@ -1,14 +1,53 @@
-"""Contextual bandits to learn: who comes with which context, and what each action is worth."""
+"""Contextual bandits to learn: contexts, mean rewards, laws of rewards, and how means drift."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
 from unswayed.errors import InputError, option
 from unswayed.learners.interface import FloatArray
-from unswayed.simulation.rewards import RewardLaw
+
+HEAVY_DEGREES_OF_FREEDOM = 3.0
+"""Ours: the heaviest whole-numbered Student law whose variance is finite."""
+
+
+class RewardLaw(StrEnum):
+    """How a reward scatters around its mean."""
+
+    BERNOULLI = "bernoulli"
+    GAUSSIAN = "gaussian"
+    HEAVY = "heavy"
+
+
+def draw_rewards(
+    means: FloatArray, *, law: RewardLaw, deviation: float, rng: np.random.Generator
+) -> FloatArray:
+    """Draw one reward for every mean.
+
+    Parameters
+    ----------
+    means
+        Any shape. Bernoulli means outside [0, 1] act as the nearer end.
+    deviation
+        Standard deviation of Gaussian and heavy-tailed rewards; Bernoulli rewards ignore it.
+
+    Returns
+    -------
+    Same shape as ``means``; heavy rewards are Student's t with 3 degrees of freedom, scaled to
+    the deviation: finite variance, no finite third moment.
+    """
+    if law is RewardLaw.BERNOULLI:
+        return (rng.random(means.shape) < means).astype(np.float64)
+    if law is RewardLaw.GAUSSIAN:
+        return means + deviation * rng.standard_normal(means.shape)
+    # Student's variance is dof / (dof - 2).
+    scale = deviation * math.sqrt((HEAVY_DEGREES_OF_FREEDOM - 2.0) / HEAVY_DEGREES_OF_FREEDOM)
+    return means + scale * rng.standard_t(HEAVY_DEGREES_OF_FREEDOM, means.shape)
+
 
 LOWEST_MEAN, HIGHEST_MEAN = 0.05, 0.95
 """Ours: random means keep away from 0 and 1, where Bernoulli rewards carry no noise."""
@@ -169,3 +208,41 @@ def suboptimality(instance: Instance, action_probabilities: FloatArray) -> float
     earned = (action_probabilities * instance.mean_rewards).sum(axis=1)
     best = instance.mean_rewards.max(axis=1)
     return float(instance.context_probabilities @ (best - earned))
+
+
+class Drift(StrEnum):
+    """How the good users' mean rewards change over a run.
+
+    Not at all; or actions change places in every context, so that another one is the best at the
+    end: at once halfway, or little by little from a quarter of the run to three quarters.
+    """
+
+    NONE = "none"
+    ABRUPT = "abrupt"
+    SLOW = "slow"
+
+    def share(self, progress: float) -> float:
+        """Return how much of the change has happened at a share of the run.
+
+        >>> Drift.SLOW.share(0.25), Drift.SLOW.share(0.5), Drift.SLOW.share(1.0)
+        (0.0, 0.5, 1.0)
+        >>> Drift.ABRUPT.share(0.49), Drift.ABRUPT.share(0.5), Drift.NONE.share(1.0)
+        (0.0, 1.0, 0.0)
+        """
+        if self is Drift.NONE:
+            return 0.0
+        if self is Drift.ABRUPT:
+            return float(progress >= 0.5)
+        return float(np.clip(2.0 * progress - 0.5, 0.0, 1.0))
+
+
+def changed_means(mean_rewards: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return the means with actions turned by one step or more in each context.
+
+    The gaps stay, and the best action of every context becomes another one.
+    """
+    n_contexts, n_actions = mean_rewards.shape
+    steps = rng.integers(1, n_actions, (n_contexts, 1))
+    places = (np.arange(n_actions) + steps) % n_actions
+    turned: FloatArray = np.take_along_axis(mean_rewards, places, axis=1)
+    return turned

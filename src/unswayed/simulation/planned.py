@@ -16,8 +16,7 @@ from unswayed.limits.checks import check_context_probabilities
 from unswayed.limits.planner import FEWEST_USERS, Plan, plan_traffic
 from unswayed.limits.traffic import CALIBRATED_DEVIATION, Traffic
 from unswayed.simulation.arrivals import Order
-from unswayed.simulation.instances import GAP_SPREAD
-from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.instances import GAP_SPREAD, RewardLaw
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Row, simulate
 

@@ -14,15 +14,15 @@ from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Crowd
 from unswayed.simulation.arrivals import SMALLEST_LIMIT, Arrivals, Order
 from unswayed.simulation.attacks.registry import Knob, make_attack
-from unswayed.simulation.drift import Drift
 from unswayed.simulation.instances import (
     DEFAULT_DEVIATION,
+    Drift,
     Instance,
+    RewardLaw,
     random_instance,
     uniform_probabilities,
     zipf_probabilities,
 )
-from unswayed.simulation.rewards import RewardLaw
 
 MOST_CELLS, MOST_ANSWERS = 10**7, 10**9
 """Ours: a world holds a mean for each cell; a round holds an answer of each user to each action,

@@ -7,7 +7,6 @@ from typing import Any
 
 from unswayed.reports.svg import Bars, diverging_bars
 from unswayed.service.console.audits import Latest
-from unswayed.service.console.links import user_link
 from unswayed.service.console.markup import (
     Html,
     colours,
@@ -19,6 +18,7 @@ from unswayed.service.console.markup import (
     table,
     tag,
     tiles,
+    user_link,
 )
 
 #: Ours: rows that are shown.

@@ -1,4 +1,4 @@
-"""Markup that is safe by construction: whatever is not made here is text, and is escaped."""
+"""Markup that is safe by construction: whatever is not made here is text, and is escaped; links."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from unswayed.reports.svg import text_of
 
@@ -129,3 +130,13 @@ def colours(*pairs: tuple[str, str]) -> Html:
         *(part for kind, text in pairs for part in (tag("span", class_=f"key {kind}"), text)),
         class_="small soft",
     )
+
+
+def campaign_link(name: str, path: str = "", text: object = None) -> Html:
+    """Return a link to a page of a campaign."""
+    return tag("a", name if text is None else text, href=f"/console/c/{name}{path}")
+
+
+def user_link(name: str, user: str) -> Html:
+    """Return a link to a user's page."""
+    return campaign_link(name, f"/users?user={quote(user, safe='')}", user)

@@ -7,9 +7,9 @@ from typing import Any
 
 from unswayed.learners.from_log import STEPS
 from unswayed.reports.svg import Bars, paired_bars
-from unswayed.service.console.links import campaign_link, user_link
 from unswayed.service.console.markup import (
     Html,
+    campaign_link,
     colours,
     moment,
     number,
@@ -19,6 +19,7 @@ from unswayed.service.console.markup import (
     table,
     tag,
     tiles,
+    user_link,
 )
 from unswayed.service.console.means import policy_map
 

@@ -12,9 +12,8 @@ from unswayed.service.calls import Call, Reply, Streamed
 from unswayed.service.database import Connection
 from unswayed.service.endpoints.transactions import read
 from unswayed.service.errors import Refusal, bad_request
-from unswayed.service.explaining import explain
+from unswayed.service.history import assignments, explain, recent_decisions
 from unswayed.service.jobs import offline_command
-from unswayed.service.recent import assignments, recent_decisions
 from unswayed.service.secret_file import Secrets
 from unswayed.service.settings import check_label
 from unswayed.service.status import status as status_of
@@ -110,9 +109,9 @@ async def _offline(
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    told = {"store": call.runtime.store_url, "campaign": call.campaign, "between": between}
+    request = {"store": call.runtime.store_url, "campaign": call.campaign, "between": between}
     try:
-        process.stdin.write(json.dumps(told).encode())
+        process.stdin.write(json.dumps(request).encode())
         process.stdin.close()
         while data := await process.stdout.read(_PIECE):
             await piece(data)

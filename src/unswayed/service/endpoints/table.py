@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from unswayed.service.calls import Call, Endpoint
 from unswayed.service.deciding import DecideAnswer, DecideRequest
-from unswayed.service.endpoints import campaigns, decisions, keys, looking, policies, server
+from unswayed.service.endpoints import campaigns, decisions, looking, policies, server
 from unswayed.service.openapi import openapi_document
-from unswayed.service.service import (
-    ActivateAnswer,
-    ActivateRequest,
-    RewardAnswer,
-    RewardRequest,
-)
+from unswayed.service.service import ActivateAnswer, ActivateRequest, RewardAnswer, RewardRequest
 
 
 async def openapi(_: Call) -> dict[str, Any]:
@@ -22,11 +18,13 @@ async def openapi(_: Call) -> dict[str, Any]:
 
 
 _V1 = "/v1/{campaign}"
+_get, _post, _patch, _delete = (
+    partial(Endpoint, method) for method in ("GET", "POST", "PATCH", "DELETE")
+)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     # The busiest first: they are looked for in this order.
-    Endpoint(
-        "POST",
+    _post(
         f"{_V1}/decide",
         decisions.decide,
         "Which action to show a user in a context, with a token for its reward.",
@@ -34,8 +32,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         body=DecideRequest,
         answers=DecideAnswer,
     ),
-    Endpoint(
-        "POST",
+    _post(
         f"{_V1}/decide/batch",
         decisions.decide_batch,
         "Many decisions; each has its own error.",
@@ -43,8 +40,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         body=decisions.DecideBatch,
         plain_body=decisions.PlainBatch,
     ),
-    Endpoint(
-        "POST",
+    _post(
         f"{_V1}/activate",
         decisions.activate,
         "Say that a deferred decision was shown.",
@@ -52,8 +48,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         body=ActivateRequest,
         answers=ActivateAnswer,
     ),
-    Endpoint(
-        "POST",
+    _post(
         f"{_V1}/reward",
         decisions.reward,
         "The reward of a token's decision; durable when it is answered.",
@@ -61,86 +56,58 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         body=RewardRequest,
         answers=RewardAnswer,
     ),
-    Endpoint(
-        "POST",
+    _post(
         f"{_V1}/reward/batch",
         decisions.reward_batch,
         "Many rewards; each has its own error.",
         roles=("reward",),
         body=decisions.RewardBatch,
     ),
-    Endpoint("GET", "/", server.index, "What this is.", roles=None),
-    Endpoint("GET", "/healthz", server.healthz, "Whether the process answers.", roles=None),
-    Endpoint("GET", "/readyz", server.readyz, "Whether rewards can be taken in.", roles=None),
-    Endpoint("GET", "/openapi.json", openapi, "This document.", roles=None),
-    Endpoint("GET", "/metrics", server.metrics, "Numbers for Prometheus.", answers=str),
-    Endpoint("GET", "/v1/campaigns", campaigns.list_campaigns, "All campaigns."),
-    Endpoint(
-        "POST",
-        "/v1/campaigns",
-        campaigns.create_campaign,
-        "Create a campaign.",
-        body=campaigns.NewCampaign,
+    _get("/", server.index, "What this is.", roles=None),
+    _get("/healthz", server.healthz, "Whether the process answers.", roles=None),
+    _get("/readyz", server.readyz, "Whether rewards can be taken in.", roles=None),
+    _get("/openapi.json", openapi, "This document.", roles=None),
+    _get("/metrics", server.metrics, "Numbers for Prometheus.", answers=str),
+    _get("/v1/campaigns", campaigns.list_campaigns, "All campaigns."),
+    _post(
+        "/v1/campaigns", campaigns.create_campaign, "Create a campaign.", body=campaigns.NewCampaign
     ),
-    Endpoint("GET", "/v1/keys", keys.list_keys, "All keys, without their secrets."),
-    Endpoint(
-        "POST", "/v1/keys", keys.make_key, "Make a key for any campaign.", body=keys.NewGlobalKey
-    ),
-    Endpoint(
-        "DELETE", "/v1/keys/{key}", keys.remove_key, "Remove a key that is for all campaigns."
-    ),
-    Endpoint("GET", "/v1/signing-keys", keys.list_signing_keys, "Ids of the signing keys."),
-    Endpoint(
-        "POST", "/v1/signing-keys", keys.rotate_signing_key, "Sign with a new key from now on."
-    ),
-    Endpoint(
-        "DELETE", "/v1/signing-keys/{key}", keys.retire_signing_key, "Refuse tokens of an old key."
-    ),
-    Endpoint("GET", _V1, campaigns.show_campaign, "A campaign and its settings."),
-    Endpoint("PATCH", _V1, campaigns.change_campaign, "Change some settings.", body=dict[str, Any]),
-    Endpoint(
-        "DELETE",
+    _get("/v1/keys", server.list_keys, "All keys, without their secrets."),
+    _post("/v1/keys", server.make_key, "Make a key for any campaign.", body=server.NewGlobalKey),
+    _delete("/v1/keys/{key}", server.remove_key, "Remove a key that is for all campaigns."),
+    _get("/v1/signing-keys", server.list_signing_keys, "Ids of the signing keys."),
+    _post("/v1/signing-keys", server.rotate_signing_key, "Sign with a new key from now on."),
+    _delete("/v1/signing-keys/{key}", server.retire_signing_key, "Refuse tokens of an old key."),
+    _get(_V1, campaigns.show_campaign, "A campaign and its settings."),
+    _patch(_V1, campaigns.change_campaign, "Change some settings.", body=dict[str, Any]),
+    _delete(
         _V1,
         campaigns.delete_campaign,
         "Delete a campaign and all that it recorded.",
         query={"confirm": "The campaign's name once more."},
     ),
-    Endpoint("POST", f"{_V1}/archive", campaigns.archive_campaign, "Stop deciding."),
-    Endpoint("POST", f"{_V1}/restore", campaigns.restore_campaign, "Decide again."),
-    Endpoint(
-        "POST", f"{_V1}/contexts", campaigns.add_contexts, "Add contexts.", body=campaigns.NewLabels
-    ),
-    Endpoint(
-        "POST", f"{_V1}/actions", campaigns.add_actions, "Add actions.", body=campaigns.NewLabels
-    ),
-    Endpoint("GET", f"{_V1}/keys", keys.list_keys, "The campaign's keys, without their secrets."),
-    Endpoint("POST", f"{_V1}/keys", keys.make_key, "Make a key of the campaign.", body=keys.NewKey),
-    Endpoint("DELETE", f"{_V1}/keys/{{key}}", keys.remove_key, "Remove a key of the campaign."),
-    Endpoint("GET", f"{_V1}/policy", policies.show_policy, "The plan and policy that are served."),
-    Endpoint("GET", f"{_V1}/policy/versions", policies.list_policies, "The versions there are."),
-    Endpoint(
-        "GET", f"{_V1}/policy/{{version}}", policies.show_version, "One version of the policy."
-    ),
-    Endpoint(
-        "POST",
+    _post(f"{_V1}/archive", campaigns.archive_campaign, "Stop deciding."),
+    _post(f"{_V1}/restore", campaigns.restore_campaign, "Decide again."),
+    _post(f"{_V1}/contexts", campaigns.add_contexts, "Add contexts.", body=campaigns.NewLabels),
+    _post(f"{_V1}/actions", campaigns.add_actions, "Add actions.", body=campaigns.NewLabels),
+    _get(f"{_V1}/keys", server.list_keys, "The campaign's keys, without their secrets."),
+    _post(f"{_V1}/keys", server.make_key, "Make a key of the campaign.", body=server.NewKey),
+    _delete(f"{_V1}/keys/{{key}}", server.remove_key, "Remove a key of the campaign."),
+    _get(f"{_V1}/policy", policies.show_policy, "The plan and policy that are served."),
+    _get(f"{_V1}/policy/versions", policies.list_policies, "The versions there are."),
+    _get(f"{_V1}/policy/{{version}}", policies.show_version, "One version of the policy."),
+    _post(
         f"{_V1}/policy/{{version}}/activate",
         policies.activate_version,
         "Serve a version; an older one to roll back.",
     ),
-    Endpoint(
-        "POST", f"{_V1}/learn", policies.learn, "Learn from all closed windows, beside.", status=202
-    ),
-    Endpoint("GET", f"{_V1}/learn", policies.list_jobs, "Jobs of learning, the newest first."),
-    Endpoint("GET", f"{_V1}/learn/{{job}}", policies.show_job, "A job and its progress."),
-    Endpoint("GET", f"{_V1}/status", looking.status, "How far exploration is."),
-    Endpoint(
-        "GET", f"{_V1}/report", looking.report, "Uplift over the users held back; shadow matches."
-    ),
-    Endpoint(
-        "GET", f"{_V1}/audit", looking.audit, "Whether explorers lied, who, and what it changes."
-    ),
-    Endpoint(
-        "GET",
+    _post(f"{_V1}/learn", policies.learn, "Learn from all closed windows, beside.", status=202),
+    _get(f"{_V1}/learn", policies.list_jobs, "Jobs of learning, the newest first."),
+    _get(f"{_V1}/learn/{{job}}", policies.show_job, "A job and its progress."),
+    _get(f"{_V1}/status", looking.status, "How far exploration is."),
+    _get(f"{_V1}/report", looking.report, "Uplift over the users held back; shadow matches."),
+    _get(f"{_V1}/audit", looking.audit, "Whether explorers lied, who, and what it changes."),
+    _get(
         f"{_V1}/export",
         looking.export,
         "Decisions whose windows are closed, as Parquet.",
@@ -150,15 +117,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         },
         answers=bytes,
     ),
-    Endpoint(
-        "GET",
+    _get(
         f"{_V1}/decisions",
         looking.list_decisions,
         "The latest decisions and their rewards.",
         query={"user": "Those of one user, and what the user gets now."},
     ),
-    Endpoint(
-        "GET",
+    _get(
         f"{_V1}/decisions/{{decision}}/explain",
         looking.explain_decision,
         "Who was asked what, under which plan and policy, and why.",

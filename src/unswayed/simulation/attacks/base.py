@@ -10,8 +10,7 @@ import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.simulation.attacks.briefing import Aim, Briefing
-from unswayed.simulation.attacks.knowledge import ForbiddenKnowledgeError, Knowledge
+from unswayed.simulation.attacks.briefing import Aim, Briefing, ForbiddenKnowledgeError, Knowledge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

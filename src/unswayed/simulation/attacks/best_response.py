@@ -12,9 +12,8 @@ from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray
 from unswayed.names import find
 from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn, check_share
-from unswayed.simulation.attacks.briefing import Briefing
+from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 from unswayed.simulation.attacks.crafting import Replay
-from unswayed.simulation.attacks.knowledge import Knowledge
 
 C = TypeVar("C")
 

@@ -1,4 +1,4 @@
-"""What an attack knows before the first arrival, and nothing more."""
+"""What an attack claims to know, and what it gets to know before the first arrival: no more."""
 
 from __future__ import annotations
 
@@ -9,12 +9,37 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.simulation.attacks.knowledge import ForbiddenKnowledgeError, Knowledge
-from unswayed.simulation.instances import Instance
-from unswayed.simulation.rewards import RewardLaw, draw_rewards
+from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards
 
 if TYPE_CHECKING:
     from unswayed.simulation.attacks.base import Attack
+from enum import Flag
+
+
+class Knowledge(Flag):
+    """What a coalition knows beyond its own accounts, its aim and the size of the world.
+
+    An oblivious attack knows nothing more; flags combine with ``|``.
+    """
+
+    OBLIVIOUS = 0
+    BANDIT = 1
+    ALGORITHM = 2
+    HISTORIES = 4
+
+    @property
+    def letters(self) -> str:
+        """Return the short form: O, or the letters B, A and H of what is known.
+
+        >>> (Knowledge.HISTORIES | Knowledge.ALGORITHM).letters
+        'AH'
+        """
+        return "".join(flag.name[0] for flag in self if flag.name) or "O"
+
+
+class ForbiddenKnowledgeError(RuntimeError):
+    """An attack asked for something that it does not claim to know."""
+
 
 LOUD_DEVIATIONS = 2.0
 """Ours: without natural ends, "the largest reward" is the top mean plus two deviations."""

@@ -10,9 +10,8 @@ from unswayed.errors import InputError
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.names import find
 from unswayed.simulation.attacks.base import Attack, Turn, check_share
-from unswayed.simulation.attacks.briefing import Briefing
+from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 from unswayed.simulation.attacks.crafting import honest_table
-from unswayed.simulation.attacks.knowledge import Knowledge
 
 
 @dataclass(kw_only=True)

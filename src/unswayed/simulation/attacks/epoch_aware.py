@@ -15,8 +15,7 @@ from unswayed.errors import InputError
 from unswayed.learners.epochs import planned_schedule
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.simulation.attacks.base import Turn
-from unswayed.simulation.attacks.briefing import Briefing
-from unswayed.simulation.attacks.knowledge import Knowledge
+from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 from unswayed.simulation.attacks.wrappers import Wrapper
 
 

@@ -9,9 +9,8 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray
 from unswayed.simulation.attacks.base import Attack, Turn, check_positive, check_share
-from unswayed.simulation.attacks.briefing import Briefing
+from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 from unswayed.simulation.attacks.crafting import honest_table
-from unswayed.simulation.attacks.knowledge import Knowledge
 from unswayed.simulation.attacks.shifts import best_to_runner_up, shifted
 
 

@@ -11,9 +11,8 @@ from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.limits import HidingAdversary, RewardUrns, one_sided_adversary, two_sided_adversaries
 from unswayed.simulation.attacks.base import Attack, Turn
-from unswayed.simulation.attacks.briefing import Briefing
+from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 from unswayed.simulation.attacks.crafting import honest_table
-from unswayed.simulation.attacks.knowledge import Knowledge
 
 
 @dataclass(kw_only=True)

@@ -11,7 +11,7 @@ from unswayed.learners.interface import IntArray
 from unswayed.policy import Assignment
 from unswayed.policy.assignment import SECRET_BYTES
 from unswayed.simulation.attacks.base import Offer
-from unswayed.simulation.attacks.knowledge import Knowledge
+from unswayed.simulation.attacks.briefing import Knowledge
 from unswayed.simulation.attacks.loud import Push
 
 

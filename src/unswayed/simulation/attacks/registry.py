@@ -18,18 +18,20 @@ from unswayed.simulation.attacks.epoch_aware import (
     ExplorerFlood,
     ThrowawayAccounts,
 )
-from unswayed.simulation.attacks.extreme import Extreme, HeavyTail
-from unswayed.simulation.attacks.flip import Flip
 from unswayed.simulation.attacks.framing import Framing, Scapegoats
 from unswayed.simulation.attacks.hiding import HidingOneSided, HidingTwoSided
-from unswayed.simulation.attacks.honest import Honest
 from unswayed.simulation.attacks.id_grinding import IdGrinding
-from unswayed.simulation.attacks.loud import FrequencyFlood, Nuke, Push
-from unswayed.simulation.attacks.mimicry import Mimicry
+from unswayed.simulation.attacks.loud import ContextPoisoning, FrequencyFlood, Nuke, Push
 from unswayed.simulation.attacks.on_plays import PLAY_ATTACKS
-from unswayed.simulation.attacks.poisoning import ContextPoisoning
 from unswayed.simulation.attacks.shifts import HideInCovariance, Subtractive, VarianceShell
-from unswayed.simulation.attacks.shilling import Average, Bandwagon, PowerUser, RunnerUpSwap
+from unswayed.simulation.attacks.shilling import (
+    Average,
+    Bandwagon,
+    Mimicry,
+    PowerUser,
+    RunnerUpSwap,
+)
+from unswayed.simulation.attacks.simple import Extreme, Flip, HeavyTail, Honest
 from unswayed.simulation.attacks.tailored import Tailored
 from unswayed.simulation.attacks.trim_edge import TrimEdge
 from unswayed.simulation.attacks.wrappers import OnOff, Sleeper, Wrapper

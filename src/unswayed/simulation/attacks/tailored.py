@@ -10,8 +10,7 @@ from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.names import find
 from unswayed.simulation.attacks.base import Attack, Turn, check_share
 from unswayed.simulation.attacks.best_response import DIRECTIONS
-from unswayed.simulation.attacks.briefing import Briefing
-from unswayed.simulation.attacks.knowledge import Knowledge
+from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 
 PROMOTED = ("target", "runner-up")
 """Whom to promote: the aim's target, or the action that needs the least help."""

@@ -11,9 +11,8 @@ from unswayed.errors import InputError
 from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, trim_count
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn, check_share
-from unswayed.simulation.attacks.briefing import Briefing
+from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 from unswayed.simulation.attacks.crafting import Replay
-from unswayed.simulation.attacks.knowledge import Knowledge
 
 FARTHEST_EDGE = 5.0
 """Ours: where trimming no longer covers the coalition the edge is at infinity; this is enough."""

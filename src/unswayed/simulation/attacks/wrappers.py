@@ -10,9 +10,8 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.simulation.attacks.base import Attack, Offer, PlayedRound, Turn, check_share
-from unswayed.simulation.attacks.briefing import Briefing
+from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 from unswayed.simulation.attacks.crafting import Replay
-from unswayed.simulation.attacks.knowledge import Knowledge
 
 
 @dataclass(kw_only=True)

@@ -9,10 +9,8 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn
-from unswayed.simulation.attacks.briefing import Aim, Briefing, Secrets, reward_ends
-from unswayed.simulation.attacks.knowledge import Knowledge
-from unswayed.simulation.instances import Instance
-from unswayed.simulation.rewards import RewardLaw
+from unswayed.simulation.attacks.briefing import Aim, Briefing, Knowledge, Secrets, reward_ends
+from unswayed.simulation.instances import Instance, RewardLaw
 
 LOGGED = "a log"
 """The learner's name that attacks that know the algorithm are given: it is not chosen yet."""

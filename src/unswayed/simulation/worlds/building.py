@@ -13,8 +13,7 @@ from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.randomness import generator
 from unswayed.simulation.attacks.on_plays import Plays
 from unswayed.simulation.attacks.registry import PLAY_ATTACKS, Knob, make_attack
-from unswayed.simulation.instances import Instance, zipf_probabilities
-from unswayed.simulation.rewards import RewardLaw, draw_rewards
+from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, zipf_probabilities
 from unswayed.simulation.tastes import TASTE_LAWS, ratings
 from unswayed.simulation.worlds.arena_attacks import LoggedCoalition
 from unswayed.simulation.worlds.replays import play_contexts, pretended, rated_actions, replayed

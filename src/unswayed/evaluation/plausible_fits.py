@@ -1,8 +1,8 @@
-"""Stories that fit a log about as well as the best one, between which it does not decide.
+"""Explanations that fit a log about as well as the best one, between which it does not decide.
 
 What many members say a little and what few say loudly look alike: the log fixes the share times the
 square of the tilt, and the value of a policy hangs on the share times the tilt. So a coalition is
-fitted again with shares from a quarter of the stated one to the largest, and every story counts
+fitted again with shares from a quarter of the stated one to the largest, and every fit counts
 whose gain is close to that of the best.
 """
 
@@ -22,13 +22,13 @@ STEPS = 15
 """Ours: steps of EM with a given share."""
 
 CLOSE, WRONG = 3.0, 0.05
-"""Ours: a story counts if it gains at most so many nats less than the best (1.9 is half the .95
+"""Ours: a fit counts if it gains at most so many nats less than the best (1.9 is half the .95
 quantile of χ² with one degree of freedom; the best of several directions gains more by chance), and
 this share of the best gain less: no model of lies is quite true, and the gain of a wrong one grows
 with the log."""
 
 
-def stories_of(data: Data, fit: Fit, alpha: float, most: float) -> list[Fit]:
+def fits_with_other_shares(data: Data, fit: Fit, alpha: float, most: float) -> list[Fit]:
     """Return a fit with every share that is tried."""
     found = []
     for share in SHARES:
@@ -39,7 +39,7 @@ def stories_of(data: Data, fit: Fit, alpha: float, most: float) -> list[Fit]:
     return found
 
 
-def stories_about_the_policy(data: Data, alpha: float, most: float) -> list[Fit]:
+def fits_about_the_policy(data: Data, alpha: float, most: float) -> list[Fit]:
     """Return coalitions that raise or lower what the policy plays, and nothing else at first."""
     found = []
     for tilt in (1.0, -1.0, 3.0, -3.0):
@@ -51,16 +51,16 @@ def stories_about_the_policy(data: Data, alpha: float, most: float) -> list[Fit]
     return found
 
 
-def close_ones(stories: list[Fit], least_gain: float = -np.inf) -> list[Fit]:
-    """Return the stories that gain about as much as the best, or as a gain that is known."""
-    best = max(least_gain, *(story.gain for story in stories))
+def plausible(fits: list[Fit], least_gain: float = -np.inf) -> list[Fit]:
+    """Return the fits that gain about as much as the best, or as a gain that is known."""
+    best = max(least_gain, *(fit.gain for fit in fits))
     least = best - _slack(best)
-    return [story for story in stories if story.gain >= least]
+    return [fit for fit in fits if fit.gain >= least]
 
 
-def averaged(stories: list[Fit], weights: list[FloatArray]) -> FloatArray:
-    """Return the mean of users' weights over stories, each as likely as its gain has it."""
-    gains = np.array([story.gain for story in stories])
+def averaged(fits: list[Fit], weights: list[FloatArray]) -> FloatArray:
+    """Return the mean of users' weights over fits, each as likely as its gain has it."""
+    gains = np.array([fit.gain for fit in fits])
     likely = np.exp((gains - gains.max()) / (_slack(float(gains.max())) / CLOSE))
     return np.asarray(np.average(np.stack(weights), axis=0, weights=likely), np.float64)
 

@@ -1,11 +1,11 @@
-"""Stories that fit a log about as well: which count, and what they do to weights and intervals."""
+"""Fits that are about as good as the best: which count, and what they do to intervals."""
 
 import numpy as np
 import pytest
 
 from unswayed.evaluation.estimators import Estimate, reaching
+from unswayed.evaluation.plausible_fits import CLOSE, averaged, fits_with_other_shares, plausible
 from unswayed.evaluation.population import Fit, data_of, fitted, started
-from unswayed.evaluation.stories import CLOSE, averaged, close_ones, stories_of
 from unswayed.tallies import Tallies, tally
 
 CLASSES_OF_CELLS = np.array([0, 1, 2, 3, 3])
@@ -27,10 +27,10 @@ def _log(rng: np.random.Generator, n_liars: int, lie: float) -> Tallies:
 
 
 def test_only_stories_close_to_the_best_count() -> None:
-    stories = [_fit(gain) for gain in (10.0, 10.0 - CLOSE, 6.0, -5.0)]
-    assert [story.gain for story in close_ones(stories)] == [10.0, 10.0 - CLOSE]
-    assert close_ones([_fit(-1.0)], 0.0)[0].gain == -1.0
-    assert close_ones([_fit(-50.0)], 0.0) == []
+    fits = [_fit(gain) for gain in (10.0, 10.0 - CLOSE, 6.0, -5.0)]
+    assert [fit.gain for fit in plausible(fits)] == [10.0, 10.0 - CLOSE]
+    assert plausible([_fit(-1.0)], 0.0)[0].gain == -1.0
+    assert plausible([_fit(-50.0)], 0.0) == []
 
 
 def test_likelier_stories_weigh_more() -> None:
@@ -48,7 +48,7 @@ def test_quiet_lies_leave_open_how_many_lie(rng: np.random.Generator) -> None:
     for name, n_liars, lie in (("loud", 300, 1.0), ("quiet", 300, 0.3)):
         data = data_of(_log(rng, n_liars, lie), CLASSES_OF_CELLS)
         fit = fitted(data, started(data, np.array([1.0, 0.0, 0.0, 0.0]), 0.25), 0.25, 50)
-        close = close_ones([fit, *stories_of(data, fit, 0.2, 0.25)])
+        close = plausible([fit, *fits_with_other_shares(data, fit, 0.2, 0.25)])
         spread[name] = max(s.share for s in close) / min(s.share for s in close)
         # The true share is among those that are left.
         assert min(s.share for s in close) <= 0.2 <= max(s.share for s in close) + 1e-9
