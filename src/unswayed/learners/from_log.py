@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.engine import DaskWorkers
 from unswayed.engine.workers import connected, explained_losses
 from unswayed.errors import InputError, option
-from unswayed.events import Events, Labels, OnBadRows, Provenance, read_events
+from unswayed.events import Labels, Provenance
 from unswayed.events.sources import Source
 from unswayed.learners.change_test import Changes, changes_between
 from unswayed.learners.design import design_of_log
@@ -31,26 +28,16 @@ from unswayed.learners.explaining import (
 )
 from unswayed.learners.groups import check_groups, find_groups, group_decisions
 from unswayed.learners.learning import learn_policy
+from unswayed.learners.log_reading import Listener, tally_log
 from unswayed.learners.options import LearnOptions, OptionKeywords
 from unswayed.learners.personal import personal_decisions
 from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
-from unswayed.tallies import Tallies, tally_events
-from unswayed.tallies.cluster import refuse_query, tally_on_cluster
-from unswayed.tallies.log_data import (
-    LogData,
-    TalliedLog,
-    check_dated,
-    n_events_of,
-    tallied,
-    windows_of,
-)
+from unswayed.tallies import Tallies
+from unswayed.tallies.cluster import refuse_query
+from unswayed.tallies.log_data import TalliedLog
 from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise
-from unswayed.tallies.store import Index, first_log, load_index, load_tallies, save_tallies
-
-#: Called with the name of each step as it begins.
-Listener = Callable[[str], None]
 
 #: The steps of learning from a log, in order.
 STEPS = ("reading", "tallying", "validating", "learning")
@@ -100,9 +87,7 @@ def learn_log(
     to log.
     """
     options = (options or LearnOptions()).changed(**changes)
-    on_step("reading")
-    log = _stored(options) if source is None else _read(source, options, on_step)
-    return _learn(log, options, on_step, is_new=source is not None)
+    return _learn(tally_log(source, options, on_step=on_step), options, on_step)
 
 
 def learn_on_cluster(
@@ -160,34 +145,16 @@ def learn_on_cluster(
             held.enter_context(locked_folder(options.tallies))
         if client is None:
             client = held.enter_context(connected(scheduler))
-        on_step("reading")
-        log = _read_on_cluster(client, source, options, with_users=with_users)
+        log = tally_log(source, options, client=client, with_users=with_users, on_step=on_step)
         return _learn(log, options, on_step)
 
 
-def _learn(
-    log: TalliedLog, options: LearnOptions, on_step: Listener, *, is_new: bool = True
-) -> LearnedLog:
-    """Check a log, reject it if nothing sound can be learned, and learn.
-
-    Bad rows are worth a note if the log ``is_new``, and not the last one of a folder.
-    """
+def _learn(log: TalliedLog, options: LearnOptions, on_step: Listener) -> LearnedLog:
+    """Check a log, reject it if nothing sound can be learned, and learn."""
     on_step("validating")
-
-    def summarised(alpha: float) -> LogSummary:
-        summary = summarise(
-            log.tallies,
-            log.context_labels,
-            log.action_labels,
-            adversarial_fraction=alpha,
-            min_propensity=options.min_propensity,
-        )
-        check_learnable(summary, alpha=alpha, allow_unplayed=options.allow_unplayed)
-        return summary
-
     stated = options.adversarial_fraction
     # An unknown share is at least the floor; what it turns out to be is held to the same checks.
-    summary = summarised(FLOOR if stated == "auto" else stated)
+    summary = _checked(log, options, FLOOR if stated == "auto" else stated)
     on_step("learning")
     learned = learn_policy(
         log.tallies,
@@ -199,41 +166,21 @@ def _learn(
         certify=options.certify,
         on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
     )
-    notes = (notes_on_bad_rows(log.provenance) if is_new else ()) + _notes_on_log(log, options)
+    policy, notes = learned.policy, _notes_on_log(log, options)
     if learned.unknown_fraction is not None:
-        summary = summarised(learned.unknown_fraction.chosen)
+        summary = _checked(log, options, learned.unknown_fraction.chosen)
         notes += (learned.unknown_fraction.statement(),)
-    policy = learned.policy
     notes += notes_on_summary(summary) + notes_on_policy(policy, policy.source)
-    if options.groups is not None:
-        assert isinstance(log.tallies, Tallies)  # a cluster refuses the option
-        groups = find_groups(
-            log.tallies,
-            policy,
-            adversarial_fraction=policy.adversarial_fraction,
-            n_groups=check_groups(options.groups),
-        )
-        own = group_decisions(groups, log.tallies, policy, log.user_labels, design=options.design)
-        policy = replace(policy, groups=own)
-        notes += (groups.statement(),)
-    if options.personal:
-        assert isinstance(log.tallies, Tallies)  # a cluster refuses the option
-        found = personal_decisions(
-            log.tallies,
-            policy,
-            log.user_labels,
-            adversarial_fraction=policy.adversarial_fraction,
-        )
-        policy = replace(policy, personal=found.decisions)
-        notes += (note_on_tastes(found, log.tallies.n_users),)
-    changes = {}
+    if options.groups is not None or options.personal:
+        policy, note = _with_own_decisions(policy, log, options)
+        notes += (note,)
+    source = dict(policy.source)
     if options.half_life is not None:
-        found_changes = _changes(log, options, policy.adversarial_fraction)
-        notes += (NO_WINDOW if found_changes is None else found_changes.statement(),)
-        changes = {} if found_changes is None else {"changes": found_changes.to_json()}
-    source = {
-        **policy.source,
-        **changes,
+        changes = _changes(log, options, policy.adversarial_fraction)
+        notes += (NO_WINDOW if changes is None else changes.statement(),)
+        if changes is not None:
+            source["changes"] = changes.to_json()
+    source |= {
         "read": log.provenance.to_json(),
         "findings": summary.to_json(),
         "notes": list(notes),
@@ -249,9 +196,38 @@ def _learn(
     )
 
 
+def _checked(log: TalliedLog, options: LearnOptions, alpha: float) -> LogSummary:
+    """Return what a log looks like, unless nothing sound can be learned from it."""
+    summary = summarise(
+        log.tallies,
+        log.context_labels,
+        log.action_labels,
+        adversarial_fraction=alpha,
+        min_propensity=options.min_propensity,
+    )
+    check_learnable(summary, alpha=alpha, allow_unplayed=options.allow_unplayed)
+    return summary
+
+
+def _with_own_decisions(
+    policy: Policy, log: TalliedLog, options: LearnOptions
+) -> tuple[Policy, str]:
+    """Return the policy with decisions of groups or of single users, and a note on them."""
+    tallies, alpha = log.tallies, policy.adversarial_fraction
+    assert isinstance(tallies, Tallies)  # a cluster refuses both options
+    if options.groups is None:
+        own = personal_decisions(tallies, policy, log.user_labels, adversarial_fraction=alpha)
+        return replace(policy, personal=own.decisions), note_on_tastes(own, tallies.n_users)
+    groups = find_groups(
+        tallies, policy, adversarial_fraction=alpha, n_groups=check_groups(options.groups)
+    )
+    decisions = group_decisions(groups, tallies, policy, log.user_labels, design=options.design)
+    return replace(policy, groups=decisions), groups.statement()
+
+
 def _notes_on_log(log: TalliedLog, options: LearnOptions) -> tuple[str, ...]:
-    """Return notes on how the events of a log count."""
-    notes = []
+    """Return notes on what was read, and on how the events of a log count."""
+    notes = list(notes_on_bad_rows(log.provenance)) if log.is_new else []
     if log.clipped_share is not None:
         notes.append(note_on_propensities(log.clipped_share, options.min_propensity))
     if (cap := options.max_interactions_per_user) is not None:
@@ -261,50 +237,6 @@ def _notes_on_log(log: TalliedLog, options: LearnOptions) -> tuple[str, ...]:
     if options.half_life is not None:
         notes.append(note_on_forgetting(float(options.half_life), log.dropped.n_events_forgotten))
     return tuple(notes)
-
-
-def _read(source: Source, options: LearnOptions, on_step: Listener) -> TalliedLog:
-    """Read and tally a log, and add it to the folder of tallies if there is one."""
-    folder, min_propensity = options.tallies, options.min_propensity
-    with nullcontext() if folder is None else locked_folder(folder):
-        stored = None if folder is None else load_tallies(folder)
-        index = None if stored is None else stored.index
-        is_dated = _is_dated(None if stored is None else stored.data, options)
-        keeps_events = _keeps_events(index, options) or is_dated
-        reading = read_events(
-            source,
-            columns=options.columns,
-            query=options.query,
-            on_bad_rows=options.on_bad_rows,
-            bins=None if index is None else dict(index.bins),
-            memory=options.memory,
-            is_dated=is_dated,
-        )
-        events, provenance = reading.events, reading.provenance
-        clipped_share = None
-        if events.propensities is not None:
-            clipped_share = float((events.propensities < min_propensity).mean())
-        on_step("tallying")
-        data: LogData = events
-        if not keeps_events:
-            data = tally_events(events, min_propensity=min_propensity)
-        del reading, events  # no longer needed, and large
-        if folder is not None:
-            new = (data, provenance.to_json(), provenance.bins)
-            stored = first_log(*new) if stored is None else stored.with_log(*new)
-            save_tallies(folder, stored)
-            data, index = stored.data, stored.index
-            del stored, new  # large, too
-    return _tallied(data, options, provenance, clipped_share, index)
-
-
-def _is_dated(stored: LogData | None, options: LearnOptions) -> bool:
-    """Whether events need their times; refuse a half-life on a folder that has none."""
-    if stored is None:
-        return options.half_life is not None
-    if options.half_life is not None:
-        check_dated(stored, options.tallies)
-    return isinstance(stored, Events) and stored.times is not None
 
 
 def _changes(log: TalliedLog, options: LearnOptions, alpha: float) -> Changes | None:
@@ -318,81 +250,3 @@ def _changes(log: TalliedLog, options: LearnOptions, alpha: float) -> Changes | 
         adversarial_fraction=alpha,
         design=design_of_log(after.tallies, options.design),
     )
-
-
-def _stored(options: LearnOptions) -> TalliedLog:
-    """Return the tallies of a folder, and what the last log was that was added to it."""
-    if options.tallies is None:
-        raise InputError(
-            f"say what to learn from: a log, or {option('--tallies')} with a folder of tallies."
-        )
-    with locked_folder(options.tallies, is_reader=True):
-        stored = load_tallies(options.tallies)
-    if stored is None or not stored.index.logs:
-        raise InputError(f"{options.tallies} holds no tallies yet; give a log to add to them.")
-    _keeps_events(stored.index, options)
-    provenance = Provenance.from_json(stored.index.logs[-1])
-    return _tallied(stored.data, options, provenance, None, stored.index)
-
-
-def _tallied(
-    data: LogData,
-    options: LearnOptions,
-    provenance: Provenance,
-    clipped_share: float | None,
-    index: Index | None,
-) -> TalliedLog:
-    """Return the data of a log as it is learned from."""
-    half_life = None if options.half_life is None else float(options.half_life)
-    windows = None
-    if half_life is not None:
-        data = check_dated(data, options.tallies)
-        windows = windows_of(data, half_life)
-    log, dropped = tallied(
-        data, options.min_propensity, options.max_interactions_per_user, half_life
-    )
-    log = log.in_blocks(n_events_of(data) - dropped.n_events_forgotten)
-    return TalliedLog(
-        tallies=log.uniform(),
-        user_labels=log.user_labels,
-        context_labels=log.context_labels,
-        action_labels=log.action_labels,
-        provenance=provenance,
-        clipped_share=clipped_share,
-        dropped=dropped,
-        windows=windows,
-        n_logs=None if index is None else len(index.logs),
-    )
-
-
-def _read_on_cluster(
-    client: Any, source: str, options: LearnOptions, *, with_users: bool
-) -> TalliedLog:
-    """Tally a log where the workers are; the caller holds the folder of tallies."""
-    folder = options.tallies
-    index = None if folder is None else load_index(folder)
-    _keeps_events(index, options)  # refuses a cap on a folder of sums before the log is read
-    return tally_on_cluster(
-        DaskWorkers(client),
-        source,
-        columns=options.columns,
-        on_bad_rows=OnBadRows.parsed(options.on_bad_rows),
-        min_propensity=options.min_propensity,
-        max_interactions_per_user=options.max_interactions_per_user,
-        folder=None if folder is None else Path(folder).absolute(),
-        index=index,
-        with_users=with_users,
-    )
-
-
-def _keeps_events(index: Index | None, options: LearnOptions) -> bool:
-    """Whether events are kept and not summed; refuse a cap on a folder that has sums only."""
-    has_cap = options.max_interactions_per_user is not None
-    if index is None:
-        return has_cap
-    if has_cap and not index.keeps_events:
-        raise InputError(
-            "these tallies hold sums, and a cap on interactions needs the events of a user; give "
-            f"{option('--max-interactions-per-user')} from the first log on, in a new folder."
-        )
-    return index.keeps_events

@@ -62,6 +62,8 @@ class TalliedLog:
         With a half-life, tallies of all events before the last one and in it, if there are any.
     n_logs
         Logs in the folder of tallies; None without a folder.
+    is_new
+        Whether a log was read, and not just the folder.
     """
 
     tallies: UserTallies
@@ -73,6 +75,7 @@ class TalliedLog:
     dropped: Dropped = field(default_factory=Dropped)
     windows: tuple[LogTallies, LogTallies] | None = None
     n_logs: int | None = None
+    is_new: bool = True
 
 
 def tallied(
