@@ -16,7 +16,7 @@ def assert_same_bits(first: LearnedLog, second: LearnedLog) -> None:
     np.testing.assert_array_equal(first.user_weights, second.user_weights)
     np.testing.assert_array_equal(first.interactions, second.interactions)
     assert first.user_labels == second.user_labels
-    assert first.findings == second.findings
+    assert first.summary == second.summary
     for name in ("flip_fraction", "flip_fraction_upper"):
         np.testing.assert_array_equal(getattr(first.policy, name), getattr(second.policy, name))
 

@@ -78,7 +78,7 @@ def test_a_cap_keeps_the_same_events(
         table = table.append_column("propensity", pa.array(propensities))
     log = written(table, tmp_path / "log", "parquet")
     there = assert_same_learning(client, log, max_interactions_per_user=60)
-    assert there.findings.most_interactions == 60
+    assert there.summary.most_interactions == 60
     assert any("had more than 60 interactions" in note for note in there.notes)
     assert any("below 0.01 and count as that" in note for note in there.notes) == with_propensities
 

@@ -17,7 +17,7 @@ from unswayed.engine import blocked, workers
 from unswayed.errors import InputError
 from unswayed.learners.discount.loud import sampling
 from unswayed.learners.discount.one_mean import rounds
-from unswayed.learners.discount.tastes import presence
+from unswayed.learners.discount.tastes import heterogeneity
 from unswayed.learners.discount.tastes import rounds as taste_rounds
 from unswayed.learners.from_log import learn_log, learn_on_cluster
 from unswayed.tallies import log_tallies
@@ -39,7 +39,7 @@ def test_the_cluster_gives_the_same_bits_as_one_machine(
     assert_same_bits(here, there)
     assert here.policy.source["evidence"] == there.policy.source["evidence"]
     # The blocks are more than one, or nothing was tested.
-    assert log_tallies.n_blocks_for(here.findings.n_events) == 4
+    assert log_tallies.n_blocks_for(here.summary.n_events) == 4
 
 
 @pytest.mark.parametrize("rewards_are", ["noisy", "binary", "tastes"])
@@ -50,7 +50,7 @@ def test_coalitions_found_in_a_sample_are_discounted_where_the_blocks_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Searches see a part of the users; what they find is refitted to all, on the workers."""
-    for module in (rounds, presence, taste_rounds, sampling):
+    for module in (rounds, heterogeneity, taste_rounds, sampling):
         monkeypatch.setattr(module, "SAMPLE_ENTRIES", 15_000)
     source = str(write_log(rewards_are))
     here = learn_log(source, adversarial_fraction=0.1)

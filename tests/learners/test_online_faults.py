@@ -140,7 +140,7 @@ def test_eight_threads_get_the_actions_that_one_would_get() -> None:
         assert alone.decide_many(users, places) == list(actions)
     exploration = learner._exploration
     assert exploration is not None
-    tallies, _, _ = exploration.collected()
+    tallies, _, _ = exploration.observed()
     assert tallies.counts.sum() == n_threads * n_plays
 
 
@@ -177,7 +177,7 @@ def test_a_learner_survives_pickling_in_the_middle_of_its_work() -> None:
 def n_observed(learner: RobustMCB) -> int:
     exploration = learner._exploration
     assert exploration is not None
-    tallies, _, warmup = exploration.collected()
+    tallies, _, warmup = exploration.observed()
     return int(tallies.counts.sum() + (0 if warmup is None else warmup.counts.sum()))
 
 

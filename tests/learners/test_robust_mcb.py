@@ -124,7 +124,7 @@ def test_a_reward_that_comes_after_the_warm_up_counts_where_its_play_belongs() -
         learner.observe(user, context, action, 1.0)
     exploration = learner._exploration
     assert exploration is not None
-    main, design, warmup = exploration.collected()
+    main, design, warmup = exploration.observed()
     assert warmup is not None
     assert main.counts.sum() + warmup.counts.sum() == 230
     sticky = design.is_sticky[main.cells // 2]

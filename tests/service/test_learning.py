@@ -109,7 +109,7 @@ def test_users_weigh_no_more_beyond_the_cap(tmp_path: Path, rng: np.random.Gener
     found = learned.log
     assert learned.progress.age == (199 * 6 + 10) / 200
     assert found.interactions.max() == 10
-    assert found.findings.n_events == 200 * 6 + 10 - 6
+    assert found.summary.n_events == 200 * 6 + 10 - 6
 
 
 def test_one_learner_works_at_a_time(sqlite_shop: Running) -> None:

@@ -153,7 +153,7 @@ def learn(
     if json:
         print_json(
             {
-                **learned.findings.to_json(),
+                **learned.summary.to_json(),
                 "decisions": decision_rows(learned.policy),
                 "lies": learned.policy.source["evidence"].get("lies", []),
                 "notes": list(learned.notes),
@@ -207,7 +207,7 @@ def _users_table(learned: LearnedLog) -> dict[str, object]:
 
 
 def _print_summary(learned: LearnedLog, out: Path, *, with_attacks: bool) -> None:
-    _print_log(learned.findings)
+    _print_log(learned.summary)
     _print_policy(learned, with_attacks=with_attacks)
     for note in learned.notes:
         print_line(f"Note: {note}")
@@ -241,7 +241,7 @@ def _print_policy(learned: LearnedLog, *, with_attacks: bool) -> None:
     """Print the most visited contexts; means of rewards that are 0 or 1 as percentages."""
     every = decision_rows(learned.policy)
     hidden = len(every) - _SHOWN
-    is_binary = learned.findings.is_binary
+    is_binary = learned.summary.is_binary
     shown = rate if is_binary else _as_it_is
     has_flips = learned.policy.flip_fraction is not None
     print_table(

@@ -51,7 +51,7 @@ class LearnedLog:
     """
 
     policy: Policy
-    findings: LogSummary
+    summary: LogSummary
     provenance: Provenance
     notes: tuple[str, ...]
     user_labels: Labels

@@ -75,7 +75,7 @@ class Explorer:
 
     def learn(self) -> Estimates:
         """Learn from everything played so far."""
-        tallies, design, warmup = self._exploration.collected()
+        tallies, design, warmup = self._exploration.observed()
         return self._method(
             tallies,
             design,

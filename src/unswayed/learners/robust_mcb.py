@@ -175,7 +175,7 @@ class RobustMCB(OnlineLearner):
             if not phases:
                 if exploration is None:
                     raise InputError("nothing was observed yet; call decide and observe first.")
-                tallies, design, warmup = exploration.collected()
+                tallies, design, warmup = exploration.observed()
                 users, contexts = self._users.labels(), self._contexts.labels()
                 actions = self._action_labels()
             elif exploration is not None and exploration.n_events:

@@ -167,7 +167,7 @@ def _learn_and_publish(database: Database, name: str, job_id: str) -> None:
                         "is_active": settings.activate_learned,
                         "age": found.progress.age,
                         "users": found.progress.n_users,
-                        "findings": found.log.findings.to_json(),
+                        "findings": found.log.summary.to_json(),
                         "decisions": decision_rows(found.log.policy),
                         "notes": list(found.log.notes),
                     }

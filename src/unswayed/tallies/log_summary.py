@@ -66,7 +66,7 @@ class LogSummary:
     is_binary: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Return the findings as plain JSON values."""
+        """Return the summary as plain JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -124,40 +124,40 @@ def summarise(
     )
 
 
-def check_learnable(findings: LogSummary, *, alpha: float, allow_unplayed: bool = False) -> None:
+def check_learnable(summary: LogSummary, *, alpha: float, allow_unplayed: bool = False) -> None:
     """Reject a log from which nothing sound can be learned, and say what would help.
 
     With ``allow_unplayed`` actions may lack support in some contexts.
     """
-    if findings.n_users < 2:
+    if summary.n_users < 2:
         raise InputError(
             "the log has one user; robustness compares users, so it needs many. Check the user "
             "column."
         )
-    if findings.n_actions < 2:
+    if summary.n_actions < 2:
         raise InputError(
             "the log has one action, so there is nothing to decide. Check the action column."
         )
-    low, high = findings.lowest_reward_mean, findings.highest_reward_mean
+    low, high = summary.lowest_reward_mean, summary.highest_reward_mean
     if math.isclose(low, high, rel_tol=1e-12):  # means of equal rewards differ by a rounding
         raise InputError(
             f"rewards are {low:g} everywhere, so no action can be distinguished from "
             "another. Check the reward column."
         )
-    if findings.rare_share > 1.0 - LEAST_SUPPORTED_SHARE:
+    if summary.rare_share > 1.0 - LEAST_SUPPORTED_SHARE:
         raise InputError(
-            f"{findings.rare_share:.0%} of the events lie in contexts where fewer than two actions "
+            f"{summary.rare_share:.0%} of the events lie in contexts where fewer than two actions "
             f"were met by more than {least_users(alpha):.0f} users, which alpha = {alpha:g} needs; "
-            f"the log has {findings.n_users:,} users, {findings.n_contexts:,} contexts and "
-            f"{findings.n_actions:,} actions. Use coarser contexts "
+            f"the log has {summary.n_users:,} users, {summary.n_contexts:,} contexts and "
+            f"{summary.n_actions:,} actions. Use coarser contexts "
             f"({option('--context-bins', python='Columns(bins=…)')}), a smaller "
             "alpha, or a longer log."
         )
-    if findings.unsupported and not allow_unplayed:
-        context, action = findings.unsupported[0]
+    if summary.unsupported and not allow_unplayed:
+        context, action = summary.unsupported[0]
         reason = (
             "so no weight can make up for it: the logging policy gave it no support there"
-            if findings.is_weighted
+            if summary.is_weighted
             else "which chance does not explain: the actions were not explored uniformly there"
         )
         raise InputError(

@@ -60,7 +60,7 @@ def test_algorithm_2_equals_its_literal_twin(
         n_rounds=12,
         warmup_interactions=warmup_interactions,
     )
-    tallies, design, warmup = exploration.collected()
+    tallies, design, warmup = exploration.observed()
     learned = learn_paper(tallies, design, adversarial_fraction=ALPHA, warmup=warmup)
 
     def assigned(user: int, context: int) -> int:

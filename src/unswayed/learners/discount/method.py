@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # p
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount.aims import unless_by_chance
+from unswayed.learners.discount.bounded_means import cell_values
 from unswayed.learners.discount.clipping import clipped_responses
 from unswayed.learners.discount.loud import About, SampledPlays, discount_loud_lies
 from unswayed.learners.discount.loud.categories import find_categories
@@ -25,7 +26,6 @@ from unswayed.learners.discount.responses import AllResponses
 from unswayed.learners.discount.tastes import discount_among_tastes, has_tastes
 from unswayed.learners.discount.trial import ABSTAINED, Discounted
 from unswayed.learners.discount.units import unit_of
-from unswayed.learners.discount.values import cell_values
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.learners.paper import learn_paper

@@ -185,7 +185,7 @@ class Exploration:
         self._warmup = Accumulator.of(phases["warmup"])
         self._main = Accumulator.of(phases["main"])
 
-    def collected(self) -> tuple[Tallies, Design, Tallies | None]:
+    def observed(self) -> tuple[Tallies, Design, Tallies | None]:
         """Return tallies and design of the main phase, and the tallies of the warm-up if any.
 
         While the warm-up lasts, its own tallies are all there is, and stand for the main phase.

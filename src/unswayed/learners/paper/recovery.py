@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from unswayed.compiled import compiled
 from unswayed.estimators import MeanEstimate, spectral_filter, trimmed_means
+from unswayed.estimators.results import IndexArray
+from unswayed.estimators.rows import SparseRows
 from unswayed.learners.design import Design
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
-from unswayed.learners.paper.rows import reward_rows
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 
@@ -112,3 +115,60 @@ def _frequent_entries(
     users = entry_users(tallies.indptr)[chosen]
     factors = 1.0 / (scales[contexts[chosen]] * tallies.interactions[users])
     return tallies.sums[chosen] * factors, cells
+
+
+def reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> SparseRows:
+    """Return b_i = (A/n_i) Σ_t r_t σ_{s_t}^-1 1{s_t ∈ S₋} e_{(s_t, a_t)} of each active user.
+
+    Columns are the cells of S₋ in their order. Sums that are zero are not stored, which with
+    rewards of zero and one is every other one.
+    """
+    # How much less the columns of a context are than its cells; negative where it is left out.
+    shifts = np.where(is_rare, np.cumsum(~is_rare) * tallies.n_actions, -1)
+    data, indices = np.empty(len(tallies.cells)), np.empty(len(tallies.cells), np.uint32)
+    starts = _fill_rewards(
+        tallies.indptr,
+        tallies.cells,
+        tallies.counts,
+        tallies.sums,
+        tallies.n_actions / scales,
+        shifts,
+        tallies.n_actions,
+        data,
+        indices,
+    )
+    n_columns = int(is_rare.sum()) * tallies.n_actions
+    return SparseRows(data[: starts[-1]], indices[: starts[-1]], starts, n_columns)
+
+
+@compiled
+def _fill_rewards(
+    indptr: IntArray,
+    cells: npt.NDArray[np.int32],
+    counts: FloatArray,
+    sums: FloatArray,
+    factors: FloatArray,
+    shifts: IntArray,
+    n_actions: int,
+    data: FloatArray,
+    indices: IndexArray,
+) -> IntArray:
+    """Fill in rewards times factors; return where the rows of active users begin."""
+    starts = np.zeros(len(indptr), np.int64)
+    place, n_rows = 0, 0
+    for user in range(len(indptr) - 1):
+        interactions = 0.0
+        for entry in range(indptr[user], indptr[user + 1]):
+            interactions += counts[entry]
+        if interactions <= 0:
+            continue
+        for entry in range(indptr[user], indptr[user + 1]):
+            if sums[entry] != 0.0:
+                context = np.int64((cells[entry] + 0.5) * (1.0 / n_actions))
+                if shifts[context] >= 0:
+                    data[place] = sums[entry] * factors[context] / interactions
+                    indices[place] = cells[entry] - shifts[context]
+                    place += 1
+        n_rows += 1
+        starts[n_rows] = place
+    return starts[: n_rows + 1]

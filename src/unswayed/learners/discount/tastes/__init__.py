@@ -1,6 +1,6 @@
 """Coalitions among users who differ: tastes are modelled, and what is left tells."""
 
-from unswayed.learners.discount.tastes.presence import has_tastes
+from unswayed.learners.discount.tastes.heterogeneity import has_tastes
 from unswayed.learners.discount.tastes.rounds import discount_among_tastes
 
 __all__ = ["discount_among_tastes", "has_tastes"]
