@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]], *, font_size: f
         for value, name, colour in ends
     ]
     shares.sort(key=lambda end: end[0])
-    places = spread([share for share, _, _ in shares], apart=apart)
+    places = spread([share for share, _, _ in shares], apart=apart, most=1.0)
     for place, (_, name, colour) in zip(places, shares, strict=True):
         ax.annotate(
             name,
@@ -137,13 +138,15 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]], *, font_size: f
         )
 
 
-def spread(places: Sequence[float], *, apart: float) -> list[float]:
-    """Move ascending places as little as needed to be ``apart`` from each other, at least zero.
+def spread(places: Sequence[float], *, apart: float, most: float = math.inf) -> list[float]:
+    """Move ascending places as little as needed to be ``apart``, from zero to ``most`` if they fit.
 
     >>> [round(place, 2) for place in spread([0.5, 0.5, 1.5], apart=0.5)]
     [0.25, 0.75, 1.5]
     >>> spread([0.0, 0.0], apart=0.5)
     [0.0, 0.5]
+    >>> spread([1.0, 1.0], apart=0.5, most=1.0)
+    [0.5, 1.0]
     """
     # Places minus multiples of the distance must not decrease: isotonic regression by pooling.
     blocks: list[tuple[float, int]] = []
@@ -154,7 +157,8 @@ def spread(places: Sequence[float], *, apart: float) -> list[float]:
             total = size + block[1]
             block = ((mean * size + block[0] * block[1]) / total, total)
         blocks.append(block)
-    pooled = [max(mean, 0.0) for mean, size in blocks for _ in range(size)]
+    highest = most - (len(places) - 1) * apart
+    pooled = [max(min(mean, highest), 0.0) for mean, size in blocks for _ in range(size)]
     return [mean + index * apart for index, mean in enumerate(pooled)]
 
 
