@@ -52,19 +52,8 @@ def quantum_entropy_mean(
 
     Parameters
     ----------
-    matrix
-        Shape ``(n_rows, n_columns)``, dense or scipy CSR; never densified, never copied but to
-        become float64. Columns of very different variance are best rescaled before, and more
-        than twice the adversarial fraction of the rows should not be empty: a minority of rows
-        that stand out from a majority that agrees cannot be distinguished from an attack.
-    adversarial_fraction
-        Share of rows that may be anything; below 1/2.
-    noise_scale
-        Largest standard deviation of good rows over all directions, if known.
-    row_weights
-        Shape ``(n_rows,)``: starting weights; equal if not given.
-    max_iterations
-        Most rounds of removal.
+    matrix, adversarial_fraction, noise_scale, row_weights, max_iterations
+        As ``spectral_filter`` takes them.
     seed
         Fixes the random vectors. Keep it secret from whoever chooses the rows.
 
@@ -77,7 +66,7 @@ def quantum_entropy_mean(
     -----
     Guarantee (Dong, Hopkins and Li 2019, for their algorithm): if good rows have covariance ⪯ σ²I
     and n is large against d log d, an error of O(σ sqrt(alpha)) after O(log d) rounds, however many
-    directions the bad rows use; the filter above may need one round for each.
+    directions the bad rows use; the spectral filter may need one round for each.
     Deviations: σ is estimated as in ``spectral_filter``; rows lose the excess over a scaled
     chi-squared law fitted to the lower half of the scores, instead of weight in proportion to
     the score; the exponent is sharper and restarts after four rounds or a halved eigenvalue.

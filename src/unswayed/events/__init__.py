@@ -1,7 +1,7 @@
 """The log of interactions: labels, columns, readers, and the rows that cannot be used."""
 
 from unswayed.events.bad_rows import OnBadRows
-from unswayed.events.columns import Columns, joined_context, parsed_bins
+from unswayed.events.columns import Columns, parsed_bins
 from unswayed.events.contexts import read_contexts
 from unswayed.events.events import Events
 from unswayed.events.labels import UNKNOWN, Label, Labels, check_list, parsed_label
@@ -17,7 +17,6 @@ __all__ = [
     "Provenance",
     "Reading",
     "check_list",
-    "joined_context",
     "parsed_bins",
     "parsed_label",
     "read_contexts",

@@ -123,16 +123,6 @@ def check_repeats(names: Sequence[str], *, where: str) -> None:
         )
 
 
-def joined_context(parts: Sequence[str]) -> str:
-    r"""Return one label for the parts of a context; different parts give different labels.
-
-    >>> joined_context(["FR", "mobile"]), joined_context(["a|b", "c"])
-    ('FR|mobile', 'a\\|b|c')
-    """
-    escaped = (part.replace("\\", "\\\\").replace(SEPARATOR, "\\" + SEPARATOR) for part in parts)
-    return SEPARATOR.join(escaped)
-
-
 def parsed_bins(texts: Sequence[str]) -> dict[str, int]:
     """Return column to number of bins from texts such as ``price:10``.
 

@@ -67,7 +67,6 @@ class Estimates:
         *,
         adversarial_fraction: float,
         method: str,
-        source: dict[str, Any] | None = None,
     ) -> Policy:
         """Return the decision table that plays the best action of each context."""
         low, high = self.interval
@@ -83,5 +82,4 @@ class Estimates:
             context_probabilities=self.context_probabilities,
             adversarial_fraction=adversarial_fraction,
             method=method,
-            source=source or {},
         )

@@ -16,7 +16,6 @@ from typing import Any
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Label, Labels
 from unswayed.policy.documents import check_version, read_object, write_object
-from unswayed.policy.policy import Policy
 
 FORMAT = "unswayed-epoch-plan"
 VERSION = 1
@@ -164,45 +163,6 @@ class EpochPlan:
             control_share=control_share,
         )
 
-    @classmethod
-    def from_policy(
-        cls,
-        policy: Policy,
-        *,
-        campaign: str,
-        epoch: int = 0,
-        explorer_share: float = 0.0,
-        is_sticky: bool = True,
-        is_spread: bool = False,
-        control_share: float = 0.0,
-        baseline: Label | None = None,
-    ) -> EpochPlan:
-        """Return a plan that plays a learned policy, and explores all actions with a share."""
-        default = policy.action_labels[policy.default_action]
-        held = default if control_share and baseline is None else baseline
-
-        def rule(action: Label, sticky: bool) -> Rule:
-            return Rule(
-                action=action,
-                surviving=tuple(policy.action_labels),
-                explorer_share=explorer_share,
-                is_sticky=sticky,
-                is_spread=is_spread,
-                baseline=held,
-            )
-
-        return cls(
-            campaign=campaign,
-            epoch=epoch,
-            contexts=policy.context_labels,
-            actions=policy.action_labels,
-            rules=tuple(
-                rule(policy.action_labels[int(code)], is_sticky) for code in policy.actions
-            ),
-            unknown=rule(default, False),
-            control_share=control_share,
-        )
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EpochPlan) and self._parts() == other._parts()
 
@@ -213,16 +173,6 @@ class EpochPlan:
         """Return the rule of a context; that of unknown ones if the plan does not know it."""
         code = self.contexts.code(context)
         return self.unknown if code == UNKNOWN else self.rules[code]
-
-    def check_contexts(self, contexts: Iterable[Label]) -> None:
-        """Refuse contexts that are not in the plan: what they bring belongs to the next epoch."""
-        for context in contexts:
-            if context not in self.contexts:
-                raise InputError(
-                    f"context {context!r} is not in the plan of epoch {self.epoch} of campaign "
-                    f"{self.campaign!r}; it is served by the rule for unknown contexts until the "
-                    "next plan knows it."
-                )
 
     def check_campaign(self, campaign: str) -> None:
         """Refuse to serve another campaign."""
