@@ -19,7 +19,7 @@ from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.one_mean import rounds
 from unswayed.learners.discount.one_mean.mixture import Model, fit_coalitions
 from unswayed.learners.discount.redescending import leaning_cells
-from unswayed.learners.discount.standardised import rows_of_all_users, search_data
+from unswayed.learners.discount.standardised import rows_of_all_users, standardised
 from unswayed.learners.interface import FloatArray
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies
@@ -107,7 +107,7 @@ def test_a_fit_to_everybody_in_blocks_is_the_fit_side_by_side(rng: np.random.Gen
     model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(everybody.n_cells))
     start = np.where(world.is_bad, 0.6, 0.1)[:, None]
     blocked = rows_of_all_users(everybody, noise, np.ones(600))
-    whole = search_data(responses_of(world.tallies), noise, np.ones(600), np.float64).rows
+    whole = standardised(responses_of(world.tallies), np.ones(600), noise, np.float64).rows
     one, many = (fit_coalitions(rows, start, [model], 6)[0] for rows in (whole, blocked))
     assert_allclose(many.gain, one.gain, rtol=1e-4)
     assert_allclose(many.probabilities, one.probabilities, atol=1e-3)

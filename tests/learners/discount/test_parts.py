@@ -24,7 +24,7 @@ from unswayed.learners.discount.one_mean.search import (
     search_coalitions,
     start_directions,
 )
-from unswayed.learners.discount.standardised import search_data
+from unswayed.learners.discount.standardised import standardised
 from unswayed.tallies import tally
 
 
@@ -65,7 +65,7 @@ def test_fits_side_by_side_equal_fits_alone(rng: np.random.Generator) -> None:
     """Nine starts fill two panels of eight; copies that fill up change nothing."""
     responses = responses_of(make_world(rng, n_users=400).tallies)
     noise = measure_noise(responses, np.ones(400))
-    data = search_data(responses, noise, np.ones(400), np.float64)
+    data = standardised(responses, np.ones(400), noise, np.float64)
     starts = (rng.random((400, 9)) < 0.2).astype(float)
     models = [
         Model(largest_mass=0.25, shrinkage=c, cells=np.ones(responses.n_cells))
@@ -198,7 +198,7 @@ def test_where_there_is_no_coalition_the_null_gains_as_much_as_the_data(
         )
         responses, everybody = responses_of(world.tallies), np.ones(1000)
         noise = measure_noise(responses, everybody)
-        data = search_data(responses, noise, everybody, np.float32)
+        data = standardised(responses, everybody, noise, np.float32)
         model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(responses.n_cells))
         (found,) = search_coalitions(
             data, start_directions(data, noise.means, own), [model], adversarial_fraction=0.2
@@ -226,7 +226,7 @@ def test_binary_responses_of_users_who_never_change_their_mind_have_a_null(
     responses, everybody = responses_of(tallies), np.ones(300)
     noise = measure_noise(responses, everybody)
     assert noise.taste_share == 1.0
-    data = search_data(responses, noise, everybody, np.float32)
+    data = standardised(responses, everybody, noise, np.float32)
     model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(responses.n_cells))
     (gain,) = Null(data, noise, 0.2, rng).gains([model])
     assert np.isfinite(gain)
@@ -238,7 +238,7 @@ def test_a_fit_that_accuses_more_than_it_may_is_void_whatever_it_gains(
     """Two fifths of the users stand apart; a model that allows a tenth cannot lower the odds."""
     world = make_world(rng, n_users=600, adversarial_fraction=0.4)
     responses, everybody = responses_of(world.tallies), np.ones(600)
-    data = search_data(responses, measure_noise(responses, everybody), everybody, np.float64)
+    data = standardised(responses, everybody, measure_noise(responses, everybody), np.float64)
     allowed = np.ones(responses.n_cells)
     models = [Model(largest_mass=mass, shrinkage=1.0, cells=allowed) for mass in (0.1, 0.45)]
     starts = np.repeat(world.is_bad[:, None].astype(float), 2, axis=1)
@@ -255,7 +255,7 @@ def test_a_null_whose_best_fit_is_void_gains_all_the_same(
     world = make_world(rng, n_users=600, adversarial_fraction=0.4)
     responses, everybody = responses_of(world.tallies), np.ones(600)
     noise = measure_noise(responses, everybody)
-    data = search_data(responses, noise, everybody, np.float64)
+    data = standardised(responses, everybody, noise, np.float64)
     model = Model(largest_mass=0.1, shrinkage=1.0, cells=np.ones(responses.n_cells))
     (fit,) = fit_coalitions(data.rows, world.is_bad[:, None].astype(float), [model], 10)
     void = replace(fit, is_void=True)

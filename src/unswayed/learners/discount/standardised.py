@@ -2,44 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from unswayed.engine import Blocked, cut
-from unswayed.learners.discount.kernels import CellArray, RealArray, cell_sums, whitened
+from unswayed.learners.discount.kernels import RealArray, cell_sums, whitened
 from unswayed.learners.discount.line_kernels import line_scores, line_sums
 from unswayed.learners.discount.noise import Noise, worth_of
 from unswayed.learners.discount.responses import AllResponses, Responses
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.interface import FloatArray
 
 STRIP_ENTRIES = 50_000
 """Ours: samples with more entries are read in two strips of users at a time. Whatever the cores:
 sums must not depend on them."""
 
 
-class StandardisedResponses(NamedTuple):
-    """Responses of the users of a block, as fits read them.
+@dataclass(frozen=True, eq=False)
+class StandardisedResponses:
+    """Responses of a block or a sample, less their cell's mean and in standard deviations.
 
     Attributes
     ----------
-    indptr, cells
+    responses
         The rows.
     worth, residuals
         Shape (n_entries,); e, and x: responses less their cell's mean, in standard deviations.
     weights
         Shape (n_users,); the users' present weights.
-    n_cells
-        S·A.
+    deviations
+        Shape (n_cells,); standard deviation of one independent response.
     """
 
-    indptr: IntArray
-    cells: CellArray
+    responses: Responses
     worth: RealArray
     residuals: RealArray
     weights: FloatArray
-    n_cells: int
+    deviations: FloatArray
+
+    @cached_property
+    def rows(self) -> FitRows:
+        """The same for fits, which read strips of a large sample side by side."""
+        n_users, strips = len(self.weights), [self]
+        if len(self.worth) > STRIP_ENTRIES:
+            strips = [self._strip(0, n_users // 2), self._strip(n_users // 2, n_users)]
+        sizes = tuple(len(strip.weights) for strip in strips)
+        return _rows(Blocked.here(strips), sizes, self.weights, self.worth.dtype.type)
+
+    def line_sums(self, gammas: RealArray) -> RealArray:
+        """Return Σ γ·e and Σ γ·e·x per cell; shape (2, n_cells, n_lines)."""
+        rows = (self.responses.indptr, self.responses.cells, self.worth, self.residuals)
+        return line_sums(*rows, gammas, self.responses.n_cells)
+
+    def line_scores(self, means: RealArray, shifts: RealArray) -> tuple[RealArray, RealArray]:
+        """Return s = Σ e·δ·(x − μ) and D² = Σ e·δ² of users; shapes (n_users, n_lines)."""
+        rows = (self.responses.indptr, self.responses.cells, self.worth, self.residuals)
+        return line_scores(*rows, self.weights, means, shifts)
+
+    def cell_sums(self) -> FloatArray:
+        """Return Σ w, Σ w·e, Σ w·e·x and Σ w·e·x² per cell; shape (4, n_cells)."""
+        rows = (self.responses.indptr, self.responses.cells, self.worth, self.residuals)
+        return cell_sums(*rows, self.weights, self.responses.n_cells)
+
+    def _strip(self, first: int, last: int) -> StandardisedResponses:
+        here = slice(*self.responses.indptr[[first, last]])
+        return StandardisedResponses(
+            self.responses.of_range(first, last),
+            self.worth[here],
+            self.residuals[here],
+            self.weights[first:last],
+            self.deviations,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +83,7 @@ class FitRows:
     Attributes
     ----------
     blocks, sizes
-        The entries of each block, and how many users it has.
+        The responses of each block, and how many users it has.
     weights
         Shape (n_users,); the users' present weights.
     mass, total
@@ -72,112 +106,34 @@ class FitRows:
 
     def line_sums(self, gammas: RealArray) -> tuple[RealArray, RealArray]:
         """Return Σ γ·e and Σ γ·e·x per cell; shapes (n_cells, n_lines)."""
-        masses, totals = self.blocks.add_blocks(_line_sums, pieces=cut(gammas, self.sizes))
+        pieces = cut(gammas, self.sizes)
+        masses, totals = self.blocks.add_blocks(StandardisedResponses.line_sums, pieces=pieces)
         return masses, totals
 
     def line_scores(self, means: RealArray, shifts: RealArray) -> tuple[RealArray, RealArray]:
         """Return s = Σ e·δ·(x − μ) and D² = Σ e·δ² of users; shapes (n_users, n_lines)."""
-        parts = self.blocks.map_blocks(_line_scores, means, shifts)
+        parts = self.blocks.map_blocks(StandardisedResponses.line_scores, means, shifts)
         if len(parts) == 1:
             return parts[0]
         scores, strengths = zip(*parts, strict=True)
         return np.concatenate(scores), np.concatenate(strengths)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchData:
-    """A sample of responses as searches read them.
-
-    Attributes
-    ----------
-    responses, entries
-        What users responded, and the same in standard deviations.
-    deviations
-        Shape (n_cells,); standard deviation of one independent response.
-    rows
-        The entries for fits.
-    """
-
-    responses: Responses
-    entries: StandardisedResponses
-    deviations: FloatArray
-    rows: FitRows
-
-    @property
-    def worth(self) -> RealArray:
-        """How many independent responses entries are worth; shape (n_entries,)."""
-        return self.entries.worth
-
-    @property
-    def residuals(self) -> RealArray:
-        """Responses less their cell's mean, in standard deviations; shape (n_entries,)."""
-        return self.entries.residuals
-
-    @property
-    def weights(self) -> FloatArray:
-        """The users' present weights; shape (n_users,)."""
-        return self.entries.weights
-
-
-def search_data(
-    responses: Responses, noise: Noise, weights: FloatArray, dtype: type[np.floating]
-) -> SearchData:
-    """Gather what fits of a sample read; those of one line are content with single precision."""
-    entries = standardised(responses, weights, noise, dtype)
-    return SearchData(responses, entries, np.sqrt(noise.variances), _rows_of_sample(entries))
-
-
-def with_residuals(data: SearchData, *, worth: RealArray, residuals: RealArray) -> SearchData:
-    """Return the same users with other responses."""
-    entries = data.entries._replace(worth=worth, residuals=residuals)
-    return replace(data, entries=entries, rows=_rows_of_sample(entries))
-
-
-def rows_of_all_users(responses: AllResponses, noise: Noise, weights: FloatArray) -> FitRows:
-    """Gather what fits of all users read, where the responses lie."""
-    blocks = responses.blocks.transformed(
-        standardised,
-        noise,
-        np.float32,
-        pieces=cut(weights, responses.sizes),
-    )
-    return _rows(blocks, responses.sizes, weights, np.float32)
-
-
 def standardised(
-    responses: Responses,
-    weights: FloatArray,
-    noise: Noise,
-    dtype: type[np.floating],
+    responses: Responses, weights: FloatArray, noise: Noise, dtype: type[np.floating]
 ) -> StandardisedResponses:
-    """Return responses as fits read them, by the means and variances of the cells."""
+    """Standardise responses; fits of one line are content with single precision."""
     deviations, out = np.sqrt(noise.variances), np.empty(len(responses.cells), dtype)
     residuals = whitened(responses.cells, responses.means, noise.means, deviations, out)
     worth = worth_of(responses, noise.taste_share).astype(dtype, copy=False)
-    return StandardisedResponses(
-        responses.indptr, responses.cells, worth, residuals, weights, responses.n_cells
-    )
+    return StandardisedResponses(responses, worth, residuals, weights, deviations)
 
 
-def _rows_of_sample(entries: StandardisedResponses) -> FitRows:
-    strips, n_users = [entries], len(entries.weights)
-    if len(entries.cells) > STRIP_ENTRIES:
-        strips = [_strip(entries, 0, n_users // 2), _strip(entries, n_users // 2, n_users)]
-    sizes = tuple(len(strip.weights) for strip in strips)
-    return _rows(Blocked.here(strips), sizes, entries.weights, entries.worth.dtype.type)
-
-
-def _strip(entries: StandardisedResponses, first: int, last: int) -> StandardisedResponses:
-    indptr, cells, worth, residuals, weights, n_cells = entries
-    here = slice(indptr[first], indptr[last])
-    return StandardisedResponses(
-        indptr[first : last + 1] - indptr[first],
-        cells[here],
-        worth[here],
-        residuals[here],
-        weights[first:last],
-        n_cells,
-    )
+def rows_of_all_users(responses: AllResponses, noise: Noise, weights: FloatArray) -> FitRows:
+    """Return what fits of all users read, where the responses lie."""
+    pieces = cut(weights, responses.sizes)
+    blocks = responses.blocks.transformed(standardised, noise, np.float32, pieces=pieces)
+    return _rows(blocks, responses.sizes, weights, np.float32)
 
 
 def _rows(
@@ -186,20 +142,5 @@ def _rows(
     weights: FloatArray,
     dtype: type[np.floating],
 ) -> FitRows:
-    _, mass, total, _ = blocks.add_blocks(_cell_sums)
+    _, mass, total, _ = blocks.add_blocks(StandardisedResponses.cell_sums)
     return FitRows(blocks, sizes, weights, mass, total, dtype)
-
-
-def _cell_sums(entries: StandardisedResponses) -> FloatArray:
-    return cell_sums(*entries)
-
-
-def _line_sums(entries: StandardisedResponses, gammas: RealArray) -> RealArray:
-    indptr, cells, worth, residuals, _, n_cells = entries
-    return line_sums(indptr, cells, worth, residuals, gammas, n_cells)
-
-
-def _line_scores(
-    entries: StandardisedResponses, means: RealArray, shifts: RealArray
-) -> tuple[RealArray, RealArray]:
-    return line_scores(*entries[:-1], means, shifts)

@@ -15,7 +15,6 @@ from unswayed.learners.discount.aims import (
     stake,
 )
 from unswayed.learners.discount.kernels import RealArray
-from unswayed.learners.discount.line_kernels import line_scores
 from unswayed.learners.discount.noise import Noise, measure_noise
 from unswayed.learners.discount.one_mean.mixture import Accusation, Model, fit_coalitions
 from unswayed.learners.discount.one_mean.search import (
@@ -38,9 +37,8 @@ from unswayed.learners.discount.settings import (
     SAMPLE_ENTRIES,
 )
 from unswayed.learners.discount.standardised import (
-    SearchData,
+    StandardisedResponses,
     rows_of_all_users,
-    search_data,
     standardised,
 )
 from unswayed.learners.discount.trial import (
@@ -175,7 +173,7 @@ def _likeliest(
 ) -> tuple[Noise, _Candidate, float]:
     """Search once, and return the candidate that decides with its verdict and its null's gain."""
     noise = measure_noise(sample, weights)
-    data = search_data(sample, noise, weights, np.float32)
+    data = standardised(sample, weights, noise, np.float32)
     starts = start_directions(data, noise.means, rng)
     standing = best_known(pooled_means(sample, weights))
     models = _models(data, noise, adversarial_fraction)
@@ -227,7 +225,7 @@ def _held_against_chance(candidate: _Candidate, null_gain: float, null: Null) ->
         nulls += null.fresh().gains([candidate.model])
 
 
-def _models(data: SearchData, noise: Noise, adversarial_fraction: float) -> list[Model]:
+def _models(data: StandardisedResponses, noise: Noise, adversarial_fraction: float) -> list[Model]:
     everywhere, largest = np.ones(data.responses.n_cells), MASS_MARGIN * adversarial_fraction
     models = [Model(largest_mass=largest, shrinkage=c, cells=everywhere) for c in SHRINKAGES]
     if data.responses.n_actions > RIVALS + 1:
@@ -240,7 +238,7 @@ def _models(data: SearchData, noise: Noise, adversarial_fraction: float) -> list
 
 
 def _with_more_room(
-    data: SearchData,
+    data: StandardisedResponses,
     noise: Noise,
     candidates: list[_Candidate],
     standing: IntArray,
@@ -260,7 +258,7 @@ def _with_more_room(
 
 
 def _candidate(
-    data: SearchData,
+    data: StandardisedResponses,
     noise: Noise,
     finding: Finding,
     standing: IntArray,
@@ -335,8 +333,8 @@ def _log_ratios(
     shifts: RealArray,
 ) -> FloatArray:
     """Return s − D²/2 of the users of a block, by their responses in some contexts."""
-    entries = standardised(responses.in_contexts(contexts), weights, noise, shifts.dtype.type)
-    scores, strengths = line_scores(*entries[:-1], means, shifts)
+    read = standardised(responses.in_contexts(contexts), weights, noise, shifts.dtype.type)
+    scores, strengths = read.line_scores(means, shifts)
     ratios: FloatArray = (scores - 0.5 * strengths)[:, 0].astype(np.float64)
     return ratios
 

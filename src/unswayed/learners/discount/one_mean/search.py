@@ -19,7 +19,7 @@ from unswayed.learners.discount.one_mean.mixture import VOID, Accusation, Model,
 from unswayed.learners.discount.redescending import REDESCENDER, redescending_means
 from unswayed.learners.discount.responses import AnyResponses, Responses
 from unswayed.learners.discount.settings import MASS_MARGIN, RIVALS
-from unswayed.learners.discount.standardised import SearchData, search_data, with_residuals
+from unswayed.learners.discount.standardised import StandardisedResponses, standardised
 from unswayed.learners.interface import BoolArray, FloatArray
 
 EIGENVECTORS = 4
@@ -47,7 +47,7 @@ class Finding:
 
 
 def start_directions(
-    data: SearchData, cell_means: FloatArray, rng: np.random.Generator
+    data: StandardisedResponses, cell_means: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Return directions along which a coalition may differ; shape (n_cells, n_directions).
 
@@ -74,7 +74,7 @@ def rival_cells(responses: AnyResponses, cell_means: FloatArray) -> FloatArray:
 
 
 def search_coalitions(
-    data: SearchData,
+    data: StandardisedResponses,
     directions: FloatArray,
     models: Sequence[Model],
     *,
@@ -124,7 +124,7 @@ def search_coalitions(
 
 
 def _promising(
-    data: SearchData,
+    data: StandardisedResponses,
     starts: Sequence[BoolArray],
     owners: Sequence[Model],
     models: Sequence[Model],
@@ -142,7 +142,7 @@ def _promising(
 
 
 def search_with_more_room(
-    data: SearchData, findings: Sequence[Finding], models: Sequence[Model]
+    data: StandardisedResponses, findings: Sequence[Finding], models: Sequence[Model]
 ) -> list[Finding]:
     """Fit again what ran into its largest mass, with models that allow more."""
     starts = [finding.accusation.probabilities for finding in findings]
@@ -152,7 +152,7 @@ def search_with_more_room(
 
 
 def _fitted(
-    data: SearchData,
+    data: StandardisedResponses,
     starts: Sequence[FloatArray] | Sequence[BoolArray],
     models: Sequence[Model],
     n_steps: int,
@@ -163,7 +163,7 @@ def _fitted(
     return fit_coalitions(data.rows, side_by_side, models, n_steps)
 
 
-def _guesses(data: SearchData, directions: FloatArray) -> list[FloatArray]:
+def _guesses(data: StandardisedResponses, directions: FloatArray) -> list[FloatArray]:
     """Return how far out users are along each direction, both ways; kept users only."""
     shifts = directions.astype(data.rows.dtype)
     scores, strengths = data.rows.line_scores(np.zeros_like(shifts), shifts)
@@ -182,7 +182,7 @@ def _suspects(guesses: list[FloatArray], adversarial_fraction: float) -> list[Bo
     return starts
 
 
-def _leaning(data: SearchData) -> FloatArray:
+def _leaning(data: StandardisedResponses) -> FloatArray:
     """Return how far out kept users respond on the side to which their cells' means lean."""
     responses = data.responses
     order, starts = responses.cell_order
@@ -202,7 +202,7 @@ def _leaning(data: SearchData) -> FloatArray:
     return leaning
 
 
-def _other_tail(data: SearchData, best: Accusation) -> BoolArray:
+def _other_tail(data: StandardisedResponses, best: Accusation) -> BoolArray:
     """Return as many users as are accused, from the side that was believed."""
     has_say = (data.weights > 0.5) & (best.strengths > 0)
     z = np.where(has_say, -best.scores / np.sqrt(np.maximum(best.strengths, 1e-9)), -np.inf)
@@ -232,7 +232,11 @@ class Null:
     """
 
     def __init__(
-        self, data: SearchData, noise: Noise, adversarial_fraction: float, rng: np.random.Generator
+        self,
+        data: StandardisedResponses,
+        noise: Noise,
+        adversarial_fraction: float,
+        rng: np.random.Generator,
     ) -> None:
         self._data, self._noise = data, noise
         self._alpha = adversarial_fraction
@@ -268,7 +272,7 @@ class Null:
         return start_directions(*self._copy, self._rng)
 
     @cached_property
-    def _copy(self) -> tuple[SearchData, FloatArray]:
+    def _copy(self) -> tuple[StandardisedResponses, FloatArray]:
         """The copy, and the mean of each of its cells."""
         data, noise = self._data, self._noise
         if data.responses.is_binary:
@@ -277,10 +281,10 @@ class Null:
             )
             # Measured anew: the more cells for each user, the more a measured mean follows chance.
             measured = measure_noise(drawn, data.weights, noise.taste_share)
-            return search_data(drawn, measured, data.weights, data.rows.dtype), measured.means
+            return standardised(drawn, data.weights, measured, data.rows.dtype), measured.means
         columns = (data.worth, data.residuals)
         worth, residuals = permuted_within_cells(data.responses, data.weights, self._rng, *columns)
-        copy = with_residuals(data, worth=worth, residuals=residuals)
+        copy = replace(data, worth=worth, residuals=residuals)
         shifts = copy.rows.total / np.maximum(copy.rows.mass, 1e-9)
         return copy, noise.means + data.deviations * shifts
 

@@ -12,7 +12,7 @@ from unswayed.learners.discount.noise import (
 from unswayed.learners.discount.one_mean.mixture import Accusation
 from unswayed.learners.discount.responses import AllResponses, Responses
 from unswayed.learners.discount.settings import SAMPLE_ENTRIES
-from unswayed.learners.discount.standardised import search_data
+from unswayed.learners.discount.standardised import standardised
 from unswayed.learners.interface import FloatArray
 
 TASTE_SHARE = 0.13
@@ -57,7 +57,7 @@ def _differ(
     noise = measure_noise(sample, is_kept)
     if noise.taste_share > TASTE_SHARE:
         return True
-    data = search_data(sample, noise, is_kept, np.float32)
+    data = standardised(sample, is_kept, noise, np.float32)
     whitened = np.sqrt(data.worth) * data.residuals
     values, vectors = top_directions(sample, whitened, is_kept, 3 + len(accused), rng)
     if accused:

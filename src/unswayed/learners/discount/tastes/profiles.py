@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +11,7 @@ from unswayed.learners.discount.noise import top_directions
 from unswayed.learners.discount.responses import MAD_TO_SD
 from unswayed.learners.discount.settings import RIVALS
 from unswayed.learners.discount.standardised import (
-    SearchData,
     StandardisedResponses,
-    with_residuals,
 )
 from unswayed.learners.discount.tastes.kernels import taste_profiles, taste_sums
 from unswayed.learners.interface import FloatArray, IntArray
@@ -25,7 +23,7 @@ RANK, CELLS_PER_DIRECTION = 6, 4
 STEPS = 12
 """Ours: steps of EM from the top directions of the responses."""
 
-PSEUDO_ANSWERS = 10.0
+PSEUDO_RESPONSES = 10.0
 """Ours: loadings shrink as if so many responses more had shown none, variances as if so many had
 shown the common one."""
 
@@ -48,7 +46,7 @@ class Tastes(NamedTuple):
     left: FloatArray
 
 
-def fit_tastes(data: SearchData, rng: np.random.Generator) -> Tastes:
+def fit_tastes(data: StandardisedResponses, rng: np.random.Generator) -> Tastes:
     """Fit common directions of taste to what users responded, colluders included.
 
     Notes
@@ -69,7 +67,7 @@ def fit_tastes(data: SearchData, rng: np.random.Generator) -> Tastes:
     per_cell = max(float(users.mean()), 1.0)
     loadings = vectors * np.sqrt(np.maximum(values, 0.0) / per_cell) / 2.0
     left = np.full(responses.n_cells, 0.7)
-    ridge = PSEUDO_ANSWERS * np.eye(rank)
+    ridge = PSEUDO_RESPONSES * np.eye(rank)
     for _ in range(STEPS):
         parts = in_user_parts(taste_sums, responses.n_users, *rows, weights, loadings, left)
         squares, products = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
@@ -81,7 +79,7 @@ def fit_tastes(data: SearchData, rng: np.random.Generator) -> Tastes:
         )
         rest = np.maximum(energy - explained, 0.0)
         common = float(rest.sum() / max(users.sum(), 1.0))
-        left = (rest + PSEUDO_ANSWERS * common) / (users + PSEUDO_ANSWERS)
+        left = (rest + PSEUDO_RESPONSES * common) / (users + PSEUDO_RESPONSES)
         left = np.maximum(left, max(LEAST_LEFT * common, 1e-9))
     return Tastes(loadings, left)
 
@@ -110,9 +108,9 @@ class Profiler:
     centre: FloatArray
     spread: FloatArray
 
-    def of(self, entries: StandardisedResponses) -> FloatArray:
+    def of(self, data: StandardisedResponses) -> FloatArray:
         """Return the users' profiles, shape (n_users, n_features)."""
-        scaled = (self._raw(entries) - self.centre) / self.spread
+        scaled = (self._raw(data) - self.centre) / self.spread
         clipped: FloatArray = np.clip(scaled, -FARTHEST, FARTHEST)
         return clipped
 
@@ -121,12 +119,12 @@ class Profiler:
         """How many of the numbers are tastes; winners and rivals follow."""
         return int(self.tastes.loadings.shape[1])
 
-    def _raw(self, entries: StandardisedResponses) -> FloatArray:
+    def _raw(self, data: StandardisedResponses) -> FloatArray:
         return taste_profiles(
-            entries.indptr,
-            entries.cells,
-            entries.worth,
-            entries.residuals,
+            data.responses.indptr,
+            data.responses.cells,
+            data.worth,
+            data.residuals,
             self.tastes.loadings,
             self.tastes.left,
             self.rank_of_cell,
@@ -134,7 +132,9 @@ class Profiler:
         )
 
 
-def profiler_for(data: SearchData, cell_means: FloatArray, rng: np.random.Generator) -> Profiler:
+def profiler_for(
+    data: StandardisedResponses, cell_means: FloatArray, rng: np.random.Generator
+) -> Profiler:
     """Fit tastes to the data, and learn how profiles lie."""
     responses = data.responses
     shape = (responses.n_contexts, responses.n_actions)
@@ -145,13 +145,15 @@ def profiler_for(data: SearchData, cell_means: FloatArray, rng: np.random.Genera
     n_rivals = min(RIVALS, shape[1])
     n_features = tastes.loadings.shape[1] + n_rivals
     first = Profiler(tastes, ranks.ravel(), n_rivals, np.zeros(n_features), np.ones(n_features))
-    raw = first._raw(data.entries)[data.weights > 0.5]
+    raw = first._raw(data)[data.weights > 0.5]
     centre = np.median(raw, axis=0)
     spread = np.maximum(MAD_TO_SD * np.median(np.abs(raw - centre), axis=0), 1e-6)
     return Profiler(tastes, ranks.ravel(), n_rivals, centre, spread)
 
 
-def without_coalition(data: SearchData, tastes: Tastes, rng: np.random.Generator) -> SearchData:
+def without_coalition(
+    data: StandardisedResponses, tastes: Tastes, rng: np.random.Generator
+) -> StandardisedResponses:
     """Draw responses from a normal copula.
 
     Every user gets normal tastes and normal noise beyond them. Within a cell the observed responses
@@ -167,4 +169,4 @@ def without_coalition(data: SearchData, tastes: Tastes, rng: np.random.Generator
     latent = (common + noise * rng.standard_normal(len(cells))) / spread
     dealt = np.empty_like(data.residuals)
     dealt[np.lexsort((latent, cells))] = data.residuals[np.lexsort((data.residuals, cells))]
-    return with_residuals(data, worth=worth, residuals=dealt)
+    return replace(data, residuals=dealt)

@@ -24,7 +24,7 @@ from unswayed.learners.discount.settings import (
     SAMPLE_ENTRIES,
     TASTES,
 )
-from unswayed.learners.discount.standardised import SearchData, search_data, standardised
+from unswayed.learners.discount.standardised import StandardisedResponses, standardised
 from unswayed.learners.discount.tastes.populations import (
     LONG_STEPS,
     Populations,
@@ -130,7 +130,7 @@ def _likeliest(
 ) -> _Likeliest | None:
     """Search once, and return the split that decides; None if there is none at all."""
     noise = measure_noise(sample, weights)
-    data = search_data(sample, noise, weights, np.float64)
+    data = standardised(sample, weights, noise, np.float64)
     profiler = profiler_for(data, noise.means, rng)
     candidates = _candidates(
         data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
@@ -166,7 +166,7 @@ def _accused(
 
 
 def _candidates(
-    data: SearchData,
+    data: StandardisedResponses,
     noise: Noise,
     profiler: Profiler,
     adversarial_fraction: float,
@@ -176,7 +176,7 @@ def _candidates(
 ) -> list[_Candidate]:
     """Search, and apply the tests that need no null."""
     responses, weights = data.responses, data.weights
-    profiles = profiler.of(data.entries)
+    profiles = profiler.of(data)
     fits = search_populations(
         profiles,
         weights,
@@ -240,7 +240,7 @@ def _with_more_room(
 
 
 def _null_gains(
-    data: SearchData,
+    data: StandardisedResponses,
     noise: Noise,
     profiler: Profiler,
     adversarial_fraction: float,
