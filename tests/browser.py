@@ -24,8 +24,6 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
 )
 
 #: Seconds that anything may take.
@@ -179,6 +177,8 @@ def browser(folder: Path) -> Iterator[Browser]:
             "bash",
             chromium,
             *FLAGS,
+            "--hide-scrollbars",
+            "--remote-debugging-pipe",
             f"--user-data-dir={folder / 'profile'}",
         ],
         pass_fds=(their_in, their_out),

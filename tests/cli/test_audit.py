@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.audit.markets import market
-from tests.cli.test_learn import unswayed
+from tests.cli.shop import unswayed
 from tests.cli.test_main import run
 from unswayed.errors import InputError
 

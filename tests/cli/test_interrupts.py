@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.test_learn import café_log
+from tests.cli.shop import café_log
 from tests.cli.test_main import COMMAND
 
 #: How long a command may take to stop.

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.test_learn import BEST, café_log, unswayed
+from tests.cli.shop import BEST, café_log, unswayed
 from unswayed.errors import InputError
 from unswayed.policy import Policy
 

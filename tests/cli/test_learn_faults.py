@@ -11,7 +11,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.test_learn import café_log, unswayed
+from tests.cli.shop import café_log, unswayed
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows
 from unswayed.learners.from_log import learn_log

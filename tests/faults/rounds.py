@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from tests.cli.test_learn import café_log, unswayed
+from tests.cli.shop import café_log, unswayed
 from unswayed import storage
 from unswayed.policy import Policy
 from unswayed.randomness import generator

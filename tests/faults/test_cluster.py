@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.test_learn import café_log
+from tests.cli.shop import café_log
 from tests.cli.test_main import COMMAND
 
 DASK = Path(sys.executable).with_name("dask")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tests.cli.test_learn import café_log
+from tests.cli.shop import café_log
 from unswayed.cli.demo import _write_log
 from unswayed.demo.picture import draw
 from unswayed.demo.shop import Outcome

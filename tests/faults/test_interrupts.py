@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cli.shop import café_log
 from tests.cli.test_interrupts import assert_stopped, interrupted
-from tests.cli.test_learn import café_log
 
 #: Moments of a run on a warm cache, which takes about three seconds.
 WARM = [round(0.1 + 0.07 * number, 2) for number in range(40)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.test_learn import café_log
+from tests.cli.shop import café_log
 from unswayed.errors import InputError
 from unswayed.events import read_events
 from unswayed.policy import Policy

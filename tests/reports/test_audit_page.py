@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.audit.markets import market
-from tests.browser import NARROW, WIDE, browser
+from tests.browser import FLAGS, NARROW, WIDE, browser
 from unswayed.audit.auditing import audit_log
 from unswayed.audit.redteam import RedTeam, RedTeamRow
 from unswayed.audit.results import Audit
@@ -25,16 +25,6 @@ HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.
 ROWS = tuple(
     RedTeamRow(share, 10, share, share / 4, share, 0.0, 0.5, 0.001, 0.9) for share in (0.0, 0.1)
 )
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from unswayed.reports.audits import (
     write_page,
 )
 from unswayed.reports.policies import check_table, write_table
-from unswayed.reports.tables import print_json, print_line, progress_bar
+from unswayed.reports.tables import print_json, print_line, steps_bar
 from unswayed.storage import check_writable, check_writable_folder
 
 #: The exit code when a limit is passed.
@@ -92,12 +92,7 @@ def audit(
             check_writable_folder(folder)
     if users is not None:
         check_table(users, table_format)
-    with progress_bar() as bar:
-        task = bar.add_task("starting", total=len(STEPS))
-
-        def on_step(step: str) -> None:
-            bar.update(task, description=step, completed=STEPS.index(step))
-
+    with steps_bar(STEPS) as on_step:
         found = audit_log(
             log,
             adversarial_fraction=fraction,
@@ -118,7 +113,7 @@ def audit(
                 injection,
                 stated=fraction,
                 regime=found.audit.regime.name,
-                on_size=lambda size: bar.update(task, description=f"injecting {size:.0%}"),
+                on_size=lambda size: on_step(f"injecting {size:.0%}"),
             )
     alarm = alarm_of(found.audit, share=fail_share, shift=fail_shift)
     report = {

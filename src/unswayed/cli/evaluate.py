@@ -15,7 +15,7 @@ from unswayed.evaluation.results import LOGGING
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.policy import Policy
 from unswayed.reports.evaluations import print_evaluation
-from unswayed.reports.tables import print_json, progress_bar
+from unswayed.reports.tables import print_json, steps_bar
 from unswayed.storage import check_writable_folder
 
 
@@ -39,12 +39,7 @@ def evaluate(
         check_writable_folder(figures)
     evaluated = Policy.load(policy)
     other = None if baseline == LOGGING else Policy.load(baseline)
-    with progress_bar() as bar:
-        task = bar.add_task("starting", total=len(STEPS))
-
-        def on_step(step: str) -> None:
-            bar.update(task, description=step, completed=STEPS.index(step))
-
+    with steps_bar(STEPS) as on_step:
         found = evaluate_log(
             log,
             evaluated,

@@ -19,7 +19,7 @@ from unswayed.learners.methods import DEFAULT_METHOD, method_names
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.reports.policies import TABLE_FORMATS, cells_table, check_table, write_table
-from unswayed.reports.tables import print_json, print_line, print_table, progress_bar, rate
+from unswayed.reports.tables import print_json, print_line, print_table, rate, steps_bar
 from unswayed.storage import check_writable, check_writable_folder
 from unswayed.tallies.log_summary import LogSummary
 
@@ -132,13 +132,7 @@ def learn(
         personal=personal,
     )
     _check_outputs(options, out, (users, cells), table_format, has_log=log is not None)
-    with progress_bar() as bar:
-        task = bar.add_task("starting", total=len(STEPS))
-
-        def on_step(step: str) -> None:
-            done = STEPS.index(step) if step in STEPS else len(STEPS)
-            bar.update(task, description=step, completed=done)
-
+    with steps_bar(STEPS) as on_step:
         if engine == "dask" and log is not None:
             learned = learn_on_cluster(
                 log, options, scheduler=scheduler, with_users=users is not None, on_step=on_step

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.box import HEAVY_HEAD
@@ -161,6 +161,19 @@ def progress_bar() -> Iterator[Progress]:
         disable=not console.is_terminal,
     ) as progress:
         yield progress
+
+
+@contextmanager
+def steps_bar(steps: Sequence[str]) -> Iterator[Callable[[str], None]]:
+    """Show a progress bar over named steps, and yield what to call with each as it begins."""
+    with progress_bar() as bar:
+        task = bar.add_task("starting", total=len(steps))
+
+        def on_step(step: str) -> None:
+            done = steps.index(step) if step in steps else len(steps)
+            bar.update(task, description=step, completed=done)
+
+        yield on_step
 
 
 def _text(text: str, *, most: int = LABEL_LENGTH, keep: str = "") -> Text:

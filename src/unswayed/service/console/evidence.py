@@ -8,6 +8,8 @@ from typing import Any
 from unswayed.reports.svg import Bars, diverging_bars
 from unswayed.service.console.audits import Latest
 from unswayed.service.console.markup import (
+    MOST_BARS,
+    MOST_ROWS,
     Html,
     colours,
     moment,
@@ -20,10 +22,6 @@ from unswayed.service.console.markup import (
     tiles,
     user_link,
 )
-
-#: Ours: rows that are shown.
-_MOST_ROWS = 60
-_MOST_BARS = 12
 
 #: Ours: seconds between questions for a new audit.
 _SECONDS = 5
@@ -80,7 +78,7 @@ def _lies(lies: list[Mapping[str, Any]]) -> list[Html]:
                     number(lie["accounts"], digits=1),
                     number(lie["contexts"]),
                 ]
-                for lie in lies[:_MOST_ROWS]
+                for lie in lies[:MOST_ROWS]
             ],
         ),
         soft("An estimate over accounts, and never a verdict on one person."),
@@ -92,7 +90,7 @@ def _changed(policy: Mapping[str, Any], changed: Mapping[str, Any]) -> list[Html
         return [tag("p", "Naive means decide the same everywhere.", class_="soft")]
     plain = policy["source"].get("plain_means", {})
     rows = []
-    for context, naive in list(changed.items())[:_MOST_ROWS]:
+    for context, naive in list(changed.items())[:MOST_ROWS]:
         cells, chosen = policy["mean_rewards"][context], str(policy["policy"][context])
         known = plain.get(context, {})
         rows.append(
@@ -226,7 +224,7 @@ def _audited(name: str, audit: Mapping[str, Any]) -> list[Html]:
 def _items(items: list[Mapping[str, Any]]) -> list[Html]:
     if not items:
         return [tag("p", "No action was moved by accounts that count less.", class_="soft")]
-    rows = [Bars(str(item["action"]), item["shift"]) for item in items[:_MOST_BARS]]
+    rows = [Bars(str(item["action"]), item["shift"]) for item in items[:MOST_BARS]]
     return [
         tag("h3", "How far means were moved"),
         Html(diverging_bars(rows, title="shift of each action's mean")),

@@ -17,6 +17,10 @@ _MOST_LETTERS = 2_000
 #: Ours: letters from which a cell is given room.
 _LONG = 24
 
+#: Ours: rows of tables and bars of pictures that are shown; the routes have all.
+MOST_ROWS = 60
+MOST_BARS = 12
+
 _EMPTY = frozenset({"input", "link", "meta"})
 
 
@@ -140,3 +144,8 @@ def campaign_link(name: str, path: str = "", text: object = None) -> Html:
 def user_link(name: str, user: str) -> Html:
     """Return a link to a user's page."""
     return campaign_link(name, f"/users?user={quote(user, safe='')}", user)
+
+
+def policy_name(version: int) -> str:
+    """Return what a version of the policy is called."""
+    return "nothing learned (0)" if version == 0 else f"policy {version}"

@@ -27,9 +27,15 @@ from unswayed.service.console.access import (
     viewer_of,
 )
 from unswayed.service.console.audits import LiveAudits
+from unswayed.service.console.decisions import (
+    decision_page,
+    finder,
+    latest_decisions,
+    user_page,
+)
 from unswayed.service.console.evidence import evidence, latest_audit, live_audit
 from unswayed.service.console.layout import ASSETS, HEADERS, asset, fragment, page
-from unswayed.service.console.markup import tag
+from unswayed.service.console.markup import MOST_ROWS, tag
 from unswayed.service.console.means import policy_map
 from unswayed.service.database import StoreError
 from unswayed.service.errors import Refusal, not_found, store_unavailable
@@ -162,7 +168,7 @@ async def campaign(call: Call, viewer: Viewer) -> Response:
 
 async def recent(call: Call, _: Viewer) -> Response:
     """Return the latest decisions."""
-    return fragment(views.decisions(call.campaign, await endpoints.list_decisions(call)))
+    return fragment(latest_decisions(call.campaign, await endpoints.list_decisions(call)))
 
 
 async def policies(call: Call, viewer: Viewer) -> Response:
@@ -191,7 +197,7 @@ async def confirm(call: Call, viewer: Viewer) -> Response:
         if plays(served, context) != plays(wanted, context)
     ]
     version, active = wanted["version"], served["version"]
-    parts = views.confirmation(call.campaign, version, active, changes[: views.MOST_ROWS])
+    parts = views.confirmation(call.campaign, version, active, changes[:MOST_ROWS])
     title = f"Serve policy {version}?"
     return _page(call, viewer, title, parts, "/policies")
 
@@ -226,17 +232,17 @@ async def users(call: Call, viewer: Viewer) -> Response:
         return _to(f"/console/c/{call.campaign}/decisions/{asked.strip()}")
     if not asked:
         latest = await endpoints.list_decisions(replace(call, query={}))
-        parts = [views.finder(call.campaign, ""), views.decisions(call.campaign, latest)]
+        parts = [finder(call.campaign, ""), latest_decisions(call.campaign, latest)]
         return _page(call, viewer, "Users and decisions", parts, "/users")
     found = await endpoints.list_decisions(call)
     title = f"User {asked}"
-    return _page(call, viewer, title, views.user(call.campaign, found), "/users")
+    return _page(call, viewer, title, user_page(call.campaign, found), "/users")
 
 
 async def decision(call: Call, viewer: Viewer) -> Response:
     """Return the page of a decision."""
     found = await endpoints.explain_decision(call)
-    return _page(call, viewer, "Why", views.decision(call.campaign, found), "/users")
+    return _page(call, viewer, "Why", decision_page(call.campaign, found), "/users")
 
 
 async def audit(call: Call, viewer: Viewer) -> Response:

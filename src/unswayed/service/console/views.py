@@ -7,35 +7,27 @@ from typing import Any
 
 from unswayed.learners.from_log import STEPS
 from unswayed.reports.svg import Bars, paired_bars
+from unswayed.service.console.decisions import latest_decisions
 from unswayed.service.console.markup import (
+    MOST_BARS,
+    MOST_ROWS,
     Html,
     campaign_link,
     colours,
     moment,
     number,
     percent,
+    policy_name,
     section,
     soft,
     table,
     tag,
     tiles,
-    user_link,
 )
 from unswayed.service.console.means import policy_map
 
-#: Ours: rows of pictures and tables; the routes have all.
-MOST_ROWS = 60
-_MOST_BARS = 12
-
 #: A learning's steps, in order.
 _STEPS = ("exporting", *STEPS, "publishing")
-
-_MODES = {
-    "explore": "explores",
-    "exploit": "gets the policy",
-    "control": "held back",
-    "shadow": "shadow",
-}
 
 
 def overview(campaigns: Sequence[Mapping[str, Any]], live: Html) -> list[Html]:
@@ -67,7 +59,7 @@ def live_totals(rows: Sequence[Mapping[str, Any]], at_ms: int) -> Html:
                     campaign_link(row["name"]),
                     row["state"],
                     row["mode"],
-                    _version(row["policy"]),
+                    policy_name(row["policy"]),
                     number(row["decisions"]),
                     number(row["rewards"]),
                     number(row["explored"]),
@@ -92,7 +84,7 @@ def campaign(
         (number(status["decisions"]), "decisions"),
         (number(status["rewards"]), "rewards"),
         (number(status["explored"]), "of them explored"),
-        (_version(status["policy"]), f"is served, plan {status['plan']}"),
+        (policy_name(status["policy"]), f"is served, plan {status['plan']}"),
     ]
     if status["match_rate"] is not None:
         shown.append((percent(status["match_rate"]), "of the shadow decisions match"))
@@ -102,7 +94,7 @@ def campaign(
         section("Mean rewards", *policy_map(served["policy"])),
         section(
             "Latest decisions",
-            _polled(f"/console/c/{name}/recent", decisions(name, recent), seconds=3),
+            _polled(f"/console/c/{name}/recent", latest_decisions(name, recent), seconds=3),
         ),
     ]
 
@@ -127,7 +119,7 @@ def _exploration(
     parts = [
         Html(
             paired_bars(
-                [Bars(row[0], row[3], row[4]) for row in rows[:_MOST_BARS]],
+                [Bars(row[0], row[3], row[4]) for row in rows[:MOST_BARS]],
                 title="share of decisions that explored, and what the plan asks for",
             )
         ),
@@ -162,29 +154,6 @@ def _exploration(
     return parts
 
 
-def decisions(name: str, recent: Mapping[str, Any]) -> Html:
-    """Return the latest decisions as a table."""
-    rows = recent["decisions"]
-    if not rows:
-        return tag("p", "None.", class_="soft")
-    return table(
-        "Latest decisions",
-        ["user", "context", "action", "mode", "reward", "", "time (UTC)"],
-        [
-            [
-                user_link(name, row["user"]),
-                row["context"],
-                row["action"],
-                _MODES.get(row["mode"], row["mode"]),
-                number(row["reward"]),
-                campaign_link(name, f"/decisions/{row['decision']}", "why"),
-                moment(row["time_ms"]),
-            ]
-            for row in rows[:20]
-        ],
-    )
-
-
 def policies(name: str, versions: Sequence[Mapping[str, Any]], map_: Sequence[Html]) -> list[Html]:
     """Return the page of policy versions."""
     active = next(one["version"] for one in versions if one["is_active"])
@@ -201,7 +170,7 @@ def policies(name: str, versions: Sequence[Mapping[str, Any]], map_: Sequence[Ht
                 class_="button",
                 aria_label=f"{'Activate' if version > active else 'Roll back to'} {version}",
             )
-        rows.append([_version(version), act, moment(one["created_ms"]), one["job"] or "-"])
+        rows.append([policy_name(version), act, moment(one["created_ms"]), one["job"] or "-"])
     return [
         table("Versions", ["policy", "", "made (UTC)", "learning job"], rows),
         section(f"Mean rewards of policy {active}", *map_),
@@ -292,112 +261,12 @@ def _result(job: Mapping[str, Any]) -> object:
     found = result["findings"]
     return tag(
         "span",
-        f"{_version(result['version'])} of ",
+        f"{policy_name(result['version'])} of ",
         number(found["n_events"]),
         " events by ",
         number(found["n_users"]),
         " users",
     )
-
-
-def finder(name: str, asked: str) -> Html:
-    """Return the form that finds a user or a decision."""
-    return tag(
-        "form",
-        tag(
-            "label",
-            "A user, or the id of a decision",
-            tag("input", name="user", value=asked, required=True, maxlength="256"),
-        ),
-        tag("button", "Find", class_="main"),
-        method="get",
-        action=f"/console/c/{name}/users",
-        class_="line",
-    )
-
-
-def user(name: str, found: Mapping[str, Any]) -> list[Html]:
-    """Return the page of a user."""
-    return [
-        finder(name, found["user"]),
-        section(
-            "Now",
-            soft("What the user gets in each context under the plan that is served."),
-            table(
-                "Now",
-                ["context", "mode", "action"],
-                [
-                    [context, _MODES[one["mode"]], one["action"] or "drawn at every play"]
-                    for context, one in list(found["now"].items())[:MOST_ROWS]
-                ],
-            ),
-        ),
-        section(
-            "Latest decisions",
-            decisions(name, found),
-            soft("Among the latest ", number(found["n_read"]), " decisions of the campaign."),
-        ),
-    ]
-
-
-def decision(name: str, found: Mapping[str, Any]) -> list[Html]:
-    """Return the page of a decision: what was decided, and why."""
-    plan, policy = found["plan"], found["policy"]
-    again = (
-        "Computed again from the secret and the plan, it comes out the same."
-        if found["is_reproduced"]
-        else "Computed again from the secret and the plan, it comes out differently."
-    )
-    facts: list[tuple[str, object]] = [
-        ("time (UTC)", moment(found["time_ms"])),
-        ("user", user_link(name, found["user"])),
-        ("context", found["context"]),
-        ("action", found["action"]),
-        ("mode", _MODES.get(found["mode"], found["mode"])),
-        ("propensity", number(found["propensity"])),
-        ("plan", f"{plan['version']}, epoch {plan['epoch']}"),
-        ("the policy plays", plan["policy_action"]),
-        ("the baseline", plan["baseline"]),
-        ("explorers", percent(plan["explorer_share"])),
-        ("policy", _version(policy["version"])),
-    ]
-    cells = policy["cells"]
-    rewards = found["rewards"]
-    return [
-        tag(
-            "div",
-            found["why"],
-            class_="answer" if found["is_reproduced"] else "answer bad",
-        ),
-        soft(again),
-        tag("dl", *(part for term, value in facts for part in (tag("dt", term), tag("dd", value)))),
-        section(
-            "Rewards",
-            table(
-                "Rewards",
-                ["received (UTC)", "id", "reward"],
-                [
-                    [moment(one["received_ms"]), one["reward_id"] or "-", number(one["reward"])]
-                    for one in rewards
-                ],
-            )
-            if rewards
-            else tag("p", "None came yet.", class_="soft"),
-        ),
-        section(
-            "What the policy knew of this context",
-            table(
-                "Means",
-                ["action", "robust mean", "low", "high", "plays"],
-                [
-                    [action, *(number(cell[key]) for key in ("mean", "low", "high", "n"))]
-                    for action, cell in cells.items()
-                ],
-            )
-            if cells
-            else tag("p", "Nothing was learned yet.", class_="soft"),
-        ),
-    ]
 
 
 def login(message: str) -> list[Html]:
@@ -430,10 +299,6 @@ def login(message: str) -> list[Html]:
 def _polled(address: str, first: Html, *, seconds: int) -> Html:
     """Return a part of a page that is replaced every few seconds."""
     return tag("div", first, hx_get=address, hx_trigger=f"every {seconds}s", hx_swap="innerHTML")
-
-
-def _version(version: int) -> str:
-    return "nothing learned (0)" if version == 0 else f"policy {version}"
 
 
 def _span(seconds: float) -> str:

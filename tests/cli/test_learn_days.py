@@ -1,0 +1,80 @@
+"""Tallies day by day, and caps on what one user adds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.shop import café_log, unswayed
+from unswayed.errors import InputError
+from unswayed.policy import Policy
+
+
+def test_days_added_one_by_one_give_the_policy_of_all_days(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    table = café_log(rng)
+    noise = pa.array(table["reward"].to_numpy() + rng.normal(size=len(table)))
+    table = table.set_column(3, "reward", noise)  # rewards whose sums depend on the order
+    whole = tmp_path / "whole.parquet"
+    pq.write_table(table, whole)
+    for day, part in enumerate([table.slice(0, 2_000), table.slice(2_000, 1), table.slice(2_001)]):
+        path = tmp_path / f"day-{day}.parquet"
+        pq.write_table(part, path)
+        unswayed("learn", path, "--tallies", tmp_path / "tallies", "--out", tmp_path / "days.json")
+    unswayed("learn", whole, "--out", tmp_path / "once.json")
+    by_days, once = (Policy.load(tmp_path / name) for name in ("days.json", "once.json"))
+    for name in ("mean_rewards", "low", "high", "counts", "context_probabilities"):
+        np.testing.assert_array_equal(getattr(by_days, name), getattr(once, name))
+
+
+@pytest.mark.parametrize("with_propensities", [False, True])
+def test_days_under_a_cap_give_the_policy_of_all_days_under_it(
+    with_propensities: bool, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """Rewards are 0 or 1, so that users repeat the very same event on several days."""
+    table = café_log(rng)
+    if with_propensities:
+        table = table.append_column("propensity", pa.array(np.full(len(table), 1 / 3)))
+    pq.write_table(table, tmp_path / "whole.parquet")
+    folder = tmp_path / "tallies"
+
+    def learn(path: Path, cap: int, out: str, *more: object) -> None:
+        unswayed("learn", path, "--max-interactions-per-user", cap, "--out", tmp_path / out, *more)
+
+    for day, cap in enumerate((12, 5, 12, 12)):  # it may change from day to day
+        path = tmp_path / f"day-{day}.parquet"
+        pq.write_table(table.slice(1_500 * day, 1_500), path)
+        learn(path, cap, "days.json", "--tallies", folder)
+    learn(tmp_path / "whole.parquet", 12, "once.json")
+    by_days, once = (Policy.load(tmp_path / name) for name in ("days.json", "once.json"))
+    for name in ("mean_rewards", "low", "high", "counts", "context_probabilities"):
+        np.testing.assert_array_equal(getattr(by_days, name), getattr(once, name))
+    assert once.source["findings"]["most_interactions"] == 12
+
+
+def test_a_cap_on_tallies_that_were_made_without_is_refused(log: Path, tmp_path: Path) -> None:
+    arguments = ("learn", log, "--tallies", tmp_path / "t", "--out", tmp_path / "p.json")
+    unswayed(*arguments)
+    with pytest.raises(InputError, match="from the first log on, in a new folder"):
+        unswayed(*arguments, "--max-interactions-per-user", 9)
+
+
+def test_adding_a_day_twice_is_refused(log: Path, tmp_path: Path) -> None:
+    arguments = ("learn", log, "--tallies", tmp_path / "t", "--out", tmp_path / "p.json")
+    unswayed(*arguments)
+    with pytest.raises(InputError, match="count twice"):
+        unswayed(*arguments)
+
+
+def test_a_cap_is_told(log: Path, tmp_path: Path, capsys: Any) -> None:
+    unswayed(
+        *("learn", log, "--max-interactions-per-user", 10, "--out", tmp_path / "p.json", "--json")
+    )
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["most_interactions"] == 10
+    assert "had more than 10 interactions" in summary["notes"][0]
