@@ -164,7 +164,7 @@ class Misfit(Attack):
         """Claim one context."""
         return np.full(turn.contexts.size, self.context)
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Answer the same to everything."""
         return np.full((turn.contexts.size, self.briefing.n_actions), self.answer)
 

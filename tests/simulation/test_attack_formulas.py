@@ -153,7 +153,7 @@ def test_framing_pulls_the_gap_by_its_strength(name: str, strength: float, seed:
     for context, means in enumerate(instance.mean_rewards):
         best, runner_up = np.argsort(-means)[:2]
         turn = Turn(round_number=0, accounts=np.arange(100), contexts=np.full(100, context))
-        answers = attack.answers(turn)
+        answers = attack.rewards(turn)
         lies = answers[:, runner_up] - answers[:, best] + means[best] - means[runner_up]
         assert 0.2 * lies.mean() == pytest.approx(strength * (means[best] - means[runner_up]))
         assert (lies < 0).sum() == 10

@@ -39,7 +39,7 @@ class Spy(Attack):
         super().begin(briefing, rng)
         getattr(briefing, self.asks)
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Answer zeros."""
         return np.zeros((turn.contexts.size, self.briefing.n_actions))
 
@@ -70,11 +70,11 @@ def test_only_attacks_that_know_histories_are_shown_rounds(knows: Knowledge, see
     assert [played.round_number for played in spy.seen] == list(range(n_expected))
 
 
-def test_honest_answers_take_knowledge_of_the_bandit(seed: int) -> None:
+def test_honest_rewards_take_knowledge_of_the_bandit(seed: int) -> None:
     spy = Spy(knows=Knowledge.OBLIVIOUS, asks="accounts")
     loss(spy, Believer, seed=seed, crowd=crowd_with())
-    with pytest.raises(ForbiddenKnowledgeError, match="honest_answers"):
-        spy.briefing.honest_answers(np.zeros((1, 5)), spy.rng)
+    with pytest.raises(ForbiddenKnowledgeError, match="honest_rewards"):
+        spy.briefing.honest_rewards(np.zeros((1, 5)), spy.rng)
 
 
 def test_wrappers_tell_the_inner_attack_no_more_than_it_knows(seed: int) -> None:

@@ -30,7 +30,7 @@ def told(attack: Tailored, *, context: int = 0, plays: int = 40) -> FloatArray:
     """Return all accounts' mean answers in a context less good users' means."""
     n = attack.briefing.n_accounts
     turn = Turn(round_number=0, accounts=np.arange(n), contexts=np.full(n, context))
-    answers = np.mean([attack.answers(turn) for _ in range(plays)], axis=0)
+    answers = np.mean([attack.rewards(turn) for _ in range(plays)], axis=0)
     return np.asarray(answers - attack.briefing.mean_rewards[context])
 
 

@@ -37,7 +37,7 @@ class BuyOnlyCola(Attack):
     name = "buy-only-cola"
     summary = "buy the promoted drink whenever it is shown, and nothing else"
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return a purchase for MegaCola and none for any other item."""
         answers = np.zeros((len(turn.contexts), len(ITEMS)))
         answers[:, ITEMS.index("MegaCola")] = 1.0

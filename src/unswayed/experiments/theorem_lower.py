@@ -63,13 +63,13 @@ class HideContested(Attack):
         super().begin(briefing, rng)
         self._urns = self.adversary.start(briefing.n_accounts, rng)
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, with the contested actions from the account's one urn.
 
         Urns are in random order, so what is shown of one is hidden as well as its beginning.
         """
         means = self.briefing.mean_rewards[turn.contexts]
-        answers = self.briefing.honest_answers(means, self.rng)
+        answers = self.briefing.honest_rewards(means, self.rng)
         contested = self.contested[turn.contexts]
         answers[np.arange(len(contested)), contested] = self._urns.draw(turn.accounts, self.rng)
         return answers

@@ -1,4 +1,4 @@
-"""Where learners meet attacks: rounds of arrivals, answers, plays and what the attack sees."""
+"""Where learners meet attacks: rounds of arrivals, rewards, plays and what the attack sees."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def run(
     """Let a learner play against an attack and return the suboptimality for good users.
 
     Everything good users do is drawn from streams that depend on ``seed`` and ``path`` alone, so
-    all algorithms and all attacks meet the same good users with the same answers.
+    all algorithms and all attacks meet the same good users with the same rewards.
 
     Parameters
     ----------
@@ -281,10 +281,10 @@ class _World:
         uniforms = self._contexts.random(n_arrivals)
         return np.searchsorted(self._cumulative, uniforms, side="right")
 
-    def honest_answers(self, users: IntArray, contexts: IntArray) -> FloatArray:
-        """Draw the answers of all arrivals as if all were good.
+    def honest_rewards(self, users: IntArray, contexts: IntArray) -> FloatArray:
+        """Draw the rewards of all arrivals as if all were good.
 
-        Colluders' answers are drawn, too, and thrown away: good users' draws must not depend on
+        Colluders' rewards are drawn, too, and thrown away: good users' draws must not depend on
         who colludes.
         """
         return draw_rewards(
@@ -348,7 +348,7 @@ def _played_rounds(
     for number, users in enumerate(world.rounds(is_eager=attack.is_eager)):
         world.turn_to(number)
         contexts = world.natural_contexts(users.size)
-        answers = world.honest_answers(users, contexts)
+        rewards = world.honest_rewards(users, contexts)
         rows = np.flatnonzero(world.is_bad[users])
         if rows.size:
             accounts = account_of_user[users[rows]]
@@ -356,8 +356,8 @@ def _played_rounds(
             chosen = _checked_contexts(attack, attack.contexts(given), given, world.instance)
             turn = Turn(round_number=number, accounts=accounts, contexts=chosen)
             contexts[rows] = chosen
-            answers[rows] = _checked_answers(attack, attack.answers(turn), turn, world.instance)
-        actions = learner.play(users, contexts, answers)
+            rewards[rows] = _checked_rewards(attack, attack.rewards(turn), turn, world.instance)
+        actions = learner.play(users, contexts, rewards)
         if sees_histories:
             attack.observe(
                 PlayedRound(
@@ -365,7 +365,7 @@ def _played_rounds(
                     users=users,
                     contexts=contexts,
                     actions=actions,
-                    rewards=answers[np.arange(users.size), actions],
+                    rewards=rewards[np.arange(users.size), actions],
                 )
             )
         yield users, contexts, actions
@@ -383,11 +383,11 @@ def _checked_contexts(
     return contexts
 
 
-def _checked_answers(
-    attack: Attack, answers: FloatArray, turn: Turn, instance: Instance
+def _checked_rewards(
+    attack: Attack, rewards: FloatArray, turn: Turn, instance: Instance
 ) -> FloatArray:
-    if answers.shape != (turn.accounts.size, instance.n_actions):
+    if rewards.shape != (turn.accounts.size, instance.n_actions):
         raise InputError(f"attack {attack.name} did not answer for every arrival and action.")
-    if not np.isfinite(answers).all():
+    if not np.isfinite(rewards).all():
         raise InputError(f"attack {attack.name} answered with something that is not a number.")
-    return answers
+    return rewards

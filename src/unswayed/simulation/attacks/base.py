@@ -1,4 +1,4 @@
-"""What every attack is: accounts that choose their contexts and their answers, round by round."""
+"""What every attack is: accounts that choose their contexts and their rewards, round by round."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Offer:
 class Attack(ABC):
     """A coalition's plan. Its class names it, sums it up and says what it knows.
 
-    An attack object plays one run: `begin` first, then for every round `contexts`, `answers` and,
+    An attack object plays one run: `begin` first, then for every round `contexts`, `rewards` and,
     if it knows histories, `observe`. Knobs are the fields of the (dataclass) attack.
     """
 
@@ -88,7 +88,7 @@ class Attack(ABC):
         return turn.contexts
 
     @abstractmethod
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return the reward that each action would bring, shape (n, n_actions)."""
 
     def observe(self, played: PlayedRound) -> None:  # noqa: B027 - most attacks see nothing

@@ -87,16 +87,16 @@ class ShiftedReplay(Attack):
         super().begin(briefing, rng)
         self._replay = Replay(briefing, rng)
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return replays, shifted on target and rival."""
-        answers = self._replay.answers(turn.contexts)
+        rewards = self._replay.rewards(turn.contexts)
         rows = np.arange(turn.contexts.size)
         aim = self.briefing.aim
         for actions, sign in zip((aim.target, aim.rival), DIRECTIONS[self.direction], strict=True):
             chosen = actions[turn.contexts]
-            moved = answers[rows, chosen] + sign * self._steps(rows.size)
-            answers[rows, chosen] = np.clip(moved, self.briefing.lowest, self.briefing.highest)
-        return answers
+            moved = rewards[rows, chosen] + sign * self._steps(rows.size)
+            rewards[rows, chosen] = np.clip(moved, self.briefing.lowest, self.briefing.highest)
+        return rewards
 
     def observe(self, played: PlayedRound) -> None:
         """Remember what good users answered."""
@@ -138,9 +138,9 @@ class BestResponse(Attack):
         self.chosen = _shifted_replay(search(candidates, harm, rehearsals=self.rehearsals))
         self.chosen.begin(replace(briefing, knows=self.chosen.knows), rng)
 
-    def answers(self, turn: Turn) -> FloatArray:
-        """Return the chosen attack's answers."""
-        return self.chosen.answers(turn)
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return the chosen attack's rewards."""
+        return self.chosen.rewards(turn)
 
     def observe(self, played: PlayedRound) -> None:
         """Show the round to the chosen attack."""

@@ -130,9 +130,9 @@ class Briefing:
             return np.sqrt(instance.mean_rewards * (1.0 - instance.mean_rewards))
         return np.full_like(instance.mean_rewards, instance.deviation)
 
-    def honest_answers(self, means: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw answers as good users with these means would; same shape as ``means``."""
-        instance = self._known(Knowledge.BANDIT, "honest_answers").instance
+    def honest_rewards(self, means: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw rewards as good users with these means would; same shape as ``means``."""
+        instance = self._known(Knowledge.BANDIT, "honest_rewards").instance
         return draw_rewards(means, law=instance.law, deviation=instance.deviation, rng=rng)
 
     @property

@@ -38,7 +38,7 @@ class Lockstep(Attack):
         """Return the first account's context for all."""
         return np.full(turn.contexts.size, turn.contexts[0])
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return one row for all."""
         script = Turn(
             round_number=turn.round_number, accounts=turn.accounts[:1], contexts=turn.contexts[:1]
@@ -72,11 +72,11 @@ class PrivateSubsets(Attack):
         super().begin(briefing, rng)
         self._lies = rng.random((briefing.n_accounts, briefing.n_contexts)) < self.share
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, with lies in each account's own contexts."""
-        answers = honest_table(self.briefing, turn, self.rng)
-        _damn_and_praise(answers, turn, self._lies[turn.accounts, turn.contexts], self.briefing)
-        return answers
+        rewards = honest_table(self.briefing, turn, self.rng)
+        _damn_and_praise(rewards, turn, self._lies[turn.accounts, turn.contexts], self.briefing)
+        return rewards
 
 
 @dataclass(kw_only=True)
@@ -116,11 +116,11 @@ class Focus(Attack):
         self._is_attacked = np.zeros(briefing.n_contexts, dtype=np.bool_)
         self._is_attacked[order[: max(1, round(self.share * order.size))]] = True
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, with lies in the chosen contexts."""
-        answers = honest_table(self.briefing, turn, self.rng)
-        _damn_and_praise(answers, turn, self._is_attacked[turn.contexts], self.briefing)
-        return answers
+        rewards = honest_table(self.briefing, turn, self.rng)
+        _damn_and_praise(rewards, turn, self._is_attacked[turn.contexts], self.briefing)
+        return rewards
 
 
 @dataclass(kw_only=True)
@@ -142,24 +142,24 @@ class SubCoalitions(Attack):
         if self.parts < 1:
             raise InputError(f"parts is {self.parts}: at least 1 is needed.")
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, with each part's own target praised and the rival damned."""
         briefing = self.briefing
-        answers = honest_table(briefing, turn, self.rng)
+        rewards = honest_table(briefing, turn, self.rng)
         rows = np.arange(turn.contexts.size)
         rival = briefing.aim.rival[turn.contexts]
         # Steps of 1 to n_actions - 1 from the rival never lead back to it.
         step = 1 + turn.accounts % min(self.parts, briefing.n_actions - 1)
-        answers[rows, (rival + step) % briefing.n_actions] = briefing.highest
-        answers[rows, rival] = briefing.lowest
-        return answers
+        rewards[rows, (rival + step) % briefing.n_actions] = briefing.highest
+        rewards[rows, rival] = briefing.lowest
+        return rewards
 
 
 def _damn_and_praise(
-    answers: FloatArray, turn: Turn, is_lying: BoolArray, briefing: Briefing
+    rewards: FloatArray, turn: Turn, is_lying: BoolArray, briefing: Briefing
 ) -> None:
     """Set target and rival to the ends of the range in the rows that lie."""
     rows = np.flatnonzero(is_lying)
     contexts = turn.contexts[rows]
-    answers[rows, briefing.aim.target[contexts]] = briefing.highest
-    answers[rows, briefing.aim.rival[contexts]] = briefing.lowest
+    rewards[rows, briefing.aim.target[contexts]] = briefing.highest
+    rewards[rows, briefing.aim.rival[contexts]] = briefing.lowest

@@ -13,7 +13,7 @@ MEMORY_PER_CELL = 32
 
 
 def lie(
-    answers: FloatArray,
+    rewards: FloatArray,
     actions: IntArray,
     value: float,
     *,
@@ -24,7 +24,7 @@ def lie(
 
     Parameters
     ----------
-    answers
+    rewards
         Shape (n, n_actions); changed in place.
     actions
         Shape (n,); the action to lie about in each row.
@@ -32,17 +32,17 @@ def lie(
     rows = np.arange(actions.size)
     if strength < 1.0:
         rows = np.flatnonzero(rng.random(actions.size) < strength)
-    answers[rows, actions[rows]] = value
+    rewards[rows, actions[rows]] = value
 
 
 def coins(shape: tuple[int, int], briefing: Briefing, rng: np.random.Generator) -> FloatArray:
-    """Return answers that say nothing: either end of the range, evenly."""
+    """Return rewards that say nothing: either end of the range, evenly."""
     return np.where(rng.random(shape) < 0.5, briefing.highest, briefing.lowest)
 
 
 def honest_table(briefing: Briefing, turn: Turn, rng: np.random.Generator) -> FloatArray:
     """Return what good users would answer in these contexts; takes knowledge of the bandit."""
-    return briefing.honest_answers(briefing.mean_rewards[turn.contexts], rng)
+    return briefing.honest_rewards(briefing.mean_rewards[turn.contexts], rng)
 
 
 class Replay:
@@ -70,7 +70,7 @@ class Replay:
         slots = self._rng.integers(0, MEMORY_PER_CELL, theirs.size)
         self._memory[contexts, actions, slots] = rewards
 
-    def answers(self, contexts: IntArray) -> FloatArray:
+    def rewards(self, contexts: IntArray) -> FloatArray:
         """Return past rewards of each action in these contexts, shape (n, n_actions)."""
         shape = (contexts.size, self._briefing.n_actions)
         slots = self._rng.integers(0, MEMORY_PER_CELL, shape)

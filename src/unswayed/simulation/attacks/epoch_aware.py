@@ -139,19 +139,19 @@ class ThrowawayAccounts(EpochAware):
         """Return the contexts that nature gave: not all accounts attack."""
         return turn.contexts
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Let the inner attack answer for the accounts whose epoch it is, replay for the others."""
-        answers = self._replay.answers(turn.contexts)
+        rewards = self._replay.rewards(turn.contexts)
         lies: BoolArray = turn.accounts % (self.last_epoch + 1) == self.epoch_of(turn.round_number)
         if lies.any():
-            answers[lies] = self.inner.answers(
+            rewards[lies] = self.inner.rewards(
                 Turn(
                     round_number=turn.round_number,
                     accounts=turn.accounts[lies],
                     contexts=turn.contexts[lies],
                 )
             )
-        return answers
+        return rewards
 
 
 @dataclass(kw_only=True)

@@ -63,13 +63,13 @@ class Framing(Attack):
         pull = self.strength * gaps / (2.0 * max(briefing.adversarial_fraction, 1e-12) * net)
         self.shifts = pull[:, None] * np.sign(best_to_runner_up(briefing))
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, shifted and noise-free on best and runner-up."""
-        answers = honest_table(self.briefing, turn, self.rng)
+        rewards = honest_table(self.briefing, turn, self.rng)
         is_decoy = self._is_decoy[turn.accounts]
         for who, factor in ((~is_decoy, 1.0), (is_decoy, -self.reach)):
-            answers = shifted(self.briefing, turn, answers, factor * self.shifts, who, self.rng)
-        return answers
+            rewards = shifted(self.briefing, turn, rewards, factor * self.shifts, who, self.rng)
+        return rewards
 
 
 @dataclass(kw_only=True)

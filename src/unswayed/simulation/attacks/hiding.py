@@ -51,14 +51,14 @@ class Hiding(Attack):
         if briefing.n_accounts:
             self._urns = [self._filled(context) for context in range(briefing.n_contexts)]
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, with contested actions from the urns."""
-        answers = honest_table(self.briefing, turn, self.rng)
+        rewards = honest_table(self.briefing, turn, self.rng)
         for context in np.unique(turn.contexts):
             rows = np.flatnonzero(turn.contexts == context)
             for action, urns in zip(self._ranking[context], self._urns[context], strict=False):
-                answers[rows, action] = urns.draw(turn.accounts[rows], self.rng)
-        return answers
+                rewards[rows, action] = urns.draw(turn.accounts[rows], self.rng)
+        return rewards
 
     def _filled(self, context: int) -> list[RewardUrns]:
         briefing = self.briefing

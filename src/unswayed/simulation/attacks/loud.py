@@ -22,7 +22,7 @@ class Loud(Attack):
     strength
         Probability that the answer on the action aimed at is the lie and not a coin.
     filler
-        Share of the answers on other actions that are coins, for cover.
+        Share of the rewards on other actions that are coins, for cover.
     """
 
     strength: float = 1.0
@@ -32,19 +32,19 @@ class Loud(Attack):
         check_share(self.strength, "strength")
         check_share(self.filler, "filler")
 
-    def answers_around(self, aimed_at: IntArray, *, answer: float, elsewhere: float) -> FloatArray:
-        """Return answers, shape (n, n_actions), for arrivals that aim at one action each."""
+    def rewards_around(self, aimed_at: IntArray, *, answer: float, elsewhere: float) -> FloatArray:
+        """Return rewards, shape (n, n_actions), for arrivals that aim at one action each."""
         n_arrivals = aimed_at.size
         shape = (n_arrivals, self.briefing.n_actions)
-        answers = np.full(shape, elsewhere)
+        rewards = np.full(shape, elsewhere)
         if self.filler > 0.0:
             is_filler = self.rng.random(shape) < self.filler
-            answers = np.where(is_filler, coins(shape, self.briefing, self.rng), elsewhere)
+            rewards = np.where(is_filler, coins(shape, self.briefing, self.rng), elsewhere)
         if self.strength < 1.0:
             drawn = coins((n_arrivals, 1), self.briefing, self.rng)
-            answers[np.arange(n_arrivals), aimed_at] = drawn[:, 0]
-        lie(answers, aimed_at, answer, strength=self.strength, rng=self.rng)
-        return answers
+            rewards[np.arange(n_arrivals), aimed_at] = drawn[:, 0]
+        lie(rewards, aimed_at, answer, strength=self.strength, rng=self.rng)
+        return rewards
 
 
 @dataclass(kw_only=True)
@@ -54,10 +54,10 @@ class Push(Loud):
     name = "push"
     summary = "the highest reward for the target, the lowest for every other action"
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return the highest reward on the target and the lowest elsewhere, up to coins."""
         target = self.briefing.aim.target[turn.contexts]
-        return self.answers_around(
+        return self.rewards_around(
             target, answer=self.briefing.highest, elsewhere=self.briefing.lowest
         )
 
@@ -69,10 +69,10 @@ class Nuke(Loud):
     name = "nuke"
     summary = "the lowest reward for the rival (the best action), the highest for all others"
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return the lowest reward on the rival and the highest elsewhere, up to coins."""
         rival = self.briefing.aim.rival[turn.contexts]
-        return self.answers_around(
+        return self.rewards_around(
             rival, answer=self.briefing.lowest, elsewhere=self.briefing.highest
         )
 

@@ -56,12 +56,12 @@ class HideInCovariance(Attack):
         # A part sees only its own contexts, 1 / parts of the plays.
         self.shift = np.sqrt(inflation * self._parts / plays)
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, with the part's own contexts shifted and noise-free."""
         briefing = self.briefing
-        answers = honest_table(briefing, turn, self.rng)
+        rewards = honest_table(briefing, turn, self.rng)
         is_own = self._part_of_context[turn.contexts] == turn.accounts % self._parts
-        return shifted(briefing, turn, answers, self.shift * self._signs, is_own, self.rng)
+        return shifted(briefing, turn, rewards, self.shift * self._signs, is_own, self.rng)
 
 
 @dataclass(kw_only=True)
@@ -93,11 +93,11 @@ class VarianceShell(Attack):
         plays_per_context = briefing.interactions_per_user / briefing.n_contexts
         self.shift = self.radius * briefing.n_actions / np.sqrt(2.0 * plays_per_context)
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, shifted and noise-free on best and runner-up."""
-        answers = honest_table(self.briefing, turn, self.rng)
+        rewards = honest_table(self.briefing, turn, self.rng)
         everywhere = np.ones(turn.contexts.size, dtype=np.bool_)
-        return shifted(self.briefing, turn, answers, self.shift * self._signs, everywhere, self.rng)
+        return shifted(self.briefing, turn, rewards, self.shift * self._signs, everywhere, self.rng)
 
 
 @dataclass(kw_only=True)
@@ -121,17 +121,17 @@ class Subtractive(Attack):
         if self.draws < 1:
             raise InputError(f"draws is {self.draws}: at least 1 is needed.")
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, the chosen ones on target and rival."""
         briefing = self.briefing
-        answers = honest_table(briefing, turn, self.rng)
+        rewards = honest_table(briefing, turn, self.rng)
         rows = np.arange(turn.contexts.size)
         for actions, choose in ((briefing.aim.target, np.max), (briefing.aim.rival, np.min)):
             wanted = actions[turn.contexts]
             means = briefing.mean_rewards[turn.contexts, wanted]
             tries = np.broadcast_to(means, (self.draws, rows.size))
-            answers[rows, wanted] = choose(briefing.honest_answers(tries, self.rng), axis=0)
-        return answers
+            rewards[rows, wanted] = choose(briefing.honest_rewards(tries, self.rng), axis=0)
+        return rewards
 
 
 def best_to_runner_up(briefing: Briefing) -> FloatArray:
@@ -147,14 +147,14 @@ def best_to_runner_up(briefing: Briefing) -> FloatArray:
 def shifted(
     briefing: Briefing,
     turn: Turn,
-    answers: FloatArray,
+    rewards: FloatArray,
     shifts: FloatArray,
     is_shifted: BoolArray,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Replace answers where a shift applies by the shifted mean; binary ones are drawn with it."""
+    """Replace rewards where a shift applies by the shifted mean; binary ones are drawn with it."""
     shift = shifts[turn.contexts]
     moved = briefing.mean_rewards[turn.contexts] + shift
     if briefing.is_binary:
-        moved = briefing.honest_answers(moved, rng)
-    return np.where((shift != 0.0) & is_shifted[:, None], moved, answers)
+        moved = briefing.honest_rewards(moved, rng)
+    return np.where((shift != 0.0) & is_shifted[:, None], moved, rewards)

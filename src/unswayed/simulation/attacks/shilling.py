@@ -29,15 +29,15 @@ class Shilling(Attack):
         check_share(self.strength, "strength")
 
     def profile(self, turn: Turn) -> FloatArray:
-        """Return the ordinary-looking answers; here those of good users."""
+        """Return the ordinary-looking rewards; here those of good users."""
         return honest_table(self.briefing, turn, self.rng)
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return the profile with the target praised."""
-        answers = self.profile(turn)
+        rewards = self.profile(turn)
         target = self.briefing.aim.target[turn.contexts]
-        lie(answers, target, self.briefing.highest, strength=self.strength, rng=self.rng)
-        return answers
+        lie(rewards, target, self.briefing.highest, strength=self.strength, rng=self.rng)
+        return rewards
 
 
 @dataclass(kw_only=True)
@@ -51,7 +51,7 @@ class Average(Shilling):
         """Return draws around the actions' averages."""
         averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
         means = np.broadcast_to(averages, (turn.contexts.size, self.briefing.n_actions))
-        return self.briefing.honest_answers(means, self.rng)
+        return self.briefing.honest_rewards(means, self.rng)
 
 
 @dataclass(kw_only=True)
@@ -63,10 +63,10 @@ class Bandwagon(Shilling):
 
     def profile(self, turn: Turn) -> FloatArray:
         """Return coins, with the overall favourite praised."""
-        answers = coins((turn.contexts.size, self.briefing.n_actions), self.briefing, self.rng)
+        rewards = coins((turn.contexts.size, self.briefing.n_actions), self.briefing, self.rng)
         averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
-        answers[:, averages.argmax()] = self.briefing.highest
-        return answers
+        rewards[:, averages.argmax()] = self.briefing.highest
+        return rewards
 
 
 @dataclass(kw_only=True)
@@ -98,17 +98,17 @@ class RunnerUpSwap(Attack):
     def __post_init__(self) -> None:
         check_share(self.strength, "strength")
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws with the two actions exchanged and exaggerated."""
         briefing = self.briefing
         ranking = np.argsort(-briefing.mean_rewards, axis=1, kind="stable")
         best, second = ranking[turn.contexts, 0], ranking[turn.contexts, 1]
-        answers = honest_table(briefing, turn, self.rng)
+        rewards = honest_table(briefing, turn, self.rng)
         rows = np.arange(turn.contexts.size)
-        answers[rows, best], answers[rows, second] = answers[rows, second], answers[rows, best]
-        lie(answers, second, briefing.highest, strength=self.strength, rng=self.rng)
-        lie(answers, best, briefing.lowest, strength=self.strength, rng=self.rng)
-        return answers
+        rewards[rows, best], rewards[rows, second] = rewards[rows, second], rewards[rows, best]
+        lie(rewards, second, briefing.highest, strength=self.strength, rng=self.rng)
+        lie(rewards, best, briefing.lowest, strength=self.strength, rng=self.rng)
+        return rewards
 
 
 @dataclass(kw_only=True)
@@ -134,12 +134,12 @@ class Mimicry(Attack):
         super().begin(briefing, rng)
         self._replay = Replay(briefing, rng)
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return replays with the target praised."""
-        answers = self._replay.answers(turn.contexts)
+        rewards = self._replay.rewards(turn.contexts)
         target = self.briefing.aim.target[turn.contexts]
-        lie(answers, target, self.briefing.highest, strength=self.strength, rng=self.rng)
-        return answers
+        lie(rewards, target, self.briefing.highest, strength=self.strength, rng=self.rng)
+        return rewards
 
     def observe(self, played: PlayedRound) -> None:
         """Remember what good users answered."""

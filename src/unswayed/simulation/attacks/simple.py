@@ -20,9 +20,9 @@ class Honest(Attack):
     summary = "the accounts answer like good users: the negative control"
     knows = Knowledge.BANDIT
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws."""
-        return self.briefing.honest_answers(self.briefing.mean_rewards[turn.contexts], self.rng)
+        return self.briefing.honest_rewards(self.briefing.mean_rewards[turn.contexts], self.rng)
 
 
 @dataclass(kw_only=True)
@@ -46,11 +46,11 @@ class Flip(Attack):
     def __post_init__(self) -> None:
         check_positive(self.strength, "strength")
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return draws around the flipped means."""
         centre = 0.5 if self.briefing.is_binary else 0.0
         means = self.briefing.mean_rewards[turn.contexts]
-        return self.briefing.honest_answers(centre - self.strength * (means - centre), self.rng)
+        return self.briefing.honest_rewards(centre - self.strength * (means - centre), self.rng)
 
 
 @dataclass(kw_only=True)
@@ -70,13 +70,13 @@ class Extreme(Attack):
     def __post_init__(self) -> None:
         check_positive(self.magnitude, "magnitude")
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return coins, with huge rewards on target and rival."""
         rows = np.arange(turn.contexts.size)
-        answers = coins((rows.size, self.briefing.n_actions), self.briefing, self.rng)
-        answers[rows, self.briefing.aim.target[turn.contexts]] = self.magnitude
-        answers[rows, self.briefing.aim.rival[turn.contexts]] = -self.magnitude
-        return answers
+        rewards = coins((rows.size, self.briefing.n_actions), self.briefing, self.rng)
+        rewards[rows, self.briefing.aim.target[turn.contexts]] = self.magnitude
+        rewards[rows, self.briefing.aim.rival[turn.contexts]] = -self.magnitude
+        return rewards
 
 
 @dataclass(kw_only=True)
@@ -96,15 +96,15 @@ class HeavyTail(Attack):
     def __post_init__(self) -> None:
         check_positive(self.scale, "scale")
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return Cauchy draws with the aim's signs."""
         rows = np.arange(turn.contexts.size)
         shape = (rows.size, self.briefing.n_actions)
-        answers: FloatArray = self.scale * self.rng.standard_cauchy(shape)
+        rewards: FloatArray = self.scale * self.rng.standard_cauchy(shape)
         target, rival = (
             actions[turn.contexts]
             for actions in (self.briefing.aim.target, self.briefing.aim.rival)
         )
-        answers[rows, target] = np.abs(answers[rows, target])
-        answers[rows, rival] = -np.abs(answers[rows, rival])
-        return answers
+        rewards[rows, target] = np.abs(rewards[rows, target])
+        rewards[rows, rival] = -np.abs(rewards[rows, rival])
+        return rewards

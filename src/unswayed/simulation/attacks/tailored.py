@@ -21,7 +21,7 @@ SHARED = ("nothing", "contexts", "answers")
 
 @dataclass(kw_only=True)
 class Tailored(Attack):
-    """Mix honest answers with answers whose mean is moved.
+    """Mix honest rewards with rewards whose mean is moved.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Tailored(Attack):
         n_opposed = round(self.opposed * briefing.n_accounts)
         self._signs[rng.permutation(briefing.n_accounts)[:n_opposed]] = -1.0
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, around moved means where the account lies."""
         briefing, rng = self.briefing, self.rng
         questions, signs = turn.contexts, self._signs[turn.accounts]
@@ -107,9 +107,9 @@ class Tailored(Attack):
         return moves
 
     def _drawn(self, contexts: IntArray, signs: FloatArray, lies: BoolArray) -> FloatArray:
-        """Draw answers around means that are moved in the rows that lie."""
+        """Draw rewards around means that are moved in the rows that lie."""
         moves = np.where(lies, signs, 0.0)[:, None] * self._moves[contexts]
         means = self.briefing.mean_rewards[contexts] + moves
         if self.briefing.is_binary:
             means = np.clip(means, 0.0, 1.0)
-        return self.briefing.honest_answers(means, self.rng)
+        return self.briefing.honest_rewards(means, self.rng)

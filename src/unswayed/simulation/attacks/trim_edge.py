@@ -26,7 +26,7 @@ def trim_edge(*, adversarial_fraction: float, trim: float) -> float:
 
     With a share ``trim`` cut at each end, x* = Phi^-1(1 - (trim - alpha) / (1 - alpha)): beyond x*
     are just so many good users that they and the coalition together fill what is cut. The bias
-    is then as large as with answers at infinity, from answers that look ordinary.
+    is then as large as with rewards at infinity, from rewards that look ordinary.
 
     >>> round(trim_edge(adversarial_fraction=0.1, trim=0.2), 4)
     1.2206
@@ -86,13 +86,13 @@ class TrimEdge(Attack):
         self._sums = np.zeros((briefing.n_accounts, *shape))
         self._good_moments = np.zeros((3, *shape))  # counts, sums, sums of squares
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Return replays, with the totals on target and rival topped up."""
-        answers = self._replay.answers(turn.contexts)
+        rewards = self._replay.rewards(turn.contexts)
         aim = self.briefing.aim
-        self._steer(answers, turn, aim.target[turn.contexts], self.edge)
-        self._steer(answers, turn, aim.rival[turn.contexts], -self.edge)
-        return answers
+        self._steer(rewards, turn, aim.target[turn.contexts], self.edge)
+        self._steer(rewards, turn, aim.rival[turn.contexts], -self.edge)
+        return rewards
 
     def observe(self, played: PlayedRound) -> None:
         """Book what the accounts gave and what good users gave."""
@@ -109,7 +109,7 @@ class TrimEdge(Attack):
         ):
             np.add.at(moment, cells, values)
 
-    def _steer(self, answers: FloatArray, turn: Turn, actions: IntArray, edge: float) -> None:
+    def _steer(self, table: FloatArray, turn: Turn, actions: IntArray, edge: float) -> None:
         counts, sums, squares = self._good_moments[:, turn.contexts, actions]
         seen = np.flatnonzero(counts >= 2)
         if not seen.size:
@@ -121,4 +121,4 @@ class TrimEdge(Attack):
         rewards = plays * means + edge * deviations * np.sqrt(plays) - self._sums[places]
         if self.briefing.is_binary:
             rewards = (rewards > 0.5).astype(np.float64)
-        answers[seen, actions[seen]] = rewards
+        table[seen, actions[seen]] = rewards

@@ -47,11 +47,11 @@ class Wrapper(Attack):
         """Let the inner attack choose while awake."""
         return self.inner.contexts(turn) if self.is_awake(turn.round_number) else turn.contexts
 
-    def answers(self, turn: Turn) -> FloatArray:
+    def rewards(self, turn: Turn) -> FloatArray:
         """Let the inner attack answer while awake, replay otherwise."""
         if self.is_awake(turn.round_number):
-            return self.inner.answers(turn)
-        return self._replay.answers(turn.contexts)
+            return self.inner.rewards(turn)
+        return self._replay.rewards(turn.contexts)
 
     def observe(self, played: PlayedRound) -> None:
         """Remember the round, and show it to an inner attack that may see it."""

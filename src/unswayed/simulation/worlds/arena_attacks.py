@@ -82,7 +82,7 @@ class LoggedCoalition:
         for number, rows in _by_round(rounds):
             lies = rows[self._is_bad[users[rows]]]
             if lies.size:
-                table = self._attack.answers(self._turn(number, users[lies], contexts[lies]))
+                table = self._attack.rewards(self._turn(number, users[lies], contexts[lies]))
                 rewards[lies] = table[np.arange(lies.size), actions[lies]]
             if sees_histories:
                 self._attack.observe(
