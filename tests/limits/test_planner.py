@@ -187,8 +187,8 @@ def test_impossible_questions_get_a_sentence(changes: dict[str, Any], message: s
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"arrival_ratio": 1.0}, "arrival ratio"),
-        ({"arrival_ratio": math.nan}, "arrival ratio"),
+        ({"arrival_ratio": 1.0}, "`arrival_ratio` is 1.0"),
+        ({"arrival_ratio": math.nan}, "`arrival_ratio` is nan"),
         ({"base": 0.0}, "click rate"),
         ({"deviation": math.inf}, "deviation"),
         ({"exploration": 1.1}, "exploration"),
