@@ -13,10 +13,11 @@ import pytest
 from tests.experiments.tiny import miniature
 from unswayed.errors import InputError
 from unswayed.experiments.registry import find_experiment
-from unswayed.experiments.results import strongest_attacks
+from unswayed.experiments.results import strongest_attacks, tied_attacks
 from unswayed.experiments.running import Task, Workers, perform, run_sweep
 from unswayed.experiments.store import Row, Store, key_of
-from unswayed.experiments.sweeps import Sweep, cells_of
+from unswayed.experiments.sweeps import Sweep, cells_of, quick_version
+from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate
 
@@ -126,6 +127,26 @@ def test_the_strongest_attack_has_the_largest_mean_of_the_pilot() -> None:
         for i, value in enumerate(losses)
     ]
     assert strongest_attacks(rows) == {0: "push"}
+
+
+@pytest.mark.parametrize(
+    ("attacks", "chosen"), [(("nuke", "push"), "nuke"), (("extreme", "push"), "push")]
+)
+def test_of_tied_attacks_the_usual_strongest_is_met(attacks: tuple[str, ...], chosen: str) -> None:
+    rows: list[Row] = [
+        {"stage": "pilot", "number": 0, "attack": attack, "repetition": 0, "value": 0.0}
+        for attack in attacks
+    ]
+    assert tied_attacks(rows) == {0: attacks}
+    assert strongest_attacks(rows) == {0: chosen}
+
+
+def test_a_quick_pilot_tries_two_attacks() -> None:
+    known = quick_version(find_experiment("figure-2a").sweep)
+    assert {point.attacks for point in known.points} == {("push", "nuke")}
+    unknown = quick_version(find_experiment("knowing-attack").sweep)
+    assert {point.attacks for point in unknown.points} == {("trim-edge", "hide-in-covariance")}
+    assert [known.pilot_of(name) for name in ("paper", DEFAULT_METHOD)] == [1, 1]
 
 
 def test_a_row_is_what_the_simulator_gives_for_its_settings(tmp_path: Path) -> None:

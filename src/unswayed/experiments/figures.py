@@ -163,9 +163,9 @@ def _by_true_share(results: Results) -> dict[str, FloatArray]:
     return {"loss at alpha=0.2 minus loss at alpha=0.1": paper.at(0.2) - paper.at(ASSUMED)}
 
 
-def _by_stated_share(results: Results) -> dict[str, FloatArray]:
+def _by_assumed_share(results: Results) -> dict[str, FloatArray]:
     paper = results.curve("paper", BELIEF_VARIES)
-    return {"loss when told 0.05 minus loss when told 0.2": paper.at(0.05) - paper.at(0.2)}
+    return {"loss when assuming 0.05 minus loss when assuming 0.2": paper.at(0.05) - paper.at(0.2)}
 
 
 ANALYSES = {
@@ -269,11 +269,11 @@ ANALYSES = {
         marks=((USER_THRESHOLD, r"$L = SA/\alpha$"),),
     ),
     "figure-3b": _figure(
-        "Figure 3(b): a misstated share of colluders",
+        "Figure 3(b): a wrongly assumed share of colluders",
         "share of colluders",
         _beats(
             "overstated-still-beats-naive",
-            "Told 0.1, Robust MCB beats both naive approaches while 0 < alpha <= 0.1.",
+            "Assuming 0.1, Robust MCB beats both naive approaches while 0 < alpha <= 0.1.",
             "alpha",
             series=TRUTH_VARIES,
             above=0.0,
@@ -281,28 +281,28 @@ ANALYSES = {
         ),
         compared(
             "understating-loses-robustness",
-            "Told 0.1, Robust MCB loses more at a true 0.2 than at a true 0.1.",
+            "Assuming 0.1, Robust MCB loses more at a true 0.2 than at a true 0.1.",
             _by_true_share,
         ),
         compared(
             "overstating-is-safer",
-            "At a true 0.1, stating half of it costs more than stating twice as much.",
-            _by_stated_share,
+            "At a true 0.1, assuming half of it costs more than assuming twice as much.",
+            _by_assumed_share,
         ),
         partial(own_is_no_worse, x_symbol="alpha", series=TRUTH_VARIES, up_to=ASSUMED),
         panels=(
             {
-                "title": "learners are told 0.1 (the paper's panel)",
+                "title": "learners assume 0.1 (the paper's panel)",
                 "x_label": r"true share of colluders $\alpha$",
                 "series": TRUTH_VARIES,
             },
             {
                 "title": "the true share is 0.1",
-                "x_label": "share that learners are told",
+                "x_label": "share that learners assume",
                 "series": BELIEF_VARIES,
             },
         ),
-        marks=((ASSUMED, "told the truth"),),
+        marks=((ASSUMED, "the truth"),),
     ),
     "figure-3c": _figure(
         "Figure 3(c): similar, not equal preferences",

@@ -15,13 +15,21 @@ from unswayed.learners.methods import DEFAULT_METHOD
 MAIN, PILOT = "main", "pilot"
 """The stages: the pilot chooses the strongest attack of a cell, the main stage is reported."""
 
+USUALLY_STRONGEST = "nuke"
+"""Ours: what does most harm to trimmed means. Where no attack of the pilot does any, the attack
+that is known to succeed elsewhere is the better test."""
+
 
 def strongest_attacks(rows: Iterable[Row]) -> dict[int, str]:
     """Return for each cell number with a pilot the attack with the largest mean value.
 
-    Of equal ones the last by name, so that the choice depends on nothing but the rows.
+    Of equal ones the usual strongest, else the last by name, so that the choice depends on nothing
+    but the rows.
     """
-    return {number: attacks[-1] for number, attacks in tied_attacks(rows).items()}
+    return {
+        number: USUALLY_STRONGEST if USUALLY_STRONGEST in attacks else attacks[-1]
+        for number, attacks in tied_attacks(rows).items()
+    }
 
 
 def tied_attacks(rows: Iterable[Row]) -> dict[int, tuple[str, ...]]:

@@ -110,7 +110,7 @@ def _missing(
         is_contested = len(cell.point.attacks) > 1
         if stage == PILOT:
             attacks = cell.point.attacks if is_contested else ()
-            wanted = range(sweep.pilot_repetitions)
+            wanted = range(sweep.pilot_of(cell.algorithm))
         else:
             attacks = (strongest[cell.number],) if is_contested else cell.point.attacks
             wanted = range(sweep.repetitions_of(cell.algorithm, repetitions))

@@ -25,9 +25,13 @@ MAIN_SEED, PILOT_SEED = 0, 1
 PILOT_REPETITIONS = 4
 """Ours: enough to tell attacks apart whose effects differ by more than noise."""
 
-OWN_SHARE = 0.4
-"""Ours: in figures the default learner has two repetitions of five. It takes five to ten times the
-processor time of Robust MCB, and at most points all of its losses are the same."""
+OWN_SHARE, OWN_PILOT_REPETITIONS = 0.3, 1
+"""Ours: the default learner has three repetitions of ten, and a pilot of one. It takes five to ten
+times the processor time of Robust MCB, and at most points all of its losses are the same."""
+
+QUICK_ATTACKS = ("nuke", "push")
+"""Ours: the pilot of a quick run tries these alone; they are the strongest at most points, and
+colluders with heavy-tailed rewards take the default learner ten times as long."""
 
 OBLIVIOUS_ATTACKS = tuple(
     name for name, kind in ATTACKS.items() if kind.knows == Knowledge.OBLIVIOUS
@@ -86,12 +90,18 @@ class Sweep:
         >>> from unswayed.experiments.registry import find_experiment
         >>> sweep = find_experiment("figure-2a").sweep
         >>> [sweep.repetitions_of(name, 50) for name in ("paper", DEFAULT_METHOD)]
-        [50, 20]
+        [50, 15]
         """
         n = asked * self.repetition_factor
         if algorithm != DEFAULT_METHOD:
             return n
         return max(round(self.own_share * n), min(n, FEWEST))
+
+    def pilot_of(self, algorithm: str) -> int:
+        """Return how many repetitions of each attack an algorithm's pilot has."""
+        if algorithm != DEFAULT_METHOD:
+            return self.pilot_repetitions
+        return min(self.pilot_repetitions, OWN_PILOT_REPETITIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +164,7 @@ def fingerprint(sweep: Sweep) -> dict[str, Any]:
         "unswayed": unswayed.__version__,
         "seeds": {"main": MAIN_SEED, "pilot": PILOT_SEED},
         "pilot_repetitions": sweep.pilot_repetitions,
+        "own_pilot_repetitions": sweep.pilot_of(DEFAULT_METHOD),
         "points": [
             {"x": point.x, "series": point.series, **described(point.settings)}
             for point in sweep.points
@@ -185,5 +196,12 @@ def with_own(*algorithms: str) -> tuple[str, ...]:
 
 
 def quick_version(sweep: Sweep) -> Sweep:
-    """Return a sweep with its quick points only, and a pilot of one repetition."""
-    return replace(sweep, points=sweep.quick, pilot_repetitions=1)
+    """Return a sweep with its quick points only, and a pilot of one repetition with two attacks."""
+    points = tuple(replace(point, attacks=_quick_attacks(point.attacks)) for point in sweep.quick)
+    return replace(sweep, points=points, pilot_repetitions=1)
+
+
+def _quick_attacks(attacks: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the attacks of a quick pilot; of those that it does not know, the first two."""
+    known = tuple(name for name in attacks if name in QUICK_ATTACKS)
+    return known or attacks[: len(QUICK_ATTACKS)]

@@ -15,8 +15,7 @@ from unswayed.errors import InputError
 from unswayed.experiments.drawing import Panel, name_curves, set_axes
 from unswayed.experiments.judging import Analysis, compared
 from unswayed.experiments.results import Results
-from unswayed.experiments.sweeps import Point, Sweep, with_own, world
-from unswayed.learners.baselines import BASELINES
+from unswayed.experiments.sweeps import OWN_SHARE, Point, Sweep, with_own, world
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.limits import (
     HidingAdversary,
@@ -137,8 +136,8 @@ def _points(
     )
 
 
-JUDGED = tuple(name for name in BASELINES if name != "rclub")
-"""RCLUB decides for clusters of users, which the bound does not cover."""
+JUDGED = ("naive-mean", "naive-ucb", "independent-ucb", "liu", "barbar", "active-arm-elimination")
+"""Plain means, both naive approaches, and the corruption-robust learners of Figure 2(d)."""
 
 FEW, MANY, PAPERS = "two-sided, 100 users", "two-sided, 1000 users", "one-sided, 2000 users"
 
@@ -156,6 +155,7 @@ SWEEPS = {
         algorithms=with_own("paper", *JUDGED, "oracle"),
         measure=success,
         repetition_factor=8,
+        own_share=OWN_SHARE,
     )
 }
 
