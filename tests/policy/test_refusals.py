@@ -1,0 +1,262 @@
+"""What is refused around policies and plans, each in one whole sentence that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.refusals import refusal
+from unswayed.events import Labels
+from unswayed.policy import Assignment, Decider, EpochPlan, Policy
+from unswayed.policy.documents import write_object
+from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
+
+SECRET = bytes(range(16))
+PLAN = EpochPlan.start("spring", ["lunch"], ["tea", "soup"], explorer_share=0.5)
+LABELS = Labels.of(["lunch"]), Labels.of(["tea", "soup"])
+AGAIN = "learn it again or use the program that wrote it."
+
+
+def ruled(**options: Any) -> Callable[[], EpochPlan]:
+    """Return what makes a plan with another rule for lunch."""
+    return lambda: replace(PLAN, rules=(replace(PLAN.rules[0], **options),))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            ruled(action="gin"),
+            "context 'lunch': 'gin' is not an action of the plan.",
+        ),
+        (
+            ruled(baseline="gin"),
+            "context 'lunch': 'gin' is not an action of the plan.",
+        ),
+        (
+            ruled(surviving=("soup",)),
+            "context 'lunch': the surviving actions must be different, and the policy's action "
+            "'tea' must be one of them.",
+        ),
+        (
+            ruled(surviving=("tea", "tea")),
+            "context 'lunch': the surviving actions must be different, and the policy's action "
+            "'tea' must be one of them.",
+        ),
+        (
+            ruled(explorer_share=1.5),
+            "explorer_share of context 'lunch' is 1.5: it must lie between 0 and 1.",
+        ),
+        (
+            ruled(explorer_share=None),
+            "explorer_share of context 'lunch' is None: it must lie between 0 and 1.",
+        ),
+        (
+            lambda: replace(PLAN, unknown=replace(PLAN.unknown, action="gin")),
+            "unknown contexts: 'gin' is not an action of the plan.",
+        ),
+        (
+            lambda: replace(PLAN, unknown=replace(PLAN.unknown, explorer_share=-1)),
+            "explorer_share of unknown contexts is -1: it must lie between 0 and 1.",
+        ),
+        (
+            lambda: replace(PLAN, control_share=0.5),
+            "context 'lunch': users are held back, so the rule needs a baseline.",
+        ),
+        (
+            lambda: EpochPlan.start("spring", [], []),
+            "a plan needs at least one action.",
+        ),
+        (
+            lambda: EpochPlan.from_json({**PLAN.to_json(), "format": "x"}),
+            "this is not a plan: its 'format' is not 'unswayed-epoch-plan'.",
+        ),
+        (
+            lambda: EpochPlan.from_json({**PLAN.to_json(), "version": 2}),
+            f"the plan has version 2 and this program reads version 1; {AGAIN}",
+        ),
+        (
+            lambda: EpochPlan.from_json({**PLAN.to_json(), "context_type": "integer"}),
+            "the plan is damaged: 'context_type' is missing or malformed.",
+        ),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_in_one_sentence(
+    call: Callable[[], Any], sentence: str
+) -> None:
+    assert refusal(call) == sentence
+
+
+@pytest.mark.parametrize("missing", [name for name in PLAN.to_json() if name != "format"])
+def test_a_plan_without_one_of_its_fields_names_it(missing: str) -> None:
+    value = {name: item for name, item in PLAN.to_json().items() if name != missing}
+    expected = f"the plan is damaged: '{missing}' is missing or malformed."
+    if missing == "version":
+        expected = f"the plan has version None and this program reads version 1; {AGAIN}"
+    assert refusal(EpochPlan.from_json, value) == expected
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [name for name in PLAN.to_json()["unknown"] if name != "baseline"],
+)
+def test_a_rule_without_one_of_its_fields_names_it(missing: str) -> None:
+    rule = {name: item for name, item in PLAN.to_json()["unknown"].items() if name != missing}
+    assert refusal(EpochPlan.from_json, {**PLAN.to_json(), "unknown": rule}) == (
+        f"the plan is damaged: '{missing}' is missing or malformed."
+    )
+
+
+def test_a_decider_names_what_it_cannot_decide() -> None:
+    decider = Decider(PLAN, SECRET)
+    users, none = decider.digests(["ann"]), np.zeros(1, np.int64)
+    for bad in (-1, 1):
+        assert refusal(decider.decide_many, users, none + bad, none) == (
+            "a context's code is not one of the plan's 1."
+        )
+    assert refusal(decider.decide_many, users, none, none - 3) == (
+        "play is -3: plays are counted 0, 1, 2, …."
+    )
+    for play in (-1, 2**62 + 1):
+        assert refusal(decider.decide, "ann", "lunch", play) == (
+            f"play is {play}: plays are counted 0, 1, 2, …."
+        )
+    assert decider.decide("ann", "lunch", 2**62).is_known
+    assert refusal(decider.decide, "\ud800", "lunch") == (
+        "user '\\ud800' is not valid Unicode text."
+    )
+    assert refusal(decider.decide, 1.5, "lunch") == ("user 1.5 is neither a string nor an integer.")
+
+
+def test_a_secret_of_the_wrong_length_says_how_to_make_one() -> None:
+    assert refusal(Assignment, secret=b"short") == (
+        "the secret has 5 bytes and needs 16; make one with new_secret()."
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "ending"),
+    [
+        (b"[]", "is not a policy: it holds no JSON object."),
+        (b"{}", "is not a policy: its 'format' is not 'unswayed-policy'."),
+        (b"[" * 100_000, "is not a policy: it is nested too deep."),
+        (
+            b"{",
+            "is not a policy: it is not JSON (Expecting property name enclosed in double quotes: "
+            "line 1 column 2 (char 1)).",
+        ),
+        (
+            b'{"a": Infinity}',
+            "is not a policy: it is not JSON (Infinity is not a number that JSON knows).",
+        ),
+    ],
+)
+def test_a_file_that_holds_no_policy_is_named_with_the_reason(
+    content: bytes, ending: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.json"
+    path.write_bytes(content)
+    assert refusal(Policy.load, path) == f"{path} {ending}"
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
+    missing, broken = tmp_path / "none.json", tmp_path / "broken.json"
+    broken.write_bytes(b"\xff")
+    assert refusal(EpochPlan.load, missing) == (
+        f"cannot read the plan {missing}: there is no such file; check the path."
+    )
+    assert refusal(EpochPlan.load, broken) == (
+        f"cannot read the plan {broken}: 'utf-8' codec can't decode byte 0xff in position 0: "
+        "invalid start byte."
+    )
+
+
+def test_objects_are_written_in_the_letters_they_have_and_never_with_what_json_does_not_know(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "object.json"
+    write_object(path, {"früh": {"übrig": {"ü": "ö"}, "leer": {}}}, n_levels=2)
+    before = path.read_text(encoding="utf-8")
+    assert before == '{\n"früh": {\n"übrig": {"ü": "ö"},\n"leer": {}\n}\n}\n'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_object(path, {"a": float("nan")}, n_levels=1)
+    assert path.read_text(encoding="utf-8") == before
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "named"),
+    [
+        ("actions", {"tea": 1}, "'actions'"),
+        ("mean_rewards", [], "'mean_rewards'"),
+        ("source", [], "'source'"),
+        ("method", 7, "the text 7"),
+        ("method", list(range(99)), f"the text {list(range(99))}"[:80]),
+        ("created", None, "the text None"),
+        ("adversarial_fraction", "0.1", "the number '0.1'"),
+        ("adversarial_fraction", "1" * 99, f"the number '{'1' * 99}'"[:80]),
+        ("adversarial_fraction", 10**300, f"the number {10**300}"[:80]),
+        ("adversarial_fraction", True, "the number True"),
+        ("context_probabilities", {"lunch": "x"}, "the number 'x'"),
+        ("context_probabilities", {}, "'lunch'"),
+        ("flip_fraction", {"lunch": []}, "the number []"),
+        ("flip_fraction_upper", {}, "'lunch'"),
+        ("mean_rewards", {"lunch": {"tea": {}}}, "'soup'"),
+    ],
+)
+def test_a_damaged_policy_says_what_is_missing_or_malformed(
+    key: str, wrong: Any, named: str
+) -> None:
+    assert refusal(Policy.from_json, {**written(), key: wrong}) == (
+        f"the policy is damaged: {named} is missing or malformed."
+    )
+
+
+@pytest.mark.parametrize("missing", ["mean_rewards", "actions", "source", "method", "created"])
+def test_a_policy_without_one_of_its_fields_names_it(missing: str) -> None:
+    value = {name: item for name, item in written().items() if name != missing}
+    assert refusal(Policy.from_json, value) == (
+        f"the policy is damaged: '{missing}' is missing or malformed."
+    )
+
+
+@pytest.mark.parametrize("count", [-1, None, 1e19])
+def test_a_policy_whose_counts_count_nothing_is_refused(count: float | None) -> None:
+    value = written()
+    value["mean_rewards"]["lunch"]["tea"]["n"] = count
+    assert refusal(Policy.from_json, value) == (
+        "the policy is damaged: a count 'n' is missing or malformed."
+    )
+
+
+def test_decisions_of_some_users_that_name_what_a_policy_does_not_have_are_refused() -> None:
+    for own in ({"attic": "tea"}, {"lunch": "gin"}):
+        personal = {"user_type": "string", "decisions": {"ann": own}}
+        assert refusal(PersonalDecisions.from_json, personal, *LABELS) == (
+            "the policy is damaged: a user's own decision names what is not in it."
+        )
+        groups = {"user_type": "string", "groups": [{"users": ["ann"], "decisions": own}]}
+        assert refusal(GroupDecisions.from_json, groups, *LABELS) == (
+            "the policy is damaged: a group's decision names what is not in it."
+        )
+
+
+def written() -> dict[str, Any]:
+    """Return a policy for lunch as it is written."""
+    table = np.array([[0.25, 0.5]])
+    value: dict[str, Any] = Policy(
+        context_labels=LABELS[0],
+        action_labels=LABELS[1],
+        mean_rewards=table,
+        low=table - 0.125,
+        high=table + 0.125,
+        counts=np.array([[3, 4]]),
+        context_probabilities=np.ones(1),
+        adversarial_fraction=0.1,
+        method="paper",
+    ).to_json()
+    return value

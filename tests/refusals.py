@@ -1,0 +1,17 @@
+"""The sentence with which bad input is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from unswayed.errors import InputError
+
+
+def refusal(function: Callable[..., Any], *arguments: Any, **options: Any) -> str:
+    """Return what a call says that is refused."""
+    with pytest.raises(InputError) as caught:
+        function(*arguments, **options)
+    return str(caught.value)
