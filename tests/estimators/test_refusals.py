@@ -1,0 +1,179 @@
+"""What an estimator cannot use is refused in one whole sentence; what is at the limit is taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tests.refusals import refusal
+from unswayed.estimators import (
+    lugosi_mendelson_mean,
+    median_of_means,
+    spectral_filter,
+    trim_count,
+    trimmed_mean,
+)
+from unswayed.estimators.inputs import check_row_weights
+from unswayed.randomness import generator
+
+ALPHA: dict[str, Any] = {"adversarial_fraction": 0.1}
+ROWS = np.ones((4, 3))
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "sentence"),
+    [
+        ([[1.0]], {}, "values has 2 dimensions: give a one-dimensional array."),
+        ([], {}, "values is empty: a mean needs at least one point."),
+        (
+            [1.0, np.nan, np.inf],
+            {},
+            "values holds 2 numbers that are NaN or infinite: drop them or set them first.",
+        ),
+        (
+            [1.0],
+            {"failure_probability": 0.0},
+            "failure_probability is 0.0: it must lie between 0 and 1.",
+        ),
+        (
+            [1.0],
+            {"failure_probability": 1.0},
+            "failure_probability is 1.0: it must lie between 0 and 1.",
+        ),
+        ([1.0], {"n_trimmed": -1}, "n_trimmed is -1: it cannot be negative."),
+    ],
+)
+def test_points_that_have_no_mean_are_refused(
+    values: Any, options: dict[str, Any], sentence: str
+) -> None:
+    assert refusal(trimmed_mean, values, **ALPHA, **options) == sentence
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "sentence"),
+    [
+        (np.ones(3), {}, "The rows have 1 dimensions: give a matrix with two."),
+        (
+            sparse.coo_array((np.ones(1), (np.zeros(1, int),)), shape=(3,)),
+            {},
+            "The rows must form a two-dimensional matrix.",
+        ),
+        (np.ones((0, 3)), {}, "The matrix is 0 by 3: a mean needs rows and columns."),
+        (np.ones((3, 0)), {}, "The matrix is 3 by 0: a mean needs rows and columns."),
+        (
+            ROWS * np.nan,
+            {},
+            "The matrix of rows holds 12 numbers that are NaN or infinite: drop them or set them "
+            "first.",
+        ),
+        (
+            sparse.csr_array(ROWS * np.inf),
+            {},
+            "The matrix of rows holds 12 numbers that are NaN or infinite: drop them or set them "
+            "first.",
+        ),
+        (ROWS * 1e200, {}, "Typical entries are about 1e+200: rescale the rows towards 1 first."),
+        (ROWS, {"noise_scale": 0.0}, "noise_scale is 0.0: it must be positive and finite."),
+        (ROWS, {"noise_scale": np.inf}, "noise_scale is inf: it must be positive and finite."),
+        (ROWS, {"max_iterations": -1}, "max_iterations is -1: it cannot be negative."),
+        (ROWS, {"row_weights": [1.0]}, "row_weights has shape (1,): it must be (4,)."),
+        (
+            ROWS,
+            {"row_weights": [1.0, 1.0, np.nan, 1.0]},
+            "row_weights holds 1 numbers that are NaN or infinite: drop them or set them first.",
+        ),
+        (
+            ROWS,
+            {"row_weights": np.zeros(4)},
+            "row_weights must be non-negative, and at least one must be positive.",
+        ),
+        (
+            ROWS,
+            {"row_weights": [1.0, -0.5, 1.0, 1.0]},
+            "row_weights must be non-negative, and at least one must be positive.",
+        ),
+    ],
+)
+def test_rows_that_have_no_mean_are_refused(
+    rows: Any, options: dict[str, Any], sentence: str
+) -> None:
+    assert refusal(spectral_filter, rows, **ALPHA, **options) == sentence
+
+
+def test_weights_are_scaled_to_at_most_one_and_may_be_zero() -> None:
+    assert check_row_weights([0.0, 2.0, 4.0], 3).tolist() == [0.0, 0.5, 1.0]
+    assert check_row_weights(None, 2).tolist() == [1.0, 1.0]
+
+
+def test_a_split_that_cannot_work_says_what_would() -> None:
+    options: dict[str, Any] = {"rng": generator(0), "failure_probability": 0.1}
+    assert refusal(lugosi_mendelson_mean, np.ones(200), adversarial_fraction=0.05, **options) == (
+        # 12 · log(40)/(1/2 − 8/20) = 442.7 points in each half.
+        "The split trimmed mean cannot use 200 points: it needs at least 886 here; use "
+        "trimmed_mean below that."
+    )
+    assert refusal(lugosi_mendelson_mean, np.ones(200), adversarial_fraction=0.0625, **options) == (
+        "The split trimmed mean cannot use 200 points at adversarial_fraction 0.0625: it only "
+        "works below 1/16, so use trimmed_mean or median_of_means."
+    )
+    assert refusal(median_of_means, [1.0], **ALPHA, rng=generator(0), n_blocks=0) == (
+        "n_blocks is 0: there must be at least one block."
+    )
+    assert refusal(trim_count, [3, -1], **ALPHA, failure_probability=0.1) == (
+        "n_points is -1: the size of a group cannot be negative."
+    )
+
+
+def test_the_median_of_means_equals_its_definition(rng: np.random.Generator) -> None:
+    """Blocks are drawn by the generator from the sorted points, and differ by one in size."""
+    points = rng.standard_normal(100)
+    found = median_of_means(points, **ALPHA, rng=generator(3), n_blocks=7)
+    by_rank = np.sort(points)[generator(3).permutation(100)]
+    blocks = [by_rank[start::7] for start in range(7)]
+    means = np.array([block.mean() for block in blocks])
+    assert found.estimate == pytest.approx(np.median(means), rel=1e-12)
+    middle = blocks[int(np.argsort(means)[3])]
+    assert sorted(points[found.weights == 1.0]) == pytest.approx(sorted(middle))
+    assert found.weights.sum() == len(middle)
+    assert found.n_tolerated == 3
+    assert found.outcome == "blocks"
+    # Scaled to a normal deviation by 1/Φ⁻¹(3/4); a median has π/2 times the variance of a mean.
+    spread = np.median(np.abs(means - np.median(means))) / 0.6744897501960817
+    assert found.standard_error == pytest.approx(np.sqrt(np.pi / 2 / 7) * spread)
+    even = median_of_means(points, **ALPHA, rng=generator(3), n_blocks=100)
+    assert even.estimate == pytest.approx(np.median(points))
+    assert even.n_tolerated == 49
+    assert even.outcome == "blocks"
+
+
+def test_the_number_of_blocks_is_twice_the_bad_points_and_more(rng: np.random.Generator) -> None:
+    points = rng.standard_normal(1000)
+    n_bad = trim_count(1000, adversarial_fraction=0.02, failure_probability=0.1)
+    n_blocks = 2 * n_bad + 1 + int(np.ceil(8 * np.log(10)))
+    options: dict[str, Any] = {"adversarial_fraction": 0.02, "failure_probability": 0.1}
+    found = median_of_means(points, rng=generator(1), **options)
+    same = median_of_means(points, rng=generator(1), **options, n_blocks=n_blocks)
+    assert found.estimate == same.estimate
+    enough = median_of_means(points, rng=generator(1), **options, n_blocks=2 * n_bad + 1)
+    too_few = median_of_means(points, rng=generator(1), **options, n_blocks=2 * n_bad)
+    assert (enough.is_covered, too_few.is_covered) == (True, False)
+
+
+def test_the_split_trimmed_mean_equals_its_definition(rng: np.random.Generator) -> None:
+    """One half is clipped at the order statistics floor(ε·n) of the other, from both ends."""
+    points = rng.standard_normal(2001)
+    options: dict[str, Any] = {"adversarial_fraction": 0.01, "failure_probability": 0.1}
+    found = lugosi_mendelson_mean(points, rng=generator(5), **options)
+    split = generator(5).permutation(2001)
+    ordered = np.sort(points)
+    averaged, reference = ordered[split[:1000]], np.sort(ordered[split[1000:2000]])
+    n_cut = int(np.floor((8 * 0.01 + 12 * np.log(40) / 1000) * 1000))
+    clipped = np.clip(averaged, reference[n_cut], reference[999 - n_cut])
+    assert found.estimate == pytest.approx(clipped.mean(), rel=1e-12)
+    assert found.standard_error == pytest.approx(clipped.std(ddof=1) / np.sqrt(1000))
+    assert (found.n_tolerated, found.is_covered, found.outcome) == (n_cut, True, "clipped")
+    is_inside = (averaged >= reference[n_cut]) & (averaged <= reference[999 - n_cut])
+    assert sorted(points[found.weights == 1.0]) == pytest.approx(sorted(averaged[is_inside]))

@@ -1,0 +1,318 @@
+"""What a learner cannot use is refused in one whole sentence; what is at the limit is taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.refusals import refusal
+from unswayed.events import Events
+from unswayed.learners import RobustMCB
+from unswayed.learners.baselines.active_arm_elimination import ActiveArmElimination
+from unswayed.learners.baselines.arrivals import checked_arrivals
+from unswayed.learners.baselines.barbar import Barbar
+from unswayed.learners.change_test import changes_between
+from unswayed.learners.epochs.schedule import Schedule
+from unswayed.learners.groups.finding import check_groups
+from unswayed.learners.interface import Setting
+from unswayed.learners.learning import check_actions, check_precision
+from unswayed.learners.online.growing import GrowingArray, GrowingLabels
+from unswayed.learners.online.open_decisions import OpenDecisions
+from unswayed.learners.options import LearnOptions
+from unswayed.learners.unknown_fraction import check_fraction_or_auto
+from unswayed.randomness import generator
+from unswayed.tallies import tally_events
+
+SETTING = Setting(
+    n_users=3,
+    n_contexts=2,
+    n_actions=2,
+    interactions_per_user=10,
+    adversarial_fraction=0.1,
+    rng=generator(0),
+)
+CODES = np.zeros(1, np.int64)
+DAY = tally_events(Events.of(["ann", "bob"], ["home"] * 2, ["tea", "milk"], [1.0, 0.0]))
+
+
+def learner(**options: Any) -> RobustMCB:
+    """Return a learner of two actions that has seen nothing."""
+    return RobustMCB(actions=["tea", "milk"], secret=bytes(16), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"first": 0}, "first is 0: epoch 0 needs at least 1 interaction."),
+        ({"first": 1, "growth": 1.0}, "growth is 1.0: it must be above 1."),
+        (
+            {"first": 1, "plays_per_cell": -1.0},
+            "plays_per_cell is -1.0: it must be 0 or larger.",
+        ),
+        (
+            {"first": 1, "plays_per_cell": math.inf},
+            "plays_per_cell is inf: it must be 0 or larger.",
+        ),
+        ({"first": 1, "longest": 0.5}, "longest is 0.5: an epoch needs at least 1 interaction."),
+    ],
+)
+def test_a_schedule_that_never_ends_an_epoch_is_refused(
+    options: dict[str, Any], sentence: str
+) -> None:
+    assert refusal(Schedule, **options) == sentence
+
+
+def test_a_schedule_at_its_limits_counts_on() -> None:
+    slow = Schedule(first=1, growth=1.5, plays_per_cell=0.0, longest=1)
+    assert [slow.end(epoch) for epoch in range(4)] == [1, 2, 3, 4]
+    assert [slow.length(epoch) for epoch in range(3)] == [1, 1, 1]
+    assert [slow.epoch_at(age) for age in (0, 0.5, 1, 3.5)] == [0, 0, 1, 3]
+    for_ever = Schedule(first=5, growth=math.inf)
+    assert [for_ever.end(0), for_ever.end(1), for_ever.length(1)] == [5, math.inf, math.inf]
+
+
+def test_contexts_explore_as_much_as_their_cells_need() -> None:
+    schedule = Schedule(first=10, plays_per_cell=6.0)
+    size: dict[str, Any] = {"n_users": 100, "n_actions": 5}
+
+    def share(epoch: int = 1, **options: Any) -> float:
+        given = {"context_probability": 0.5} | options
+        return schedule.explorer_share(epoch, **size, **given)
+
+    assert share(0) == 1.0
+    assert share() == 6 * 5 / (10 * 100 * 0.5)
+    assert share(2) == share() / 2  # twice as long
+    assert share(context_probability=0.03) == 1.0
+    assert share(context_probability=0.04) == 0.75
+    assert share(doubt=1.0) == share(doubt=0.5) == share()
+    assert share(doubt=1.5) == pytest.approx(2.25 * share())
+    assert share(is_alarmed=True) > share()
+    assert share(doubt=1e9, context_probability=1.0) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: check_actions(0), "there are 0 actions; a decision needs at least two."),
+        (lambda: check_actions(1), "there is 1 action; a decision needs at least two."),
+        (
+            lambda: check_fraction_or_auto("many"),
+            "`adversarial_fraction` is 'many': give a number below 0.5, or auto.",
+        ),
+        (
+            lambda: check_groups(1),
+            "`groups` is 1: give a number of groups from 2 to 20, or auto.",
+        ),
+        (
+            lambda: check_groups(21),
+            "`groups` is 21: give a number of groups from 2 to 20, or auto.",
+        ),
+        (
+            lambda: check_groups(True),
+            "`groups` is True: give a number of groups from 2 to 20, or auto.",
+        ),
+        (
+            lambda: LearnOptions(design="often"),  # type: ignore[arg-type]
+            "`design` is auto or sticky or uniform, not 'often'.",
+        ),
+        (
+            lambda: LearnOptions(groups=2, personal=True),
+            "`groups` and `personal` exclude each other: a user gets the policy of a group or one "
+            "of their own.",
+        ),
+        (
+            lambda: OpenDecisions(limit=0),
+            "max_open_decisions is 0; at least one must be kept.",
+        ),
+        (
+            lambda: OpenDecisions(limit=2000).find("x"),
+            "decision 'x' is not open: it was never made here, its reward was reported before, or "
+            "more than 2,000 decisions were made since; report each reward once, under the id "
+            "that decide_once returned.",
+        ),
+        (
+            lambda: GrowingLabels(["ann"]).codes(["bob", 7]),
+            "row 1: label 7 does not fit: labels must be all strings or all integers.",
+        ),
+        (
+            lambda: GrowingLabels().codes([1, 2**63]),
+            "row 1: label 9223372036854775808 does not fit into 64 bits; write it as a string.",
+        ),
+        (
+            lambda: GrowingLabels().codes([10**60]),
+            f"row 0: label 1{'0' * 39} does not fit into 64 bits; write it as a string.",
+        ),
+        (
+            lambda: GrowingLabels().codes(["ann", "\ud800"]),
+            "row 1: label '\\ud800' is not valid Unicode text; decode it properly first.",
+        ),
+        (
+            lambda: changes_between(
+                DAY,
+                replace(DAY, tallies=DAY.tallies.of_range(0, 1)),
+                adversarial_fraction=0.1,
+            ),
+            "windows with different labels cannot be compared; cut one log in two.",
+        ),
+    ],
+)
+def test_what_cannot_be_an_option_or_a_label_is_refused_in_one_sentence(
+    call: Callable[[], Any], sentence: str
+) -> None:
+    assert refusal(call) == sentence
+
+
+def test_numbers_of_groups_and_labels_at_the_limit_are_taken() -> None:
+    assert [check_groups(value) for value in (2, 20, " 3 ", "auto")] == [2, 20, 3, "auto"]
+    assert GrowingLabels().codes([-(2**63), 2**63 - 1]).tolist() == [0, 1]
+    assert check_actions(2) is None  # type: ignore[func-returns-value]
+
+
+@pytest.mark.parametrize(
+    ("users", "contexts", "answers", "sentence"),
+    [
+        (
+            CODES,
+            CODES,
+            np.zeros((1, 3)),
+            "users, contexts and answers have shapes (1,), (1,) and (1, 3): give (n,), (n,) and "
+            "(n, 2).",
+        ),
+        (
+            CODES,
+            np.zeros(2, np.int64),
+            np.zeros((1, 2)),
+            "users, contexts and answers have shapes (1,), (2,) and (1, 2): give (n,), (n,) and "
+            "(n, 2).",
+        ),
+        (
+            CODES[:, None],
+            CODES,
+            np.zeros((1, 2)),
+            "users, contexts and answers have shapes (1, 1), (1,) and (1, 2): give (n,), (n,) and "
+            "(n, 2).",
+        ),
+        (CODES + 3, CODES, np.zeros((1, 2)), "a user is not in 0..2: number the users from 0."),
+        (CODES - 1, CODES, np.zeros((1, 2)), "a user is not in 0..2: number the users from 0."),
+        (
+            CODES,
+            CODES + 2,
+            np.zeros((1, 2)),
+            "a context is not in 0..1: number the contexts from 0.",
+        ),
+    ],
+)
+def test_arrivals_that_do_not_fit_the_setting_are_refused(
+    users: Any, contexts: Any, answers: Any, sentence: str
+) -> None:
+    assert refusal(checked_arrivals, users, contexts, answers, SETTING) == sentence
+
+
+def test_the_last_user_and_context_fit_the_setting() -> None:
+    found = checked_arrivals([2], [1], [[1, 0]], SETTING)  # type: ignore[arg-type]
+    assert [column.tolist() for column in found] == [[2], [1], [[1.0, 0.0]]]
+    assert [column.dtype for column in found] == [np.int64, np.int64, np.float64]
+
+
+@pytest.mark.parametrize("baseline", [ActiveArmElimination, Barbar])
+@pytest.mark.parametrize("probability", [0.0, 1.0])
+def test_baselines_refuse_certainty(baseline: Callable[..., Any], probability: float) -> None:
+    assert refusal(baseline, SETTING, failure_probability=probability) == (
+        f"failure_probability is {probability}: it must lie between 0 and 1."
+    )
+
+
+def test_a_constant_without_an_end_is_refused() -> None:
+    for constant in (0.0, math.inf):
+        assert refusal(Barbar, SETTING, constant=constant) == (
+            f"constant is {constant}: it must be positive and finite."
+        )
+
+
+def test_rewards_too_close_together_for_their_size_are_refused() -> None:
+    def of(*rewards: float) -> Any:
+        return tally_events(
+            Events.of(["ann", "bob"], ["home"] * 2, ["tea", "milk"], rewards)
+        ).tallies
+
+    check_precision(of(2e7, 2e7 + 1))
+    check_precision(of(1e9, 1e9))  # equal rewards are refused elsewhere
+    assert refusal(check_precision, of(4e7, 4e7 + 1)) == (
+        "rewards lie between 40000000 and 40000001, too close together for their size; subtract a "
+        "constant from all of them."
+    )
+    assert "between -40000001 and -40000000," in refusal(check_precision, of(-4e7 - 1, -4e7))
+
+
+def test_a_learner_says_what_it_needs() -> None:
+    empty = learner()
+    assert refusal(empty.predict, ["home"]) == (
+        "nothing was learned yet; call fit(log) or policy() first."
+    )
+    assert refusal(empty.policy) == "nothing was observed yet; call decide and observe first."
+    assert refusal(RobustMCB().decide, "ann", "home") == (
+        "to decide online, give the labels of the actions: actions=[…]."
+    )
+    assert refusal(learner, warmup_interactions=-1) == (
+        "warmup_interactions is -1; it counts plays."
+    )
+    assert refusal(empty.decide_many, ["ann"], ["home"], mode="best") == (
+        "mode is explore or policy, not 'best'."
+    )
+    assert refusal(empty.decide_many, ["ann", "bob"], ["home"]) == (
+        "2 users but 1 contexts; give one for each."
+    )
+    assert refusal(empty.remove_action, "gin") == (
+        "there is no action 'gin' to remove; see `action_labels_`."
+    )
+
+
+def test_without_a_warm_up_a_play_that_was_never_decided_is_refused() -> None:
+    sticky = learner(contexts=["home"])
+    decided = sticky.decide("ann", "home")
+    other = {"tea": "milk", "milk": "tea"}[str(decided)]
+    assert refusal(
+        sticky.observe_many, ["ann"] * 2, ["home"] * 2, [decided, other], [1.0, 1.0]
+    ) == (
+        "row 1: this user is never asked to play that action in that context; give the action "
+        "that was decided."
+    )
+
+
+def test_open_decisions_keep_the_newest_and_follow_their_actions() -> None:
+    waiting = OpenDecisions(limit=2)
+    first, second, third = (waiting.add((0, 1, action)) for action in range(3))
+    assert len(waiting) == 2
+    assert waiting.to_json() == {second: [0, 1, 1], third: [0, 1, 2]}
+    assert "is not open" in refusal(waiting.find, first)
+    waiting.recoded({2: 0})
+    assert waiting.to_json() == {third: [0, 1, 0]}
+    again = OpenDecisions(limit=2)
+    again.restore(waiting.to_json(), most=(1, 2, 1))
+    assert again.find(third) == (0, 1, 0)
+    for most in ((0, 2, 1), (1, 1, 1), (1, 2, 0)):
+        with pytest.raises(ValueError, match="is of nobody"):
+            again.restore(waiting.to_json(), most=most)
+    again.close(third)
+    assert len(again) == 0
+    assert len({len(id_) for id_ in (first, second, third)}) == 1
+    assert len(first) == 32
+
+
+def test_growing_labels_and_arrays_keep_their_order() -> None:
+    labels = GrowingLabels(["ann"])
+    assert labels.codes(["bob", "ann", "cid"]).tolist() == [1, 0, 2]
+    assert [labels.since(code) for code in (0, 2, 3)] == [["ann", "bob", "cid"], ["cid"], []]
+    assert (labels.known("bob"), labels.known("dan"), labels.known(1)) == (1, None, None)
+    assert list(labels.labels()) == ["ann", "bob", "cid"]
+    numbers = GrowingArray(np.int64)
+    for end in (10, 16, 17, 100):
+        numbers.append(np.arange(len(numbers), end))
+        assert numbers.values.tolist() == list(range(end))
+        assert len(numbers) == end <= len(numbers.room)
+    assert numbers.values.dtype == np.int64
