@@ -6,13 +6,47 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from multiprocessing import resource_tracker
+from types import TracebackType
 from typing import ParamSpec, TypeVar
+
+from unswayed.errors import InputError, option
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Workers:
+    """Calls a function on many tasks, in other processes or, if there is only one, in this one."""
+
+    def __init__(self, processes: int) -> None:
+        if processes < 1:
+            raise InputError(f"{option('--processes')} is {processes}: at least 1 is needed.")
+        self._pool = WorkerPool(processes) if processes > 1 else None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def results(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """Yield the result of each task as it finishes, in any order."""
+        if self._pool is None:
+            yield from map(function, tasks)
+            return
+        pending = [self._pool.submit(function, task) for task in tasks]
+        for future in as_completed(pending):
+            yield future.result()
 
 
 class WorkerPool(ProcessPoolExecutor):

@@ -6,12 +6,14 @@ import zlib
 
 import numpy as np
 
+from unswayed.errors import InputError, option
+
 
 def generator(seed: int, *path: int | str) -> np.random.Generator:
     """Return the generator of one named stream under a seed.
 
     Streams with different paths are independent, and a stream depends on nothing but its seed and
-    path: not on how many other streams were made, nor on the process that asks.
+    path: not on how many other streams were made, nor on the process.
 
     >>> first = generator(0, "rewards", 3).random()
     >>> first == generator(0, "rewards", 3).random()
@@ -19,6 +21,8 @@ def generator(seed: int, *path: int | str) -> np.random.Generator:
     >>> first == generator(0, "rewards", 4).random()
     False
     """
+    if seed < 0:
+        raise InputError(f"{option('--seed')} is {seed}: it must be 0 or larger.")
     key = tuple(
         # A leading 1 keeps names apart from plain numbers.
         (1 << 32) | zlib.crc32(part.encode()) if isinstance(part, str) else part

@@ -139,7 +139,7 @@ def test_limits_end_in_exit_code_three(reviews: Path) -> None:
         (["--fail-share", "7"], "--fail-share is 7"),
         (["--inject", "push"], "needs a share of all accounts"),
         (["--inject", "push:0.1"], "needs --target"),
-        (["--target", "item 7"], "--target is for --inject"),
+        (["--target", "item 7"], "--target requires --inject"),
         (["--alpha", "0.7"], "alpha is 0.7"),
         (["--users", "users.txt"], "tables are written as parquet or csv"),
         (["--out", "/nowhere/report.html"], "cannot write /nowhere/report.html"),

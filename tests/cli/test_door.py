@@ -166,7 +166,7 @@ def test_policies_without_a_common_context_are_not_compared(folder: Path) -> Non
 def test_a_scheduler_without_its_engine_is_an_error(folder: Path) -> None:
     done = run("learn", "log.csv", "--scheduler", "tcp://127.0.0.1:1", cwd=folder)
     assert done.returncode == 2
-    assert "--scheduler is for --engine dask" in done.stderr
+    assert "--scheduler requires --engine dask" in done.stderr
 
 
 def test_the_help_of_simulate_lists_every_algorithm(folder: Path) -> None:

@@ -105,4 +105,4 @@ def test_an_experiment_says_how_to_go_on(tmp_path: Path) -> None:
     arguments = ["reproduce", "figure-2a", "--processes", "1"]
     result = interrupted(arguments, 0.5, tmp_path, until=tmp_path / "results")
     assert_stopped(result, tmp_path)
-    assert "the same command goes on from there" in result[1]
+    assert "the same command resumes from there" in result[1]

@@ -105,7 +105,7 @@ def test_a_failure_after_the_tallies_are_saved_is_mended_by_the_next_command(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "say what to learn from"),
+        ([], "nothing to learn from"),
         (["--tallies", "{tmp}/none"], "holds no tallies yet"),
         (["--tallies", "{tmp}/none", "--engine", "dask"], "needs a log"),
     ],

@@ -12,11 +12,11 @@ from unswayed.experiments import guessing_game, theorem_lower
 from unswayed.experiments.claims import Verdict
 from unswayed.experiments.registry import BEYOND, IDS, find_experiment
 from unswayed.experiments.reproducing import redraw, run_and_report
-from unswayed.experiments.running import Workers
 from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, cells_of, quick_version
 from unswayed.experiments.theorem_lower import PAPERS
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import largest_one_sided_interactions, largest_two_sided_interactions
+from unswayed.processes import Workers
 
 FILES = {"results.parquet", "settings.json", "claims.json", "figure.png", "figure.svg"}
 

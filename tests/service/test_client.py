@@ -120,7 +120,7 @@ def test_serve_without_configuration_is_usable(tmp_path: Path) -> None:
             folder=tmp_path,
         )  # fmt: skip
         assert told.returncode == 0, told.stderr
-        assert told.stdout.startswith("taken: 1 ")
+        assert told.stdout.startswith("recorded: 1 ")
         again = run(
             "reward", "demo", "--token", token, "--reward", "0", "--address", address,
             folder=tmp_path,

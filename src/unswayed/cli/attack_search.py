@@ -42,7 +42,7 @@ def attack_search(
     processes: Processes = None,
     json: Json = False,
 ) -> None:
-    """Let an attacker who has the code search for the worst attack on each algorithm."""
+    """Search for the attack that harms each algorithm most."""
     settings = world.settings(algorithms=algorithm, attack="honest")
     measured = goal_named(goal)
     with progress_bar() as progress:

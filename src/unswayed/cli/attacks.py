@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from unswayed.cli.options import Json
 from unswayed.reports.tables import print_json, print_table
 from unswayed.simulation.attacks.registry import Knob, attacks_by_name, knobs_of
 
@@ -14,9 +11,9 @@ _LONGEST_KNOB = 16
 
 
 def attacks(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    json: Json = False,
 ) -> None:
-    """List the attacks of the simulator, what each knows, and its knobs."""
+    """List the simulator's attacks, what each knows, and its parameters (knobs)."""
     if json:
         print_json(
             [

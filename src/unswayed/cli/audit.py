@@ -13,7 +13,7 @@ from unswayed.audit.redteam import parsed_injection, run_red_team
 from unswayed.audit.regimes import parsed_regime
 from unswayed.cli.expanding import expanded
 from unswayed.cli.log_options import AlphaOrAuto, Log, LogOptions, TableFormat
-from unswayed.cli.options import Figures
+from unswayed.cli.options import Figures, Json
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
@@ -39,11 +39,11 @@ def audit(
     alpha: AlphaOrAuto = "auto",
     regime: Annotated[
         str,
-        typer.Option(help="Who chose the actions: server, users, or auto to read it off the log."),
+        typer.Option(help="Who chose the actions: server, users, or auto to infer it."),
     ] = "auto",
     users: Annotated[
         Path | None,
-        typer.Option(help="Write every account to this table, the most suspicious first."),
+        typer.Option(help="Write all accounts to this table, the most suspicious first."),
     ] = None,
     table_format: TableFormat = None,
     out: Annotated[
@@ -58,33 +58,37 @@ def audit(
         str | None,
         typer.Option(
             metavar="KIND:SHARE",
-            help="Red team: add a coalition to the log; push, nuke, swap or quiet, such as "
-            "push:0.1, and all sizes up to 0.4.",
+            help="Red team: inject a coalition (push, nuke, swap or quiet) with this share of the "
+            "accounts, such as push:0.1, and report detection for shares up to 0.4.",
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="The action that an injected coalition lies about.")
+        str | None, typer.Option(help="Action that the injected coalition lies about.")
     ] = None,
     fail_share: Annotated[
         float | None,
-        typer.Option(help="Exit with 3 if surely a larger share of the accounts colludes."),
+        typer.Option(
+            help="Exit with code 3 if the share of colluding accounts is certainly larger."
+        ),
     ] = None,
     fail_shift: Annotated[
         float | None,
-        typer.Option(help="Exit with 3 if a coalition moves an item's mean by more."),
+        typer.Option(
+            help="Exit with code 3 if a coalition shifts an item's mean by more than this."
+        ),
     ] = None,
     *,
     source: LogOptions,
-    json: Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Say whether a log was attacked, by which accounts, on what, and at what cost."""
+    """Report whether a log was attacked, by which accounts, on which items, and at what cost."""
     fraction = check_fraction_or_auto(alpha)
     who_chose = parsed_regime(regime)
     bad_rows = source.checked_bad_rows()
     check_limits(fail_share, fail_shift)
     injection = None if inject is None else parsed_injection(inject, target)
     if injection is None and target is not None:
-        raise InputError("--target is for --inject; say what to inject, such as push:0.1.")
+        raise InputError("--target requires --inject, such as --inject push:0.1.")
     if out is not None:
         check_writable(out)
     for folder in (data, figures):

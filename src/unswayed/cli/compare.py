@@ -24,7 +24,7 @@ def compare(
     ] = 20,
     json: Json = False,
 ) -> None:
-    """Print where two policies decide differently."""
+    """Show where two policies decide differently."""
     if limit < 0:
         raise InputError(f"--limit is {limit}: it must be 0 or larger.")
     result = compare_policies(Policy.load(first), Policy.load(second))

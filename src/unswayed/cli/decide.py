@@ -1,4 +1,4 @@
-"""`unswayed decide`: ask a running service for a decision."""
+"""`unswayed decide`: request a decision from a running service."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from unswayed.reports.tables import print_json, print_line
 
 
 def decide(
-    campaign: Annotated[str, typer.Argument(help="Campaign.")],
+    campaign: Annotated[str, typer.Argument(help="Name of the campaign.")],
     user: Annotated[str, typer.Option(help="User to decide for.")],
     context: Annotated[str, typer.Option(help="Context the user is in.")],
     address: Address = "http://127.0.0.1:8321",
     key_variable: KeyVariable = "UNSWAYED_KEY",
     idempotency_key: Annotated[
-        str | None, typer.Option(help="The same key again gets the same decision again.")
+        str | None,
+        typer.Option(help="Repeating a request with the same key returns the same decision."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Ask a running service what to show a user, and get the token of its reward."""
+    """Request a decision from a running service, with the token for its reward."""
     with asking(address, campaign, os.environ.get(key_variable)) as client:
         decision = client.decide(user, context, idempotency_key=idempotency_key)
     if json:

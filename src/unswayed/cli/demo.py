@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from unswayed.cli.options import Json, Seed
 from unswayed.demo.picture import draw
 from unswayed.demo.shop import (
     ADVERSARIAL_FRACTION,
@@ -18,19 +19,16 @@ from unswayed.demo.shop import (
     Outcome,
     play,
 )
-from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 from unswayed.storage import check_writable_folder, whole_file
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the log.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the simulated customers.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    seed: Seed = 0,
+    json: Json = False,
 ) -> None:
     """Show what a coalition of fake customers does to a naive bandit, and to unswayed."""
-    if seed < 0:
-        raise InputError(f"--seed is {seed}: it must be 0 or larger.")
     check_writable_folder(out)
     with progress_bar() as bar:
         bar.add_task("simulating customers and learning", total=None)

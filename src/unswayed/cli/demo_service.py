@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.options import MISSING, Json
+from unswayed.cli.options import MISSING, Json, Seed
 from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 from unswayed.storage import check_writable_folder
@@ -15,12 +15,10 @@ from unswayed.storage import check_writable_folder
 
 def demo_service(
     out: Annotated[Path, typer.Option(help="Folder for the picture and its data.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the simulated customers.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Serve a café over HTTP while a fifth of its customers lie, and show what that does."""
-    if seed < 0:
-        raise InputError(f"--seed is {seed}: it must be 0 or larger.")
+    """Run a simulated café over HTTP while a fifth of its customers lie, and plot the outcome."""
     try:
         from unswayed.demo.service import DAYS, draw_served, play_served
     except ImportError as error:

@@ -32,7 +32,7 @@ def evaluate(
     figures: Figures = None,
     json: Json = False,
 ) -> None:
-    """Estimate how much better a policy is for honest users, whoever lies in the log."""
+    """Estimate a policy's uplift for honest users from a log that may contain lies."""
     fraction = check_fraction_or_auto(alpha)
     bad_rows = source.checked_bad_rows()
     if figures is not None:

@@ -35,7 +35,7 @@ def stop_on_interrupt() -> None:
 
 
 def say_when_stopped(text: str) -> None:
-    """Set what is said to whoever stops the command."""
+    """Set the message printed when the command is interrupted."""
     global _last_words
     _last_words = text
 

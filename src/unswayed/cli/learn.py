@@ -10,6 +10,7 @@ import typer
 
 from unswayed.cli.expanding import expanded
 from unswayed.cli.log_options import AlphaOrAuto, LogOptions, TableFormat
+from unswayed.cli.options import Json
 from unswayed.errors import InputError
 from unswayed.learners.design import DesignName
 from unswayed.learners.explaining import decision_rows
@@ -36,7 +37,7 @@ def learn(
         typer.Argument(
             metavar="LOG",
             help="Parquet, CSV, TSV or JSON lines: a file, a folder or a pattern; or a database "
-            "address such as sqlite:///shop.db with --query. Without a log: learn from --tallies.",
+            "address such as sqlite:///shop.db with --query. Without a log, learn from --tallies.",
             show_default=False,
         ),
     ] = None,
@@ -52,36 +53,43 @@ def learn(
         int | None, typer.Option(help="Down-sample users with more interactions to this many.")
     ] = None,
     design: Annotated[
-        str, typer.Option(help="How actions were chosen: auto, uniform or sticky.")
+        str,
+        typer.Option(
+            help="How actions were chosen: uniform, sticky (a fixed action per user and context), "
+            "or auto to infer it."
+        ),
     ] = "auto",
     tallies: Annotated[
-        Path | None, typer.Option(help="Folder of tallies to add this log to and to learn from.")
+        Path | None,
+        typer.Option(help="Folder of per-user sums: add this log to it, and learn from all of it."),
     ] = None,
     allow_unplayed: Annotated[
         bool,
         typer.Option(
             "--allow-unplayed",
-            help="Learn although some actions were never played in some contexts.",
+            help="Learn even if some actions were never played in some contexts.",
         ),
     ] = False,
     half_life: Annotated[
         str | None,
         typer.Option(
-            help="Forget: keep half of the events that are this old, such as 7d or 12h, a quarter "
-            "of those twice as old; and test for change. Needs a time column."
+            help="Keep half of the events this old (such as 7d or 12h), a quarter of those twice "
+            "as old, and test whether mean rewards changed. Needs a time column."
         ),
     ] = None,
     groups: Annotated[
         str | None,
         typer.Option(
             metavar="INTEGER|auto",
-            help="Look for so many groups of users with a taste of their own; each that gains on "
-            "held-out plays gets a policy.",
+            help="Number of user groups with different tastes to look for; a group gets its own "
+            "policy if that gains on held-out plays.",
         ),
     ] = None,
     personal: Annotated[
         bool,
-        typer.Option("--personal", help="Also decide for users whose taste differs from the rest."),
+        typer.Option(
+            "--personal", help="Also learn decisions for single users whose tastes differ."
+        ),
     ] = False,
     users: Annotated[
         Path | None, typer.Option(help="Write the weight of each user to this table.")
@@ -105,14 +113,14 @@ def learn(
     certify: Annotated[
         str,
         typer.Option(
-            help=f"How many accounts would change each decision, {', '.join(CERTIFY_CHOICES)}: "
-            "bounds computes what is certain, attack also attacks the decisions without an upper "
-            "bound, learning some 15 times for each.",
+            help="Certify how many accounts it takes to change each decision "
+            f"({', '.join(CERTIFY_CHOICES)}): bounds computes proven bounds; attack also runs "
+            "attacks on decisions without an upper bound, about 15 learning runs each.",
         ),
     ] = "bounds",
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Learn a policy from a log that is robust to a share alpha of colluding users."""
+    """Learn a policy from a log, robust to a share alpha of colluding users."""
     _check_engine(engine, scheduler=scheduler, log=log, tallies=tallies)
     options = LearnOptions(
         adversarial_fraction=check_fraction_or_auto(alpha),
@@ -162,15 +170,17 @@ def learn(
 def _check_engine(
     engine: str, *, scheduler: str | None, log: str | None, tallies: Path | None
 ) -> None:
-    """Reject an engine that does not exist, lacks a log, or has nothing to do with a scheduler."""
+    """Reject an unknown engine, one without a log, and a scheduler that would not be used."""
     if engine not in ENGINES:
         raise InputError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}.")
     if log is None and tallies is None:
-        raise InputError("say what to learn from: a log, or --tallies with a folder of tallies.")
+        raise InputError(
+            "nothing to learn from: give a log, or a folder of tallies with --tallies."
+        )
     if engine == "dask" and log is None:
         raise InputError("--engine dask needs a log; leave it out to learn from --tallies alone.")
     if scheduler is not None and engine != "dask":
-        raise InputError(f"--scheduler is for --engine dask; the engine here is {engine}.")
+        raise InputError(f"--scheduler requires --engine dask; the engine is {engine}.")
 
 
 def _check_outputs(
@@ -181,7 +191,7 @@ def _check_outputs(
     *,
     has_log: bool,
 ) -> None:
-    """Reject outputs that could not be written, before any work is done for them."""
+    """Reject outputs that cannot be written, before any work is done."""
     if table_format is not None and table_format not in TABLE_FORMATS:
         raise InputError(f"--format is {' or '.join(TABLE_FORMATS)}, not {table_format!r}.")
     check_writable(out)
@@ -267,13 +277,13 @@ def _print_policy(learned: LearnedLog, *, with_attacks: bool) -> None:
     )
     if has_flips:
         print_line(
-            "withstands: changing fewer accounts than this share of all, chosen by somebody who "
-            "knows the secret groups, cannot change the decision."
+            "withstands: no coalition below this share of all accounts can change the decision, "
+            "even if it knows the secret groups."
         )
     if with_attacks:
         print_line(
-            "falls to: an attack that replaced this share of the accounts was carried out and "
-            "changed the decision; none: no coalition of up to half of the accounts was found."
+            "falls to: an attack that replaced this share of the accounts was run and changed the "
+            "decision; none: no such coalition of up to half of the accounts was found."
         )
 
 

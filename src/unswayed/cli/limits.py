@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from unswayed.cli.options import Json
 from unswayed.limits import can_hide
 from unswayed.reports.tables import print_json, print_line, print_table
 
@@ -26,9 +27,9 @@ def limits(
         typer.Option(help="Number of users; adds an upper bound on the probability of success."),
     ] = None,
     base: Annotated[float, typer.Option(help="Mean reward of the ordinary action.")] = 0.5,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    json: Json = False,
 ) -> None:
-    """Print whether a coalition can hide a gap, how small one could, and for how many plays."""
+    """Compute the smallest coalition that can hide a difference from every method."""
     result = can_hide(gap, interactions, alpha, base=base, n_users=users)
     if json:
         print_json(asdict(result))
@@ -59,7 +60,7 @@ def limits(
         f"A gap of {gap:g} and a coalition of {100 * alpha:g}%",
         columns,
         rows,
-        note="smallest coalition: that could hide the gap, if it may lie in both worlds. against a "
-        "clean world: if nobody lies in the world without the gap. trace left: total variation "
-        "distance between the two worlds per user, at the coalition's best.",
+        note="smallest coalition: the share that can hide the gap if it may lie in both worlds. "
+        "against a clean world: the same if nobody lies in the world without the gap. trace left: "
+        "total variation distance between the two worlds per user, under the best attack.",
     )

@@ -34,7 +34,7 @@ AlphaOrAuto = Annotated[
 
 
 def _reading(help: str, **more: Any) -> Any:  # noqa: A002  # as typer calls it
-    """Return an option of how a log is read; the help shows them together."""
+    """Return an option for reading a log; the help shows them in one panel."""
     return typer.Option(help=help, rich_help_panel="Reading the log", **more)
 
 
@@ -61,7 +61,7 @@ BadRows = Annotated[
         ".jsonl)."
     ),
 ]
-MinPropensity = Annotated[float, _reading(help="Raise smaller propensities to this one.")]
+MinPropensity = Annotated[float, _reading(help="Raise smaller propensities to this value.")]
 Memory = Annotated[
     str | None,
     _reading(

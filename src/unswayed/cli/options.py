@@ -20,7 +20,8 @@ Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the sa
 GoalName = Annotated[
     str,
     typer.Option(
-        help="suboptimality of the policy at the end, or regret of good users on the way."
+        help="What to measure: suboptimality (of the final policy) or regret (of good users while "
+        "learning)."
     ),
 ]
 Processes = Annotated[
@@ -34,7 +35,7 @@ Figures = Annotated[
     Path | None,
     typer.Option(help="Write the figures to this folder, as PNG and SVG with their data as JSON."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -43,7 +44,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def process_count(processes: Processes) -> int:
-    """Return the number asked for, or that of the cores."""
+    """Return the given number, or the number of cores."""
     return (os.cpu_count() or 1) if processes is None else processes
 
 
@@ -58,12 +59,12 @@ def probabilities_in(text: str) -> str | tuple[float, ...]:
         raise InputError(f"{path} must hold one number for each context: {error}.") from None
 
 
-MISSING = "the service needs more packages: pip install 'unswayed[service]'."
+MISSING = "the service needs additional packages: pip install 'unswayed[service]'."
 
 
 @contextmanager
 def asking(address: str, campaign: str, key: str | None) -> Iterator[Client]:
-    """Yield a client; what the service refuses becomes one sentence."""
+    """Yield a client; errors of the service become one sentence."""
     try:
         from unswayed.service.client import Client, ServiceError
     except ImportError as error:
@@ -76,4 +77,4 @@ def asking(address: str, campaign: str, key: str | None) -> Iterator[Client]:
             raise InputError(
                 f"{error} Start it with `unswayed serve`, or give --address."
             ) from error
-        raise InputError(f"the service refused it ({error.code}): {error}") from error
+        raise InputError(f"the service refused the request ({error.code}): {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from unswayed.cli.expanding import expanded
 from unswayed.cli.log_options import SourceOptions
-from unswayed.cli.options import Json, Seed, probabilities_in
+from unswayed.cli.options import Json, Seed, probabilities_in, process_count
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, read_events
 from unswayed.learners.interface import FloatArray
@@ -44,8 +43,8 @@ def plan(
         str | None,
         typer.Argument(
             metavar="LOG",
-            help="A log to plan from: its contexts, actions, users, rewards, activity and "
-            "propensities. Without it, --contexts and --actions say what there is.",
+            help="Log to read contexts, actions, users, rewards, activity and propensities from. "
+            "Without it, give --contexts and --actions.",
             show_default=False,
         ),
     ] = None,
@@ -73,7 +72,8 @@ def plan(
         float | None, typer.Option(help="Standard deviation of one reward [0.5].")
     ] = None,
     activity: Annotated[
-        str | None, typer.Option(help="even, as --arrival-ratio says, or heavy-tailed [even].")
+        str | None,
+        typer.Option(help="Plays per user: even (see --arrival-ratio) or heavy-tailed [even]."),
     ] = None,
     arrival_ratio: Annotated[
         float | None,
@@ -100,7 +100,7 @@ def plan(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Compute how many users and interactions a target takes, and a bound for any method."""
+    """Compute the traffic that a target loss requires, and a lower bound for any method."""
     calibrated = sorted(calibrated_methods(), key=lambda name: name != DEFAULT_METHOD)
     methods = tuple(dict.fromkeys((method or calibrated[0], *calibrated)))
     described = {
@@ -118,8 +118,10 @@ def plan(
     if log is not None:
         given = [option for option, value in described.items() if value is not None]
         if given:
-            raise InputError(f"{given[0]} is read off the log: leave it out, or leave out the log.")
-        # A plan needs no cleaner log than learning does: rows that cannot be used are left out.
+            raise InputError(
+                f"{given[0]} is read from the log: leave it out, or leave out the log."
+            )
+        # A plan does not need a clean log: unusable rows are left out.
         events = read_events(
             log,
             columns=source.columns(),
@@ -133,7 +135,7 @@ def plan(
         result = from_log.plan
     else:
         if contexts is None or actions is None:
-            raise InputError("say what to plan for: a log, or --contexts and --actions.")
+            raise InputError("nothing to plan for: give a log, or --contexts and --actions.")
         if activity not in (None, *ACTIVITIES):
             raise InputError(f"--activity is {' or '.join(ACTIVITIES)}, not {activity!r}.")
         probabilities = _probabilities(context_probabilities or "uniform", contexts)
@@ -167,7 +169,7 @@ def plan(
                 probabilities,
                 repetitions=repetitions,
                 seed=seed,
-                processes=os.cpu_count() or 1,
+                processes=process_count(None),
                 on_row=advance,
             )
     words = (*(() if from_log is None else log_words(from_log)), *plan_words(result))

@@ -26,7 +26,7 @@ def predict(
         typer.Option(help="A context; repeatable. Join several context columns with |."),
     ] = None,
     user: Annotated[
-        str | None, typer.Option(help="The user, for a policy learned with --personal or --groups.")
+        str | None, typer.Option(help="User, for a policy learned with --personal or --groups.")
     ] = None,
     file: Annotated[str | None, typer.Option(help="A file with one context per row.")] = None,
     column: Annotated[
@@ -40,17 +40,19 @@ def predict(
     memory: Memory = None,
     json: Json = False,
 ) -> None:
-    """Print the action of each context, or add them to the rows of a file."""
+    """Print a policy's action for given contexts, or add actions to the rows of a file."""
     if (context is None) == (file is None):
-        raise InputError("say what to predict for: either --context or --file.")
+        raise InputError("nothing to predict for: give either --context or --file.")
     if user is not None and file is not None:
-        raise InputError("--user goes with --context; the rows of a file get the common policy.")
+        raise InputError("--user requires --context; rows of a file get the common policy.")
     if file is None and (out, column, table_format) != (None, None, None):
-        raise InputError("--out, --column and --format go with --file; --context prints.")
+        raise InputError("--out, --column and --format require --file.")
     loaded = Policy.load(policy)
     if file is not None:
         if out is None:
-            raise InputError("say where to write the actions with --out, such as actions.parquet.")
+            raise InputError(
+                "--file needs --out, where to write the actions, such as actions.parquet."
+            )
         check_table(out, table_format)
         columns = None if column is None else [name.strip() for name in column.split(",")]
         table, n_unknown = predicted_table(
@@ -80,9 +82,9 @@ def _user(policy: Policy, text: str | None) -> Label | None:
     own = policy.groups if policy.personal is None else policy.personal
     if own is None:
         raise InputError(
-            "this policy has no decisions of single users; learn it with --personal or --groups."
+            "this policy has no decisions for single users; learn it with --personal or --groups."
         )
-    if not len(own.user_labels):  # everybody gets the common policy, whatever users are called
+    if not len(own.user_labels):  # nobody has a decision of their own, so any name will do
         return text
     return parsed_label(text, own.user_labels.type_name)
 
@@ -150,17 +152,16 @@ def _print(rows: list[_Row], policy: Policy) -> None:
             ]
             for row in rows
         ],
-        note="mean: of the action's rewards for honest users, with its interval from low to high. "
-        "sampling: half-width that chance explains. worst case: what the stated share of "
-        "colluders could add. known: whether anything was learned of the context.",
+        note="mean: the action's mean reward for honest users, with its interval from low to high. "
+        "sampling: half-width due to chance. worst case: what the assumed share of colluders "
+        "could add to it. known: whether the log had the context.",
     )
     for row in rows:
         if not row["is_known"]:
             close = row["did_you_mean"]
             hint = "" if close is None else f" Did you mean {close!r}?"
             print_line(
-                f"The policy does not know {row['context']!r}, which gets the default action."
-                + hint
+                f"The policy has no context {row['context']!r}; it gets the default action." + hint
             )
 
 

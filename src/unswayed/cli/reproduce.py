@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 from rich.progress import Progress
 
 from unswayed.cli.interrupts import INTERRUPTED, say_when_stopped
+from unswayed.cli.options import Json, Processes, process_count
 from unswayed.experiments.registry import BEYOND, IDS, find_experiment, split_id
 from unswayed.experiments.reproducing import (
     CellOutcome,
@@ -20,10 +20,10 @@ from unswayed.experiments.reproducing import (
     run_and_report,
     run_cell,
 )
-from unswayed.experiments.running import Workers
+from unswayed.processes import Workers
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 
-_STOPPED = "Stopped. What was finished is kept: the same command goes on from there."
+_STOPPED = "Stopped. Finished runs are kept: the same command resumes from there."
 
 
 def reproduce(
@@ -38,12 +38,9 @@ def reproduce(
         ),
     ] = None,
     repetitions: Annotated[
-        int | None, typer.Option(help="Repetitions of every cell [50, or 6 with --quick].")
+        int | None, typer.Option(help="Repetitions of each cell [50, or 6 with --quick].")
     ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(help="Number of processes [all cores]; does not change the results."),
-    ] = None,
+    processes: Processes = None,
     out: Annotated[
         Path, typer.Option(help="Folder for the results; each experiment gets a subfolder.")
     ] = Path("results"),
@@ -54,11 +51,11 @@ def reproduce(
         bool,
         typer.Option("--redraw", help="Only redraw figures and verdicts from existing results."),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the claims as JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Run the paper's experiments and say which of its claims hold.
+    """Run the paper's experiments and report which of its claims hold.
 
-    Stop it whenever you like: the same command goes on where it was.
+    Interrupt it at any time: the same command resumes where it stopped.
     """
     wanted = [split_id(text) for text in dict.fromkeys(ids or IDS)]
     named = [(find_experiment(name), number) for name, number in wanted]
@@ -68,7 +65,7 @@ def reproduce(
         return
     say_when_stopped(_STOPPED)
     try:
-        with progress_bar() as progress, Workers(processes or os.cpu_count() or 1) as workers:
+        with progress_bar() as progress, Workers(process_count(processes)) as workers:
             outcomes = [
                 run_and_report(
                     experiment,

@@ -1,4 +1,4 @@
-"""`unswayed reward`: tell a running service what a decision brought."""
+"""`unswayed reward`: report the reward of a decision to a running service."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from unswayed.reports.tables import print_json, print_line
 
 
 def reward(
-    campaign: Annotated[str, typer.Argument(help="Campaign.")],
+    campaign: Annotated[str, typer.Argument(help="Name of the campaign.")],
     token: Annotated[str, typer.Option(help="Token that `unswayed decide` printed.")],
-    reward: Annotated[float, typer.Option(help="What the decision brought.")],
+    reward: Annotated[float, typer.Option(help="Reward of the decision.")],
     reward_id: Annotated[
-        str, typer.Option(help="Tells several rewards of one decision apart.")
+        str, typer.Option(help="Distinguishes several rewards of one decision.")
     ] = "",
     address: Address = "http://127.0.0.1:8321",
     key_variable: KeyVariable = "UNSWAYED_KEY",
     json: Json = False,
 ) -> None:
-    """Tell a running service the reward of a decision; it is durable when this ends."""
+    """Report the reward of a decision to a running service; durable once this returns."""
     with asking(address, campaign, os.environ.get(key_variable)) as client:
         taken = client.reward(token, reward, reward_id=reward_id)
     if json:
         print_json(taken)
         return
-    print_line(f"taken: {taken['reward']:g} for decision {taken['id']}")
+    print_line(f"recorded: {taken['reward']:g} for decision {taken['id']}")

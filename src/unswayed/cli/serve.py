@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.options import MISSING
+from unswayed.cli.options import MISSING, Json
 from unswayed.errors import InputError
 from unswayed.reports.tables import print_json, print_line
 
@@ -25,20 +25,18 @@ def serve(
     workers: Annotated[int, typer.Option(help="Worker processes.")] = 1,
     secret: Annotated[
         Path | None,
-        typer.Option(help="File of secrets, made if it is missing [beside the SQLite file]."),
+        typer.Option(help="File of secrets; created if missing [next to the SQLite file]."),
     ] = None,
     make_key: Annotated[
         str | None,
         typer.Option(
             metavar="CAMPAIGN:ROLE",
-            help="Make a key, print it and end. Roles: decide, reward, admin; * is every campaign.",
+            help="Create a key, print it and exit. Roles: decide, reward, admin; *: all campaigns.",
         ),
     ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the line of readiness, or the key, as JSON.")
-    ] = False,
+    json: Json = False,
 ) -> None:
-    """Serve decisions over HTTP, take in their rewards, and learn beside it."""
+    """Serve decisions over HTTP, record their rewards, and learn in the background."""
     try:
         from unswayed.service import serving, settings
     except ImportError as error:

@@ -26,7 +26,7 @@ _DEFAULT_ALGORITHMS = f"{DEFAULT_METHOD},paper,naive-ucb,independent-ucb,oracle"
 def simulate(
     world: WorldOptions,
     attack: Annotated[
-        str, typer.Option(help="Attack of the colluders; see `unswayed attacks`.")
+        str, typer.Option(help="Attack that the colluders play; `unswayed attacks` lists them.")
     ] = "push",
     algorithm: Annotated[
         str,
@@ -36,19 +36,21 @@ def simulate(
         ),
     ] = _DEFAULT_ALGORITHMS,
     repetitions: Annotated[int, typer.Option(help="Number of independent simulated worlds.")] = 20,
-    strength: Annotated[float | None, typer.Option(help="Short for --knob strength=VALUE.")] = None,
+    strength: Annotated[
+        float | None, typer.Option(help="Shorthand for --knob strength=VALUE.")
+    ] = None,
     knob: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A parameter of the attack, as `unswayed attacks` lists them; repeatable.",
+            help="A parameter of the attack, listed by `unswayed attacks`; repeatable.",
         ),
     ] = None,
     goal: GoalName = Goal.SUBOPTIMALITY.value,
     processes: Processes = None,
     json: Json = False,
 ) -> None:
-    """Simulate algorithms under attack and print the suboptimality for the good users."""
+    """Simulate learning algorithms under attack and print what good users lose."""
     settings = world.settings(
         algorithms=algorithm,
         attack=attack,

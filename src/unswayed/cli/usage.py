@@ -1,4 +1,4 @@
-"""What the command line says of its own use: placeholders in help, and errors in one sentence."""
+"""Usage messages of the command line: placeholders in help, and errors in one sentence."""
 
 from __future__ import annotations
 

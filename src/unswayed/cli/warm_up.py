@@ -1,19 +1,14 @@
-"""`unswayed warm-up`: compile loops now, and not at first use."""
+"""`unswayed warm-up`: compile loops now instead of at first use."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from unswayed.cli.options import Json
 from unswayed.learners import warm_up as warming
 from unswayed.reports.tables import print_json, print_line, progress_bar
 
 
-def warm_up(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a line.")] = False,
-) -> None:
-    """Compile the numeric loops now, for instance in a container image, and not at first use."""
+def warm_up(json: Json = False) -> None:
+    """Compile the numeric loops now, for example in a container image, not at first use."""
     with progress_bar() as bar:
         task = bar.add_task("compiling", total=len(warming.KINDS))
 

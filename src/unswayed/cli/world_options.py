@@ -15,7 +15,7 @@ from unswayed.simulation.settings import PAPER_GAP, Settings
 
 
 def _world(help: str) -> Any:  # noqa: A002  # as typer calls it
-    """Return an option of the simulated worlds; the help shows them together."""
+    """Return an option of the simulated worlds; the help shows them in one panel."""
     return typer.Option(help=help, rich_help_panel="The world")
 
 
@@ -48,7 +48,7 @@ Perturbation = Annotated[float, _world(help="Size eps_0 of the good users' indiv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldOptions:
-    """The simulated worlds, and who comes."""
+    """The simulated worlds and their users."""
 
     contexts: Contexts = 10
     actions: Actions = 10

@@ -13,9 +13,10 @@ from unswayed.experiments.claims import Claim, mean_interval
 from unswayed.experiments.drawing import draw_attacks
 from unswayed.experiments.registry import Experiment
 from unswayed.experiments.results import Results
-from unswayed.experiments.running import Watcher, Workers, run_sweep
+from unswayed.experiments.running import Watcher, run_sweep
 from unswayed.experiments.store import Row, Store
 from unswayed.experiments.sweeps import find_cell, quick_version
+from unswayed.processes import Workers
 from unswayed.reports.style import save
 from unswayed.storage import whole_file
 

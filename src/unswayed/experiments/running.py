@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Protocol
 
 import numpy as np
@@ -27,7 +24,7 @@ from unswayed.experiments.sweeps import (
     described,
     fingerprint,
 )
-from unswayed.processes import WorkerPool
+from unswayed.processes import Workers
 
 CHUNK = 5
 """Ours: repetitions that are written together, times the sweep's repetition factor; this is what a
@@ -90,7 +87,7 @@ def run_sweep(
         done = {key_of(row) for row in rows}
         tasks = _missing(sweep, cells, stage, done, strongest_attacks(rows), repetitions)
         watcher.expect(sum(len(task.repetitions) for task in tasks))
-        for finished in workers.results(tasks):
+        for finished in workers.results(perform, tasks):
             store.add(finished)
             watcher.advance(len(finished))
     return store.compact()
@@ -166,33 +163,3 @@ def perform(task: Task) -> list[Row]:
                 }
             )
     return rows
-
-
-class Workers:
-    """Processes that perform tasks; with one process everything happens in this one."""
-
-    def __init__(self, processes: int) -> None:
-        if processes < 1:
-            raise InputError(f"{option('--processes')} is {processes}: at least 1 is needed.")
-        self._pool = WorkerPool(processes) if processes > 1 else None
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-    def results(self, tasks: Sequence[Task]) -> Iterator[list[Row]]:
-        """Yield the rows of each task as it is finished, in any order."""
-        if self._pool is None:
-            yield from map(perform, tasks)
-            return
-        pending = [self._pool.submit(perform, task) for task in tasks]
-        for future in as_completed(pending):
-            yield future.result()

@@ -95,13 +95,11 @@ class Settings:
             raise InputError(
                 f"{option('--repetitions')} is {self.repetitions}: at least 1 is needed."
             )
-        if self.seed < 0:
-            raise InputError(f"{option('--seed')} is {self.seed}: it must be 0 or larger.")
         if not self.algorithms:
             raise InputError("no algorithm is named: give at least one.")
         for name in self.algorithms:
             find_algorithm(name)
-        # Made once here, so that what cannot be used is refused before anything runs.
+        # Made once here, so that invalid settings are rejected before anything runs.
         make_attack(self.attack, self.knobs)
         self.crowd()
         self.instance(0)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import as_completed
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -11,9 +10,8 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
-from unswayed.errors import InputError, option
 from unswayed.names import find
-from unswayed.processes import WorkerPool
+from unswayed.processes import Workers
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Regrets, run, run_regret
 from unswayed.simulation.attacks.registry import make_attack
@@ -92,18 +90,17 @@ def simulate(
     -------
     Rows by algorithm, in the settings' order, then by repetition.
     """
-    if processes < 1:
-        raise InputError(f"{option('--processes')} is {processes}: at least 1 is needed.")
     tasks = [
         (algorithm, repetition)
         for algorithm in settings.algorithms
         for repetition in range(settings.repetitions)
     ]
     rows: dict[tuple[str, int], Row] = {}
-    for row in _rows(settings, tasks, goal, min(processes, len(tasks))):
-        rows[row.algorithm, row.repetition] = row
-        if on_row is not None:
-            on_row(row)
+    with Workers(min(processes, len(tasks))) as workers:
+        for row in workers.results(partial(_run_task, settings, goal), tasks):
+            rows[row.algorithm, row.repetition] = row
+            if on_row is not None:
+                on_row(row)
     return [rows[task] for task in tasks]
 
 
@@ -138,20 +135,8 @@ def _summary(algorithm: str, rows: list[Row]) -> Summary:
     )
 
 
-def _rows(
-    settings: Settings, tasks: list[tuple[str, int]], goal: Goal, processes: int
-) -> Iterator[Row]:
-    if processes == 1:
-        for algorithm, repetition in tasks:
-            yield run_repetition(settings, algorithm, repetition, goal)
-        return
-    with WorkerPool(processes) as pool:
-        pending = [pool.submit(run_repetition, settings, *task, goal) for task in tasks]
-        try:
-            for future in as_completed(pending):
-                yield future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+def _run_task(settings: Settings, goal: Goal, task: tuple[str, int]) -> Row:
+    return run_repetition(settings, *task, goal)
 
 
 def run_repetition(
