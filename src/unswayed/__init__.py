@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from unswayed.lazy import lazy_names
+
 if TYPE_CHECKING:
     __version__: str
     from unswayed.errors import InputError
@@ -32,30 +34,24 @@ __all__ = [
     "read_events",
 ]
 
-# Loaded on first use: the compiler and scipy cost a second that `unswayed --help` need not pay.
-_HOMES = {
-    "AsyncClient": "unswayed.service.client",
-    "Client": "unswayed.service.client",
-    "Columns": "unswayed.events",
-    "Decision": "unswayed.policy",
-    "Events": "unswayed.events",
-    "InputError": "unswayed.errors",
-    "Labels": "unswayed.events",
-    "LearnOptions": "unswayed.learners.options",
-    "Policy": "unswayed.policy",
-    "RobustMCB": "unswayed.learners",
-    "learn_log": "unswayed.learners.from_log",
-    "learn_on_cluster": "unswayed.learners.from_log",
-    "read_events": "unswayed.events",
-}
+_find = lazy_names(
+    __name__,
+    {
+        "errors": "InputError",
+        "events": "Columns Events Labels read_events",
+        "learners": "RobustMCB",
+        "learners.from_log": "learn_log learn_on_cluster",
+        "learners.options": "LearnOptions",
+        "policy": "Decision Policy",
+        "service.client": "AsyncClient Client",
+    },
+)
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
         return import_module("importlib.metadata").version("unswayed")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'unswayed' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return _find(name)
 
 
 def __dir__() -> list[str]:

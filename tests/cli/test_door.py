@@ -124,8 +124,12 @@ def test_commands_and_contexts_that_were_almost_right_are_suggested(folder: Path
         ),
         (
             ["predict", "log.json", "--context", "lunch", "--out", "x.csv"],
-            "--out, --column and --format go with --file; --context prints.",
+            "--out, --column and --format require --file.",
         ),
+        (["demo", "--seed", "-1"], "--seed is -1: it must be 0 or larger."),
+        (["simulate", "--seed", "-1"], "--seed is -1: it must be 0 or larger."),
+        (["simulate", "--processes", "0"], "--processes is 0: at least 1 is needed."),
+        (["reproduce", "--processes", "0"], "--processes is 0: at least 1 is needed."),
     ],
 )
 def test_wrong_use_gets_one_sentence(folder: Path, typed: list[str], sentence: str) -> None:
@@ -142,6 +146,15 @@ def test_help_shows_flags_without_a_value_and_cuts_nothing(folder: Path) -> None
         assert "<list" not in shown
     assert "POLICY" in wide(folder, 80, "predict", "--help")
     assert "Reading the log" in wide(folder, 80, "learn", "--help")
+
+
+@pytest.mark.parametrize("module", ["unswayed.policy.policy", "unswayed.cli.predict"])
+def test_applying_a_policy_imports_no_compiler_and_no_database(module: str) -> None:
+    script = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert not {"numba", "scipy", "duckdb", "fsspec", "matplotlib"} & set(done.stdout.split())
 
 
 def test_predicting_for_a_log_keeps_its_own_action_column(folder: Path) -> None:

@@ -9,11 +9,10 @@ import typer
 
 from unswayed.audit.alarms import alarm_of, check_limits
 from unswayed.audit.auditing import STEPS, audit_log
-from unswayed.audit.redteam import parsed_injection, run_red_team
 from unswayed.audit.regimes import parsed_regime
 from unswayed.cli.expanding import expanded
-from unswayed.cli.log_options import AlphaOrAuto, Log, LogOptions, TableFormat
-from unswayed.cli.options import Figures, Json
+from unswayed.cli.log_options import AlphaOrAuto, Log, LogOptions
+from unswayed.cli.options import Figures, Json, TableFormat
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
@@ -86,8 +85,12 @@ def audit(
     who_chose = parsed_regime(regime)
     bad_rows = source.checked_bad_rows()
     check_limits(fail_share, fail_shift)
-    injection = None if inject is None else parsed_injection(inject, target)
-    if injection is None and target is not None:
+    injection = None
+    if inject is not None:
+        from unswayed.audit.redteam import parsed_injection, run_red_team
+
+        injection = parsed_injection(inject, target)
+    elif target is not None:
         raise InputError("--target requires --inject, such as --inject push:0.1.")
     if out is not None:
         check_writable(out)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import typer
 
 from unswayed.cli.expanding import expanded
-from unswayed.cli.log_options import AlphaOrAuto, LogOptions, TableFormat
-from unswayed.cli.options import Json
+from unswayed.cli.log_options import AlphaOrAuto, LogOptions
+from unswayed.cli.options import Json, TableFormat
 from unswayed.errors import InputError
 from unswayed.learners.design import DesignName
 from unswayed.learners.explaining import decision_rows

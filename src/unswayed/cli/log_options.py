@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from unswayed.cli.options import Memory, reading_option
 from unswayed.events import Columns, OnBadRows, parsed_bins
 from unswayed.memory import parsed_bytes
 from unswayed.storage import check_writable
@@ -33,45 +34,32 @@ AlphaOrAuto = Annotated[
 ]
 
 
-def _reading(help: str, **more: Any) -> Any:  # noqa: A002  # as typer calls it
-    """Return an option for reading a log; the help shows them in one panel."""
-    return typer.Option(help=help, rich_help_panel="Reading the log", **more)
-
-
-UserColumn = Annotated[str, _reading(help="Column of the user.")]
+UserColumn = Annotated[str, reading_option(help="Column of the user.")]
 ContextColumn = Annotated[
-    str, _reading(help="Column of the context; several, separated by commas, are joined.")
+    str, reading_option(help="Column of the context; several, separated by commas, are joined.")
 ]
-ActionColumn = Annotated[str, _reading(help="Column of the action.")]
-RewardColumn = Annotated[str, _reading(help="Column of the reward.")]
+ActionColumn = Annotated[str, reading_option(help="Column of the action.")]
+RewardColumn = Annotated[str, reading_option(help="Column of the reward.")]
 PropensityColumn = Annotated[
     str | None,
-    _reading(help="Column of the probability of the logged action [propensity, if there is one]."),
+    reading_option(
+        help="Column with the probability of the logged action [propensity, if present]."
+    ),
 ]
-TimeColumn = Annotated[str | None, _reading(help="Column of the time [time, if there is one].")]
+TimeColumn = Annotated[str | None, reading_option(help="Column of the time [time, if present].")]
 ContextBins = Annotated[
     list[str] | None,
-    _reading(metavar="NAME:N", help="Cut a numeric context column into N bins; repeatable."),
+    reading_option(metavar="NAME:N", help="Cut a numeric context column into N bins; repeatable."),
 ]
-Query = Annotated[str | None, _reading(help="SQL query to read from the database.")]
+Query = Annotated[str | None, reading_option(help="SQL query to read from the database.")]
 BadRows = Annotated[
     str,
-    _reading(
+    reading_option(
         help="What to do with unusable rows: error, drop or quarantine=FILE (.parquet, .csv, "
         ".jsonl)."
     ),
 ]
-MinPropensity = Annotated[float, _reading(help="Raise smaller propensities to this value.")]
-Memory = Annotated[
-    str | None,
-    _reading(
-        help="Memory limit, such as 2GB [three quarters of the free memory].",
-        show_default=False,
-    ),
-]
-TableFormat = Annotated[
-    str | None, typer.Option("--format", help="Format of the tables: parquet or csv.")
-]
+MinPropensity = Annotated[float, reading_option(help="Raise smaller propensities to this value.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,6 +34,23 @@ KeyVariable = Annotated[
 Figures = Annotated[
     Path | None,
     typer.Option(help="Write the figures to this folder, as PNG and SVG with their data as JSON."),
+]
+TableFormat = Annotated[
+    str | None, typer.Option("--format", help="Format of the tables: parquet or csv.")
+]
+
+
+def reading_option(help: str, **more: Any) -> Any:  # noqa: A002  # as typer calls it
+    """Return an option for reading a log; the help shows them in one panel."""
+    return typer.Option(help=help, rich_help_panel="Reading the log", **more)
+
+
+Memory = Annotated[
+    str | None,
+    reading_option(
+        help="Memory limit, such as 2GB [three quarters of the free memory].",
+        show_default=False,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

@@ -8,8 +8,7 @@ from typing import Annotated, NotRequired, TypedDict
 
 import typer
 
-from unswayed.cli.log_options import Memory, TableFormat
-from unswayed.cli.options import Json
+from unswayed.cli.options import Json, Memory, TableFormat
 from unswayed.errors import InputError
 from unswayed.events import Label, parsed_label
 from unswayed.memory import parsed_bytes

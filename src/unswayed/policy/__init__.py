@@ -1,10 +1,15 @@
 """What to play, how sure we are, and who was asked to play what."""
 
-from unswayed.policy.assignment import Assignment, new_secret
-from unswayed.policy.deciding import Decider, Mode, Ruling
-from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
-from unswayed.policy.plan import EpochPlan, Rule
-from unswayed.policy.policy import NO_BOUND, Decision, Policy, best_known
+from typing import TYPE_CHECKING
+
+from unswayed.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from unswayed.policy.assignment import Assignment, new_secret
+    from unswayed.policy.deciding import Decider, Mode, Ruling
+    from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
+    from unswayed.policy.plan import EpochPlan, Rule
+    from unswayed.policy.policy import NO_BOUND, Decision, Policy, best_known
 
 __all__ = [
     "NO_BOUND",
@@ -21,3 +26,14 @@ __all__ = [
     "best_known",
     "new_secret",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "assignment": "Assignment new_secret",
+        "deciding": "Decider Mode Ruling",
+        "own_decisions": "GroupDecisions PersonalDecisions",
+        "plan": "EpochPlan Rule",
+        "policy": "NO_BOUND Decision Policy best_known",
+    },
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +14,12 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from unswayed.errors import InputError, option
-from unswayed.events import Label, read_contexts
-from unswayed.events.sources import Source
+from unswayed.events import Label
 from unswayed.policy import NO_BOUND, Policy
 from unswayed.storage import check_writable, whole_file
+
+if TYPE_CHECKING:
+    from unswayed.events.sources import Source
 
 TABLE_FORMATS = ("parquet", "csv")
 
@@ -153,7 +156,7 @@ def _quoted_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_table(path: Path, kind: str | None) -> None:
-    """Reject a table that could not be written, before any work is done for it."""
+    """Reject a table that cannot be written, before any work is done for it."""
     _table_format(path, kind)
     check_writable(path)
 
@@ -179,7 +182,7 @@ def _how_it_was_read(policy: Policy) -> tuple[list[str], dict[str, tuple[float, 
         }
     except (AttributeError, TypeError, ValueError) as error:
         raise InputError(
-            f"the policy is damaged: what it says of its log cannot be read ({error}); name the "
+            f"the policy is damaged: its record of the log cannot be read ({error}); name the "
             f"context columns with {option('--column', python='columns')}."
         ) from error
     return names, bins
@@ -192,12 +195,14 @@ def predicted_table(
     columns: Sequence[str] | None = None,
     memory: int | None = None,
 ) -> tuple[pa.Table, int]:
-    """Return the rows with the policy's actions, and how many contexts are not known.
+    """Return the rows with the policy's actions, and the number of unknown contexts.
 
     The new columns are ``action`` and ``is_known``; rows that have columns of these names, as a log
     does, keep them, and the new ones are ``policy_action`` and ``policy_is_known``. Without
     columns, those are read that the policy was learned from, cut into the same bins.
     """
+    from unswayed.events import read_contexts  # the database is slow to import
+
     learned_from, bins = _how_it_was_read(policy)
     names = columns or learned_from or ["context"]
     found = read_contexts(source, columns=names, bins=bins, memory=memory)
@@ -208,7 +213,7 @@ def predicted_table(
     for name in (action, known):
         if name in names_taken:
             raise InputError(f"the rows have a column {name!r} already; rename or drop it first.")
-    # A missing context is no label, so the policy does not know it.
+    # A missing context is not a label, so it is unknown.
     actions, is_known = policy.decide_many("" if s is None else s for s in found.contexts)
     is_missing = [context is None for context in found.contexts]
     default = policy.action_labels[policy.default_action]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from unswayed.errors import InputError
 from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, trim_count
@@ -34,7 +34,7 @@ def trim_edge(*, adversarial_fraction: float, trim: float) -> float:
     beyond = (trim - adversarial_fraction) / (1.0 - adversarial_fraction)
     if beyond <= 0.0:
         return FARTHEST_EDGE
-    return float(np.clip(stats.norm.isf(beyond), 0.0, FARTHEST_EDGE))
+    return float(np.clip(-special.ndtri(beyond), 0.0, FARTHEST_EDGE))
 
 
 @dataclass(kw_only=True)
