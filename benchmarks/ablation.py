@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from accuracy import WORSE_THAN_NAIVE, by_method, random_third
+from accuracy import WORSE_THAN_NAIVE, random_third
 from unswayed.learners.discount import aims, clipping, method, trial
 from unswayed.learners.discount.loud import SampledPlays
 from unswayed.learners.discount.loud import coalition as loud_coalition
@@ -122,14 +122,14 @@ def taken_out(name: str) -> Iterator[None]:
 def measure(names: list[str], families: list[str], seeds: list[int]) -> list[Row]:
     """Return the losses without each ingredient, beside the whole learner, pooled and oracle."""
     rows: list[Row] = []
-    learn = by_method("discount")
     for spec in random_third([s for s in specs("development") if s.family in families]):
         for seed in seeds:
             world = build(spec, seed)
             losses = {}
             for name in [WHOLE, *names]:
                 with taken_out(name):
-                    losses[name] = world.suboptimality(learn(world, world.adversarial_fraction))
+                    learned = world.learn("discount")
+                    losses[name] = world.suboptimality(world.decide(learned.mean_rewards))
             losses[POOLED] = world.suboptimality(world.naive())
             losses[ORACLE] = world.suboptimality(world.oracle())
             for name, loss in losses.items():

@@ -2,8 +2,8 @@
 
 Run ``python benchmarks/accuracy.py`` for tables, with ``--json`` for one JSON document, ``--quick``
 for a random third of each family (the hard worlds all), the same every time.
-``--alpha-factor 0.5,1,2,auto`` tells learners half, all and twice the true share, and what was
-estimated from the data. ``--figure NAME`` draws the losses to ``NAME.svg`` and ``NAME.png``.
+``--alpha-factor 0.5,1,2,auto`` lets learners assume half, all and twice the true share, and an
+estimate from the data. ``--figure NAME`` draws the losses to ``NAME.svg`` and ``NAME.png``.
 Only ``--part holdout`` was never looked at while constants were chosen.
 The families real and uneven replay ratings from packages that must be installed first.
 """
@@ -14,7 +14,6 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,7 +23,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from unswayed.learners.design import design_of_log
-from unswayed.learners.interface import IntArray
 from unswayed.learners.methods import METHODS
 from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.randomness import generator
@@ -37,7 +35,6 @@ LEAST_PER_FAMILY = 3
 LARGEST_STATED_SHARE = 0.49
 WORSE_THAN_NAIVE = 0.005
 REPLAYED = ("real", "uneven")
-Learn = Callable[[World, float], IntArray]
 Factor = float | Literal["auto"]
 
 
@@ -58,19 +55,6 @@ class Row:
     seconds: float
 
 
-def by_method(name: str) -> Learn:
-    """Return what a method decides in a world if it assumes a share of colluders."""
-
-    def learn(world: World, alpha: float) -> IntArray:
-        design = design_of_log(world.tallies, "auto")
-        estimates = METHODS[name](world.tallies, design, adversarial_fraction=alpha)
-        known = np.where(np.isnan(estimates.mean_rewards), -np.inf, estimates.mean_rewards)
-        best: IntArray = known.argmax(axis=1)
-        return best
-
-    return learn
-
-
 def measure(spec: Spec, seed: int, learners: list[str], factors: list[Factor]) -> list[Row]:
     """Return how each learner did in one world, for each factor on the stated share."""
     world = build(spec, seed)
@@ -80,7 +64,7 @@ def measure(spec: Spec, seed: int, learners: list[str], factors: list[Factor]) -
         for factor in factors:
             start = time.perf_counter()
             alpha = _stated(world, factor)
-            loss = world.suboptimality(by_method(name)(world, alpha))
+            loss = world.suboptimality(world.decide(world.learn(name, alpha).mean_rewards))
             seconds = time.perf_counter() - start
             rows.append(
                 Row(

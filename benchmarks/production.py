@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from unswayed.learners.design import design_of_log
 from unswayed.learners.interface import IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.simulation.worlds import PARTS, World
@@ -74,10 +73,7 @@ class LiarRow:
 
 def learn(name: str, log: World) -> tuple[IntArray, float]:
     """Return a method's decisions, and the mean weight that it took from honest users."""
-    tallies = log.tallies
-    estimates = METHODS[name](
-        tallies, design_of_log(tallies, "auto"), adversarial_fraction=log.adversarial_fraction
-    )
+    estimates = log.learn(name)
     removed = 1.0 - float(estimates.user_weights[~log.is_bad].mean())
     return log.decide(estimates.mean_rewards), removed
 

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from unswayed.learners.design import design_of_log
 from unswayed.learners.interface import IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.randomness import generator
@@ -80,11 +79,7 @@ CHANGES: dict[str, Change] = {
 
 def decisions(world: World, method: str) -> IntArray:
     """Return what a method decides in each context."""
-    design = design_of_log(world.tallies, "auto")
-    estimates = METHODS[method](
-        world.tallies, design, adversarial_fraction=world.adversarial_fraction
-    )
-    return world.decide(estimates.mean_rewards)
+    return world.decide(world.learn(method).mean_rewards)
 
 
 def measure(name: str, world: World, seed: int, method: str) -> Row:

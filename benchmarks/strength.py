@@ -10,7 +10,6 @@ import json
 
 import numpy as np
 
-from accuracy import by_method
 from unswayed.simulation.worlds import Spec, build
 
 STRENGTHS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)
@@ -39,7 +38,7 @@ def measure(tastes: str, strength: float, seeds: list[int]) -> dict[str, object]
     losses = []
     for seed in seeds:
         world = build(spec, seed)
-        policies = world.naive(), by_method("discount")(world, world.adversarial_fraction)
+        policies = world.naive(), world.decide(world.learn("discount").mean_rewards)
         losses.append([world.suboptimality(actions) for actions in policies])
     pooled, discount = np.mean(losses, axis=0).tolist()
     return {"tastes": tastes, "shift": strength, "plain mean": pooled, "discount": discount}

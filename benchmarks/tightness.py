@@ -1,8 +1,8 @@
 """Find whether the worst loss grows with alpha like alpha times a log, or like its square root.
 
-Normal rewards, good users share one mean, plays are uniform. Colluders answer honestly, shifted for
-the runner-up and against the best, so that their score along the attack lies so many deviations of
-a good user's score away. All gaps are three quarters of what that moves the plain mean: the
+Normal rewards, good users share one mean, plays are uniform. Colluders report honest rewards,
+shifted for the runner-up and against the best, so that their score along the attack lies so many
+deviations of a good user's score away. All gaps are three quarters of what that moves the plain mean: the
 instance is chosen for the attack. For every alpha the worst shift of a grid counts: around what
 shows in single users, multiples of 1/sqrt(alpha), where coalitions hide in the covariance, and a
 loud one.
@@ -28,9 +28,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from unswayed.learners.design import design_of_log
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.learners.methods import METHODS
 from unswayed.randomness import generator
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure, save
 from unswayed.simulation.worlds import World
@@ -87,7 +85,7 @@ class Crowd:
         return np.asarray(is_runner_up.astype(float) - is_best)
 
     def attacked(self, alpha: float, shift: float) -> World:
-        """Return the world in which a share of the users shifts its answers."""
+        """Return the world in which a share of the users shifts its rewards."""
         is_bad = np.zeros(len(self.order), dtype=np.bool_)
         is_bad[self.order[: round(alpha * len(self.order))]] = True
         # A user plays best and runner-up 2·N/A times, so the score's deviation is sqrt(2·N/A).
@@ -143,12 +141,8 @@ def measure(users: str, seed: int) -> list[Row]:
 
 def _losses(world: World) -> dict[str, float]:
     chosen = {"naive-mean": world.naive(), "oracle": world.oracle()}
-    design = design_of_log(world.tallies, "auto")
     for name in ("paper", "discount"):
-        estimates = METHODS[name](
-            world.tallies, design, adversarial_fraction=world.adversarial_fraction
-        )
-        chosen[name] = estimates.mean_rewards.argmax(axis=1)
+        chosen[name] = world.decide(world.learn(name).mean_rewards)
     return {name: world.suboptimality(chosen[name]) for name in LEARNERS}
 
 

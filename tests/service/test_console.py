@@ -194,7 +194,7 @@ def test_an_empty_campaign_and_an_empty_service_say_so(
     sqlite_shop: Running, quiet: Browser
 ) -> None:
     said = {
-        "": ("No decision was asked for yet", "Nothing was learned yet"),
+        "": ("No decisions yet", "Nothing was learned yet"),
         "/policies": ("nothing learned (0)",),
         "/jobs": ("Nothing was learned yet",),
         "/audit": ("there is no evidence",),
@@ -227,7 +227,7 @@ def test_the_page_of_a_decision_says_why(learned_shop: Running, quiet: Browser) 
     why = learned_shop.get(f"/v1/shop/decisions/{decision}/explain")
     quiet.open(f"{learned_shop.address}/console/c/shop/users?user={decision}")
     assert quiet.text(".answer") == why["why"]
-    assert "comes out the same" in quiet.text("main")
+    assert "gives the same result" in quiet.text("main")
     cells = [
         cell[key]
         for cell in why["policy"]["cells"].values()
@@ -280,7 +280,7 @@ def test_learning_and_auditing_from_the_console_find_the_coalition(
         policy = shop.get("/v1/shop/policy")["policy"]
         assert policy["source"]["plain_means"]["lunch"]["cola"] > 0.25  # the mean is fooled
         assert policy["source"]["changed"] == {"lunch": "cola", "dinner": "cola"}
-        assert "lied together" in quiet.text(".answer")
+        assert "colluded" in quiet.text(".answer")
         quiet.value("document.querySelector('button.main').click()")
         until(lambda: quiet.value("document.querySelector('#audited .answer') !== null"), 280.0)
         audit = shop.get("/v1/shop/audit")

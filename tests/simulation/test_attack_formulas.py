@@ -16,7 +16,7 @@ from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.attacks.base import Attack, Offer, Turn
 from unswayed.simulation.attacks.best_response import BestResponse, search
 from unswayed.simulation.attacks.briefing import Aim
-from unswayed.simulation.attacks.id_grinding import IdGrinding
+from unswayed.simulation.attacks.loud import IdGrinding
 from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.attacks.trim_edge import FARTHEST_EDGE, TrimEdge, trim_edge
 from unswayed.simulation.instances import Instance, RewardLaw

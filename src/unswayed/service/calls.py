@@ -7,14 +7,15 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.types import Message, Receive, Scope, Send
 
 from unswayed.errors import InputError
-from unswayed.service.database import StoreError
+from unswayed.service.database import Connection, StoreError
 from unswayed.service.errors import Refusal, bad_request, store_unavailable, wrong_body
 from unswayed.service.keys import EVERY_CAMPAIGN, Rates, Role, key_of
 from unswayed.service.metrics import Metrics
@@ -24,10 +25,12 @@ logger = logging.getLogger("unswayed.service")
 
 JSON = b"application/json"
 
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer other than JSON with status 200."""
+    """A response other than JSON with status 200."""
 
     body: bytes
     status: int = 200
@@ -36,7 +39,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """An answer that is sent piece by piece: ``send`` gets a function for the pieces."""
+    """A streamed response: ``produce`` gets a function that sends a piece."""
 
     produce: Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[None]]
     content_type: bytes
@@ -44,7 +47,7 @@ class Streamed:
 
 
 class BrokenStreamError(Exception):
-    """An answer that was begun cannot be finished; the connection is closed before its end."""
+    """A streamed response cannot be finished; the connection is closed before its end."""
 
 
 @dataclass(slots=True)
@@ -74,6 +77,27 @@ class Call:
         """What serves."""
         return self.runtime.service
 
+    async def read(self, look: Callable[[Connection], Result]) -> Result:
+        """Read from the store, outside the event loop."""
+
+        def run() -> Result:
+            with self.service.database.connected() as connection:
+                return look(connection)
+
+        return await run_in_threadpool(run)
+
+    async def change(self, make: Callable[[Connection], Result], *, refresh: bool = True) -> Result:
+        """Change the store in one transaction; this process sees the change at once."""
+
+        def run() -> Result:
+            with self.service.database.connected() as connection, connection.transaction():
+                result = make(connection)
+            if refresh:
+                self.service.watcher.refresh()
+            return result
+
+        return await run_in_threadpool(run)
+
 
 Handler = Callable[[Call], Awaitable[Any]]
 
@@ -85,15 +109,15 @@ class Endpoint:
     Parameters
     ----------
     roles
-        Keys of these roles open it, and those of admins; None for everybody.
+        Keys of these roles open it, and those of admins; None: no key is needed.
     body
         Type of the body, None if it has none.
     plain_body
         A narrower type that is quicker to work on, tried first.
     query
         Names and descriptions of query parameters.
-    answers
-        Type of the answer's body, for the documentation.
+    returns
+        Type of the response's body, for the documentation.
     """
 
     method: str
@@ -104,7 +128,7 @@ class Endpoint:
     body: type | None = None
     plain_body: type | None = None
     query: Mapping[str, str] = field(default_factory=dict)
-    answers: Any = dict[str, Any]
+    returns: Any = dict[str, Any]
     status: int = 200
     decoder: Any = None
     plain_decoder: Any = None
@@ -116,7 +140,7 @@ class Endpoint:
             object.__setattr__(self, "plain_decoder", msgspec.json.Decoder(self.plain_body))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; whatever happens, with one answer in the documented shape."""
+        """Handle a request; errors, too, get one response in the documented shape."""
         runtime: Runtime = scope["app"].state.runtime
         started = time.perf_counter()
         status = 500
@@ -256,7 +280,7 @@ def _too_large(most: int) -> Refusal:
 
 
 async def respond(send: Send, reply: Reply) -> None:
-    """Send an answer."""
+    """Send a response."""
     start: Message = {
         "type": "http.response.start",
         "status": reply.status,

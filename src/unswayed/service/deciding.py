@@ -62,7 +62,7 @@ class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     propensity: float | None = None
 
 
-class DecideAnswer(msgspec.Struct, frozen=True, gc=False):
+class DecideResponse(msgspec.Struct, frozen=True, gc=False):
     """What is answered; ``token`` goes with the reward."""
 
     id: str
@@ -119,7 +119,7 @@ Decided = tuple[bytes, bytes, Cell]
 
 
 def answered(decided: Decided, token: bytes) -> bytes:
-    """Return an answer as JSON, a ``DecideAnswer``."""
+    """Return an answer as JSON, a ``DecideResponse``."""
     id_, _, cell = decided
     return b'{"id":"' + hexlify(id_) + cell.answer + token + b'"}'
 

@@ -39,7 +39,7 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """Return the document of some routes."""
     listed = list(endpoints)
     bodies = [endpoint.body for endpoint in listed if _is_struct(endpoint.body)]
-    answers = [endpoint.answers for endpoint in listed if _is_struct(endpoint.answers)]
+    answers = [endpoint.returns for endpoint in listed if _is_struct(endpoint.returns)]
     types = list(dict.fromkeys([*bodies, *answers]))
     _, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
@@ -81,7 +81,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "responses": {
             str(endpoint.status): {
                 "description": endpoint.summary,
-                "content": _content(endpoint.answers),
+                "content": _content(endpoint.returns),
             },
             **{
                 status: {

@@ -12,9 +12,9 @@ from unswayed.errors import InputError
 from unswayed.service.catalogue import now_ms
 from unswayed.service.database import Database, StoreError
 from unswayed.service.deciding import (
-    DecideAnswer,
     Decided,
     DecideRequest,
+    DecideResponse,
     PlainRequest,
     Serving,
     answered,
@@ -56,7 +56,7 @@ class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reward_id: str = ""
 
 
-class RewardAnswer(msgspec.Struct, frozen=True, gc=False):
+class RewardResponse(msgspec.Struct, frozen=True, gc=False):
     """What was taken in; a repetition gets the same answer."""
 
     id: str
@@ -71,7 +71,7 @@ class ActivateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str
 
 
-class ActivateAnswer(msgspec.Struct, frozen=True, gc=False):
+class ActivateResponse(msgspec.Struct, frozen=True, gc=False):
     """When the decision was activated first."""
 
     id: str
@@ -186,7 +186,7 @@ class Service:
 
     async def reward(
         self, campaign: str, asked: Sequence[RewardRequest]
-    ) -> list[RewardAnswer | Refusal]:
+    ) -> list[RewardResponse | Refusal]:
         """Take in rewards; each answer is given after its reward is on the disk."""
         serving = self.watcher.state.campaign(campaign)
         received = now_ms()
@@ -219,7 +219,7 @@ class Service:
 
     async def activate(
         self, campaign: str, asked: Sequence[ActivateRequest]
-    ) -> list[ActivateAnswer | Refusal]:
+    ) -> list[ActivateResponse | Refusal]:
         """Take in that decisions were shown; each answer is given when that is on the disk."""
         serving = self.watcher.state.campaign(campaign)
         received = now_ms()
@@ -234,7 +234,7 @@ class Service:
             checked.append(NewActivation(serving.name, record.id, received, payload, is_late))
         rows = [row for row in checked if isinstance(row, NewActivation)]
         kept = iter(await self._written(write_activations, rows))
-        answers: list[ActivateAnswer | Refusal] = []
+        answers: list[ActivateResponse | Refusal] = []
         for row in checked:
             if isinstance(row, Refusal):
                 answers.append(row)
@@ -243,7 +243,7 @@ class Service:
                 answers.append(
                     _too_late(serving)
                     if activated is None
-                    else ActivateAnswer(row.decision.hex(), activated)
+                    else ActivateResponse(row.decision.hex(), activated)
                 )
         return answers
 
@@ -277,7 +277,7 @@ class Service:
 
 def _answer(record: Record, token: bytes) -> bytes:
     return msgspec.json.encode(
-        DecideAnswer(
+        DecideResponse(
             record.id.hex(),
             record.action,
             record.propensity,
@@ -290,7 +290,7 @@ def _answer(record: Record, token: bytes) -> bytes:
 
 def _reward_answer(
     serving: Serving, row: NewReward, kept: KeptReward | None
-) -> RewardAnswer | Refusal:
+) -> RewardResponse | Refusal:
     if kept is None:
         return _too_late(serving)
     if kept.value != row.value:
@@ -298,7 +298,7 @@ def _reward_answer(
             f"this decision has the reward {kept.value:g} already; it counts once.",
             "reward_conflict",
         )
-    return RewardAnswer(row.decision.hex(), kept.value, row.reward_id, kept.received_ms)
+    return RewardResponse(row.decision.hex(), kept.value, row.reward_id, kept.received_ms)
 
 
 def _too_late(serving: Serving) -> Refusal:

@@ -1,4 +1,4 @@
-"""Where learners meet attacks: rounds of arrivals, rewards, plays and what the attack sees."""
+"""Learners against attacks: rounds of arrivals, rewards, plays, and what the attack sees."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ StreamPath = tuple[int | str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowd:
-    """Who comes, how often, and how many of them collude.
+    """The users of a simulation: how many, how active, and how many of them collude.
 
     Attributes
     ----------
@@ -387,7 +387,7 @@ def _checked_rewards(
     attack: Attack, rewards: FloatArray, turn: Turn, instance: Instance
 ) -> FloatArray:
     if rewards.shape != (turn.accounts.size, instance.n_actions):
-        raise InputError(f"attack {attack.name} did not answer for every arrival and action.")
+        raise InputError(f"attack {attack.name} must return a reward for every arrival and action.")
     if not np.isfinite(rewards).all():
-        raise InputError(f"attack {attack.name} answered with something that is not a number.")
+        raise InputError(f"attack {attack.name} returned rewards that are not finite numbers.")
     return rewards

@@ -21,7 +21,7 @@ from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Row, simulate
 
 LARGEST_RUN = 6_000_000
-"""Ours: answers (plays times actions) of one run; about a second or two."""
+"""Ours: rewards (plays times actions) of one run; about a second or two."""
 
 SHRINKING = 1.15
 """Ours: contexts and actions are divided by this until a run is small enough."""
@@ -94,7 +94,7 @@ def verify_plan(
     Parameters
     ----------
     plan
-        What to try. If a run would have more than ``LARGEST_RUN`` answers, a smaller world of the
+        What to try. If a run would have more than ``LARGEST_RUN`` rewards, a smaller world of the
         same kind is planned for the same targets and simulated instead.
     context_probabilities
         Shape (n_contexts,); those of the plan.
@@ -182,10 +182,10 @@ def _small_enough(plan: Plan, probabilities: FloatArray) -> tuple[Plan, FloatArr
         # Simulated logs explore with one share; another is replaced by it.
         traffic = replace(traffic, exploration=EPSILON)
         tried = _replanned(plan, nu, plan.n_actions, plan.n_users, traffic)
-    while _answers(tried) > LARGEST_RUN:
+    while _n_rewards(tried) > LARGEST_RUN:
         if tried.n_contexts <= 2 and tried.n_actions <= 2:
             raise InputError(
-                f"even 2 contexts and 2 actions would take {_answers(tried):,} answers to "
+                f"even 2 contexts and 2 actions would take {_n_rewards(tried):,} rewards to "
                 f"simulate at epsilon {plan.target_suboptimality:g}: verify a larger epsilon."
             )
         divisor *= SHRINKING
@@ -212,7 +212,7 @@ def _replanned(plan: Plan, nu: FloatArray, n_actions: int, n_users: int, traffic
     )
 
 
-def _answers(plan: Plan) -> int:
+def _n_rewards(plan: Plan) -> int:
     return plan.methods[0].total_interactions * plan.n_actions
 
 

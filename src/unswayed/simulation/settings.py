@@ -24,8 +24,8 @@ from unswayed.simulation.instances import (
     zipf_probabilities,
 )
 
-MOST_CELLS, MOST_ANSWERS = 10**7, 10**9
-"""Ours: a world holds a mean for each cell; a round holds an answer of each user to each action,
+MOST_CELLS, MOST_REWARDS = 10**7, 10**9
+"""Ours: a world holds a mean for each cell; a round holds a reward for each user and action,
 and a billion of them are 8 GB."""
 
 PAPER_GAP = 0.3
@@ -82,7 +82,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name, size, most in (
             ("contexts times actions", self.contexts * self.actions, MOST_CELLS),
-            ("users times actions", self.users * self.actions, MOST_ANSWERS),
+            ("users times actions", self.users * self.actions, MOST_REWARDS),
         ):
             if size > most:
                 raise InputError(

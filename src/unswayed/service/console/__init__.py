@@ -1,1 +1,1 @@
-"""Pages for people: what the service does, why, and what was found; made on the server."""
+"""The web console: what the service does, why, and what was found; rendered on the server."""

@@ -1,4 +1,4 @@
-"""Who may look: the holder of an admin's key, or anybody on this machine while there is no key."""
+"""Access to the console: with an admin's key, or from this machine while there is no key."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def viewer_of(request: Request) -> Viewer | None:
 
 
 def check_same_origin(request: Request) -> None:
-    """Refuse forms that were sent from a page of somebody else; browsers always say whose it is."""
+    """Reject forms sent from other sites; browsers always send the origin."""
     origin = request.headers.get("origin", "")
     if not origin.partition("://")[2] or origin.partition("://")[2] != request.headers.get("host"):
         raise Refusal(403, "cross_site", "this form was not sent from a page of this service.")

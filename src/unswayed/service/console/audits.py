@@ -1,4 +1,4 @@
-"""Audits that go on while somebody looks: the latest of each campaign, made anew now and then."""
+"""Live audits: the latest of each campaign, refreshed while its page is open."""
 
 from __future__ import annotations
 

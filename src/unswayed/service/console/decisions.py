@@ -23,7 +23,7 @@ from unswayed.service.console.markup import (
 _MODES = {
     "explore": "explores",
     "exploit": "gets the policy",
-    "control": "held back",
+    "control": "control group",
     "shadow": "shadow",
 }
 
@@ -73,7 +73,7 @@ def user_page(name: str, found: Mapping[str, Any]) -> list[Html]:
         finder(name, found["user"]),
         section(
             "Now",
-            soft("What the user gets in each context under the plan that is served."),
+            soft("The user's action in each context under the served plan."),
             table(
                 "Now",
                 ["context", "mode", "action"],
@@ -95,9 +95,9 @@ def decision_page(name: str, found: Mapping[str, Any]) -> list[Html]:
     """Return the page of a decision: what was decided, and why."""
     plan, policy = found["plan"], found["policy"]
     again = (
-        "Computed again from the secret and the plan, it comes out the same."
+        "Recomputing it from the secret and the plan gives the same result."
         if found["is_reproduced"]
-        else "Computed again from the secret and the plan, it comes out differently."
+        else "Recomputing it from the secret and the plan gives a different result."
     )
     facts: list[tuple[str, object]] = [
         ("time (UTC)", moment(found["time_ms"])),
@@ -107,8 +107,8 @@ def decision_page(name: str, found: Mapping[str, Any]) -> list[Html]:
         ("mode", _MODES.get(found["mode"], found["mode"])),
         ("propensity", number(found["propensity"])),
         ("plan", f"{plan['version']}, epoch {plan['epoch']}"),
-        ("the policy plays", plan["policy_action"]),
-        ("the baseline", plan["baseline"]),
+        ("action of the policy", plan["policy_action"]),
+        ("baseline", plan["baseline"]),
         ("explorers", percent(plan["explorer_share"])),
         ("policy", policy_name(policy["version"])),
     ]
@@ -133,10 +133,10 @@ def decision_page(name: str, found: Mapping[str, Any]) -> list[Html]:
                 ],
             )
             if rewards
-            else tag("p", "None came yet.", class_="soft"),
+            else tag("p", "None yet.", class_="soft"),
         ),
         section(
-            "What the policy knew of this context",
+            "The policy's estimates for this context",
             table(
                 "Means",
                 ["action", "robust mean", "low", "high", "plays"],

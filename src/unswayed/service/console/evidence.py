@@ -42,7 +42,7 @@ def evidence(served: Mapping[str, Any]) -> list[Html]:
             [
                 (number(findings["n_users"]), "users"),
                 (number(findings["n_events"]), "explored decisions"),
-                (percent(policy["adversarial_fraction"]), "of the users may lie"),
+                (percent(policy["adversarial_fraction"]), "assumed share of colluders"),
                 (number(len(changed)), "decisions of naive means differ"),
             ]
         ),
@@ -57,16 +57,16 @@ def _answer(lies: list[Mapping[str, Any]], changed: Mapping[str, Any]) -> str:
         return "No coalition was found in the decisions that the policy was learned from."
     accounts = sum(lie["accounts"] for lie in lies)
     effect = (
-        f"naive means would be led astray in {len(changed):,} contexts."
+        f"naive means would decide differently in {len(changed):,} contexts."
         if changed
         else "naive means would still decide the same."
     )
-    return f"About {accounts:,.0f} accounts lied together, and count less; {effect}"
+    return f"About {accounts:,.0f} accounts colluded and are down-weighted; {effect}"
 
 
 def _lies(lies: list[Mapping[str, Any]]) -> list[Html]:
     if not lies:
-        return [tag("p", "None was found.", class_="soft")]
+        return [tag("p", "None found.", class_="soft")]
     return [
         table(
             "Lies",
@@ -81,7 +81,7 @@ def _lies(lies: list[Mapping[str, Any]]) -> list[Html]:
                 for lie in lies[:MOST_ROWS]
             ],
         ),
-        soft("An estimate over accounts, and never a verdict on one person."),
+        soft("An estimate over accounts, never a verdict on a person."),
     ]
 
 
@@ -133,8 +133,8 @@ def live_audit(name: str) -> Html:
         "Live audit",
         tag(
             "p",
-            "Looks at all explored decisions whose windows are closed, again and again while this "
-            "page is open.",
+            "Audits all explored decisions whose windows are closed, repeatedly while this page is "
+            "open.",
         ),
         tag(
             "button",
@@ -147,7 +147,7 @@ def live_audit(name: str) -> Html:
         ),
         tag(
             "div",
-            _watched(name, 0, [tag("p", "The first audit is being made.", class_="soft")]),
+            _watched(name, 0, [tag("p", "The first audit is running.", class_="soft")]),
             aria_live="polite",
         ),
     )
@@ -156,13 +156,13 @@ def live_audit(name: str) -> Html:
 def latest_audit(name: str, latest: Latest) -> Html:
     """Return the latest audit, with when it was made; it asks for the next one by itself."""
     if latest.audit is None:
-        said = [tag("p", latest.refused or "No audit was made yet.", role="status")]
+        said = [tag("p", latest.refused or "No audit yet.", role="status")]
     else:
         said = _audited(name, latest.audit)
     when = soft(
         "Audit ",
         number(latest.number),
-        " since the service started, made at ",
+        " since the service started, finished at ",
         moment(latest.at_ms),
     )
     return _watched(name, latest.number, [*said, when])
@@ -194,13 +194,13 @@ def _audited(name: str, audit: Mapping[str, Any]) -> list[Html]:
                 (percent(share["estimate"]), "of the accounts collude"),
                 (number(audit["flagged"]), "accounts count less than half"),
                 (number(len(audit["changed"])), "decisions of naive means differ"),
-                (number(audit["cost"]), "reward a visit that naive means would cost"),
+                (number(audit["cost"]), "reward per visit that naive means would cost"),
             ]
         ),
         *_items(items),
         tag("h3", "Accounts, by evidence"),
         soft(
-            "Evidence, and no verdict on a person. Of honest accounts ",
+            "Evidence, not a verdict on a person. Of honest accounts ",
             percent(rates["nominal"]),
             " are flagged by chance.",
         ),
@@ -223,10 +223,10 @@ def _audited(name: str, audit: Mapping[str, Any]) -> list[Html]:
 
 def _items(items: list[Mapping[str, Any]]) -> list[Html]:
     if not items:
-        return [tag("p", "No action was moved by accounts that count less.", class_="soft")]
+        return [tag("p", "No action's mean was shifted by down-weighted accounts.", class_="soft")]
     rows = [Bars(str(item["action"]), item["shift"]) for item in items[:MOST_BARS]]
     return [
-        tag("h3", "How far means were moved"),
+        tag("h3", "Shift of means"),
         Html(diverging_bars(rows, title="shift of each action's mean")),
         colours(("naive", "raised"), ("robust", "lowered")),
     ]

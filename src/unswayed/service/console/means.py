@@ -15,7 +15,7 @@ _MOST_CONTEXTS, _MOST_ACTIONS = 40, 12
 def policy_map(policy: Mapping[str, Any] | None) -> list[Html]:
     """Return the map of a policy, the most visited contexts first."""
     if policy is None:
-        return [tag("p", "Nothing was learned yet: everybody explores or gets the baseline.")]
+        return [tag("p", "Nothing was learned yet: all users explore or get the baseline.")]
     cells = policy["mean_rewards"]
     shares = policy["context_probabilities"]
     plain = policy["source"].get("plain_means", {})
@@ -70,7 +70,7 @@ def policy_map(policy: Mapping[str, Any] | None) -> list[Html]:
 def _said(n_changed: int, n_contexts: int) -> str:
     if not n_changed:
         return "Naive means would decide the same in every context."
-    return f"Naive means would decide otherwise in {n_changed:,} of {n_contexts:,} contexts."
+    return f"Naive means would decide differently in {n_changed:,} of {n_contexts:,} contexts."
 
 
 def _span_of(

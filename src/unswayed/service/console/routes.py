@@ -1,4 +1,4 @@
-"""Which page is where; each asks the functions behind the service's own routes."""
+"""The pages of the console; each calls the functions behind the service's own routes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def _shown(show: Show, *, is_post: bool = False) -> Handler:
-    """Return a handler that lets in who may, and answers every error with a page."""
+    """Return a handler that checks access and shows every error as a page."""
 
     async def handle(request: Request) -> Response:
         try:
@@ -70,7 +70,7 @@ def _shown(show: Show, *, is_post: bool = False) -> Handler:
             return _sorry(store_unavailable())
         except Exception:
             logger.exception("%s failed", request.url.path)
-            return _sorry(Refusal(500, "internal", "something went wrong here; it was logged."))
+            return _sorry(Refusal(500, "internal", "an internal error occurred; it was logged."))
 
     return handle
 
@@ -83,7 +83,7 @@ async def _let_in(request: Request, show: Show) -> Response:
         return _to("/console/login")
     call = _call(request)
     if "campaign" in call.path and not viewer.may_see(call.campaign):
-        raise Refusal(403, "forbidden", "your key is not for this campaign.")
+        raise Refusal(403, "forbidden", "your key does not open this campaign.")
     return await show(call, viewer)
 
 
@@ -108,7 +108,7 @@ def _sorry(refusal: Refusal) -> Response:
 
 
 def _to(address: str) -> Response:
-    # 303: the browser asks anew, and going back or reloading does not send a form again.
+    # 303: the browser fetches it with GET, and reloading does not send a form again.
     return RedirectResponse(address, status_code=303, headers=HEADERS)
 
 
@@ -123,7 +123,7 @@ def _page(call: Call, viewer: Viewer, title: str, parts: list[Any], area: str = 
 
 
 async def home(request: Request) -> Response:
-    """Return the overview for browsers; programs get what they always got here."""
+    """Return the overview for browsers; other clients get JSON."""
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse(await endpoints.index(_call(request)))
     return await _shown(overview)(request)
@@ -180,7 +180,7 @@ async def policies(call: Call, viewer: Viewer) -> Response:
 
 
 async def confirm(call: Call, viewer: Viewer) -> Response:
-    """Ask whether a version is to be served."""
+    """Ask for confirmation to serve a version."""
     served, wanted = await endpoints.show_policy(call), await endpoints.show_version(call)
     held = (await endpoints.show_campaign(call))["settings"].held_action
     contexts = served["plan"]["contexts"]
@@ -215,7 +215,7 @@ async def jobs(call: Call, viewer: Viewer) -> Response:
 
 
 async def jobs_now(call: Call, _: Viewer) -> Response:
-    """Return how far the learning jobs are."""
+    """Return the progress of the learning jobs."""
     return fragment(views.job_rows((await endpoints.list_jobs(call))["jobs"]))
 
 
@@ -252,7 +252,7 @@ async def audit(call: Call, viewer: Viewer) -> Response:
 
 
 def _audit_pages(audits: LiveAudits) -> tuple[Show, Show]:
-    """Return what shows the latest audit if it is a new one, and what makes one now."""
+    """Return the pages that show the latest audit if it is new, and that run one now."""
 
     async def audit_live(call: Call, _: Viewer) -> Response:
         latest = audits.look(call)
@@ -295,7 +295,7 @@ async def logout(request: Request) -> Response:
 
 
 async def assets(request: Request) -> Response:
-    """Return a file that pages load; they hold nothing to hide."""
+    """Return a file that pages load; these are public."""
     name = request.path_params["name"]
     return asset(name) if name in ASSETS else _sorry(not_found("there is no such file."))
 

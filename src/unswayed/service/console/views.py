@@ -1,4 +1,4 @@
-"""What pages show, made from the answers of the service's own routes."""
+"""The contents of pages, made from the results of the service's own routes."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def _exploration(
 ) -> list[Html]:
     if not status["contexts"]:
         return [
-            tag("p", "No decision was asked for yet."),
-            soft("Ask for one with POST /v1/", status["campaign"], "/decide."),
+            tag("p", "No decisions yet."),
+            soft("Request one with POST /v1/", status["campaign"], "/decide."),
         ]
     rows = []
     for context, modes in status["contexts"].items():
@@ -120,10 +120,10 @@ def _exploration(
         Html(
             paired_bars(
                 [Bars(row[0], row[3], row[4]) for row in rows[:MOST_BARS]],
-                title="share of decisions that explored, and what the plan asks for",
+                title="share of decisions that explored, and the share in the plan",
             )
         ),
-        colours(("naive", "share that explored so far"), ("robust", "share by the current plan")),
+        colours(("naive", "share that explored so far"), ("robust", "share in the current plan")),
         table(
             "Exploration",
             ["context", "decisions", "explored", "share", "planned"],
@@ -140,11 +140,11 @@ def _exploration(
                 "p",
                 "Target: a policy within ",
                 number(target["suboptimality"]),
-                " of the best takes ",
+                " of the best needs ",
                 number(round(target["needed"])),
                 " explored decisions; ",
                 percent(done),
-                " are there. ",
+                " are done. ",
                 tag("progress", value=f"{done:.4f}", max="1", aria_label="towards the target"),
                 None if not target["seconds_left"] else f" About {_span(target['seconds_left'])}.",
             )
@@ -185,8 +185,8 @@ def confirmation(
     return [
         tag(
             "p",
-            f"Serve policy {version} instead of {active}? It is played within a second by "
-            "everybody who does not explore.",
+            f"Serve policy {version} instead of {active}? Within a second it applies to all users "
+            "who do not explore.",
         ),
         table("Changes", ["context", f"policy {active}", f"policy {version}"], changes)
         if changes
@@ -273,7 +273,7 @@ def login(message: str) -> list[Html]:
     """Return the form that asks for a key."""
     return [
         tag("p", message, class_="answer bad", role="alert") if message else Html(""),
-        tag("p", "Sign in with an admin's key. It is checked and not kept."),
+        tag("p", "Sign in with an admin's key. It is checked, not stored."),
         tag(
             "form",
             tag(

@@ -9,7 +9,6 @@ import msgspec
 from unswayed.service import catalogue
 from unswayed.service.calls import Call
 from unswayed.service.database import Connection
-from unswayed.service.endpoints.transactions import change, read
 from unswayed.service.errors import bad_request
 from unswayed.service.settings import Settings, parsed_settings
 
@@ -29,7 +28,7 @@ class NewLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def list_campaigns(call: Call) -> dict[str, Any]:
     """Return all campaigns."""
-    found = await read(call, catalogue.campaigns)
+    found = await call.read(catalogue.campaigns)
     return {"campaigns": [shown(campaign) for campaign in found]}
 
 
@@ -37,12 +36,12 @@ async def create_campaign(call: Call) -> dict[str, Any]:
     """Create a campaign; the same one again is no error."""
     body: NewCampaign = call.body
     settings = body.settings.checked()
-    return shown(await change(call, lambda c: catalogue.create_campaign(c, body.name, settings)))
+    return shown(await call.change(lambda c: catalogue.create_campaign(c, body.name, settings)))
 
 
 async def show_campaign(call: Call) -> dict[str, Any]:
     """Return a campaign."""
-    return shown(await read(call, lambda c: catalogue.campaign(c, call.campaign)))
+    return shown(await call.read(lambda c: catalogue.campaign(c, call.campaign)))
 
 
 async def change_campaign(call: Call) -> dict[str, Any]:
@@ -55,7 +54,7 @@ async def change_campaign(call: Call) -> dict[str, Any]:
             connection, call.campaign, parsed_settings(merged, "settings")
         )
 
-    return shown(await change(call, make))
+    return shown(await call.change(make))
 
 
 async def delete_campaign(call: Call) -> dict[str, Any]:
@@ -65,21 +64,21 @@ async def delete_campaign(call: Call) -> dict[str, Any]:
             "deleting takes everything that was recorded; repeat the name as ?confirm=NAME.",
             "not_confirmed",
         )
-    await change(call, lambda c: catalogue.delete_campaign(c, call.campaign))
+    await call.change(lambda c: catalogue.delete_campaign(c, call.campaign))
     return {"deleted": call.campaign}
 
 
 async def archive_campaign(call: Call) -> dict[str, Any]:
     """Stop deciding; rewards of decisions that are out are taken."""
     return shown(
-        await change(call, lambda c: catalogue.set_state(c, call.campaign, catalogue.ARCHIVED))
+        await call.change(lambda c: catalogue.set_state(c, call.campaign, catalogue.ARCHIVED))
     )
 
 
 async def restore_campaign(call: Call) -> dict[str, Any]:
     """Decide again."""
     return shown(
-        await change(call, lambda c: catalogue.set_state(c, call.campaign, catalogue.ACTIVE))
+        await call.change(lambda c: catalogue.set_state(c, call.campaign, catalogue.ACTIVE))
     )
 
 
@@ -102,7 +101,7 @@ async def _add_labels(call: Call, *, contexts: list[str], actions: list[str]) ->
             there.settings.with_labels(contexts=contexts, actions=actions),
         )
 
-    return shown(await change(call, make))
+    return shown(await call.change(make))
 
 
 def shown(campaign: catalogue.Campaign) -> dict[str, Any]:

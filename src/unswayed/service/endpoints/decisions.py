@@ -10,7 +10,7 @@ import msgspec
 from unswayed.service.calls import Call, Reply
 from unswayed.service.deciding import DecideRequest, PlainRequest
 from unswayed.service.errors import Refusal
-from unswayed.service.service import ActivateAnswer, RewardAnswer, RewardRequest
+from unswayed.service.service import ActivateResponse, RewardRequest, RewardResponse
 from unswayed.service.writing import Counted, CountKey
 
 
@@ -67,7 +67,7 @@ def _count_decisions(call: Call, counts: dict[CountKey, Counted]) -> None:
         )
 
 
-async def activate(call: Call) -> ActivateAnswer:
+async def activate(call: Call) -> ActivateResponse:
     """Take in that a decision was shown."""
     (answer,) = await call.service.activate(call.campaign, (call.body,))
     if isinstance(answer, Refusal):
@@ -75,7 +75,7 @@ async def activate(call: Call) -> ActivateAnswer:
     return answer
 
 
-async def reward(call: Call) -> RewardAnswer:
+async def reward(call: Call) -> RewardResponse:
     """Take in one reward."""
     (answer,) = await call.service.reward(call.campaign, (call.body,))
     if isinstance(answer, Refusal):
@@ -87,7 +87,7 @@ async def reward(call: Call) -> RewardAnswer:
 async def reward_batch(call: Call) -> dict[str, Any]:
     """Take in many rewards, each with its own error."""
     answers = await call.service.reward(call.campaign, _checked_batch(call, call.body.rewards))
-    taken = sum(isinstance(answer, RewardAnswer) for answer in answers)
+    taken = sum(isinstance(answer, RewardResponse) for answer in answers)
     call.runtime.metrics.count("unswayed_rewards_total", taken, campaign=call.campaign)
     return {"rewards": _each(answers)}
 

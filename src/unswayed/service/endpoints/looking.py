@@ -10,7 +10,6 @@ from typing import Any
 
 from unswayed.service.calls import Call, Reply, Streamed
 from unswayed.service.database import Connection
-from unswayed.service.endpoints.transactions import read
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.history import assignments, explain, recent_decisions
 from unswayed.service.jobs import offline_command
@@ -23,7 +22,7 @@ _PIECE = 1 << 16
 
 async def status(call: Call) -> dict[str, Any]:
     """Return how far a campaign is."""
-    return await read(call, lambda c: status_of(c, call.campaign))
+    return await call.read(lambda c: status_of(c, call.campaign))
 
 
 async def report(call: Call) -> Reply:
@@ -71,7 +70,7 @@ async def export(call: Call) -> Streamed:
 async def explain_decision(call: Call) -> dict[str, Any]:
     """Return who was asked what, under which plan and policy, and why."""
     secret = Secrets.load(Path(call.runtime.secret_path)).assignment
-    return await read(call, lambda c: explain(c, call.campaign, call.path["decision"], secret))
+    return await call.read(lambda c: explain(c, call.campaign, call.path["decision"], secret))
 
 
 async def list_decisions(call: Call) -> dict[str, Any]:
@@ -91,7 +90,7 @@ async def list_decisions(call: Call) -> dict[str, Any]:
 
     if user is not None:
         check_label("user", user)
-    return await read(call, look)
+    return await call.read(look)
 
 
 async def _offline(

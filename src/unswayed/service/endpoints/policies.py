@@ -8,25 +8,24 @@ from unswayed.service import catalogue
 from unswayed.service.calls import Call
 from unswayed.service.database import Connection
 from unswayed.service.endpoints.campaigns import shown
-from unswayed.service.endpoints.transactions import change, read
 from unswayed.service.errors import bad_request
 from unswayed.service.jobs import add_job, job_of, jobs_of, start_learner
 
 
 async def show_policy(call: Call) -> dict[str, Any]:
     """Return the plan and the policy that are served."""
-    return await read(call, lambda c: _policy(c, call.campaign, None))
+    return await call.read(lambda c: _policy(c, call.campaign, None))
 
 
 async def list_policies(call: Call) -> dict[str, Any]:
     """Return the versions there are."""
-    return {"versions": await read(call, lambda c: catalogue.policy_versions(c, call.campaign))}
+    return {"versions": await call.read(lambda c: catalogue.policy_versions(c, call.campaign))}
 
 
 async def show_version(call: Call) -> dict[str, Any]:
     """Return one version."""
     version = _version(call)
-    return await read(call, lambda c: _policy(c, call.campaign, version))
+    return await call.read(lambda c: _policy(c, call.campaign, version))
 
 
 def _policy(connection: Connection, name: str, version: int | None) -> dict[str, Any]:
@@ -47,7 +46,7 @@ def _policy(connection: Connection, name: str, version: int | None) -> dict[str,
 async def activate_version(call: Call) -> dict[str, Any]:
     """Serve a version: a new one, or an older one to roll back."""
     version = _version(call)
-    return shown(await change(call, lambda c: catalogue.activate_policy(c, call.campaign, version)))
+    return shown(await call.change(lambda c: catalogue.activate_policy(c, call.campaign, version)))
 
 
 def _version(call: Call) -> int:
@@ -59,7 +58,7 @@ def _version(call: Call) -> int:
 
 async def learn(call: Call) -> dict[str, Any]:
     """Start to learn in a process of its own, if nobody does."""
-    job, is_new = await change(call, lambda c: add_job(c, call.campaign), refresh=False)
+    job, is_new = await call.change(lambda c: add_job(c, call.campaign), refresh=False)
     if is_new:
         start_learner(call.runtime.store_url, call.campaign, job.id)
     found: dict[str, Any] = job.to_json()
@@ -68,12 +67,12 @@ async def learn(call: Call) -> dict[str, Any]:
 
 async def list_jobs(call: Call) -> dict[str, Any]:
     """Return the jobs of a campaign."""
-    found = await read(call, lambda c: jobs_of(c, call.campaign))
+    found = await call.read(lambda c: jobs_of(c, call.campaign))
     return {"jobs": [job.to_json() for job in found]}
 
 
 async def show_job(call: Call) -> dict[str, Any]:
     """Return a job and its progress."""
-    job = await read(call, lambda c: job_of(c, call.campaign, call.path["job"]))
+    job = await call.read(lambda c: job_of(c, call.campaign, call.path["job"]))
     found: dict[str, Any] = job.to_json()
     return found

@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool
 import unswayed
 from unswayed.service import keys
 from unswayed.service.calls import Call, Reply
-from unswayed.service.endpoints.transactions import change, read
 from unswayed.service.errors import Refusal
 from unswayed.service.secret_file import Secrets
 
@@ -69,7 +68,7 @@ class NewGlobalKey(NewKey, frozen=True, forbid_unknown_fields=True):
 
 async def list_keys(call: Call) -> dict[str, Any]:
     """Return the keys of a campaign, or of all; never what they are."""
-    found = await read(call, keys.all_keys)
+    found = await call.read(keys.all_keys)
     return {
         "keys": [
             {"id": key.id, "campaign": key.campaign, "role": key.role, "created_ms": key.created_ms}
@@ -82,13 +81,13 @@ async def list_keys(call: Call) -> dict[str, Any]:
 async def make_key(call: Call) -> dict[str, Any]:
     """Make a key, which is shown once."""
     name = getattr(call.body, "campaign", call.campaign)
-    return {"key": await change(call, lambda c: keys.make_key(c, name, call.body.role))}
+    return {"key": await call.change(lambda c: keys.make_key(c, name, call.body.role))}
 
 
 async def remove_key(call: Call) -> dict[str, Any]:
     """Remove a key."""
     key_id = call.path["key"]
-    await change(call, lambda c: keys.remove_key(c, call.campaign, key_id))
+    await call.change(lambda c: keys.remove_key(c, call.campaign, key_id))
     return {"removed": key_id}
 
 

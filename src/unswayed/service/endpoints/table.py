@@ -6,10 +6,15 @@ from functools import partial
 from typing import Any
 
 from unswayed.service.calls import Call, Endpoint
-from unswayed.service.deciding import DecideAnswer, DecideRequest
+from unswayed.service.deciding import DecideRequest, DecideResponse
 from unswayed.service.endpoints import campaigns, decisions, looking, policies, server
 from unswayed.service.openapi import openapi_document
-from unswayed.service.service import ActivateAnswer, ActivateRequest, RewardAnswer, RewardRequest
+from unswayed.service.service import (
+    ActivateRequest,
+    ActivateResponse,
+    RewardRequest,
+    RewardResponse,
+)
 
 
 async def openapi(_: Call) -> dict[str, Any]:
@@ -23,14 +28,14 @@ _get, _post, _patch, _delete = (
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    # The busiest first: they are looked for in this order.
+    # The busiest first: routes are matched in this order.
     _post(
         f"{_V1}/decide",
         decisions.decide,
         "Which action to show a user in a context, with a token for its reward.",
         roles=("decide",),
         body=DecideRequest,
-        answers=DecideAnswer,
+        returns=DecideResponse,
     ),
     _post(
         f"{_V1}/decide/batch",
@@ -43,18 +48,18 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _post(
         f"{_V1}/activate",
         decisions.activate,
-        "Say that a deferred decision was shown.",
+        "Report that a deferred decision was shown.",
         roles=("decide", "reward"),
         body=ActivateRequest,
-        answers=ActivateAnswer,
+        returns=ActivateResponse,
     ),
     _post(
         f"{_V1}/reward",
         decisions.reward,
-        "The reward of a token's decision; durable when it is answered.",
+        "Report the reward of a decision; durable once the response is sent.",
         roles=("reward",),
         body=RewardRequest,
-        answers=RewardAnswer,
+        returns=RewardResponse,
     ),
     _post(
         f"{_V1}/reward/batch",
@@ -63,50 +68,59 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         roles=("reward",),
         body=decisions.RewardBatch,
     ),
-    _get("/", server.index, "What this is.", roles=None),
-    _get("/healthz", server.healthz, "Whether the process answers.", roles=None),
-    _get("/readyz", server.readyz, "Whether rewards can be taken in.", roles=None),
+    _get("/", server.index, "Name and version.", roles=None),
+    _get("/healthz", server.healthz, "Whether the process is alive.", roles=None),
+    _get("/readyz", server.readyz, "Whether rewards can be recorded.", roles=None),
     _get("/openapi.json", openapi, "This document.", roles=None),
-    _get("/metrics", server.metrics, "Numbers for Prometheus.", answers=str),
+    _get("/metrics", server.metrics, "Metrics for Prometheus.", returns=str),
     _get("/v1/campaigns", campaigns.list_campaigns, "All campaigns."),
     _post(
         "/v1/campaigns", campaigns.create_campaign, "Create a campaign.", body=campaigns.NewCampaign
     ),
     _get("/v1/keys", server.list_keys, "All keys, without their secrets."),
-    _post("/v1/keys", server.make_key, "Make a key for any campaign.", body=server.NewGlobalKey),
-    _delete("/v1/keys/{key}", server.remove_key, "Remove a key that is for all campaigns."),
+    _post("/v1/keys", server.make_key, "Create a key for any campaign.", body=server.NewGlobalKey),
+    _delete("/v1/keys/{key}", server.remove_key, "Remove a key for all campaigns."),
     _get("/v1/signing-keys", server.list_signing_keys, "Ids of the signing keys."),
     _post("/v1/signing-keys", server.rotate_signing_key, "Sign with a new key from now on."),
-    _delete("/v1/signing-keys/{key}", server.retire_signing_key, "Refuse tokens of an old key."),
+    _delete("/v1/signing-keys/{key}", server.retire_signing_key, "Reject tokens of an old key."),
     _get(_V1, campaigns.show_campaign, "A campaign and its settings."),
     _patch(_V1, campaigns.change_campaign, "Change some settings.", body=dict[str, Any]),
     _delete(
         _V1,
         campaigns.delete_campaign,
-        "Delete a campaign and all that it recorded.",
-        query={"confirm": "The campaign's name once more."},
+        "Delete a campaign and all its records.",
+        query={"confirm": "The campaign's name, to confirm."},
     ),
     _post(f"{_V1}/archive", campaigns.archive_campaign, "Stop deciding."),
-    _post(f"{_V1}/restore", campaigns.restore_campaign, "Decide again."),
+    _post(f"{_V1}/restore", campaigns.restore_campaign, "Resume deciding."),
     _post(f"{_V1}/contexts", campaigns.add_contexts, "Add contexts.", body=campaigns.NewLabels),
     _post(f"{_V1}/actions", campaigns.add_actions, "Add actions.", body=campaigns.NewLabels),
     _get(f"{_V1}/keys", server.list_keys, "The campaign's keys, without their secrets."),
-    _post(f"{_V1}/keys", server.make_key, "Make a key of the campaign.", body=server.NewKey),
+    _post(f"{_V1}/keys", server.make_key, "Create a key of the campaign.", body=server.NewKey),
     _delete(f"{_V1}/keys/{{key}}", server.remove_key, "Remove a key of the campaign."),
-    _get(f"{_V1}/policy", policies.show_policy, "The plan and policy that are served."),
-    _get(f"{_V1}/policy/versions", policies.list_policies, "The versions there are."),
+    _get(f"{_V1}/policy", policies.show_policy, "The served plan and policy."),
+    _get(f"{_V1}/policy/versions", policies.list_policies, "All versions of the policy."),
     _get(f"{_V1}/policy/{{version}}", policies.show_version, "One version of the policy."),
     _post(
         f"{_V1}/policy/{{version}}/activate",
         policies.activate_version,
         "Serve a version; an older one to roll back.",
     ),
-    _post(f"{_V1}/learn", policies.learn, "Learn from all closed windows, beside.", status=202),
-    _get(f"{_V1}/learn", policies.list_jobs, "Jobs of learning, the newest first."),
+    _post(
+        f"{_V1}/learn",
+        policies.learn,
+        "Learn in the background.",
+        status=202,
+    ),
+    _get(f"{_V1}/learn", policies.list_jobs, "Learning jobs, newest first."),
     _get(f"{_V1}/learn/{{job}}", policies.show_job, "A job and its progress."),
-    _get(f"{_V1}/status", looking.status, "How far exploration is."),
-    _get(f"{_V1}/report", looking.report, "Uplift over the users held back; shadow matches."),
-    _get(f"{_V1}/audit", looking.audit, "Whether explorers lied, who, and what it changes."),
+    _get(f"{_V1}/status", looking.status, "Progress of exploration."),
+    _get(f"{_V1}/report", looking.report, "Uplift over the control group; shadow matches."),
+    _get(
+        f"{_V1}/audit",
+        looking.audit,
+        "Whether explored decisions were attacked, and by whom.",
+    ),
     _get(
         f"{_V1}/export",
         looking.export,
@@ -115,17 +129,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             "since_ms": "Decisions from this time on, in milliseconds since 1970.",
             "until_ms": "Decisions before this time.",
         },
-        answers=bytes,
+        returns=bytes,
     ),
     _get(
         f"{_V1}/decisions",
         looking.list_decisions,
         "The latest decisions and their rewards.",
-        query={"user": "Those of one user, and what the user gets now."},
+        query={"user": "Those of one user, and the user's current actions."},
     ),
     _get(
         f"{_V1}/decisions/{{decision}}/explain",
         looking.explain_decision,
-        "Who was asked what, under which plan and policy, and why.",
+        "What was decided, under which plan and policy, and why.",
     ),
 )

@@ -1,1 +1,1 @@
-"""Coalitions: what fake users answer, each attack with what it knows and no more."""
+"""Attacks: the rewards that colluders report, each with exactly the knowledge it declares."""

@@ -11,9 +11,8 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray
 from unswayed.names import find
-from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn, check_share
+from unswayed.simulation.attacks.base import Attack, PlayedRound, Replay, Turn, check_share
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
-from unswayed.simulation.attacks.crafting import Replay
 
 C = TypeVar("C")
 
@@ -99,7 +98,7 @@ class ShiftedReplay(Attack):
         return rewards
 
     def observe(self, played: PlayedRound) -> None:
-        """Remember what good users answered."""
+        """Record the good users' rewards."""
         self._replay.record(played)
 
     def _steps(self, n: int) -> FloatArray:

@@ -9,9 +9,8 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.names import find
-from unswayed.simulation.attacks.base import Attack, Turn, check_share
+from unswayed.simulation.attacks.base import Attack, Turn, check_share, honest_table
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
-from unswayed.simulation.attacks.crafting import honest_table
 
 
 @dataclass(kw_only=True)

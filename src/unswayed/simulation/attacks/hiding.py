@@ -10,14 +10,13 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.limits import HidingAdversary, RewardUrns, one_sided_adversary, two_sided_adversaries
-from unswayed.simulation.attacks.base import Attack, Turn
+from unswayed.simulation.attacks.base import Attack, Turn, honest_table
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
-from unswayed.simulation.attacks.crafting import honest_table
 
 
 @dataclass(kw_only=True)
 class Hiding(Attack):
-    """Answer contested actions from urns whose counts hide which action is best.
+    """Draw rewards of contested actions from urns whose counts hide which action is best.
 
     Every account has an urn of ``plays`` rewards for each context. It draws from it at each visit
     of the context, whether or not the contested action is then played: the order in an urn is
@@ -38,7 +37,7 @@ class Hiding(Attack):
 
     @abstractmethod
     def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
-        """Return how to answer for the best action and, if contested, for the runner-up."""
+        """Return the adversary of the best action and, if contested, of the runner-up."""
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Fill the urns of every context."""

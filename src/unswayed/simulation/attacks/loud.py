@@ -1,4 +1,4 @@
-"""Attacks that answer at the ends of the range: push, nuke, and push from chosen contexts."""
+"""Attacks with one rule for all rewards: honest, flipped, at the ends of the range, or beyond."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.errors import InputError
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.names import find
-from unswayed.simulation.attacks.base import Attack, Turn, check_share
+from unswayed.policy import Assignment
+from unswayed.policy.assignment import SECRET_BYTES
+from unswayed.simulation.attacks.base import (
+    Attack,
+    Offer,
+    Turn,
+    check_positive,
+    check_share,
+    coins,
+    lie,
+)
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
-from unswayed.simulation.attacks.crafting import coins, lie
 
 
 @dataclass(kw_only=True)
@@ -20,7 +30,7 @@ class Loud(Attack):
     Parameters
     ----------
     strength
-        Probability that the answer on the action aimed at is the lie and not a coin.
+        Probability that the reward of the action aimed at is the lie and not a coin.
     filler
         Share of the rewards on other actions that are coins, for cover.
     """
@@ -32,7 +42,7 @@ class Loud(Attack):
         check_share(self.strength, "strength")
         check_share(self.filler, "filler")
 
-    def rewards_around(self, aimed_at: IntArray, *, answer: float, elsewhere: float) -> FloatArray:
+    def rewards_around(self, aimed_at: IntArray, *, value: float, elsewhere: float) -> FloatArray:
         """Return rewards, shape (n, n_actions), for arrivals that aim at one action each."""
         n_arrivals = aimed_at.size
         shape = (n_arrivals, self.briefing.n_actions)
@@ -43,7 +53,7 @@ class Loud(Attack):
         if self.strength < 1.0:
             drawn = coins((n_arrivals, 1), self.briefing, self.rng)
             rewards[np.arange(n_arrivals), aimed_at] = drawn[:, 0]
-        lie(rewards, aimed_at, answer, strength=self.strength, rng=self.rng)
+        lie(rewards, aimed_at, value, strength=self.strength, rng=self.rng)
         return rewards
 
 
@@ -58,7 +68,7 @@ class Push(Loud):
         """Return the highest reward on the target and the lowest elsewhere, up to coins."""
         target = self.briefing.aim.target[turn.contexts]
         return self.rewards_around(
-            target, answer=self.briefing.highest, elsewhere=self.briefing.lowest
+            target, value=self.briefing.highest, elsewhere=self.briefing.lowest
         )
 
 
@@ -73,7 +83,7 @@ class Nuke(Loud):
         """Return the lowest reward on the rival and the highest elsewhere, up to coins."""
         rival = self.briefing.aim.rival[turn.contexts]
         return self.rewards_around(
-            rival, answer=self.briefing.lowest, elsewhere=self.briefing.highest
+            rival, value=self.briefing.lowest, elsewhere=self.briefing.highest
         )
 
 
@@ -121,3 +131,151 @@ class ContextPoisoning(Push):
             return np.full(turn.contexts.size, order[-1])
         frequent = order[: self.briefing.n_actions]
         return self.rng.choice(frequent, turn.contexts.size)
+
+
+@dataclass(kw_only=True)
+class Honest(Attack):
+    """Report honest rewards."""
+
+    name = "honest"
+    summary = "honest rewards: the negative control"
+    knows = Knowledge.BANDIT
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return honest draws."""
+        return self.briefing.honest_rewards(self.briefing.mean_rewards[turn.contexts], self.rng)
+
+
+@dataclass(kw_only=True)
+class Flip(Attack):
+    """Report rewards with the mean's sign flipped: r = -strength * mu + noise.
+
+    Binary rewards cannot be negative, so there the mean is mirrored at one half.
+
+    Parameters
+    ----------
+    strength
+        How far the flipped mean lies from the centre, in units of the honest mean's distance.
+        A plain mean keeps its order until strength exceeds (1 - alpha) / alpha.
+    """
+
+    name = "flip"
+    summary = "the mean reward with its sign flipped (mirrored at 1/2 when rewards are binary)"
+    knows = Knowledge.BANDIT
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.strength, "strength")
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return draws around the flipped means."""
+        centre = 0.5 if self.briefing.is_binary else 0.0
+        means = self.briefing.mean_rewards[turn.contexts]
+        return self.briefing.honest_rewards(centre - self.strength * (means - centre), self.rng)
+
+
+@dataclass(kw_only=True)
+class Extreme(Attack):
+    """Report +M on the target and -M on the rival, if the range of rewards is not checked.
+
+    Parameters
+    ----------
+    magnitude
+        M.
+    """
+
+    name = "extreme"
+    summary = "+M for the target, -M for the rival, far beyond any good reward"
+    magnitude: float = 100.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.magnitude, "magnitude")
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return coins, with huge rewards on target and rival."""
+        rows = np.arange(turn.contexts.size)
+        rewards = coins((rows.size, self.briefing.n_actions), self.briefing, self.rng)
+        rewards[rows, self.briefing.aim.target[turn.contexts]] = self.magnitude
+        rewards[rows, self.briefing.aim.rival[turn.contexts]] = -self.magnitude
+        return rewards
+
+
+@dataclass(kw_only=True)
+class HeavyTail(Attack):
+    """Report Cauchy rewards, which have no mean, signed by the aim.
+
+    Parameters
+    ----------
+    scale
+        The median size of a reward.
+    """
+
+    name = "heavy-tail"
+    summary = "Cauchy rewards: positive for the target, negative for the rival, both elsewhere"
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.scale, "scale")
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return Cauchy draws with the aim's signs."""
+        rows = np.arange(turn.contexts.size)
+        shape = (rows.size, self.briefing.n_actions)
+        rewards: FloatArray = self.scale * self.rng.standard_cauchy(shape)
+        target, rival = (
+            actions[turn.contexts]
+            for actions in (self.briefing.aim.target, self.briefing.aim.rival)
+        )
+        rewards[rows, target] = np.abs(rewards[rows, target])
+        rewards[rows, rival] = -np.abs(rewards[rows, rival])
+        return rewards
+
+
+@dataclass(kw_only=True)
+class IdGrinding(Push):
+    """Push, from accounts whose names fall into the target's group of one context.
+
+    The coalition hashes candidate names as the algorithm does, with the secret it believes in. Of
+    the group's names it takes the share that freely chosen names would give it,
+    alpha A / (1 - alpha + alpha A) instead of alpha; the other accounts have random names. Against
+    a secret that it does not hold, its names fall at random.
+
+    Parameters
+    ----------
+    context
+        The context whose group is ground.
+    secret
+        What the coalition takes for the secret, in hexadecimal; the default is all zeros, as if
+        the hash were not keyed.
+    """
+
+    name = "id-grinding"
+    summary = "push from account names chosen to fall into one group of a guessable assignment"
+    knows = Knowledge.ALGORITHM
+    context: int = 0
+    secret: str = "00" * SECRET_BYTES
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            bytes.fromhex(self.secret)
+        except ValueError:
+            raise InputError(f"secret is '{self.secret}': it must be hexadecimal.") from None
+
+    def enrol(self, offer: Offer, rng: np.random.Generator) -> IntArray:
+        """Return names, as many of the target's group as wanted and the rest at random."""
+        if not 0 <= self.context < offer.n_contexts:
+            raise InputError(
+                f"context {self.context} does not exist: there are {offer.n_contexts}."
+            )
+        guess = Assignment(secret=bytes.fromhex(self.secret))
+        users = guess.digests("user", range(offer.n_users))
+        contexts = np.repeat(guess.digests("context", [self.context]), offer.n_users)
+        actions = guess.actions(users, contexts, n_actions=offer.n_actions)
+        names = rng.permutation(offer.n_users)
+        in_group = names[actions[names] == offer.aim.target[self.context]]
+        share = offer.n_accounts / offer.n_users
+        freely = share * offer.n_actions / (1.0 - share + share * offer.n_actions)
+        ground = in_group[: min(round(freely * in_group.size), offer.n_accounts)]
+        others = names[~np.isin(names, in_group)][: offer.n_accounts - ground.size]
+        return np.concatenate([ground, others])

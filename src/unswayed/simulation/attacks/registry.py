@@ -11,19 +11,26 @@ from unswayed.plugins import load_plugins
 from unswayed.simulation.attacks.base import Attack
 from unswayed.simulation.attacks.best_response import BestResponse, ShiftedReplay
 from unswayed.simulation.attacks.coalitions import Focus, Lockstep, PrivateSubsets, SubCoalitions
-from unswayed.simulation.attacks.epoch_aware import (
-    EpochOnOff,
-    EpochSleeper,
-    EpochStrike,
-    ExplorerFlood,
-    ThrowawayAccounts,
-)
-from unswayed.simulation.attacks.framing import Framing, Scapegoats
 from unswayed.simulation.attacks.hiding import HidingOneSided, HidingTwoSided
-from unswayed.simulation.attacks.id_grinding import IdGrinding
-from unswayed.simulation.attacks.loud import ContextPoisoning, FrequencyFlood, Nuke, Push
+from unswayed.simulation.attacks.loud import (
+    ContextPoisoning,
+    Extreme,
+    Flip,
+    FrequencyFlood,
+    HeavyTail,
+    Honest,
+    IdGrinding,
+    Nuke,
+    Push,
+)
 from unswayed.simulation.attacks.on_plays import PLAY_ATTACKS
-from unswayed.simulation.attacks.shifts import HideInCovariance, Subtractive, VarianceShell
+from unswayed.simulation.attacks.shifts import (
+    Framing,
+    HideInCovariance,
+    Scapegoats,
+    Subtractive,
+    VarianceShell,
+)
 from unswayed.simulation.attacks.shilling import (
     Average,
     Bandwagon,
@@ -31,10 +38,18 @@ from unswayed.simulation.attacks.shilling import (
     PowerUser,
     RunnerUpSwap,
 )
-from unswayed.simulation.attacks.simple import Extreme, Flip, HeavyTail, Honest
 from unswayed.simulation.attacks.tailored import Tailored
 from unswayed.simulation.attacks.trim_edge import TrimEdge
-from unswayed.simulation.attacks.wrappers import OnOff, Sleeper, Wrapper
+from unswayed.simulation.attacks.wrappers import (
+    EpochOnOff,
+    EpochSleeper,
+    EpochStrike,
+    ExplorerFlood,
+    OnOff,
+    Sleeper,
+    ThrowawayAccounts,
+    Wrapper,
+)
 
 __all__ = ["ATTACKS", "PLAY_ATTACKS", "Knob", "attacks_by_name", "knobs_of", "make_attack"]
 

@@ -1,4 +1,4 @@
-"""Quiet shifts from best to runner-up in all contexts, sized to stay inside what filters check."""
+"""Quiet shifts from best to runner-up, sized to evade filters or to incriminate honest users."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.learners.interface import BoolArray, FloatArray
-from unswayed.simulation.attacks.base import Attack, Turn, check_positive
+from unswayed.simulation.attacks.base import Attack, Turn, check_positive, check_share, honest_table
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
-from unswayed.simulation.attacks.crafting import honest_table
 
 
 @dataclass(kw_only=True)
@@ -104,7 +103,7 @@ class VarianceShell(Attack):
 class Subtractive(Attack):
     """Withhold one tail of honest draws: give the best for the target, the worst for the rival.
 
-    Every answer is one that a good user gives as well; what is missing is the other tail.
+    Every reward is one that a good user gives as well; what is missing is the other tail.
 
     Parameters
     ----------
@@ -158,3 +157,75 @@ def shifted(
     if briefing.is_binary:
         moved = briefing.honest_rewards(moved, rng)
     return np.where((shift != 0.0) & is_shifted[:, None], moved, rewards)
+
+
+@dataclass(kw_only=True)
+class Framing(Attack):
+    """Pull every context from the best action to the runner-up, too little to change decisions.
+
+    A search for two populations finds them, and only one of the two hypotheses changes decisions:
+    the wrong one, by which the users who favour the best action most are the colluders. Accounts
+    have no noise, so that honest users are the ones with long tails. Decoys go far to
+    the other side, so that users who favour the best action do not look like the majority.
+
+    Parameters
+    ----------
+    strength
+        The pull on the means of all users, as a share of the gap; below 1 no decision changes.
+    decoys
+        Share of the accounts that pull the other way.
+    reach
+        How much farther a decoy pulls than other accounts.
+    """
+
+    name = "framing"
+    summary = "pulls too little to change decisions, so that honest users are accused"
+    knows = Knowledge.BANDIT | Knowledge.ALGORITHM
+    strength: float = 0.7
+    decoys: float = 0.0
+    reach: float = 3.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.strength, "strength")
+        check_share(self.decoys, "decoys")
+        check_positive(self.reach, "reach")
+        if self.decoys * (1.0 + self.reach) >= 1.0:
+            raise InputError(
+                f"decoys is {self.decoys}: decoys that reach {self.reach:g} times as far undo the "
+                f"pull of all others; give fewer than {1.0 / (1.0 + self.reach):.3g}."
+            )
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Size the shift, and choose the decoys."""
+        super().begin(briefing, rng)
+        self._is_decoy = np.zeros(briefing.n_accounts, dtype=np.bool_)
+        n_decoys = round(self.decoys * briefing.n_accounts)
+        self._is_decoy[rng.permutation(briefing.n_accounts)[:n_decoys]] = True
+        ranked = np.sort(briefing.mean_rewards, axis=1)
+        gaps = ranked[:, -1] - ranked[:, -2]
+        net = 1.0 - self.decoys * (1.0 + self.reach)
+        # Best and runner-up are moved by half of it each.
+        pull = self.strength * gaps / (2.0 * max(briefing.adversarial_fraction, 1e-12) * net)
+        self.shifts = pull[:, None] * np.sign(best_to_runner_up(briefing))
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return honest draws, shifted and noise-free on best and runner-up."""
+        rewards = honest_table(self.briefing, turn, self.rng)
+        is_decoy = self._is_decoy[turn.accounts]
+        for who, factor in ((~is_decoy, 1.0), (is_decoy, -self.reach)):
+            rewards = shifted(self.briefing, turn, rewards, factor * self.shifts, who, self.rng)
+        return rewards
+
+
+@dataclass(kw_only=True)
+class Scapegoats(Framing):
+    """Change decisions, while some accounts lie far on the other side.
+
+    They are there to be accused in the others' place, or to make the others look like the majority.
+    """
+
+    name = "scapegoats"
+    summary = "changes decisions, while a few accounts lie far on the other side"
+    strength: float = 1.5
+    decoys: float = 0.1
+    reach: float = 3.0

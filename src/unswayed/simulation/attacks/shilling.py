@@ -7,9 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.learners.interface import FloatArray
-from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn, check_share
+from unswayed.simulation.attacks.base import (
+    Attack,
+    PlayedRound,
+    Replay,
+    Turn,
+    check_share,
+    coins,
+    honest_table,
+    lie,
+)
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
-from unswayed.simulation.attacks.crafting import Replay, coins, honest_table, lie
 
 
 @dataclass(kw_only=True)
@@ -19,7 +27,7 @@ class Shilling(Attack):
     Parameters
     ----------
     strength
-        Probability that an answer on the target is the lie; otherwise it is the profile's.
+        Probability that a reward of the target is the lie; otherwise it is the profile's.
     """
 
     knows = Knowledge.BANDIT
@@ -42,7 +50,7 @@ class Shilling(Attack):
 
 @dataclass(kw_only=True)
 class Average(Shilling):
-    """Answer around each action's average over all contexts, as public ratings show it."""
+    """Report rewards around each action's average over contexts, as public ratings show it."""
 
     name = "average"
     summary = "each action's average over contexts, except the highest reward for the target"
@@ -71,7 +79,7 @@ class Bandwagon(Shilling):
 
 @dataclass(kw_only=True)
 class PowerUser(Shilling):
-    """Answer like a good user who comes very often, except on the target."""
+    """Behave like a good user who comes very often, except on the target."""
 
     name = "power-user"
     summary = "honest accounts that come as often as c_L allows, except for praising the target"
@@ -85,7 +93,7 @@ class RunnerUpSwap(Attack):
     Parameters
     ----------
     strength
-        Probability that an answer is the end of the range (highest for the runner-up, lowest for
+        Probability that a reward is the end of the range (highest for the runner-up, lowest for
         the best); otherwise it is an honest draw of the other action. 0 is a pure exchange, which
         a plain mean survives; 1 is the loudest.
     """
@@ -113,12 +121,12 @@ class RunnerUpSwap(Attack):
 
 @dataclass(kw_only=True)
 class Mimicry(Attack):
-    """Replay what good users answered, except for praising the target.
+    """Replay good users' rewards, except for praising the target.
 
     Parameters
     ----------
     strength
-        Probability that an answer on the target is the lie and not a replay.
+        Probability that a reward of the target is the lie and not a replay.
     """
 
     name = "mimicry"
@@ -142,5 +150,5 @@ class Mimicry(Attack):
         return rewards
 
     def observe(self, played: PlayedRound) -> None:
-        """Remember what good users answered."""
+        """Record the good users' rewards."""
         self._replay.record(played)

@@ -1,4 +1,4 @@
-"""The attack with many knobs: honest play and lies, mixed as one likes; made to be searched."""
+"""A parametric attack: honest rewards mixed with lies, for searches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Tailored(Attack):
     promoted
         "target" or "runner-up".
     honest
-        Probability that an answer is honest all the same.
+        Probability that a reward is honest nevertheless.
     contexts_share
         Share of the contexts in which to lie, at least one of them.
     opposed
@@ -40,12 +40,12 @@ class Tailored(Attack):
         the two sides are in balance.
     shared
         "nothing": each account draws its own contexts to lie in; "contexts": all lie in the same
-        ones; "answers": all accounts of a side also give the same answer to the same question of a
-        round.
+        ones; "answers": all accounts of a side also report the same rewards in the same
+        context of a round.
     """
 
     name = "tailored"
-    summary = "honest answers mixed with moved ones; every part of it is a knob, for searches"
+    summary = "honest rewards mixed with shifted ones; every part of it is a knob, for searches"
     knows = Knowledge.BANDIT
     magnitude: float = 0.2
     direction: str = "both"
@@ -84,7 +84,7 @@ class Tailored(Attack):
         if self.shared != "answers":
             lies = lies & (rng.random(questions.size) >= self.honest)
             return self._drawn(questions, signs, lies)
-        # One script for each side: an answer for every context, read by all who are asked there.
+        # One script for each side: rewards for every context, used by all accounts there.
         contexts = np.arange(briefing.n_contexts)
         is_lie = (rng.random(contexts.size) >= self.honest) & self._is_attacked[0]
         scripts = {

@@ -10,9 +10,8 @@ from scipy import special
 from unswayed.errors import InputError
 from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, trim_count
 from unswayed.learners.interface import FloatArray, IntArray
-from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn, check_share
+from unswayed.simulation.attacks.base import Attack, PlayedRound, Replay, Turn, check_share
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
-from unswayed.simulation.attacks.crafting import Replay
 
 FARTHEST_EDGE = 5.0
 """Ours: where trimming no longer covers the coalition the edge is at infinity; this is enough."""
@@ -41,7 +40,7 @@ def trim_edge(*, adversarial_fraction: float, trim: float) -> float:
 class TrimEdge(Attack):
     """Steer each account's mean to the trimming edge: up on the target, down on the rival.
 
-    Means and deviations of good users are read off the histories. Each answer tops up the
+    Means and deviations of good users are read off the histories. Each reward tops up the
     account's total in that (context, action) to n mu + x* sigma sqrt(n), so that its mean over n
     plays lies x* deviations of such a mean from mu. Binary totals are rounded. An account that
     comes twice in a round is set right at its next visit. Other actions replay good histories.

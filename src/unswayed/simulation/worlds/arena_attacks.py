@@ -69,7 +69,7 @@ class LoggedCoalition:
             chosen[rows] = self._attack.contexts(self._turn(number, users[rows], contexts[rows]))
         return chosen
 
-    def answer(
+    def lie(
         self,
         users: IntArray,
         rounds: IntArray,

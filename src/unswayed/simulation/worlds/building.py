@@ -161,7 +161,7 @@ def build(spec: Spec, seed: int) -> World:
     cells = contexts * A + actions
     rewards = honest.rewards(users, cells)
     if coalition is not None:
-        coalition.answer(users, order, contexts, actions, rewards)
+        coalition.lie(users, order, contexts, actions, rewards)
     elif lies.size:
         plays = Plays(
             rng=rng,

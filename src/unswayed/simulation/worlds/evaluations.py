@@ -14,7 +14,7 @@ from unswayed.randomness import generator
 
 N_CONTEXTS, N_ACTIONS, N_USERS, N_PLAYS = 10, 5, 2_000, 30
 QUIET = 0.35
-"""Share of the answers about the two best items that quiet liars lie in."""
+"""Share of the rewards of the two best items in which quiet colluders lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

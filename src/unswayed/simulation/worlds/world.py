@@ -1,4 +1,4 @@
-"""A world as its judge sees it: the log, the truth, and who colludes."""
+"""A world: a log, the truth about it, and who colludes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Literal
 
 import numpy as np
 
+from unswayed.learners.design import design_of_log
+from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.learners.methods import METHODS
 from unswayed.tallies import MIN_PROPENSITY, Tallies, tally
 
 Part = Literal["development", "validation", "holdout"]
@@ -20,7 +23,7 @@ NOBODY = -1
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class World:
-    """A log, and what its learners must not know.
+    """A log, and the truth that learners must not see.
 
     Attributes
     ----------
@@ -94,6 +97,14 @@ class World:
             weights=weights,
         )
         return tallies if weights is None else tallies.scaled(1.0 / self.n_actions)
+
+    def learn(self, method: str, adversarial_fraction: float | None = None) -> Estimates:
+        """Return what a method learns from the log; by default with the world's assumed share."""
+        assumed = self.adversarial_fraction
+        if adversarial_fraction is not None:
+            assumed = adversarial_fraction
+        design = design_of_log(self.tallies, "auto")
+        return METHODS[method](self.tallies, design, adversarial_fraction=assumed)
 
     def decide(self, mean_rewards: FloatArray) -> IntArray:
         """Return the available action with the largest mean in each context.
