@@ -2,10 +2,10 @@
 
 Normal rewards, good users share one mean, plays are uniform. Colluders report honest rewards,
 shifted for the runner-up and against the best, so that their score along the attack lies so many
-deviations of a good user's score away. All gaps are three quarters of what that moves the plain mean: the
-instance is chosen for the attack. For every alpha the worst shift of a grid counts: around what
-shows in single users, multiples of 1/sqrt(alpha), where coalitions hide in the covariance, and a
-loud one.
+deviations of a good user's score away. All gaps are three quarters of what that moves the plain
+mean: the instance is chosen for the attack. For every alpha the worst shift of a grid counts:
+around what shows in single users, multiples of 1/sqrt(alpha), where coalitions hide in the
+covariance, and a loud one.
 
 Run ``python benchmarks/tightness.py`` for tables, with ``--json FILE`` to keep the rows, and
 ``--figure NAME`` to draw ``NAME.svg`` and ``NAME.png``; ``--from FILE`` reads rows instead of

@@ -75,11 +75,17 @@ class WorkerPool(ProcessPoolExecutor):
 
 def _prepare_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it ends, however that happens."""
     parent = multiprocessing.parent_process()
-    assert parent is not None
+    if parent is None:
+        return
 
     def follow() -> None:
         parent.join()
         os._exit(1)
 
-    threading.Thread(target=follow, daemon=True).start()
+    threading.Thread(target=follow, name="follow-parent", daemon=True).start()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import multiprocessing
 import os
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -19,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from unswayed.processes import end_with_parent
 from unswayed.service.calls import Runtime
 from unswayed.service.chores import do_chores
 from unswayed.service.console.routes import console_pages
@@ -56,13 +55,13 @@ _BUSY = {
 
 
 class _Application(Starlette):
-    """Starlette with a short cut to the busiest routes: a look into a dictionary.
+    """Starlette with a shortcut to the busiest routes: a dictionary lookup.
 
-    These endpoints answer every error themselves, so nothing has to stand around them.
+    These endpoints handle all errors themselves, so they need no middleware.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] == "http":
             path, names = scope["path"], {}
             parts = path.split("/", 3)
@@ -77,7 +76,7 @@ class _Application(Starlette):
 
 
 def create_app(launch: Launch) -> Starlette:
-    """Return the application: pages for people first, then the routes for programs."""
+    """Return the application: the console's pages first, then the API routes."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -103,25 +102,12 @@ def create_app(launch: Launch) -> Starlette:
 
 def app_from_environment() -> Starlette:
     """Return the application that the environment describes; worker processes call it."""
-    _end_with_parent()
+    end_with_parent()
     app = create_app(msgspec.json.decode(os.environ[ENVIRONMENT], type=Launch))
     # What is there now stays: looking through it for garbage would make requests wait.
     gc.collect()
     gc.freeze()
     return app
-
-
-def _end_with_parent() -> None:
-    """End this worker when the process that started it ends, however that happens."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def follow() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow, name="follow-parent", daemon=True).start()
 
 
 def _runtime(launch: Launch) -> Runtime:
@@ -145,7 +131,7 @@ def _runtime(launch: Launch) -> Runtime:
 async def _no_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     refusal = (
-        Refusal(405, "wrong_method", "this address does not take that method.")
+        Refusal(405, "wrong_method", "this address does not support that method.")
         if error.status_code == 405
         else Refusal(error.status_code, "no_route", "there is nothing at this address.")
     )

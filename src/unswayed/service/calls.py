@@ -165,7 +165,7 @@ class Endpoint:
             raise
         except Exception:
             logger.exception("%s %s failed", self.method, self.path)
-            failure = Refusal(500, "internal", "something went wrong here; it was logged.")
+            failure = Refusal(500, "internal", "an internal error occurred; it was logged.")
             await respond(send, Reply(failure.body(), 500))
         finally:
             runtime.metrics.answered(self.path, status, time.perf_counter() - started)
@@ -217,7 +217,7 @@ def check_caller(
     roles: tuple[Role, ...],
     campaign: str,
 ) -> None:
-    """Refuse callers without a key that opens what they ask for, and those that ask too often."""
+    """Reject callers without a matching key, and those above the rate limit."""
     keys = runtime.service.watcher.state.keys
     if not runtime.needs_keys and not keys:
         check_origin(headers)
@@ -232,16 +232,18 @@ def check_caller(
 
 
 def check_origin(headers: Mapping[bytes, bytes]) -> None:
-    """Refuse what a web page of somebody else makes a browser on this machine ask.
+    """Reject requests that other web sites make a browser on this machine send.
 
-    Without keys everybody on this machine is trusted, its browsers included.
+    Without keys all programs on this machine are trusted, including its browsers.
     """
     host = headers.get(b"host", b"")
     name = host.rpartition(b":")[0] if host.rpartition(b":")[2].isdigit() else host
     origin = headers.get(b"origin")
     if name not in _OWN_NAMES or (origin is not None and origin.partition(b"://")[2] != host):
         raise Refusal(
-            403, "cross_site", "without keys only programs on this machine may ask; make a key."
+            403,
+            "cross_site",
+            "without keys only programs on this machine have access; create a key.",
         )
 
 
@@ -257,7 +259,7 @@ def _presented(headers: Mapping[bytes, bytes]) -> str:
 
 
 async def read_body(headers: Mapping[bytes, bytes], receive: Receive, most: int) -> bytes:
-    """Return the body, or refuse one that is too large, before it is read if it says so."""
+    """Return the body; reject one that is too large, if possible before it is read."""
     stated = headers.get(b"content-length", b"0")
     if stated.isdigit() and int(stated) > most:
         raise _too_large(most)

@@ -46,7 +46,7 @@ def change_number(connection: Connection) -> int:
 
 
 def bump(connection: Connection) -> None:
-    """Tell every process that something changed."""
+    """Notify every process of a change."""
     connection.execute(
         "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = 'change'"
     )
@@ -224,7 +224,7 @@ def change_settings(connection: Connection, name: str, settings: Settings) -> Ca
         gone = set(getattr(there.settings, kind)) - set(getattr(settings, kind))
         if gone:
             raise InputError(
-                f"{kind} cannot be taken away while decisions of them are out: {min(gone)!r}."
+                f"{kind} cannot be removed while their decisions are open: {min(gone)!r}."
             )
     if settings == there.settings:
         return there

@@ -1,4 +1,4 @@
-"""Clients of the service; whatever they send again is safe to send again."""
+"""Clients of the service; retries are idempotent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LATER = (429, 502, 503, 504)
 
 
 class ServiceError(Exception):
-    """The service refused a request; ``code`` is for programs and the message for people."""
+    """An error response of the service, with a machine-readable ``code`` and a message."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class _Ask:
 
 
 class _Requests:
-    """What both clients ask; every decision has an idempotency key, so it can be asked again."""
+    """The requests of both clients; decisions have idempotency keys, so they can be retried."""
 
     def __init__(self, campaign: str) -> None:
         self._campaign = campaign
@@ -91,20 +91,20 @@ def _headers(key: str | None) -> dict[str, str]:
 
 
 def _waits() -> Iterable[float]:
-    """Yield the seconds before each further try, with chance: clients must not come back as one."""
+    """Yield the seconds before each retry, with jitter."""
     for number in range(TRIES - 1):
         yield _FIRST_WAIT * 2**number * random.uniform(0.5, 1.5)
 
 
-def _checked(answer: httpx.Response) -> Any:
-    if answer.is_success:
-        return answer.json()
+def _checked(response: httpx.Response) -> Any:
+    if response.is_success:
+        return response.json()
     try:
-        error = answer.json()["error"]
+        error = response.json()["error"]
         code, message = str(error["code"]), str(error["message"])
     except (ValueError, KeyError, TypeError):
-        code, message = "no_service", f"{answer.url} answered {answer.status_code}."
-    raise ServiceError(answer.status_code, code, message)
+        code, message = "no_service", f"{response.url} returned status {response.status_code}."
+    raise ServiceError(response.status_code, code, message)
 
 
 def _unreachable(address: object, error: httpx.TransportError) -> ServiceError:
@@ -113,7 +113,7 @@ def _unreachable(address: object, error: httpx.TransportError) -> ServiceError:
 
 
 class Client(_Requests):
-    """Asks a service for decisions and tells it rewards.
+    """A client of the service: requests decisions and reports rewards.
 
     Parameters
     ----------
@@ -128,9 +128,9 @@ class Client(_Requests):
 
     Notes
     -----
-    A request that was not answered, or with 429 or 503, is sent again, up to five times in about
-    two seconds. Nothing counts twice: decisions carry an idempotency key, each of its own in a
-    batch, and rewards a token.
+    A request without a response, or with status 429 or 503, is retried up to five times within
+    about two seconds. Nothing counts twice: every decision has an idempotency key, also in a
+    batch, and every reward a token.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class Client(_Requests):
     def decide(
         self, user: str, context: str, *, idempotency_key: str | None = None, **more: Any
     ) -> ServedDecision:
-        """Return the action to show a user in a context; ``more`` as the route takes it."""
+        """Return a decision; ``more`` holds further fields of the request body."""
         return ServedDecision(**self._ask(self._decide(user, context, idempotency_key, more)))
 
     def decide_many(
@@ -162,26 +162,26 @@ class Client(_Requests):
         return found
 
     def reward(self, token: str, reward: float, *, reward_id: str = "") -> dict[str, Any]:
-        """Tell a reward; it is durable when this returns."""
+        """Report a reward; it is durable when this returns."""
         found: dict[str, Any] = self._ask(self._reward(token, reward, reward_id))
         return found
 
     def reward_many(self, rows: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
-        """Tell a reward for each (token, reward), and return an answer or an error for each."""
+        """Report a reward for each (token, reward); return a result or an error for each."""
         found: list[dict[str, Any]] = self._ask(self._reward_many(rows))["rewards"]
         return found
 
     def activate(self, token: str) -> dict[str, Any]:
-        """Tell that a deferred decision was shown."""
+        """Report that a deferred decision was shown."""
         found: dict[str, Any] = self._ask(self._activate(token))
         return found
 
     def get(self, path: str) -> Any:
-        """Return what a route of the campaign says, such as ``status`` or ``learn``."""
+        """Return the result of a route of the campaign, such as ``status`` or ``learn``."""
         return self._ask(_Ask("GET", f"/v1/{self._campaign}/{path}"))
 
     def post(self, path: str, body: Any = None) -> Any:
-        """Ask a route of the campaign to do something, such as ``learn``."""
+        """Post to a route of the campaign, such as ``learn``."""
         return self._ask(_Ask("POST", f"/v1/{self._campaign}/{path}", body))
 
     def patch(self, settings: Mapping[str, Any]) -> Any:
@@ -203,13 +203,13 @@ class Client(_Requests):
     def _ask(self, ask: _Ask) -> Any:
         for wait in (*_waits(), None):
             try:
-                answer = self._http.request(ask.method, ask.path, json=ask.body)
+                response = self._http.request(ask.method, ask.path, json=ask.body)
             except httpx.TransportError as error:
                 if wait is None:
                     raise _unreachable(self._http.base_url, error) from error
             else:
-                if wait is None or answer.status_code not in _LATER:
-                    return _checked(answer)
+                if wait is None or response.status_code not in _LATER:
+                    return _checked(response)
             time.sleep(wait)
         raise AssertionError
 
@@ -226,7 +226,7 @@ class AsyncClient(_Requests):
     async def decide(
         self, user: str, context: str, *, idempotency_key: str | None = None, **more: Any
     ) -> ServedDecision:
-        """Return the action to show a user in a context."""
+        """Return a decision."""
         return ServedDecision(**await self._ask(self._decide(user, context, idempotency_key, more)))
 
     async def decide_many(
@@ -238,26 +238,26 @@ class AsyncClient(_Requests):
         return found
 
     async def reward(self, token: str, reward: float, *, reward_id: str = "") -> dict[str, Any]:
-        """Tell a reward; it is durable when this returns."""
+        """Report a reward; it is durable when this returns."""
         found: dict[str, Any] = await self._ask(self._reward(token, reward, reward_id))
         return found
 
     async def reward_many(self, rows: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
-        """Tell a reward for each (token, reward)."""
+        """Report a reward for each (token, reward); return a result or an error for each."""
         found: list[dict[str, Any]] = (await self._ask(self._reward_many(rows)))["rewards"]
         return found
 
     async def activate(self, token: str) -> dict[str, Any]:
-        """Tell that a deferred decision was shown."""
+        """Report that a deferred decision was shown."""
         found: dict[str, Any] = await self._ask(self._activate(token))
         return found
 
     async def get(self, path: str) -> Any:
-        """Return what a route of the campaign says."""
+        """Return the result of a route of the campaign."""
         return await self._ask(_Ask("GET", f"/v1/{self._campaign}/{path}"))
 
     async def post(self, path: str, body: Any = None) -> Any:
-        """Ask a route of the campaign to do something."""
+        """Post to a route of the campaign."""
         return await self._ask(_Ask("POST", f"/v1/{self._campaign}/{path}", body))
 
     async def patch(self, settings: Mapping[str, Any]) -> Any:
@@ -279,12 +279,12 @@ class AsyncClient(_Requests):
     async def _ask(self, ask: _Ask) -> Any:
         for wait in (*_waits(), None):
             try:
-                answer = await self._http.request(ask.method, ask.path, json=ask.body)
+                response = await self._http.request(ask.method, ask.path, json=ask.body)
             except httpx.TransportError as error:
                 if wait is None:
                     raise _unreachable(self._http.base_url, error) from error
             else:
-                if wait is None or answer.status_code not in _LATER:
-                    return _checked(answer)
+                if wait is None or response.status_code not in _LATER:
+                    return _checked(response)
             await asyncio.sleep(wait)
         raise AssertionError

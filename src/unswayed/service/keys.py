@@ -1,4 +1,4 @@
-"""Keys of callers: a role in a campaign, kept as a hash; and how often each may ask."""
+"""Keys of callers: a role in a campaign, stored as a hash; and rate limits."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def key_of(presented: str, keys: Mapping[str, Key]) -> Key:
     key = keys.get(parts[1]) if len(parts) == 3 else None
     given = _hash(presented)
     if not hmac.compare_digest(given, given[::-1] if key is None else key.hash) or key is None:
-        raise Refusal(401, "bad_key", "this key is not known; send the one that was made for you.")
+        raise Refusal(401, "bad_key", "unknown key; send the one that was created for you.")
     return key
 
 
@@ -91,7 +91,7 @@ def _hash(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-#: Ours: callers that are remembered; beyond it all start anew.
+#: Ours: callers that are remembered; beyond it all buckets are reset.
 _MOST_CALLERS = 10_000
 
 

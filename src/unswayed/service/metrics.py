@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, summed over the worker processes; none of them names a user."""
+"""Metrics for Prometheus, summed over the worker processes; none of them names a user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 #: Name, kind and help of every metric.
 METRICS = {
     "unswayed_requests_total": ("counter", "Requests by route and status."),
-    "unswayed_request_seconds": ("histogram", "Time to answer, by route."),
+    "unswayed_request_seconds": ("histogram", "Response time, by route."),
     "unswayed_decisions_total": ("counter", "Decisions by campaign and mode."),
     "unswayed_rewards_total": ("counter", "Rewards acknowledged, by campaign."),
     "unswayed_refusals_total": ("counter", "Refusals by code."),

@@ -1,4 +1,4 @@
-"""Work beside the service, in processes of its own: learning, exports, reports and audits.
+"""Background work in separate processes: learning, exports, reports and audits.
 
 ``python -m unswayed.service.offline TASK`` reads what to do as JSON from standard input.
 """

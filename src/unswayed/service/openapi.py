@@ -39,8 +39,8 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """Return the document of some routes."""
     listed = list(endpoints)
     bodies = [endpoint.body for endpoint in listed if _is_struct(endpoint.body)]
-    answers = [endpoint.returns for endpoint in listed if _is_struct(endpoint.returns)]
-    types = list(dict.fromkeys([*bodies, *answers]))
+    results = [endpoint.returns for endpoint in listed if _is_struct(endpoint.returns)]
+    types = list(dict.fromkeys([*bodies, *results]))
     _, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in listed:
@@ -85,7 +85,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             },
             **{
                 status: {
-                    "description": "Refused; the code says why.",
+                    "description": "Rejected; see the code.",
                     "content": {
                         "application/json": {"schema": {"$ref": "#/components/schemas/Error"}}
                     },

@@ -1,4 +1,4 @@
-"""What a campaign brought, by arms, and an audit of what it has recorded."""
+"""The report of a campaign: rewards by arm, uplift, and an audit of its records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ARMS = ("control", "exploit", "explore")
 def report(connection: Connection, name: str) -> dict[str, Any]:
     """Return the rewards of each arm under the policy that is served, and the uplift.
 
-    A user counts once, with the mean of its rewards. Intervals hold although a share alpha of the
+    A user counts once, with the mean of its rewards. Intervals hold even if a share alpha of the
     users lies.
     """
     campaign = campaign_of(connection, name)
@@ -97,7 +97,7 @@ def _arm(table: pa.Table, mode: str, alpha: float) -> dict[str, Any]:
 
 
 def _uplift(arm: dict[str, Any], control: dict[str, Any]) -> dict[str, Any]:
-    """Return how much more an arm brings than the users held back, with an interval."""
+    """Return the uplift of an arm over the control group, with an interval."""
 
     def minus(one: str, other: str) -> float | None:
         if arm[one] is None or control[other] is None:

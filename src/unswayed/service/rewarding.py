@@ -1,4 +1,4 @@
-"""Rewards and activations: what is written, and what is answered to repetitions."""
+"""Rewards and activations: what is written, and what repetitions get."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _SHORTEST_RETENTION = 60.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 RESERVED_NAMES = frozenset({"campaigns", "keys", "signing-keys", "openapi.json"})
 
-#: The largest share of users that may be held back.
+#: The largest share of users in the control group.
 LARGEST_CONTROL = 0.5
 
 
@@ -43,24 +43,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Parameters
     ----------
     contexts, actions
-        Labels. More can be added while the service runs; none can be taken away.
+        Labels. More can be added while the service runs; none can be removed.
     alpha
         Share of users that may collude, or "auto".
     method
         How to learn, as ``unswayed learn --method``.
     mode
-        "learn": everybody explores by plan. "serve": the policy is played, and ``explore_share`` of
-        the users explore. "shadow": the caller's own action is returned, and what the plan would
-        have played is recorded beside it.
+        "learn": all users explore as planned. "serve": the policy is played, and a share
+        ``explore_share`` of the users explores. "shadow": the caller's own action is returned, and
+        the action that the plan would have chosen is recorded.
     explore_share
         Share of users who explore in serve mode.
     control_share
-        Share of users, up to a half, who are held back and play the baseline.
+        Share of users in the control group, who get the baseline; at most a half.
     baseline
-        The action of users who are held back, and of everybody before anything was learned; the
-        first action if empty.
+        The action of the control group, and of all users before anything was learned; the first
+        action if empty.
     reward_window
-        Seconds after a decision within which its reward is taken.
+        Seconds after a decision within which its reward is accepted.
     default_reward
         What a decision without a reward counts as when its window closes.
     aggregation
@@ -68,17 +68,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     is_deferred
         Whether decisions count only once they are activated.
     lowest_reward, highest_reward
-        Rewards outside are refused.
+        Rewards outside are rejected.
     max_interactions_per_user
-        Events beyond it are answered and recorded, and a user with more weighs no more.
+        Cap on the interactions of a user that count; further ones are served and recorded.
     activate_learned
-        Whether a policy is served as soon as it was learned.
+        Whether a policy is served as soon as it is learned.
     learn_every
-        Seconds between two learnings that the service starts itself; 0 for never.
+        Seconds between automatic learning jobs; 0: only on request.
     retention
-        Seconds for which decisions and their rewards are kept and learned from; 0 for ever.
+        Seconds for which decisions and rewards are kept and used; 0: no limit.
     target
-        Loss per decision that is aimed at; the status says how long it takes.
+        Target loss per decision; the status reports the progress towards it.
     """
 
     contexts: tuple[str, ...]
@@ -102,7 +102,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     target: float = 0.05
 
     def checked(self) -> Settings:
-        """Return the settings, or say which of them cannot be."""
+        """Return the settings, or raise an error that names an invalid one."""
         for kind, labels, least in (("context", self.contexts, 1), ("action", self.actions, 2)):
             if not least <= len(labels) <= MOST_LABELS:
                 raise InputError(
@@ -132,7 +132,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.retention and not self.retention >= self.reward_window + _SHORTEST_RETENTION:
             raise InputError(
                 f"retention is {self.retention}: keep decisions for at least "
-                f"{_SHORTEST_RETENTION:g} seconds longer than reward_window, or for ever with 0."
+                f"{_SHORTEST_RETENTION:g} seconds longer than reward_window, or 0 for no limit."
             )
         if not -LARGEST_REWARD <= self.lowest_reward < self.highest_reward <= LARGEST_REWARD:
             raise InputError("lowest_reward must be below highest_reward, both within ±1e30.")
@@ -147,7 +147,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def held_action(self) -> str:
-        """What users who are held back play."""
+        """The action of the control group."""
         return self.baseline or self.actions[0]
 
     @property
@@ -156,7 +156,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return 1.0 if self.mode == "learn" else self.explore_share
 
     def check_reward(self, value: float, name: str = "reward") -> float:
-        """Return a reward, or say why it cannot be one."""
+        """Return a reward, or raise an error if it is out of range."""
         if not math.isfinite(value) or not self.lowest_reward <= value <= self.highest_reward:
             raise InputError(
                 f"{name} is {value:g}: it must lie between {self.lowest_reward:g} and "
@@ -174,7 +174,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def check_label(kind: str, label: str) -> str:
-    """Return a label, or say why it cannot be one."""
+    """Return a label, or raise an error if it is invalid."""
     try:
         n_bytes = len(label.encode())
     except UnicodeEncodeError:
@@ -187,7 +187,7 @@ def check_label(kind: str, label: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """Return a campaign's name, or say which names there can be."""
+    """Return a campaign's name, or raise an error if it is invalid."""
     if not _NAME.fullmatch(name) or name in RESERVED_NAMES:
         raise InputError(
             f"{name[:80]!r} cannot name a campaign: use up to 64 of a-z, 0-9, - and _, not one of "
@@ -231,8 +231,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     requests_per_second
         For each key, or each address without keys, and each worker process; beyond it 429.
     decide_without_store
-        Whether decisions go on from the last policy while the store is away. They are recorded when
-        it is back; beyond 200,000 the oldest are lost unless their reward comes.
+        Whether to keep deciding by the last plan while the store is unavailable. Decisions are
+        recorded once it is back; beyond 200,000 the oldest are lost unless their reward comes.
     """
 
     max_request_bytes: int = 1_000_000
@@ -241,7 +241,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     decide_without_store: bool = False
 
     def checked(self) -> ServerSettings:
-        """Return the settings, or say which of them would refuse every request."""
+        """Return the settings, or raise an error if they would reject every request."""
         for name in ("max_request_bytes", "max_batch", "requests_per_second"):
             if not getattr(self, name) >= 1:
                 raise InputError(f"{name} is {getattr(self, name)}: it must be at least 1.")
@@ -268,7 +268,7 @@ DEMO = Configuration(
 
 
 def load_configuration(path: Path) -> Configuration:
-    """Read a configuration, or say in one sentence what is wrong with it."""
+    """Read a configuration, or raise an error that names what is wrong with it."""
     try:
         value = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How far a campaign is: what was explored, by whom, and how long its target takes."""
+"""The status of a campaign: exploration, epochs, and progress towards the target."""
 
 from __future__ import annotations
 
@@ -122,17 +122,17 @@ def _target(
     explored: int,
     learned: Job | None,
 ) -> dict[str, Any]:
-    """Return what the target takes, by the planner, and when it is reached; or why nobody knows."""
+    """Return the traffic that the target needs and the time left, or why it is unknown."""
     settings = campaign.settings
     visits = np.array([sum(n["decisions"] for n in modes.values()) for modes in contexts.values()])
-    answer: dict[str, Any] = {
+    target: dict[str, Any] = {
         "suboptimality": settings.target,
         "needed": None,
         "seconds_left": None,
         "note": "",
     }
     if settings.alpha == "auto" or not visits.sum():
-        return {**answer, "note": "the plan needs a stated alpha and some traffic."}
+        return {**target, "note": "the plan needs a given alpha and some traffic."}
     try:
         traffic = plan_traffic(
             visits / visits.sum(),
@@ -143,7 +143,7 @@ def _target(
             n_users=None if learned is None else learned.result["findings"]["n_users"],
         )
     except InputError as error:
-        return {**answer, "note": str(error)}
+        return {**target, "note": str(error)}
     needed = traffic.methods[0].total_interactions
     ((recent,),) = connection.execute(
         "SELECT COALESCE(SUM(n), 0) FROM decisions WHERE campaign = ? AND first_ms > ?",
@@ -155,7 +155,7 @@ def _target(
     rate = float(recent) / age * exploring
     left = max(needed - explored, 0)
     return {
-        **answer,
+        **target,
         "needed": needed,
         "seconds_left": 0.0 if not left else left / rate if rate > 0 else None,
         "note": "by the constants of `unswayed plan`, at the traffic of the last hour and the "

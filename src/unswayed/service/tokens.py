@@ -31,8 +31,8 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
         ``id`` has 16 bytes: milliseconds since 1970 in six of them, so that ids are in the order of
         time, and ten random ones.
     action, propensity
-        What was answered, and the probability over the secret with which a user in this context is
-        answered so under the plan. In shadow mode the caller's own; 0 where it was not given.
+        The action, and its probability over the secret for a user in this context under the
+        plan. In shadow mode the caller's own; 0 where it was not given.
     mode
         "explore", "exploit", "control" or "shadow".
     plan
