@@ -4,6 +4,7 @@ from unswayed.limits.adversaries import (
     CountDistribution,
     HidingAdversary,
     HidingPair,
+    RewardUrns,
     binomial_counts,
     one_sided_adversary,
     two_sided_adversaries,
@@ -42,7 +43,6 @@ from unswayed.limits.swaps import (
     smallest_swap_coalition,
     swap_separation,
 )
-from unswayed.limits.urns import RewardUrns
 
 __all__ = [
     "CountDistribution",

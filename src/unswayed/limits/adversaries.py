@@ -1,4 +1,4 @@
-"""The coalitions that attain the limits: what each colluder should answer, drawn play by play.
+"""The coalitions that attain the limits: the rewards of each colluder, drawn play by play.
 
 The best colluder needs only the number of ones it will ever return: it draws that number, and then
 returns its ones and zeros in random order. Drawing them one at a time from an urn costs nothing
@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.limits.binomial import binomial_window, single_log_ratios
 from unswayed.limits.checks import (
@@ -22,7 +23,6 @@ from unswayed.limits.checks import (
     check_gap,
     check_interactions,
 )
-from unswayed.limits.urns import RewardUrns
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class CountDistribution:
 
 @dataclass(frozen=True, slots=True)
 class HidingAdversary:
-    """How each member of a hiding coalition answers when the contested action is played.
+    """The rewards of a hiding coalition's members when the contested action is played.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ def one_sided_adversary(
     Returns
     -------
     E = [P0 − (1−alpha) P1]_+/(alpha + H), with H = `one_sided_distance`. Afterwards the members
-    answer as the ordinary world does.
+    give the rewards of the ordinary world.
 
     Notes
     -----
@@ -161,9 +161,9 @@ def two_sided_adversaries(
 
     Returns
     -------
-    Beside P0 the members answer by [P1 − P0]_+/TV, beside P1 by [P0 − P1]_+/TV. A coalition larger
+    Beside P0 the members follow [P1 − P0]_+/TV, beside P1 [P0 − P1]_+/TV. A coalition larger
     than needed lets the rest of its mass follow max(P0, P1)/(1+TV), which is also what an observer
-    then sees in both worlds. Afterwards members answer as the other world's good users do.
+    then sees in both worlds. Afterwards members behave like the other world's good users.
 
     Notes
     -----
@@ -226,3 +226,74 @@ def _trimmed(interactions: int, first: int, probabilities: FloatArray) -> CountD
     support = np.flatnonzero(probabilities)
     low, high = int(support[0]), int(support[-1]) + 1
     return CountDistribution(int(interactions), first + low, probabilities[low:high])
+
+
+class RewardUrns:
+    """One urn per member: each play takes a ball without putting it back.
+
+    An urn that started with n balls, k of them ones, yields a uniformly random order of its k ones
+    and n − k zeros, whatever the moments at which it is drawn from. An empty urn yields
+    independent ones with probability `afterwards`.
+
+    Parameters
+    ----------
+    ones
+        Ones in each urn, shape (n_members,).
+    interactions
+        Balls n in each urn.
+    afterwards
+        Probability of a one from an empty urn.
+
+    Examples
+    --------
+    >>> urns = RewardUrns(np.array([3, 0]), 3, afterwards=1.0)
+    >>> urns.draw(np.array([0, 1, 0, 0, 0]), np.random.Generator(np.random.PCG64(0)))
+    array([1., 0., 1., 1., 1.])
+    >>> urns.remaining
+    array([0, 2])
+    """
+
+    def __init__(self, ones: ArrayLike, interactions: int, *, afterwards: float) -> None:
+        self._ones = np.array(ones, dtype=np.int64)
+        if self._ones.ndim != 1 or np.any((self._ones < 0) | (self._ones > interactions)):
+            raise InputError("ones must list, for each member, a count between 0 and interactions.")
+        if not 0 <= afterwards <= 1:
+            raise InputError(f"afterwards is {afterwards}: it must be a probability.")
+        self._remaining = np.full(self._ones.shape, interactions, dtype=np.int64)
+        self._afterwards = float(afterwards)
+
+    @property
+    def remaining(self) -> IntArray:
+        """Balls left in each urn, shape (n_members,)."""
+        return self._remaining.copy()
+
+    def draw(self, members: ArrayLike, rng: np.random.Generator) -> FloatArray:
+        """Draw one reward for each entry of `members`, in their order; members may repeat."""
+        drawn = np.asarray(members, dtype=np.int64).ravel()
+        if np.any((drawn < 0) | (drawn >= self._ones.size)):
+            raise InputError(f"members must be numbered from 0 to {self._ones.size - 1}.")
+        uniforms = rng.random(drawn.size)
+        return _draw(drawn, uniforms, self._ones, self._remaining, self._afterwards)
+
+
+@compiled
+def _draw(
+    members: NDArray[np.int64],
+    uniforms: NDArray[np.float64],
+    ones: NDArray[np.int64],
+    remaining: NDArray[np.int64],
+    afterwards: float,
+) -> NDArray[np.float64]:
+    rewards = np.zeros(members.size)
+    for i in range(members.size):
+        member = members[i]
+        left = remaining[member]
+        if left == 0:
+            if uniforms[i] < afterwards:
+                rewards[i] = 1.0
+            continue
+        if uniforms[i] * left < ones[member]:
+            rewards[i] = 1.0
+            ones[member] -= 1
+        remaining[member] = left - 1
+    return rewards
