@@ -182,7 +182,7 @@ def test_a_policy_is_evaluated_for_honest_users(
     assert robust["uplift"]["estimate"] == pytest.approx(0.081, abs=0.03)
     unswayed("evaluate", bots, "--policy", policy, "--baseline", policy, "--alpha", 0.15)
     printed = " ".join(capsys.readouterr().out.split())
-    assert "For honest users the policy brings +0 (0 to 0)" in printed
+    assert "For honest users the policy gains +0 (0 to 0)" in printed
 
 
 def test_a_policy_that_is_none_is_refused(bots: Path, tmp_path: Path) -> None:

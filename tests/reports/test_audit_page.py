@@ -61,7 +61,7 @@ def test_the_answer_comes_first_and_error_rates_are_said(page: str, audit: Audit
     assert text.index("Coordinated accounts were found") < text.index("Items")
     assert "never a verdict on a person" in text
     assert f"{audit.rates.realised:.2%} measured on" in text
-    assert "What no method could have seen" in text
+    assert "What no method could have detected" in text
 
 
 def test_a_typical_report_is_small(page: str) -> None:

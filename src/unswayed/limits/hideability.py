@@ -125,8 +125,8 @@ def can_hide(
 
     Notes
     -----
-    Guarantee: exact (see `hiding` and `horizon`). Nobody is assumed to be clean: the coalition may
-    sit in the better world and in the ordinary one.
+    Guarantee: exact (see `hiding` and `horizon`). Neither world is assumed to be clean: the
+    coalition may be in the better world and in the ordinary one.
 
     Examples
     --------
@@ -216,8 +216,8 @@ def _words(
     words: tuple[str, ...] = (verdict, smallest, until)
     if n_users is not None and asked.success_bound is not None and not asked.is_hidden:
         words += (
-            f"With {n_users:,} users the best method tells the better action from an ordinary one "
-            f"with a probability of at most {asked.success_bound:.3g}."
+            f"With {n_users:,} users the best method distinguishes the better action from an "
+            f"ordinary one with a probability of at most {asked.success_bound:.3g}."
             if asked.success_bound < 1
             else f"{n_users:,} users are enough for this bound to rule nothing out.",
         )

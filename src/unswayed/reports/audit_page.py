@@ -1,4 +1,4 @@
-"""An audit as one page that opens from disk, with its pictures."""
+"""An audit as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -58,21 +58,26 @@ def _tiles(audit: Audit) -> str:
                 f"{share.estimate:.1%}",
                 f"of the accounts collude ({share.low:.1%} to {share.high:.1%})",
             ),
-            (f"{int(audit.accounts.is_flagged.sum()):,}", "accounts count less than half"),
-            (f"{up:,} up, {len(audit.items) - up:,} down", "items were moved"),
-            (f"{len(audit.changed):,}", "decisions of plain means differ"),
-            (f"{audit.cost:.3g}", "reward a visit that plain means would cost"),
+            (
+                f"{int(audit.accounts.is_flagged.sum()):,}",
+                "accounts flagged, with weight below one half",
+            ),
+            (f"{up:,} up, {len(audit.items) - up:,} down", "items shifted"),
+            (f"{len(audit.changed):,}", "decisions differ under plain means"),
+            (f"{audit.cost:.3g}", "reward per visit lost under plain means"),
         ]
     )
 
 
 def _items(audit: Audit) -> str:
     if not audit.items:
-        return section("Items", paragraph("No item was moved by accounts that count less.", "soft"))
+        return section(
+            "Items", paragraph("No item's mean was shifted by flagged accounts.", "soft")
+        )
     rows = [Bars(str(item.action), item.shift) for item in audit.items[:DRAWN]]
     return section(
-        "Items: how far their means were moved",
-        paragraph("Mean of all accounts minus mean of those that are believed.", "soft small"),
+        "Items: shift of their means",
+        paragraph("Mean over all accounts minus the robust mean.", "soft small"),
         diverging_bars(rows, title="shift of each item's mean"),
         key(("naive", "raised"), ("robust", "lowered")),
         table(
@@ -92,13 +97,13 @@ def _decisions(audit: Audit) -> str:
     return section(
         "Decisions: naive against robust",
         paragraph(
-            f"Where plain means choose something else, and what a visit there loses by it. Over "
-            f"all visits that is {audit.cost:.4g}.",
+            f"Where plain means choose another action, and what a visit there loses. Averaged over "
+            f"all visits: {audit.cost:.4g}.",
             "soft small",
         ),
         paired_bars(rows, title="cost of the naive decision in each context"),
         table(
-            ["context", "share of visits", "naive", "robust", "cost a visit"],
+            ["context", "share of visits", "naive", "robust", "cost per visit"],
             [
                 [str(c.context), f"{c.share:.2%}", str(c.naive), str(c.robust), c.cost]
                 for c in audit.changed
@@ -174,12 +179,12 @@ def _accounts(audit: Audit) -> str:
 def _null(audit: Audit) -> str:
     found = audit.histogram
     null = (
-        "rewards dealt anew within cells"
+        "rewards permuted within cells"
         if audit.regime.name == "server"
-        else "a normal law through the lower accounts of this log"
+        else "a normal distribution fitted to the lower scores of this log"
     )
     return section(
-        "The null: what honest accounts look like",
+        "Null distribution: scores of honest accounts",
         paragraph(f"{found.name}; bars are accounts, the dashed line is {null}.", "soft small"),
         histogram(
             found.edges, found.seen, found.expected, threshold=found.threshold, title=found.name
@@ -195,7 +200,7 @@ def _time(audit: Audit) -> str:
     return section(
         "Time",
         drawn_timeline(line.starts, line.flagged, line.others, title="events over time"),
-        key(("naive", "accounts that count less than half"), ("robust", "all others")),
+        key(("naive", "flagged accounts"), ("robust", "all others")),
         paragraph("Each as a share of its own events.", "soft small"),
     )
 
@@ -205,9 +210,9 @@ def _contexts(audit: Audit) -> str:
         return ""
     rows = [Bars(str(c.context), c.claimed, c.believed) for c in audit.contexts[:DRAWN]]
     return section(
-        "Contexts: claimed and believed shares of visits",
+        "Contexts: shares of visits, as logged and robust",
         paired_bars(rows, title="shares of visits"),
-        key(("naive", "claimed by the log"), ("robust", "believed")),
+        key(("naive", "as logged"), ("robust", "robust estimate")),
     )
 
 
@@ -216,10 +221,10 @@ def _red_team(found: RedTeam) -> str:
     return section(
         f"Red team: {found.kind} for {found.target}",
         paragraph(
-            "Accounts of a coalition were added to this log, a share of all. Prediction shift: how "
-            "far the target's mean moves. Hit ratio: share of visits that get a decision in the "
-            "coalition's interest. False positives: others that are flagged, those included who "
-            "were flagged before.",
+            "Coalitions with different shares of the accounts were added to this log. Prediction "
+            "shift: change of the target's mean. Hit ratio: share of visits whose decision is in "
+            "the coalition's interest. False positives: other accounts that are flagged, including "
+            "those flagged without the coalition.",
             "soft small",
         ),
         curves(
@@ -279,7 +284,7 @@ def _trust(audit: Audit) -> str:
     ]
     withstands = (
         table(
-            ["context", "accounts it takes to change the decision, certified"],
+            ["context", "certified share of accounts needed to change the decision"],
             [[context, f"{share:.2%}"] for context, share in audit.withstands.items()],
         )
         if audit.withstands
@@ -287,12 +292,12 @@ def _trust(audit: Audit) -> str:
     )
     regime = "the server chose" if audit.regime.name == "server" else "users chose"
     return section(
-        "What this rests on",
+        "Basis of this audit",
         paragraph(
-            f"Who chose the actions: {regime} ({audit.regime.reason}). Up to "
-            f"{audit.alpha:.1%} of the accounts were allowed to collude."
+            f"Who chose the actions: {regime} ({audit.regime.reason}). Assumed share of colluding "
+            f"accounts: up to {audit.alpha:.1%}."
         ),
-        "<h3>What no method could have seen</h3>",
+        "<h3>What no method could have detected</h3>",
         *(paragraph(limit) for limit in audit.limits),
         "<h3>What decisions withstand</h3>",
         withstands,

@@ -22,7 +22,7 @@ SHOWN = 10
 
 
 def accounts_table(accounts: Accounts) -> pa.Table:
-    """Return one row an account, the most suspicious first."""
+    """Return one row per account, the most suspicious first."""
     order = accounts.order
     places = pa.array(order)
     return pa.table(
@@ -51,8 +51,8 @@ def error_rates(rates: ErrorRates) -> str:
     """Return what the threshold means for honest accounts, in words."""
     return (
         f"Threshold: {rates.threshold}. Honest accounts beyond it: {small_share(rates.nominal)} "
-        f"by the null, {rates.realised:.2%} measured on {rates.measured_on}. This is evidence, "
-        "never a verdict on a person."
+        f"under the null, {rates.realised:.2%} measured on {rates.measured_on}. This is evidence, "
+        "not a verdict on a person."
     )
 
 
@@ -71,7 +71,7 @@ def print_audit(audit: Audit) -> None:
     )
     _print_some(
         "Changed decisions",
-        ["context", "share", "naive", "robust", "cost a visit"],
+        ["context", "share", "naive", "robust", "cost per visit"],
         [
             [str(c.context), f"{c.share:.2%}", str(c.naive), str(c.robust), c.cost]
             for c in audit.changed
@@ -123,7 +123,7 @@ def write_page(text: str, path: Path) -> None:
 
 
 def write_data(audit: Audit, report: Mapping[str, Any], folder: Path) -> None:
-    """Write what an audit says as JSON, and its accounts, items and decisions as Parquet."""
+    """Write an audit as JSON, and its accounts, items and decisions as Parquet."""
     with whole_file(folder / "audit.json") as draft:
         text = json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False)
         draft.write_text(text + "\n", encoding="utf-8")

@@ -11,12 +11,12 @@ SHOWN = 10
 
 
 def print_evaluation(found: Evaluation) -> None:
-    """Print what a policy is worth, for a person at a terminal."""
+    """Print the value of a policy."""
     honest = next(one for one in found.estimates if one.robust and one.estimator == "dr")
     against = "what was logged" if found.baseline == LOGGING else found.baseline
     print_line(
-        f"For honest users the policy brings {_text(honest.uplift)} a visit more than {against} "
-        "(doubly robust, with a 95% interval)."
+        f"For honest users the policy gains {_text(honest.uplift)} per visit over {against} "
+        "(doubly robust, 95% interval)."
     )
     print_table(
         "Estimates",
@@ -30,7 +30,7 @@ def print_evaluation(found: Evaluation) -> None:
             ]
             for one in found.estimates
         ],
-        note="value: mean reward a visit. uplift: over the baseline. IPS: inverse propensity "
+        note="value: mean reward per visit. uplift: over the baseline. IPS: inverse propensity "
         "scores; SNIPS: the same, normalised; DR: doubly robust, used below.",
     )
     print_table(
@@ -49,7 +49,7 @@ def print_evaluation(found: Evaluation) -> None:
         ],
         note="For honest users. share: of the visits. plays: of the policy's action in the log. "
         "value: mean reward of the policy. uplift: what it gains over the baseline, with a 95% "
-        "interval. --json has the values of all users, too.",
+        "interval. --json also has the values for all users.",
     )
     print_line(
         f"Effective sample: {found.effective_sample_size:,.0f} of {found.n_events:,} events. Kept "
