@@ -18,7 +18,6 @@ from unswayed.limits.calibration import calibrated_methods
 from unswayed.limits.checks import (
     MAX_CONTEXTS,
     N_CONTEXTS,
-    check_context_probabilities,
     check_count,
 )
 from unswayed.limits.log_plans import LogPlan, log_traffic, plan_from_log
@@ -26,7 +25,7 @@ from unswayed.limits.plan_words import log_words, plan_words
 from unswayed.limits.planner import DEFAULT_LEAD, Plan, plan_traffic
 from unswayed.limits.traffic import SMALLEST_ARRIVAL_RATIO, Traffic
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
-from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
+from unswayed.simulation.instances import named_probabilities
 from unswayed.simulation.planned import Verification, n_runs, verify_plan
 from unswayed.simulation.simulate import Row
 
@@ -260,23 +259,4 @@ def _print_verification(found: Verification) -> None:
 def _probabilities(text: str, n_contexts: int) -> FloatArray:
     """Return the probabilities that a name or a file gives to the contexts."""
     check_count(n_contexts, N_CONTEXTS, at_most=MAX_CONTEXTS)
-    numbers = probabilities_in(text)
-    if isinstance(numbers, tuple):
-        if len(numbers) != n_contexts:
-            raise InputError(
-                f"{text} holds {len(numbers)} numbers for {n_contexts} contexts: give one for each."
-            )
-        return check_context_probabilities(numbers)
-    name, _, number = text.partition(":")
-    if text == "uniform":
-        return uniform_probabilities(n_contexts)
-    try:
-        exponent = float(number or 1.0)
-    except ValueError:
-        exponent = -1.0
-    if name != "zipf" or not 0 <= exponent < float("inf"):
-        raise InputError(
-            f"context-probabilities is '{text}': it must be uniform, zipf:EXPONENT with an "
-            "exponent of 0 or more, or the name of a file."
-        )
-    return zipf_probabilities(n_contexts, exponent)
+    return named_probabilities(probabilities_in(text), n_contexts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -128,6 +129,32 @@ def zipf_probabilities(n_contexts: int, exponent: float) -> FloatArray:
         raise InputError(f"the Zipf exponent is {exponent}: it must be 0 or larger.")
     weights: FloatArray = np.arange(1.0, n_contexts + 1.0) ** -exponent
     return weights / float(weights.sum())
+
+
+def named_probabilities(given: str | Sequence[float], n_contexts: int) -> FloatArray:
+    """Return context probabilities by name, "uniform" or "zipf:EXPONENT", or numbers as they are.
+
+    >>> named_probabilities("zipf:1", 2).round(3).tolist()
+    [0.667, 0.333]
+    """
+    if not isinstance(given, str):
+        if len(given) != n_contexts:
+            raise InputError(
+                f"{len(given)} numbers for {n_contexts} contexts: give one probability for each."
+            )
+        return np.array(given, dtype=np.float64)
+    name, _, exponent = given.partition(":")
+    if given == "uniform":
+        return uniform_probabilities(n_contexts)
+    try:
+        if name == "zipf":
+            return zipf_probabilities(n_contexts, float(exponent or 1.0))
+    except ValueError:
+        pass
+    raise InputError(
+        f"{option('--context-probabilities')} is '{given}': it must be uniform, zipf:EXPONENT "
+        "with an exponent of 0 or more, or one number for each context."
+    )
 
 
 def random_instance(

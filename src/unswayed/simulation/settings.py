@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.learners.interface import FloatArray
 from unswayed.names import find
@@ -19,9 +17,8 @@ from unswayed.simulation.instances import (
     Drift,
     Instance,
     RewardLaw,
+    named_probabilities,
     random_instance,
-    uniform_probabilities,
-    zipf_probabilities,
 )
 
 MOST_CELLS, MOST_REWARDS = 10**7, 10**9
@@ -132,18 +129,7 @@ class Settings:
     def _context_probabilities(self) -> FloatArray | None:
         if self.contexts < 1:
             return None  # refused, with the actions, by random_instance
-        if not isinstance(self.context_probabilities, str):
-            if len(self.context_probabilities) != self.contexts:
-                raise InputError(
-                    f"{len(self.context_probabilities)} context probabilities were given for "
-                    f"{self.contexts} contexts: give one for each."
-                )
-            return np.array(self.context_probabilities)
-        name, number = _split(self.context_probabilities, name=option("--context-probabilities"))
-        find(name, {"uniform": None, "zipf": None}, kind="context probabilities")
-        if name == "uniform":
-            return uniform_probabilities(self.contexts)
-        return zipf_probabilities(self.contexts, 1.0 if number is None else number)
+        return named_probabilities(self.context_probabilities, self.contexts)
 
 
 def parsed_arrivals(text: str) -> Arrivals:
@@ -152,17 +138,13 @@ def parsed_arrivals(text: str) -> Arrivals:
     >>> parsed_arrivals("bursty:3")
     Arrivals(order=<Order.BURSTY: 'bursty'>, limit=3.0)
     """
-    name, limit = _split(text, name=option("--arrivals"))
+    name, colon, limit = text.partition(":")
     order = find(name, {order.value: order for order in Order}, kind="arrivals")
-    return Arrivals(order=order, limit=SMALLEST_LIMIT if limit is None else limit)
-
-
-def _split(text: str, *, name: str) -> tuple[str, float | None]:
-    """Split "name:number"."""
-    word, colon, number = text.partition(":")
-    if not colon:
-        return word, None
     try:
-        return word, float(number)
-    except ValueError:
-        raise InputError(f"{name} is '{text}': what follows the colon must be a number.") from None
+        return Arrivals(order=order, limit=float(limit) if colon else SMALLEST_LIMIT)
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{option('--arrivals')} is '{text}': what follows the colon must be a number."
+        ) from None
