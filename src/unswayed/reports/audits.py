@@ -52,7 +52,7 @@ def error_rates(rates: ErrorRates) -> str:
     return (
         f"Threshold: {rates.threshold}. Honest accounts beyond it: {small_share(rates.nominal)} "
         f"under the null, {rates.realised:.2%} measured on {rates.measured_on}. This is evidence, "
-        "not a verdict on a person."
+        "never a verdict on a person."
     )
 
 
