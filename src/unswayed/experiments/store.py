@@ -50,8 +50,8 @@ class Store:
                 )
         elif self._results.exists() or self._parts.exists():
             raise InputError(
-                f"{self.folder} holds results without settings.json, so nobody can tell what they "
-                "are. Give another folder, or move it away."
+                f"{self.folder} holds results without settings.json, so their origin is "
+                "unknown. Give another folder, or move it away."
             )
         make_folder(self._parts)
         _write_whole(self._settings, json.dumps(settings, indent=1).encode())

@@ -64,7 +64,7 @@ def check_coalition(adversarial_fraction: ArrayLike) -> FloatArray:
     if (bad := _first(fractions == 0, fractions)) is not None:
         raise InputError(
             f"{ALPHA} is 0: without a coalition nobody hides anything and "
-            "there is no limit to compute. Give the largest share you fear, above 0."
+            "there is no limit to compute. Give the largest share you expect, above 0."
         )
     if (bad := _first(~((fractions > 0) & (fractions < 1)), fractions)) is not None:
         raise InputError(
@@ -80,7 +80,7 @@ def check_minority(adversarial_fraction: ArrayLike) -> FloatArray:
     if (bad := _first(fractions >= 0.5, fractions)) is not None:
         raise InputError(
             f"{ALPHA} is {bad}: a coalition of half the users or more can "
-            "hide any gap for ever, so no number of plays is enough."
+            "hide any gap indefinitely, so no number of plays is enough."
         )
     return fractions
 
@@ -108,8 +108,7 @@ def check_count(value: int, name: str, *, at_least: int = 1, at_most: int | None
         raise InputError(f"{name} is {value}: it must be a whole number of at least {at_least}.")
     if at_most is not None and value > at_most:
         raise InputError(
-            f"{name} is {value:,}: more than {at_most:,} are out of reach here. Join what is rare, "
-            "and ask again."
+            f"{name} is {value:,}: at most {at_most:,} are supported. Merge rare ones."
         )
     return int(value)
 
@@ -153,7 +152,7 @@ def check_target(target_suboptimality: float, adversarial_fraction: float) -> tu
     if target >= fraction:
         raise InputError(
             f"{EPSILON} is {target}, not below {ALPHA} {fraction}: a loss that large may be "
-            "accepted by ignoring the coalition, so there is nothing to plan. Ask for a "
+            "accepted by ignoring the coalition, so there is nothing to plan. Give a "
             "smaller epsilon."
         )
     return target, fraction

@@ -126,8 +126,9 @@ def serve(
     needs_keys = not is_loopback(host)
     if needs_keys and not prepared.has_keys:
         raise InputError(
-            f"{host} can be reached from other machines and no key was made, so anybody could "
-            f"decide; make one with {option('--make-key')} '*:admin', or listen on 127.0.0.1."
+            f"{host} can be reached from other machines and there are no keys, so anybody could "
+            f"request decisions; create a key with {option('--make-key')} '*:admin', or listen on "
+            "127.0.0.1."
         )
     if workers < 1:
         raise InputError(f"{option('--workers')} is {workers}; at least one must serve.")

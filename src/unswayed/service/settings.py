@@ -288,7 +288,7 @@ def load_configuration(path: Path) -> Configuration:
         raise InputError(f"{path}: {error}") from None
     campaigns = value.get("campaigns", {})
     if not isinstance(campaigns, Mapping):
-        raise InputError(f"{path}: campaigns is no table; write [campaigns.NAME] for each.")
+        raise InputError(f"{path}: campaigns is not a table; write [campaigns.NAME] for each.")
     found = {}
     for name, settings in campaigns.items():
         where = f"{path}, campaign {name!r}"

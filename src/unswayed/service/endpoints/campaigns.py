@@ -61,7 +61,7 @@ async def delete_campaign(call: Call) -> dict[str, Any]:
     """Delete a campaign, if its name is repeated."""
     if call.query.get("confirm") != call.campaign:
         raise bad_request(
-            "deleting takes everything that was recorded; repeat the name as ?confirm=NAME.",
+            "this deletes all records of the campaign; repeat its name as ?confirm=NAME.",
             "not_confirmed",
         )
     await call.change(lambda c: catalogue.delete_campaign(c, call.campaign))
@@ -69,14 +69,14 @@ async def delete_campaign(call: Call) -> dict[str, Any]:
 
 
 async def archive_campaign(call: Call) -> dict[str, Any]:
-    """Stop deciding; rewards of decisions that are out are taken."""
+    """Stop deciding; rewards of open decisions are still recorded."""
     return shown(
         await call.change(lambda c: catalogue.set_state(c, call.campaign, catalogue.ARCHIVED))
     )
 
 
 async def restore_campaign(call: Call) -> dict[str, Any]:
-    """Decide again."""
+    """Resume deciding."""
     return shown(
         await call.change(lambda c: catalogue.set_state(c, call.campaign, catalogue.ACTIVE))
     )
@@ -105,7 +105,7 @@ async def _add_labels(call: Call, *, contexts: list[str], actions: list[str]) ->
 
 
 def shown(campaign: catalogue.Campaign) -> dict[str, Any]:
-    """Return a campaign as it is answered."""
+    """Return a campaign as plain values."""
     return {
         "name": campaign.name,
         "state": campaign.state,

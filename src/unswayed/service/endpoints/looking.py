@@ -21,17 +21,17 @@ _PIECE = 1 << 16
 
 
 async def status(call: Call) -> dict[str, Any]:
-    """Return how far a campaign is."""
+    """Return the status of a campaign."""
     return await call.read(lambda c: status_of(c, call.campaign))
 
 
 async def report(call: Call) -> Reply:
-    """Return what a campaign brought, worked out in a process of its own."""
+    """Return the report of a campaign, computed in a separate process."""
     return Reply(await _worked_out(call, "report"))
 
 
 async def audit(call: Call) -> dict[str, Any]:
-    """Return whether a campaign was attacked, worked out in a process of its own."""
+    """Return the audit of a campaign, computed in a separate process."""
     found: dict[str, Any] = json.loads(await _worked_out(call, "audit"))
     if "refused" in found:
         raise Refusal(422, "nothing_to_audit", found["refused"])
@@ -39,7 +39,7 @@ async def audit(call: Call) -> dict[str, Any]:
 
 
 async def _worked_out(call: Call, task: str) -> bytes:
-    """Return all that a process of its own prints."""
+    """Return the output of a separate process."""
     call.service.watcher.state.campaign(call.campaign)
     parts: list[bytes] = []
 
@@ -68,13 +68,13 @@ async def export(call: Call) -> Streamed:
 
 
 async def explain_decision(call: Call) -> dict[str, Any]:
-    """Return who was asked what, under which plan and policy, and why."""
+    """Return what was decided, under which plan and policy, and why."""
     secret = Secrets.load(Path(call.runtime.secret_path)).assignment
     return await call.read(lambda c: explain(c, call.campaign, call.path["decision"], secret))
 
 
 async def list_decisions(call: Call) -> dict[str, Any]:
-    """Return the latest decisions; of one user also what the user gets now."""
+    """Return the latest decisions; for one user also the current actions."""
     user = call.query.get("user")
 
     def look(connection: Connection) -> dict[str, Any]:
@@ -99,7 +99,7 @@ async def _offline(
     between: dict[str, int],
     piece: Callable[[bytes], Awaitable[None]],
 ) -> None:
-    """Hand over what a process of its own prints; 503 if it fails before anything is sent."""
+    """Pass on the output of a separate process; 503 if it fails before anything is sent."""
     process = await asyncio.create_subprocess_exec(
         *offline_command(task),
         stdin=asyncio.subprocess.PIPE,
@@ -115,7 +115,7 @@ async def _offline(
         while data := await process.stdout.read(_PIECE):
             await piece(data)
         if await process.wait():
-            raise Refusal(503, "unavailable", f"the {task} could not be made; try again.")
+            raise Refusal(503, "unavailable", f"the {task} failed; try again.")
     finally:
         if process.returncode is None:
             process.kill()
