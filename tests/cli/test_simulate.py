@@ -84,7 +84,7 @@ def test_strength_is_the_attacks_strength_knob() -> None:
         (["--knob", "strength"], "NAME=VALUE"),
         (["--alpha", "0.6"], "alpha"),
         (["--processes", "0"], "processes"),
-        (["--context-probabilities", "nowhere.txt"], "--context-probabilities is"),
+        (["--context-probabilities", "nowhere.txt"], "`context_probabilities` is"),
     ],
 )
 def test_bad_input_is_named_in_one_sentence(arguments: list[str], named: str) -> None:
