@@ -62,7 +62,7 @@ def test_the_default_method_discounts_and_claims_no_certificate(
     unswayed("learn", log, "--alpha", 0.1, "--method", "paper", "--out", tmp_path / "p.json")
     printed = " ".join(capsys.readouterr().out.split())
     # Plays were uniform: the filter decides, of which no bound is known either.
-    assert "withstands: changing fewer accounts" not in printed
+    assert "withstands: no coalition below" not in printed
     written = json.loads((tmp_path / "p.json").read_text())
     assert written["method"] == "paper"
     assert "flip_fraction" not in written

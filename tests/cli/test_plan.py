@@ -114,8 +114,8 @@ def test_a_file_that_holds_no_probabilities_is_refused(
         ({"--alpha": "0.4"}, "below one third"),
         ({"--delta": "0"}, "failure probability"),
         ({"--contexts": "0"}, "--contexts is 0"),
-        ({"--contexts": "1000000000"}, "contexts is 1,000,000,000: more than 10,000,000"),
-        ({"--actions": "1000000000"}, "more than 1,000,000 are out of reach"),
+        ({"--contexts": "1000000000"}, "contexts is 1,000,000,000: at most 10,000,000"),
+        ({"--actions": "1000000000"}, "at most 1,000,000 are supported"),
         ({"--actions": "1"}, "at least 2"),
         ({"--users": "10"}, "users cannot learn"),
         ({"--arrival-ratio": "1"}, "--arrival-ratio is 1"),
@@ -210,8 +210,8 @@ def test_a_plan_reads_a_database_and_bins_like_learn(
     ("options", "words"),
     [
         ([], "column"),
-        (["--user-column", "who", "--contexts", "3"], "--contexts is read off the log"),
-        (["--user-column", "who", "--base", "0.1"], "--base is read off the log"),
+        (["--user-column", "who", "--contexts", "3"], "--contexts is read from the log"),
+        (["--user-column", "who", "--base", "0.1"], "--base is read from the log"),
     ],
 )
 def test_a_log_that_cannot_be_planned_from_is_refused_in_one_sentence(
