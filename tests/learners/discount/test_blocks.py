@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.learners.discount.worlds import make_world, responses_of, same, sparse_world
+from tests.learners.discount.worlds import make_world, responses_of, sparse_world
 from unswayed.engine import Blocked
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
@@ -77,7 +78,7 @@ def test_a_sample_holds_the_rows_of_the_users_it_names(rng: np.random.Generator)
     tallies = in_blocks(make_world(rng, n_users=600).tallies)
     everybody, whole = clipped_responses(tallies), responses_of(tallies)
     sampled = everybody.sampled(rng, everybody.n_entries // 3)
-    (sample,), chosen = sampled.blocks.map_blocks(same), sampled.chosen
+    sample, chosen = sampled.responses, sampled.users
     assert isinstance(chosen, np.ndarray)
     assert 180 < len(chosen) < 220
     expected = whole.of_users(chosen)
@@ -174,6 +175,10 @@ def test_a_coalition_is_found_where_answers_are_dense_and_discounted_everywhere(
     assert everybody > 2.0 * lost  # the negative control
 
 
+def _as_in_the_sample(_responses: Any, _weights: Any, found: Any, start: Any) -> Any:
+    return replace(found.accusation, probabilities=start)
+
+
 def test_the_refit_to_all_answers_tells_users_better_apart_than_the_sample_does(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +192,7 @@ def test_the_refit_to_all_answers_tells_users_better_apart_than_the_sample_does(
     kept = []
     for is_refitted in (True, False):
         if not is_refitted:
-            monkeypatch.setattr(rounds, "_refitted", lambda *arguments: arguments[2])
+            monkeypatch.setattr(rounds, "_refitted", _as_in_the_sample)
         found, _ = rounds.discount_coalitions(
             everybody, np.ones(everybody.n_users), adversarial_fraction=0.2, rng=generator(0)
         )

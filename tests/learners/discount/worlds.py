@@ -141,10 +141,4 @@ def sparse_world(
 def responses_of(tallies: Tallies) -> Responses:
     """Return the responses of all users side by side."""
     everybody = clipped_responses(tallies)
-    (responses,) = everybody.sampled(generator(0), everybody.n_entries).blocks.map_blocks(same)
-    return responses
-
-
-def same(responses: Responses) -> Responses:
-    """Return what is given."""
-    return responses
+    return everybody.sampled(generator(0), everybody.n_entries).responses

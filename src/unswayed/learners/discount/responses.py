@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
 from unswayed.engine import Blocked, cut, cut_codes
 from unswayed.learners.discount.cells import entries_by_cell
@@ -87,43 +86,33 @@ class Responses(UserRows):
         )
 
 
-Result = TypeVar("Result")
-
 DENSE, FEWEST_CELLS = 500.0, 1_000
 """Ours: the most frequent contexts are looked at by themselves if a search has fewer responses per
 cell than this otherwise; but never fewer cells. Where responses are few fits follow chance, and a
 coalition must be large or loud to stand out."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sample:
-    """Users whose responses lie side by side in one block, to be searched closely where that is.
+class Sample(NamedTuple):
+    """Responses that a search looks at: those of some users, in some contexts.
 
     Attributes
     ----------
-    blocks
-        The one block.
-    chosen
-        Codes of its users among everybody, or a slice if nobody was left out.
+    responses
+        The rows of these users.
+    users
+        Their codes among all users, or a slice if the sample has all of them.
     contexts
-        Shape (n_contexts,); True for those whose responses it has.
+        Shape (n_contexts,); True for the contexts in the sample.
     """
 
-    blocks: Blocked[Responses]
-    chosen: IntArray | slice
+    responses: Responses
+    users: IntArray | slice
     contexts: BoolArray
 
     @property
     def is_everything(self) -> bool:
         """Whether no response was left out."""
-        return isinstance(self.chosen, slice) and bool(self.contexts.all())
-
-    def ask(self, function: Callable[..., Result], weights: FloatArray, *broadcast: Any) -> Result:
-        """Return ``function(responses, weights, *broadcast)``, given the weights of everybody."""
-        pieces = [weights[self.chosen]]
-        result: Result
-        (result,) = self.blocks.map_blocks(_with_one_thread, function, *broadcast, pieces=pieces)
-        return result
+        return isinstance(self.users, slice) and bool(self.contexts.all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -184,21 +173,22 @@ class AllResponses:
     def sampled(
         self, rng: np.random.Generator, n_entries: int, contexts: BoolArray | None = None
     ) -> Sample:
-        """Put random users with about so many entries side by side, or all if there are no more.
+        """Draw random users with about ``n_entries`` entries, or take all if there are no more.
 
-        If contexts are given, only responses there count.
+        If contexts are given, only entries there count. The sample is small and lies here,
+        wherever the blocks are.
         """
         if contexts is None:
             contexts = np.ones(self.n_contexts, dtype=np.bool_)
         n_there = int(self.entries[contexts].sum())
         if n_there <= n_entries:
-            kept = self.blocks.regrouped(_in_contexts, joined, 1, contexts)
-            return Sample(kept, slice(None), contexts)
+            parts = self.blocks.map_blocks(Responses.in_contexts, contexts)
+            return Sample(joined(parts), slice(None), contexts)
         size = int(self.n_users * n_entries / n_there)
         chosen = np.sort(rng.choice(self.n_users, size=size, replace=False))
         pieces = cut_codes(chosen, self.sizes)
-        kept = self.blocks.regrouped(_of_users_in_contexts, joined, 1, contexts, pieces=pieces)
-        return Sample(kept, chosen, contexts)
+        parts = self.blocks.map_blocks(_of_users_in_contexts, contexts, pieces=pieces)
+        return Sample(joined(parts), chosen, contexts)
 
     def dense_contexts(self, n_entries: int) -> BoolArray:
         """Return the most frequent contexts, as many as leave a sample enough responses per cell.
@@ -219,19 +209,5 @@ AnyResponses = Responses | AllResponses
 """What can be added up over users."""
 
 
-def _with_one_thread(
-    responses: Responses, weights: FloatArray, function: Callable[..., Result], *broadcast: Any
-) -> Result:
-    """Call a function with one thread for BLAS, here or on a worker: more would give other bits."""
-    with threadpool_limits(limits=1, user_api="blas"):
-        return function(responses, weights, *broadcast)
-
-
-def _in_contexts(responses: Responses, contexts: BoolArray) -> list[Responses]:
-    return [responses.in_contexts(contexts)]
-
-
-def _of_users_in_contexts(
-    responses: Responses, chosen: IntArray, contexts: BoolArray
-) -> list[Responses]:
-    return [responses.of_users(chosen).in_contexts(contexts)]
+def _of_users_in_contexts(responses: Responses, users: IntArray, contexts: BoolArray) -> Responses:
+    return responses.of_users(users).in_contexts(contexts)

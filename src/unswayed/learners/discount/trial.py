@@ -1,16 +1,15 @@
-"""Coalitions one after another: accuse, hold against chance and taste, discount; every stage so."""
+"""What the rounds of every stage leave behind: verdicts, and weights after discounting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
 from unswayed.learners.discount.aims import aims_by_chance
-from unswayed.learners.discount.responses import Sample
+from unswayed.learners.discount.responses import Responses
 from unswayed.learners.discount.settings import AIM_LEVEL, CLEAR_ALIGNMENT
 from unswayed.learners.interface import FloatArray
 
@@ -114,65 +113,14 @@ class Discounted:
         return sum(r.is_believed for r in self.rounds)
 
 
-class Found(Protocol):
-    """What a search found in one round."""
-
-    @property
-    def round(self) -> Round:
-        """The accusation that decides the round, with its verdict."""
-
-
-FoundT = TypeVar("FoundT", bound=Found)
-
-
-def discount_in_rounds(
-    weights: FloatArray,
-    rounds: list[Round],
-    *,
-    n_rounds: int,
-    search: Callable[[FloatArray, np.random.Generator], FoundT | None],
-    accused: Callable[[FloatArray, FoundT], FloatArray],
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Discount coalitions until none is believed any more, and return the weights that are left.
-
-    Parameters
-    ----------
-    weights
-        Shape (n_users,); what was left of users before.
-    rounds
-        What the rounds before found; each round is added.
-    n_rounds
-        Coalitions that are looked for at most.
-    search
-        Returns the accusation that decides a round, given weights; None if there is none.
-    accused
-        Returns every user's probability to belong to a coalition that was believed, given weights.
-    rng
-        Each round draws from a stream of its own.
-    """
-    for _ in range(n_rounds):
-        (own,) = rng.spawn(1)
-        found = search(weights, own)
-        if found is None:
-            break
-        rounds.append(found.round)
-        if not found.round.is_believed:
-            break
-        weights = weights * (1.0 - accused(weights, found))
-    return weights
-
-
 def held_to_aim(
     judged: Round,
-    sample: Sample,
+    responses: Responses,
     weights: FloatArray,
     accused: FloatArray,
     rng: np.random.Generator,
 ) -> Round:
-    """Return the round, not believed if the accused pull decisions as far as chance does."""
-    if not judged.is_believed:
-        return judged
-    if sample.ask(aims_by_chance, weights, accused, rng) <= AIM_LEVEL:
+    """Return the round, not believed if the accused pull decisions no farther than chance does."""
+    if not judged.is_believed or aims_by_chance(responses, weights, accused, rng) <= AIM_LEVEL:
         return judged
     return replace(judged, verdict=Verdict.LIKE_A_TASTE)

@@ -37,7 +37,7 @@ from unswayed.learners.discount.loud.testimony import (
     testimony_of,
 )
 from unswayed.learners.discount.settings import FULL, LARGEST_ROOM, LOUD
-from unswayed.learners.discount.trial import Round, Verdict, discount_in_rounds
+from unswayed.learners.discount.trial import Round, Verdict
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
 
@@ -166,25 +166,24 @@ def discount_loud_lies(
     rounds: list[Round] = []
     about: list[About] = []
     last: _Models = {}
-
-    def search(left: FloatArray, own: np.random.Generator) -> _Found | None:
-        return _round(counts, categories, left[chosen], adversarial_fraction, last, own)
-
-    def accused(left: FloatArray, found: _Found) -> FloatArray:
+    for _ in range(LOUD.rounds):
+        (own,) = rng.spawn(1)
+        found = _search(counts, categories, weights[chosen], adversarial_fraction, last, own)
+        if found is None:
+            break
+        rounds.append(found.round)
+        if not found.round.is_believed:
+            break
         lie = found.coalition.lie
         model = (categories, repeated, found.classes, found.model)
-        members = np.concatenate(tallies.blocks.map_blocks(_accused, *model, lie))
+        accused = np.concatenate(tallies.blocks.map_blocks(_accused, *model, lie))
         cells, is_raised = np.flatnonzero(found.classes == lie.about), found.round.alignment > 0
-        about.append(About(cells, bool(is_raised), float(left @ members)))
-        return members
-
-    weights = discount_in_rounds(
-        weights, rounds, n_rounds=LOUD.rounds, search=search, accused=accused, rng=rng
-    )
+        about.append(About(cells, bool(is_raised), float(weights @ accused)))
+        weights = weights * (1.0 - accused)
     return LoudLies(weights, rounds, about)
 
 
-def _round(
+def _search(
     counts: Counts,
     categories: Categories,
     weights: FloatArray,

@@ -45,7 +45,6 @@ from unswayed.learners.discount.trial import (
     Discounted,
     Round,
     Verdict,
-    discount_in_rounds,
     held_to_aim,
 )
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
@@ -87,7 +86,7 @@ class _Candidate:
 
 
 class _Found(NamedTuple):
-    """The accusation of a sample that decides a round, and what refits it to all users."""
+    """The accusation that decides a round, and what refits it to all users."""
 
     round: Round
     accusation: Accusation
@@ -122,39 +121,29 @@ def discount_coalitions(
     -------
     What was discounted, and the accusations that were believed.
     """
-    explained: list[Accusation] = []
+    believed: list[Accusation] = []
     rounds: list[Round] = []
-    for sample in _looks(responses, rng):
-
-        def search(left: FloatArray, own: np.random.Generator, sample: Sample = sample) -> _Found:
-            is_first = not any(judged.is_believed for judged in rounds)
-            noise, candidate, null_gain = sample.ask(
-                _likeliest, left, adversarial_fraction, is_first, own
-            )
-            judged = _round(candidate, noise.taste_share, null_gain, sample, left[sample.chosen])
-            accusation = candidate.finding.accusation
-            judged = held_to_aim(judged, sample, left, accusation.probabilities, own)
-            return _Found(judged, accusation, noise, candidate.model)
-
-        def accused(left: FloatArray, found: _Found, sample: Sample = sample) -> FloatArray:
+    for sample in _samples(responses, rng):
+        for _ in range(MEAN.rounds):
+            (own,) = rng.spawn(1)
+            found = _search(sample, weights, adversarial_fraction, not believed, own)
+            rounds.append(found.round)
+            if not found.round.is_believed:
+                break
             accusation = found.accusation
             if not sample.is_everything:
-                accusation = _read_off(responses, left, accusation, found.noise, sample.contexts)
-                accusation = _refitted(responses, left, accusation, found.noise, found.model)
-            explained.append(accusation)
-            return accusation.probabilities
-
-        weights = discount_in_rounds(
-            weights, rounds, n_rounds=MEAN.rounds, search=search, accused=accused, rng=rng
-        )
-    return Discounted(weights, False, rounds), explained
+                start = _posteriors(responses, weights, found, sample.contexts)
+                accusation = _refitted(responses, weights, found, start)
+            believed.append(accusation)
+            weights = weights * (1.0 - accusation.probabilities)
+    return Discounted(weights, False, rounds), believed
 
 
-def _looks(responses: AllResponses, rng: np.random.Generator) -> Iterator[Sample]:
+def _samples(responses: AllResponses, rng: np.random.Generator) -> Iterator[Sample]:
     """Yield what is searched: contexts where responses are dense, if not all are; then all of them.
 
-    In dense ones weaker coalitions show. Who knows that, and lies elsewhere, meets the second look,
-    if there is any: with too few responses per cell it would show nothing.
+    Weaker coalitions show in dense contexts. Those that know it and lie elsewhere meet the second
+    sample, unless that has too few responses per cell to show anything.
     """
     dense = responses.dense_contexts(SAMPLE_ENTRIES)
     if not dense.all():
@@ -164,18 +153,19 @@ def _looks(responses: AllResponses, rng: np.random.Generator) -> Iterator[Sample
     yield responses.sampled(rng, SAMPLE_ENTRIES)
 
 
-def _likeliest(
-    sample: Responses,
+def _search(
+    sample: Sample,
     weights: FloatArray,
     adversarial_fraction: float,
     is_first: bool,
     rng: np.random.Generator,
-) -> tuple[Noise, _Candidate, float]:
-    """Search once, and return the candidate that decides with its verdict and its null's gain."""
-    noise = measure_noise(sample, weights)
-    data = standardised(sample, weights, noise, np.float32)
+) -> _Found:
+    """Search a sample once, given the weights of all users."""
+    responses, weights = sample.responses, weights[sample.users]
+    noise = measure_noise(responses, weights)
+    data = standardised(responses, weights, noise, np.float32)
     starts = start_directions(data, noise.means, rng)
-    standing = best_known(pooled_means(sample, weights))
+    standing = best_known(pooled_means(responses, weights))
     models = _models(data, noise, adversarial_fraction)
     findings = search_coalitions(data, starts, models, adversarial_fraction=adversarial_fraction)
     candidates = [
@@ -185,7 +175,11 @@ def _likeliest(
     if is_first:
         candidates += _with_more_room(data, noise, candidates, standing, adversarial_fraction)
     candidates.sort(key=lambda candidate: (candidate.verdict is not None, -candidate.margin))
-    return noise, *_judged(candidates, Null(data, noise, adversarial_fraction, rng))
+    best, null_gain = _judged(candidates, Null(data, noise, adversarial_fraction, rng))
+    accusation = best.finding.accusation
+    judged = _round(best, noise.taste_share, null_gain, sample.contexts, weights)
+    judged = held_to_aim(judged, responses, weights, accusation.probabilities, rng)
+    return _Found(judged, accusation, noise, best.model)
 
 
 def _judged(candidates: list[_Candidate], null: Null) -> tuple[_Candidate, float]:
@@ -299,29 +293,27 @@ def _candidate(
     return _Candidate(model, finding, removed, at_stake, aligned, verdict, margin)
 
 
-def _read_off(
-    responses: AllResponses,
-    weights: FloatArray,
-    found: Accusation,
-    noise: Noise,
-    contexts: BoolArray,
-) -> Accusation:
-    """Return the accusation of a sample with the probabilities of all users, as it tells them."""
+def _posteriors(
+    responses: AllResponses, weights: FloatArray, found: _Found, contexts: BoolArray
+) -> FloatArray:
+    """Return every user's probability to belong to a coalition that was fitted to a sample."""
+    fit = found.accusation
     ratios = responses.of_each_user(
-        _log_ratios, weights, noise, contexts, found.means[:, None], found.shifts[:, None]
+        _log_ratios, weights, found.noise, contexts, fit.means[:, None], fit.shifts[:, None]
     )
-    prior = np.clip(found.mass, 1e-9, 0.5)
-    return replace(found, probabilities=special.expit(special.logit(prior) + ratios))
+    prior = np.clip(fit.mass, 1e-9, 0.5)
+    probabilities: FloatArray = special.expit(special.logit(prior) + ratios)
+    return probabilities
 
 
 def _refitted(
-    responses: AllResponses, weights: FloatArray, found: Accusation, noise: Noise, model: Model
+    responses: AllResponses, weights: FloatArray, found: _Found, start: FloatArray
 ) -> Accusation:
-    """Return the accusation fitted to all responses of all users."""
-    measured = measure_noise(responses, weights, noise.taste_share)
+    """Return the accusation of a sample, fitted to all responses of all users by EM."""
+    measured = measure_noise(responses, weights, found.noise.taste_share)
     rows = rows_of_all_users(responses, measured, weights)
-    own = model.among(rival_cells(responses, measured.means))
-    return fit_coalitions(rows, found.probabilities[:, None], [own], REFIT_STEPS)[0]
+    model = found.model.among(rival_cells(responses, measured.means))
+    return fit_coalitions(rows, start[:, None], [model], REFIT_STEPS)[0]
 
 
 def _log_ratios(
@@ -340,13 +332,17 @@ def _log_ratios(
 
 
 def _round(
-    candidate: _Candidate, taste_share: float, null_gain: float, sample: Sample, weights: FloatArray
+    candidate: _Candidate,
+    taste_share: float,
+    null_gain: float,
+    contexts: BoolArray,
+    weights: FloatArray,
 ) -> Round:
     assert candidate.verdict is not None
     found = candidate.finding.accusation
     where = "among rivals" if candidate.model.rivals_only else "everywhere"
-    if not sample.contexts.all():
-        where += f" in the {int(sample.contexts.sum()):,} most frequent contexts"
+    if not contexts.all():
+        where += f" in the {int(contexts.sum()):,} most frequent contexts"
     return Round(
         stage="mean",
         model=f"shifts {where}, shrinkage {candidate.model.shrinkage:g}",

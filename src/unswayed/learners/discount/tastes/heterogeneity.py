@@ -47,7 +47,8 @@ def has_tastes(
         weights = weights * (1.0 - accusation.probabilities)
     shifts = [accusation.shifts.astype(np.float64) for accusation in accusations]
     (own,) = rng.spawn(1)
-    return sample.ask(_differ, (weights > 0.5).astype(float), shifts, own)
+    is_kept = (weights[sample.users] > 0.5).astype(float)
+    return _differ(sample.responses, is_kept, shifts, own)
 
 
 def _differ(

@@ -37,7 +37,6 @@ from unswayed.learners.discount.trial import (
     Discounted,
     Round,
     Verdict,
-    discount_in_rounds,
     held_to_aim,
 )
 from unswayed.learners.interface import FloatArray
@@ -92,43 +91,41 @@ def discount_among_tastes(
     """
     sample = responses.sampled(rng, SAMPLE_ENTRIES)
     rounds: list[Round] = []
-
-    def search(left: FloatArray, own: np.random.Generator) -> _Likeliest | None:
-        best = sample.ask(_likeliest, left, adversarial_fraction, not rounds, own)
-        if best is None:
-            return None
-        judged = held_to_aim(best.round, sample, left, best.found.probabilities, own)
-        return best._replace(round=judged)
-
-    def accused(left: FloatArray, best: _Likeliest) -> FloatArray:
-        if sample.is_everything:
-            return best.found.probabilities
-        found = replace(best.found, probabilities=np.empty(0))  # those of the sample
-        return responses.of_each_user(_accused, left, best.noise, best.profiler, found)
-
-    weights = discount_in_rounds(
-        weights, rounds, n_rounds=TASTES.rounds, search=search, accused=accused, rng=rng
-    )
+    for _ in range(TASTES.rounds):
+        (own,) = rng.spawn(1)
+        found = _search(
+            sample.responses, weights[sample.users], adversarial_fraction, not rounds, own
+        )
+        if found is None:
+            break
+        rounds.append(found.round)
+        if not found.round.is_believed:
+            break
+        accused = found.split.probabilities
+        if not sample.is_everything:
+            split = replace(found.split, probabilities=np.empty(0))  # those of the sample
+            accused = responses.of_each_user(_accused, weights, found.noise, found.profiler, split)
+        weights = weights * (1.0 - accused)
     return Discounted(weights, True, rounds)
 
 
-class _Likeliest(NamedTuple):
-    """The split that decides a round, and what reads it off any users' responses."""
+class _Found(NamedTuple):
+    """The split that decides a round, and what applies it to other users' responses."""
 
     round: Round
-    found: Populations
+    split: Populations
     noise: Noise
     profiler: Profiler
 
 
-def _likeliest(
+def _search(
     sample: Responses,
     weights: FloatArray,
     adversarial_fraction: float,
     is_first: bool,
     rng: np.random.Generator,
-) -> _Likeliest | None:
-    """Search once, and return the split that decides; None if there is none at all."""
+) -> _Found | None:
+    """Search a sample once, and return the split that decides; None if there is none at all."""
     noise = measure_noise(sample, weights)
     data = standardised(sample, weights, noise, np.float64)
     profiler = profiler_for(data, noise.means, rng)
@@ -151,7 +148,8 @@ def _likeliest(
     if best is None:
         return None
     judged = _round(best, noise.taste_share, null_gains[best.is_alike], opposite_gain, weights)
-    return _Likeliest(judged, best.found, noise, profiler)
+    judged = held_to_aim(judged, sample, weights, best.found.probabilities, rng)
+    return _Found(judged, best.found, noise, profiler)
 
 
 def _accused(
