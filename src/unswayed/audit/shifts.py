@@ -8,7 +8,6 @@ import numpy as np
 
 from unswayed.audit.log import named_briefly
 from unswayed.audit.results import ChangedDecision, ItemShift
-from unswayed.engine import cut
 from unswayed.events import Labels
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies, entry_users
@@ -27,7 +26,7 @@ def weighted_cells(
     tallies: UserTallies, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return plays, sums and sums of squares of all cells, accounts weighed; shape (S, A) each."""
-    total = tallies.blocks.add_blocks(_sums, pieces=cut(weights, tallies.sizes))
+    total = tallies.blocks.add_blocks(_sums, rows=weights)
     shape = (tallies.n_contexts, tallies.n_actions)
     return total[0].reshape(shape), total[1].reshape(shape), total[2].reshape(shape)
 

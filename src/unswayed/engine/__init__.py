@@ -1,6 +1,6 @@
 """Work on blocks of users, on threads here or on the workers of a Dask cluster."""
 
-from unswayed.engine.blocked import Blocked, cut, cut_codes
+from unswayed.engine.blocked import Blocked, cut_codes
 from unswayed.engine.order_statistics import order_statistics
 from unswayed.engine.rows import BlockedRows
 from unswayed.engine.workers import HERE, DaskWorkers, Workers
@@ -11,7 +11,6 @@ __all__ = [
     "BlockedRows",
     "DaskWorkers",
     "Workers",
-    "cut",
     "cut_codes",
     "order_statistics",
 ]

@@ -36,23 +36,31 @@ class Blocked(Generic[Block]):
     Results are the same bits wherever the blocks lie: each block is worked on by one thread, the
     number of blocks does not depend on the workers, and results come in block order.
 
+    Parameters
+    ----------
+    workers, handles
+        Where functions run, and the blocks there.
+    sizes
+        How many rows each block has, if blocks hold rows: users, mostly.
+
     Examples
     --------
-    >>> blocks = Blocked.here([np.array([1.0, 2.0]), np.array([3.0])])
+    >>> blocks = Blocked.here([np.array([1.0, 2.0]), np.array([3.0])], sizes=(2, 1))
     >>> blocks.map_blocks(len)
     [2, 1]
-    >>> float(blocks.add_blocks(np.sum))
-    6.0
+    >>> float(blocks.add_blocks(np.dot, rows=np.array([1.0, 0.0, 2.0])))
+    7.0
     """
 
     workers: Workers
     handles: Sequence[Any]
+    sizes: tuple[int, ...] = ()
     _sent: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def here(cls, blocks: Sequence[Block]) -> Blocked[Block]:
+    def here(cls, blocks: Sequence[Block], sizes: tuple[int, ...] = ()) -> Blocked[Block]:
         """Return blocks of this process."""
-        return cls(HERE, blocks)
+        return cls(HERE, blocks, sizes)
 
     @classmethod
     def made(
@@ -66,29 +74,46 @@ class Blocked(Generic[Block]):
         """How many blocks there are."""
         return len(self.handles)
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows all blocks have."""
+        return sum(self.sizes)
+
     def map_blocks(
         self,
         function: Callable[..., Result],
         *broadcast: Any,
+        rows: npt.NDArray[Any] | None = None,
         pieces: Sequence[Any] | None = None,
     ) -> list[Result]:
         """Return ``function(block, *broadcast)`` of every block, in block order.
 
-        With ``pieces``, one for each block, it is ``function(block, piece, *broadcast)``.
+        With ``rows``, values for the rows of all blocks, it is ``function(block, values of its
+        rows, *broadcast)``; with ``pieces``, one for each block, ``function(block, piece,
+        *broadcast)``.
         """
-        return self.workers.gather(self._submitted(function, broadcast, pieces))
+        return self.workers.gather(self._submitted(function, broadcast, rows, pieces))
+
+    def map_rows(
+        self,
+        function: Callable[..., npt.NDArray[Any]],
+        *broadcast: Any,
+        rows: npt.NDArray[Any] | None = None,
+    ) -> npt.NDArray[Any]:
+        """Return the values that a function gives the rows of each block, for all rows."""
+        return np.concatenate(self.map_blocks(function, *broadcast, rows=rows))
 
     def add_blocks(
         self,
         function: Callable[..., Any],
         *broadcast: Any,
-        pieces: Sequence[Any] | None = None,
+        rows: npt.NDArray[Any] | None = None,
     ) -> Any:
         """Return the sum, in block order, of the arrays that ``map_blocks`` would return.
 
         Arrays are added chunk by chunk, so that it does not matter who adds them.
         """
-        parts = self._submitted(function, broadcast, pieces)
+        parts = self._submitted(function, broadcast, rows)
         workers = self.workers
         if len(parts) <= _SUMMED_HERE:
             parts, workers = workers.gather(parts), HERE
@@ -101,10 +126,15 @@ class Blocked(Generic[Block]):
         self,
         function: Callable[..., Other],
         *broadcast: Any,
-        pieces: Sequence[Any] | None = None,
+        rows: npt.NDArray[Any] | None = None,
+        sizes: tuple[int, ...] | None = None,
     ) -> Blocked[Other]:
-        """Return new blocks, made as by ``map_blocks``, that stay where they are made."""
-        return Blocked(self.workers, self._submitted(function, broadcast, pieces))
+        """Return new blocks, made as by ``map_blocks``, that stay where they are made.
+
+        They have the same rows, unless ``sizes`` says how many are left.
+        """
+        handles = self._submitted(function, broadcast, rows)
+        return Blocked(self.workers, handles, self.sizes if sizes is None else sizes)
 
     def combined(
         self, other: Blocked[Any], function: Callable[..., Other], *broadcast: Any
@@ -119,14 +149,14 @@ class Blocked(Generic[Block]):
         merge: Callable[[list[Part]], Other],
         n_groups: int,
         *broadcast: Any,
-        pieces: Sequence[Any] | None = None,
+        rows: npt.NDArray[Any] | None = None,
     ) -> Blocked[Other]:
         """Return blocks of another cut; parts go from worker to worker.
 
         ``split`` makes ``n_groups`` parts of every block, called as by ``map_blocks``; group g is
         ``merge`` of the g-th parts of all blocks, in block order.
         """
-        parts = self._submitted(split, broadcast, pieces)
+        parts = self._submitted(split, broadcast, rows)
         groups = [
             self.workers.submit(getitem, [(part, group) for part in parts])
             for group in range(n_groups)
@@ -143,15 +173,17 @@ class Blocked(Generic[Block]):
         self,
         function: Callable[..., Any],
         broadcast: tuple[Any, ...],
-        pieces: Sequence[Any] | None,
+        rows: npt.NDArray[Any] | None,
+        pieces: Sequence[Any] | None = None,
     ) -> list[Any]:
         shared = tuple(map(self._once, broadcast))
+        if rows is not None:
+            pieces = self._cut(rows)
         calls: list[Call]
         if pieces is None:
             calls = [(block, *shared) for block in self.handles]
         else:
-            pairs = zip(self.handles, self._kept(pieces), strict=True)
-            calls = [(*pair, *shared) for pair in pairs]
+            calls = [(*pair, *shared) for pair in zip(self.handles, pieces, strict=True)]
         # One block is everything in one place: that may take long.
         return self.workers.submit(function, calls, is_long=self.n_blocks == 1)
 
@@ -162,19 +194,23 @@ class Blocked(Generic[Block]):
             return self.workers.keep(value)
         return value
 
-    def _kept(self, pieces: Sequence[Any]) -> Sequence[Any]:
-        """Send pieces once as long as the same ones are given: weights change once a round."""
+    def _cut(self, rows: npt.NDArray[Any]) -> Sequence[Any]:
+        """Return the values of each block's rows; equal ones, such as weights, are sent once."""
+        if self.workers is HERE:
+            return cut(rows, self.sizes)
         last = self._sent.get("last")
-        if last is None or last[0] is not pieces:
-            # One assignment: another thread may send other pieces meanwhile.
-            last = self._sent["last"] = (pieces, [self.workers.keep(piece) for piece in pieces])
+        if last is None or last[0].dtype != rows.dtype or not np.array_equal(last[0], rows):
+            own = rows.copy()
+            pieces = [self.workers.keep(piece) for piece in cut(own, self.sizes)]
+            # One assignment: another thread may send other rows meanwhile.
+            last = self._sent["last"] = (own, pieces)
         handles: Sequence[Any] = last[1]
         return handles
 
 
-def cut(values: npt.NDArray[Any], sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
-    """Return the part of each block of values for all its rows, as views."""
-    return np.split(values, np.cumsum(sizes)[:-1])
+def cut(rows: npt.NDArray[Any], sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
+    """Return the values of each block's rows, as views."""
+    return np.split(rows, np.cumsum(sizes)[:-1])
 
 
 def cut_codes(codes: npt.NDArray[np.int64], sizes: Sequence[int]) -> list[npt.NDArray[np.int64]]:

@@ -111,9 +111,9 @@ def tally_on_cluster(
     users = Labels.of([])
     if with_users:
         users = Labels(np.concatenate(logs.map_blocks(_user_values)))
-    uniform = logs.transformed(_uniform)
+    uniform = logs.transformed(_uniform, sizes=n_users)
     return TalliedLog(
-        tallies=BlockedTallies(uniform, n_users, len(labels[0]), len(labels[1])),
+        tallies=BlockedTallies(uniform, len(labels[0]), len(labels[1])),
         user_labels=users,
         context_labels=labels[0],
         action_labels=labels[1],

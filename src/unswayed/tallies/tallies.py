@@ -54,11 +54,6 @@ class UserTallies(ABC):
         """The tallies of each block."""
 
     @property
-    @abstractmethod
-    def sizes(self) -> tuple[int, ...]:
-        """How many users each block has."""
-
-    @property
     def n_cells(self) -> int:
         """Number of cells, S·A."""
         return self.n_contexts * self.n_actions
@@ -66,26 +61,22 @@ class UserTallies(ABC):
     @property
     def interactions(self) -> FloatArray:
         """How many interactions each user had, n_i, weights included; shape (n_users,)."""
-        return np.concatenate(self.blocks.map_blocks(_interactions))
+        return self.blocks.map_rows(_interactions)
 
     @property
     def plays_of_users(self) -> FloatArray:
         """How often each user played, without weights; shape (n_users,)."""
-        return np.concatenate(self.blocks.map_blocks(_plays))
+        return self.blocks.map_rows(_plays)
 
     def cell_sums(self, name: str) -> FloatArray:
         """Return the sum over users of a column of the tallies, for each cell; shape (S, A)."""
-        total: FloatArray = self.added(_cell_sums, name)
+        total: FloatArray = self.blocks.add_blocks(_cell_sums, name)
         return total.reshape(self.n_contexts, self.n_actions)
 
     def cell_users(self) -> npt.NDArray[np.int64]:
         """Return how many users met each cell; shape (S, A)."""
-        total: npt.NDArray[np.int64] = self.added(_cell_users)
+        total: npt.NDArray[np.int64] = self.blocks.add_blocks(_cell_users)
         return total.reshape(self.n_contexts, self.n_actions)
-
-    def added(self, function: Callable[..., Any], *broadcast: Any) -> Any:
-        """Return the sum over the blocks of arrays that a function makes of each, in order."""
-        return self.blocks.add_blocks(function, *broadcast)
 
     def rows(self, function: Callable[..., SparseRows], *broadcast: Any) -> BlockedRows:
         """Return the sparse rows that a function makes of each block."""
@@ -94,7 +85,7 @@ class UserTallies(ABC):
     def transformed(self, function: Callable[..., Tallies], *broadcast: Any) -> UserTallies:
         """Return the tallies that a function makes of each block, of the same users."""
         blocks = self.blocks.transformed(function, *broadcast)
-        return BlockedTallies(blocks, self.sizes, self.n_contexts, self.n_actions)
+        return BlockedTallies(blocks, self.n_contexts, self.n_actions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,19 +146,11 @@ class Tallies(UserRows, UserTallies):
     @property
     def blocks(self) -> Blocked[Tallies]:
         """The tallies of each block, as views."""
-        if len(self._bounds) == 2:
-            return Blocked.here([self])
-        cuts = itertools.pairwise(self._bounds)
-        return Blocked.here([self.of_range(first, last) for first, last in cuts])
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many users each block has."""
-        return tuple(last - first for first, last in itertools.pairwise(self._bounds))
-
-    @property
-    def _bounds(self) -> tuple[int, ...]:
-        return self.bounds or (0, self.n_users)
+        if len(self.bounds) <= 2:
+            return Blocked.here([self], (self.n_users,))
+        ranges = list(itertools.pairwise(self.bounds))
+        sizes = tuple(last - first for first, last in ranges)
+        return Blocked.here([self.of_range(first, last) for first, last in ranges], sizes)
 
     @property
     def interactions(self) -> FloatArray:
@@ -215,27 +198,20 @@ class Tallies(UserRows, UserTallies):
 class BlockedTallies(UserTallies):
     """Tallies whose blocks are made by the engine, here or on a cluster."""
 
-    __slots__ = ("_blocks", "_sizes", "n_actions", "n_contexts", "n_users")
+    __slots__ = ("_blocks", "n_actions", "n_contexts", "n_users")
 
     n_users: int
     n_contexts: int
     n_actions: int
 
-    def __init__(
-        self, blocks: Blocked[Tallies], sizes: tuple[int, ...], n_contexts: int, n_actions: int
-    ) -> None:
-        self._blocks, self._sizes = blocks, sizes
-        self.n_users, self.n_contexts, self.n_actions = sum(sizes), n_contexts, n_actions
+    def __init__(self, blocks: Blocked[Tallies], n_contexts: int, n_actions: int) -> None:
+        self._blocks = blocks
+        self.n_users, self.n_contexts, self.n_actions = blocks.n_rows, n_contexts, n_actions
 
     @property
     def blocks(self) -> Blocked[Tallies]:
         """The tallies of each block."""
         return self._blocks
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many users each block has."""
-        return self._sizes
 
 
 def _interactions(tallies: Tallies) -> FloatArray:

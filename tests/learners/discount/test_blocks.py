@@ -14,7 +14,7 @@ from unswayed.engine import Blocked
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.aims import pooled_means
-from unswayed.learners.discount.cells import CellEntries, regrouped_by_cell
+from unswayed.learners.discount.cells import CellEntries, map_cells
 from unswayed.learners.discount.clipping import clipped_responses
 from unswayed.learners.discount.noise import measure_noise
 from unswayed.learners.discount.one_mean import rounds
@@ -38,26 +38,30 @@ def test_entries_of_blocks_come_together_by_cell_in_the_order_of_the_users(
 ) -> None:
     cells = rng.integers(9, size=200).astype(np.int32)
     numbers = np.arange(200.0)
+    weights, scale = rng.random(200), rng.random(10)
     parts = [(cells[a:b], numbers[a:b]) for a, b in ((0, 70), (70, 70), (70, 200))]
-    found = regrouped_by_cell(
-        Blocked.here(parts),
-        lambda part, factor: (part[0], (part[1], factor * part[1])),
-        [2.0, 2.0, 2.0],
+
+    def read(part: tuple[Any, Any], own: FloatArray) -> tuple[Any, tuple[Any, Any]]:
+        return part[0], (part[1], own)
+
+    def by_place(group: CellEntries, scale: FloatArray) -> FloatArray:
+        """Return a sum that depends on the order of a cell's entries."""
+        values, own = group.columns
+        owners = np.repeat(np.arange(len(scale)), np.diff(group.starts))
+        places = np.arange(len(values)) - group.starts[owners]
+        return scale * np.bincount(owners, places * values * own, len(scale))
+
+    found = map_cells(
+        Blocked.here(parts, (70, 0, 130)),
+        read,
+        by_place,
         np.bincount(cells, minlength=10),
+        rows=weights,
+        values=scale,
     )
-    order = np.argsort(cells, kind="stable")
-    groups = found.groups.map_blocks(lambda group: group)
-    assert_array_equal(np.concatenate([group.columns[0] for group in groups]), numbers[order])
-    assert_array_equal(np.concatenate([group.columns[1] for group in groups]), 2 * numbers[order])
-
-    def total(group: CellEntries, scale: FloatArray) -> FloatArray:
-        lengths = np.diff(group.starts)
-        owners = np.repeat(np.arange(len(lengths)), lengths)
-        return scale * np.bincount(owners, group.columns[0], len(lengths))
-
-    scale = rng.random(10)
-    expected = scale * np.bincount(cells, numbers, minlength=10)
-    assert_allclose(found.of_each_cell(total, scale), expected)
+    entries = [np.flatnonzero(cells == cell) for cell in range(10)]
+    expected = [np.arange(len(own)) @ (numbers * weights)[own] for own in entries]
+    assert_allclose(found, scale * np.array(expected))
 
 
 def test_answers_in_blocks_are_those_side_by_side(rng: np.random.Generator) -> None:

@@ -19,7 +19,7 @@ def pooled_means(responses: AnyResponses, weights: FloatArray) -> FloatArray:
     -------
     Shape (n_contexts, n_actions).
     """
-    _, mass, total, _ = responses.added(_plain_sums, weights)
+    _, mass, total, _ = responses.blocks.add_blocks(_plain_sums, rows=weights)
     means = np.where(mass > 0, total / np.maximum(mass, 1e-300), np.nan)
     return means.reshape(responses.n_contexts, responses.n_actions)
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.compiled import compiled
-from unswayed.engine import cut
 from unswayed.learners.discount.kernels import CellArray
 from unswayed.learners.discount.responses import AllResponses, Responses
 from unswayed.learners.interface import FloatArray, IntArray
@@ -60,18 +59,17 @@ def cell_values(responses: AllResponses, weights: FloatArray) -> Values:
     play as far out as the third farthest user of the whole log is always allowed, so that the few
     clicks of a rare cell are not cut. Who doubles their events beyond that changes nothing.
     """
-    pieces = cut(weights, responses.sizes)
-    third = _third(responses.blocks.map_blocks(_masses, pieces=pieces))
+    third = _third(responses.blocks.map_blocks(_masses, rows=weights))
     most = np.maximum(third, LEAST_PLAYS)
     centre, most_pull = np.zeros(responses.n_cells), np.full(responses.n_cells, UNBOUNDED)
     one_play = UNBOUNDED
     for step in range(STEPS + 1):
         if step > 0:
-            found = responses.blocks.map_blocks(_pulls, most, centre, pieces=pieces)
+            found = responses.blocks.map_blocks(_pulls, most, centre, rows=weights)
             one_play = float(_third([farthest[None, :] for _, farthest in found])[0])
             most_pull = np.maximum(_third([pulls for pulls, _ in found]), one_play)
         mass, plays, pull, *squares = responses.blocks.add_blocks(
-            _sums, most, centre, most_pull, one_play, pieces=pieces
+            _sums, most, centre, most_pull, one_play, rows=weights
         )
         centre = centre + np.where(mass > 1e-9, pull / np.maximum(mass, 1e-300), 0.0)
     shape = (responses.n_contexts, responses.n_actions)

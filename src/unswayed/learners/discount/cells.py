@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -33,47 +32,45 @@ class CellEntries(NamedTuple):
     columns: tuple[RealArray, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CellBlocks:
-    """Entries grouped by cell, and at which cells the groups begin and end."""
+def map_cells(
+    blocks: Blocked[Any],
+    read: Reader,
+    function: Callable[..., FloatArray],
+    loads: RealArray | IntArray,
+    *,
+    rows: FloatArray | None = None,
+    values: FloatArray | None = None,
+) -> FloatArray:
+    """Return what a function makes of the entries of each cell, whichever blocks they lie in.
 
-    groups: Blocked[CellEntries]
-    edges: IntArray
-
-    def of_each_cell(
-        self, function: Callable[..., FloatArray], values: FloatArray | None = None
-    ) -> FloatArray:
-        """Return what a function makes of the cells of each group, for all cells.
-
-        It gets the group and, if there are any, the values of its cells.
-        """
-        pieces = None if values is None else np.split(values, self.edges[1:-1])
-        return np.concatenate(self.groups.map_blocks(function, pieces=pieces), axis=-1)
-
-
-def regrouped_by_cell(
-    blocks: Blocked[Any], read: Reader, pieces: list[Any], loads: RealArray | IntArray
-) -> CellBlocks:
-    """Group entries by cell, in as many groups as there are blocks and about equally large.
+    Entries are grouped by cell, in as many groups as there are blocks and about equally large.
 
     Parameters
     ----------
-    blocks, pieces
-        Where the entries lie, and what belongs to the users of each block.
+    blocks
+        Where the entries lie.
     read
-        Reads the entries of a block.
+        Returns the cells and columns of a block's entries; called with the block and, if there are
+        ``rows``, the values of its rows.
+    function
+        Called with a group and, if there are ``values``, the values of its cells; its last axis
+        goes over the cells.
     loads
         Shape (n_cells,); about how many entries each cell has, for the cut.
+    rows, values
+        Shape (n_rows,) and (n_cells,).
     """
     upto = np.cumsum(loads)
     shares = np.arange(1, blocks.n_blocks) * (upto[-1] / blocks.n_blocks)
     edges = np.concatenate([[0], np.searchsorted(upto, shares), [len(upto)]])
-    groups = blocks.regrouped(_split, _merge, blocks.n_blocks, read, edges, pieces=pieces)
-    return CellBlocks(groups, edges)
+    groups = blocks.regrouped(_split, _merge, blocks.n_blocks, read, edges, rows=rows)
+    pieces = None if values is None else np.split(values, edges[1:-1])
+    return np.concatenate(groups.map_blocks(function, pieces=pieces), axis=-1)
 
 
-def _split(block: Any, piece: Any, read: Reader, edges: IntArray) -> list[CellEntries]:
-    cells, columns = read(block, piece)
+def _split(block: Any, *arguments: Any) -> list[CellEntries]:
+    *rows, read, edges = arguments
+    cells, columns = read(block, *rows)
     order, starts = entries_by_cell(cells, int(edges[-1]))
     ordered = [column[order] for column in columns]
     groups = []

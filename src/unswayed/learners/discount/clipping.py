@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.compiled import compiled
-from unswayed.engine import cut
-from unswayed.learners.discount.cells import CellEntries, regrouped_by_cell
+from unswayed.learners.discount.cells import CellEntries, map_cells
 from unswayed.learners.discount.kernels import (
     CellArray,
     RealArray,
@@ -73,7 +72,7 @@ def clipped_responses(tallies: UserTallies, *, reach: float | None = None) -> Al
     no median beyond the honest ones, so a clipped reward is never farther than honest rewards go.
     """
     floods = _floods(tallies)
-    n_binary, n_others = tallies.added(_votes).tolist()
+    n_binary, n_others = tallies.blocks.add_blocks(_votes).tolist()
     is_binary = n_binary > n_others
     if is_binary:
         low, high = np.zeros(tallies.n_cells), np.ones(tallies.n_cells)
@@ -87,11 +86,10 @@ def clipped_responses(tallies: UserTallies, *, reach: float | None = None) -> Al
         high,
         is_binary,
         reach,
-        pieces=cut(floods.is_near, tallies.sizes),
+        rows=floods.is_near,
     )
     return AllResponses(
         blocks=responses,
-        sizes=tallies.sizes,
         entries=tallies.cell_users().sum(axis=1),
         n_contexts=tallies.n_contexts,
         n_actions=tallies.n_actions,
@@ -110,7 +108,7 @@ def _floods(tallies: UserTallies) -> _Floods:
     # With probabilities of one nobody is above a cap. Shares are of all that a user did, so that
     # who floods a context wins nothing elsewhere.
     ones, plain = np.ones(tallies.n_contexts), (*FLOOD_CAP, 0.0)
-    shares = tallies.added(_shares, ones, plain)
+    shares = tallies.blocks.add_blocks(_shares, ones, plain)
     probabilities = shares / max(shares.sum(), 1e-300)
     shares_of_users, peaks = np.concatenate(
         tallies.blocks.map_blocks(_peaks, probabilities, plain), axis=1
@@ -122,7 +120,7 @@ def _floods(tallies: UserTallies) -> _Floods:
         return _Floods(probabilities, allowed, np.zeros(len(peaks), np.bool_))
     # Users far below the cap stay there; their shares are summed up once.
     is_near = peaks > NEAR_CAP
-    near = tallies.blocks.transformed(_of_marked, pieces=cut(is_near, tallies.sizes))
+    near = tallies.blocks.transformed(_of_marked, rows=is_near, sizes=())
     others = shares - near.add_blocks(_shares, ones, plain)
     for _ in range(FLOOD_ROUNDS - 1):
         shares = others + near.add_blocks(_shares, probabilities, allowed)
@@ -170,10 +168,8 @@ def _votes(tallies: Tallies) -> IntArray:
 
 def _believable(tallies: UserTallies) -> tuple[FloatArray, FloatArray]:
     """Return per cell the smallest and the largest mean that is believed."""
-    blocks = tallies.blocks
-    nothing = [None] * blocks.n_blocks
-    cells = regrouped_by_cell(blocks, _read_means, nothing, tallies.cell_users().ravel())
-    medians, deviations = cells.of_each_cell(_medians)
+    blocks, loads = tallies.blocks, tallies.cell_users().ravel()
+    medians, deviations = map_cells(blocks, _read_means, _medians, loads)
     low, high, far = np.concatenate(blocks.map_blocks(_extremes, medians), axis=1)
     lowest, highest = float(np.nanmedian(low)), float(np.nanmedian(high))
     margin = RANGE_MARGIN * (highest - lowest)
@@ -185,7 +181,7 @@ def _believable(tallies: UserTallies) -> tuple[FloatArray, FloatArray]:
     )
 
 
-def _read_means(tallies: Tallies, _: None) -> tuple[CellArray, tuple[FloatArray, ...]]:
+def _read_means(tallies: Tallies) -> tuple[CellArray, tuple[FloatArray, ...]]:
     return tallies.cells, (tallies.sums / tallies.counts,)
 
 

@@ -123,9 +123,11 @@ def _preferences(
     deviation: float,
 ) -> Preferences:
     means = np.nan_to_num(pooled_means(responses, weights).ravel())
-    users, plays = responses.added(_plays_there, weights, signs)
+    users, plays = responses.blocks.add_blocks(_plays_there, signs, rows=weights)
     most = MOST_PLAYS * plays / max(users, 1e-300)
-    sums = responses.added(_moments, weights, signs, means, farthest, deviation, most)
+    sums = responses.blocks.add_blocks(
+        _moments, signs, means, farthest, deviation, most, rows=weights
+    )
     pairs, of_pairs, triples, of_triples, *squares = sums
     pairs, triples = max(pairs, 1e-300), max(triples, 1e-300)  # nobody may have any
     skew = of_triples / triples

@@ -66,7 +66,7 @@ def measure_noise(
     The share of tastes may be given.
     """
     share = _taste_share(responses, weights) if taste_share is None else taste_share
-    users, mass, total, squares = responses.added(sums_of_cells, weights, share)
+    users, mass, total, squares = responses.blocks.add_blocks(sums_of_cells, share, rows=weights)
     means = total / np.maximum(mass, 1e-12)
     if responses.is_binary:
         inside = np.clip(means, *BINARY_RANGE)
@@ -99,13 +99,13 @@ def sums_of_cells(responses: Responses, weights: FloatArray, taste_share: float)
 
 def _taste_share(responses: AnyResponses, weights: FloatArray) -> float:
     """Return the share of variance between users: entries with n plays have n·r² = n·b + w."""
-    repeats, squares = responses.added(_repeats, weights)
+    repeats, squares = responses.blocks.add_blocks(_repeats, rows=weights)
     if repeats < MIN_REPEATS:
         return 0.0
     inside = float(squares / repeats)
-    _, mass, total, _ = responses.added(sums_of_cells, weights, 0.0)
+    _, mass, total, _ = responses.blocks.add_blocks(sums_of_cells, 0.0, rows=weights)
     means = total / np.maximum(mass, 1e-12)
-    excess, plays = responses.added(_spread, weights, means, inside)
+    excess, plays = responses.blocks.add_blocks(_spread, means, inside, rows=weights)
     between = float(excess / plays)
     share = between / max(between + inside, np.finfo(float).tiny)
     return share if share > CLEAR_SHARE else 0.0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from unswayed.compiled import compiled
-from unswayed.engine import cut
 from unswayed.learners.discount.aims import unless_by_chance
-from unswayed.learners.discount.cells import CellEntries, regrouped_by_cell
+from unswayed.learners.discount.cells import CellEntries, map_cells
 from unswayed.learners.discount.kernels import CellArray, RealArray
 from unswayed.learners.discount.noise import Noise, worth_of
 from unswayed.learners.discount.responses import MAD_TO_SD, AllResponses, Responses
@@ -62,16 +62,17 @@ def leaning_cells(responses: AllResponses, noise: Noise, weights: FloatArray) ->
 
 def _centres(responses: AllResponses, noise: Noise, weights: FloatArray) -> FloatArray:
     """Return the redescending mean of each cell; shape (n_cells,)."""
-    pieces = [(piece, noise.taste_share) for piece in cut(weights, responses.sizes)]
-    cells = regrouped_by_cell(responses.blocks, _read, pieces, noise.users)
-    return cells.of_each_cell(_redescended, np.sqrt(noise.variances))
+    read = partial(_read, taste_share=noise.taste_share)
+    deviations = np.sqrt(noise.variances)
+    return map_cells(
+        responses.blocks, read, _redescended, noise.users, rows=weights, values=deviations
+    )
 
 
 def _read(
-    responses: Responses, piece: tuple[FloatArray, float]
+    responses: Responses, weights: FloatArray, taste_share: float
 ) -> tuple[CellArray, tuple[RealArray, ...]]:
     """Return entries in single precision: all of them are moved and held twice."""
-    weights, taste_share = piece
     of_users = weights.astype(np.float32)[responses.users]
     columns = (worth_of(responses, taste_share), responses.means)
     return responses.cells, (*(column.astype(np.float32) for column in columns), of_users)

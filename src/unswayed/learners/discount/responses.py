@@ -1,15 +1,14 @@
-"""What users responded in each cell and what that is worth: of a block, a sample, or all users."""
+"""Users' mean rewards per cell, as detection reads them: of one block of users, or of all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from unswayed.engine import Blocked, cut, cut_codes
+from unswayed.engine import Blocked, cut_codes
 from unswayed.learners.discount.cells import entries_by_cell
 from unswayed.learners.discount.kernels import CellArray
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
@@ -21,7 +20,7 @@ MAD_TO_SD = 1.4826
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Responses(UserRows):
-    """Some users' mean rewards per cell with what they are worth: a block, or a sample.
+    """Mean rewards per cell of some users, a block or a sample, as detection reads them.
 
     Attributes
     ----------
@@ -32,7 +31,7 @@ class Responses(UserRows):
     plays
         Shape (n_entries,); how often the user met the cell, floods capped.
     rewards
-        Shape (n_entries,); mean reward as it counts in the end.
+        Shape (n_entries,); mean reward as estimates count it.
     means
         Shape (n_entries,); the same, clipped to the believable range; for detection only.
     within
@@ -71,9 +70,10 @@ class Responses(UserRows):
         """Entries in the order of their cells, and where each cell begins."""
         return entries_by_cell(self.cells, self.n_cells)
 
-    def added(self, function: Callable[..., Any], weights: FloatArray, *broadcast: Any) -> Any:
-        """Return ``function(responses, weights, *broadcast)``, as everybody's are added up."""
-        return function(self, weights, *broadcast)
+    @property
+    def blocks(self) -> Blocked[Responses]:
+        """These responses as the one block that they are."""
+        return Blocked.here([self], (self.n_users,))
 
     def in_contexts(self, is_chosen: BoolArray) -> Responses:
         """Return the responses in some contexts only; context probabilities are shares of these."""
@@ -123,8 +123,6 @@ class AllResponses:
     ----------
     blocks
         The responses of the users of each block; contexts and actions are coded alike in all.
-    sizes
-        How many users each block has.
     entries
         Shape (n_contexts,); entries of all users in each context.
     n_contexts, n_actions, is_binary, context_probabilities
@@ -132,7 +130,6 @@ class AllResponses:
     """
 
     blocks: Blocked[Responses]
-    sizes: tuple[int, ...]
     entries: IntArray
     n_contexts: int
     n_actions: int
@@ -142,7 +139,7 @@ class AllResponses:
     @property
     def n_users(self) -> int:
         """Number of users, L."""
-        return sum(self.sizes)
+        return self.blocks.n_rows
 
     @property
     def n_cells(self) -> int:
@@ -158,17 +155,6 @@ class AllResponses:
     def cells_per_user(self) -> float:
         """Entries of an average user."""
         return self.n_entries / max(self.n_users, 1)
-
-    def added(self, function: Callable[..., Any], weights: FloatArray, *broadcast: Any) -> Any:
-        """Return the sum over blocks, in order, of ``function(responses, weights, *broadcast)``."""
-        return self.blocks.add_blocks(function, *broadcast, pieces=cut(weights, self.sizes))
-
-    def of_each_user(
-        self, function: Callable[..., FloatArray], weights: FloatArray, *broadcast: Any
-    ) -> FloatArray:
-        """Return what a function makes of the users of each block, for all users."""
-        pieces = cut(weights, self.sizes)
-        return np.concatenate(self.blocks.map_blocks(function, *broadcast, pieces=pieces))
 
     def sampled(
         self, rng: np.random.Generator, n_entries: int, contexts: BoolArray | None = None
@@ -186,7 +172,7 @@ class AllResponses:
             return Sample(joined(parts), slice(None), contexts)
         size = int(self.n_users * n_entries / n_there)
         chosen = np.sort(rng.choice(self.n_users, size=size, replace=False))
-        pieces = cut_codes(chosen, self.sizes)
+        pieces = cut_codes(chosen, self.blocks.sizes)
         parts = self.blocks.map_blocks(_of_users_in_contexts, contexts, pieces=pieces)
         return Sample(joined(parts), chosen, contexts)
 
@@ -206,7 +192,7 @@ class AllResponses:
 
 
 AnyResponses = Responses | AllResponses
-"""What can be added up over users."""
+"""Responses whose sums over users are the same call: of one block, or of all."""
 
 
 def _of_users_in_contexts(responses: Responses, users: IntArray, contexts: BoolArray) -> Responses:

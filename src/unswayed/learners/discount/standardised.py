@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from unswayed.engine import Blocked, cut
+from unswayed.engine import Blocked
 from unswayed.learners.discount.kernels import RealArray, cell_sums, whitened
 from unswayed.learners.discount.line_kernels import line_scores, line_sums
 from unswayed.learners.discount.noise import Noise, worth_of
@@ -48,7 +48,7 @@ class StandardisedResponses:
         if len(self.worth) > STRIP_ENTRIES:
             strips = [self._strip(0, n_users // 2), self._strip(n_users // 2, n_users)]
         sizes = tuple(len(strip.weights) for strip in strips)
-        return _rows(Blocked.here(strips), sizes, self.weights, self.worth.dtype.type)
+        return _rows(Blocked.here(strips, sizes), self.weights, self.worth.dtype.type)
 
     def line_sums(self, gammas: RealArray) -> RealArray:
         """Return Σ γ·e and Σ γ·e·x per cell; shape (2, n_cells, n_lines)."""
@@ -82,8 +82,8 @@ class FitRows:
 
     Attributes
     ----------
-    blocks, sizes
-        The responses of each block, and how many users it has.
+    blocks
+        The responses of each block.
     weights
         Shape (n_users,); the users' present weights.
     mass, total
@@ -93,7 +93,6 @@ class FitRows:
     """
 
     blocks: Blocked[StandardisedResponses]
-    sizes: tuple[int, ...]
     weights: FloatArray
     mass: FloatArray
     total: FloatArray
@@ -106,8 +105,7 @@ class FitRows:
 
     def line_sums(self, gammas: RealArray) -> tuple[RealArray, RealArray]:
         """Return Σ γ·e and Σ γ·e·x per cell; shapes (n_cells, n_lines)."""
-        pieces = cut(gammas, self.sizes)
-        masses, totals = self.blocks.add_blocks(StandardisedResponses.line_sums, pieces=pieces)
+        masses, totals = self.blocks.add_blocks(StandardisedResponses.line_sums, rows=gammas)
         return masses, totals
 
     def line_scores(self, means: RealArray, shifts: RealArray) -> tuple[RealArray, RealArray]:
@@ -131,16 +129,14 @@ def standardised(
 
 def rows_of_all_users(responses: AllResponses, noise: Noise, weights: FloatArray) -> FitRows:
     """Return what fits of all users read, where the responses lie."""
-    pieces = cut(weights, responses.sizes)
-    blocks = responses.blocks.transformed(standardised, noise, np.float32, pieces=pieces)
-    return _rows(blocks, responses.sizes, weights, np.float32)
+    blocks = responses.blocks.transformed(standardised, noise, np.float32, rows=weights)
+    return _rows(blocks, weights, np.float32)
 
 
 def _rows(
     blocks: Blocked[StandardisedResponses],
-    sizes: tuple[int, ...],
     weights: FloatArray,
     dtype: type[np.floating],
 ) -> FitRows:
     _, mass, total, _ = blocks.add_blocks(StandardisedResponses.cell_sums)
-    return FitRows(blocks, sizes, weights, mass, total, dtype)
+    return FitRows(blocks, weights, mass, total, dtype)

@@ -76,7 +76,7 @@ def estimate_context_probabilities(
     total = float(np.minimum(interactions, most).sum())  # T₀
     floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
     # Line 5: σ_s² from the visits of everybody.
-    shares = tallies.added(_capped_visits, most) / total
+    shares = tallies.blocks.add_blocks(_capped_visits, most) / total
     weights: FloatArray | None = None
     for _ in ("line 5 as printed", "erratum 5"):
         scales = np.sqrt(np.maximum(shares, floor))

@@ -321,7 +321,7 @@ def _certain_replacements(tallies: UserTallies, design: Design, warmup: Tallies 
     if design.is_sticky.all() and tallies.n_contexts > tallies.n_actions:
         return np.full(tallies.n_contexts, -1)
     visits = tallies if warmup is None else warmup
-    visitors = visits.added(_visitors)
+    visitors = visits.blocks.add_blocks(_visitors)
     n_active = int((visits.interactions > 0).sum())
     # After k replacements at least visitors − k of the accounts still come.
     certain: IntArray = np.ceil(visitors - LARGEST_BUDGET * n_active).astype(np.int64) - 1

@@ -99,7 +99,7 @@ def cell_intervals(
     n_bad = np.minimum(n_bad.ravel(), visitors)
     in_contexts = _bad_shares(tallies, design, adversarial_fraction=adversarial_fraction)
     bad_shares = n_bad / np.maximum(visitors, 1)
-    moments = tallies.added(_moments, units)
+    moments = tallies.blocks.add_blocks(_moments, units)
     pilot = float(moments[0].sum() / visitors.sum())
     # Where all visitors may collude there is no bound but the range of binary rewards.
     low, high = np.full(tallies.n_cells, -np.inf), np.full(tallies.n_cells, np.inf)

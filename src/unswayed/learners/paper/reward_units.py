@@ -63,7 +63,7 @@ def measure_units(tallies: UserTallies, *, adversarial_fraction: float) -> Rewar
     found = _two_values(sampled)
     if found is not None:
         low, span = found
-        votes = tallies.added(_votes, low, span)
+        votes = tallies.blocks.add_blocks(_votes, low, span)
         n_shown, n_broken = int(votes[1]), int(votes[2])
         n_allowed = math.ceil(adversarial_fraction * n_active)
         if n_broken <= n_allowed and 2 * n_broken <= n_shown:

@@ -176,7 +176,7 @@ def discount_loud_lies(
             break
         lie = found.coalition.lie
         model = (categories, repeated, found.classes, found.model)
-        accused = np.concatenate(tallies.blocks.map_blocks(_accused, *model, lie))
+        accused = tallies.blocks.map_rows(_accused, *model, lie)
         cells, is_raised = np.flatnonzero(found.classes == lie.about), found.round.alignment > 0
         about.append(About(cells, bool(is_raised), float(weights @ accused)))
         weights = weights * (1.0 - accused)

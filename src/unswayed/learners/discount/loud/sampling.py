@@ -32,7 +32,7 @@ def sampled(tallies: UserTallies, rng: np.random.Generator) -> tuple[Tallies, In
     if not is_everybody:
         size = max(1, int(tallies.n_users * SAMPLE_ENTRIES / n_entries))
         chosen = np.sort(rng.choice(tallies.n_users, size=size, replace=False))
-    parts = tallies.blocks.map_blocks(_plays_of, pieces=cut_codes(chosen, tallies.sizes))
+    parts = tallies.blocks.map_blocks(_plays_of, pieces=cut_codes(chosen, tallies.blocks.sizes))
     return joined(parts), slice(None) if is_everybody else chosen
 
 

@@ -298,9 +298,8 @@ def _posteriors(
 ) -> FloatArray:
     """Return every user's probability to belong to a coalition that was fitted to a sample."""
     fit = found.accusation
-    ratios = responses.of_each_user(
-        _log_ratios, weights, found.noise, contexts, fit.means[:, None], fit.shifts[:, None]
-    )
+    line = (fit.means[:, None], fit.shifts[:, None])
+    ratios = responses.blocks.map_rows(_log_ratios, found.noise, contexts, *line, rows=weights)
     prior = np.clip(fit.mass, 1e-9, 0.5)
     probabilities: FloatArray = special.expit(special.logit(prior) + ratios)
     return probabilities

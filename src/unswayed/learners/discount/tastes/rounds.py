@@ -104,7 +104,8 @@ def discount_among_tastes(
         accused = found.split.probabilities
         if not sample.is_everything:
             split = replace(found.split, probabilities=np.empty(0))  # those of the sample
-            accused = responses.of_each_user(_accused, weights, found.noise, found.profiler, split)
+            model = (found.noise, found.profiler, split)
+            accused = responses.blocks.map_rows(_accused, *model, rows=weights)
         weights = weights * (1.0 - accused)
     return Discounted(weights, True, rounds)
 
