@@ -23,15 +23,17 @@ from unittest.mock import patch
 import numpy as np
 
 from accuracy import WORSE_THAN_NAIVE, random_third
-from unswayed.learners.discount import aims, clipping, method, trial
+from unswayed.learners.discount import method
 from unswayed.learners.discount.loud import SampledPlays
 from unswayed.learners.discount.loud import coalition as loud_coalition
 from unswayed.learners.discount.loud.rounds import LoudLies
 from unswayed.learners.discount.one_mean import rounds
+from unswayed.learners.discount.responses import clipping
 from unswayed.learners.discount.settings import MASS_MARGIN, MEAN
 from unswayed.learners.discount.tastes import populations
 from unswayed.learners.discount.tastes import rounds as taste_rounds
-from unswayed.learners.discount.trial import Discounted
+from unswayed.learners.discount.trial import aims, verdicts
+from unswayed.learners.discount.trial.verdicts import Discounted
 from unswayed.simulation.worlds import build, specs
 from unswayed.simulation.worlds.real_data import is_installed
 
@@ -67,7 +69,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
         (taste_rounds, "_null_gains", lambda *_, **__: {False: 0.0, True: 0.0}),
     ),
     "loud lies": ((method, "discount_loud_lies", _no_loud_lies),),
-    "knowing what wins": ((trial, "AIM_LEVEL", 1.0), (aims, "AIM_LEVEL", 1.0)),
+    "knowing what wins": ((verdicts, "AIM_LEVEL", 1.0), (aims, "AIM_LEVEL", 1.0)),
     "stage with tastes": (
         (method, "has_tastes", lambda *_: False),
         (method, "FEW_CELLS", 0.0),
@@ -78,7 +80,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     ),
     "alignment with decisions": (
         (rounds, "CLEAR_ALIGNMENT", NEVER),
-        (trial, "CLEAR_ALIGNMENT", NEVER),
+        (verdicts, "CLEAR_ALIGNMENT", NEVER),
         (taste_rounds, "CLEAR_ALIGNMENT", NEVER),
     ),
     "alikeness of colluders": (

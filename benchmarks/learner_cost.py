@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from unswayed.learners.design import uniform_design
-from unswayed.learners.discount.kernels import gram_product
+from unswayed.learners.discount.responses.kernels import gram_product
 from unswayed.learners.methods import METHODS
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies

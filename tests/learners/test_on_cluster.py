@@ -15,8 +15,8 @@ import pytest
 from tests.learners.same_bits import assert_same_bits
 from unswayed.engine import blocked, workers
 from unswayed.errors import InputError
-from unswayed.learners.discount.loud import sampling
 from unswayed.learners.discount.one_mean import rounds
+from unswayed.learners.discount.responses import sampling
 from unswayed.learners.discount.tastes import heterogeneity
 from unswayed.learners.discount.tastes import rounds as taste_rounds
 from unswayed.learners.from_log import learn_log, learn_on_cluster

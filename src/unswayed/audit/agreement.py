@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from unswayed.learners.discount.loud.categories import Categories, find_categories
 from unswayed.learners.discount.loud.coalition import (
     Lie,
     judged_by,
@@ -23,7 +22,6 @@ from unswayed.learners.discount.loud.coalition import (
     usual_law,
 )
 from unswayed.learners.discount.loud.honest import Honest, fit_honest, summed_out
-from unswayed.learners.discount.loud.sampling import sampled, single_rewards
 from unswayed.learners.discount.loud.testimony import (
     PLAYS_PER_RUN,
     ClassArray,
@@ -34,6 +32,8 @@ from unswayed.learners.discount.loud.testimony import (
     repeated_share,
     testimony_of,
 )
+from unswayed.learners.discount.responses.categories import Categories, find_categories
+from unswayed.learners.discount.responses.sampling import sampled, single_rewards
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies, entry_users
 

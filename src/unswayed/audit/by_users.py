@@ -26,8 +26,8 @@ from unswayed.audit.results import (
 )
 from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.events import Label
-from unswayed.learners.discount.bounded_means import cell_values
-from unswayed.learners.discount.clipping import clipped_responses
+from unswayed.learners.discount.means.bounded import cell_values
+from unswayed.learners.discount.responses.clipping import clipped_responses
 from unswayed.learners.explaining import plain_actions
 from unswayed.learners.interface import BoolArray, IntArray
 

@@ -11,8 +11,8 @@ from scipy import special
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
-from unswayed.learners.discount.clipping import clipped_responses
-from unswayed.learners.discount.noise import measure_noise
+from unswayed.learners.discount.responses.clipping import clipped_responses
+from unswayed.learners.discount.responses.noise import measure_noise
 from unswayed.learners.discount.settings import MEAN
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray

@@ -13,14 +13,14 @@ from tests.learners.discount.worlds import make_world, responses_of, sparse_worl
 from unswayed.engine import Blocked
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
-from unswayed.learners.discount.aims import pooled_means
-from unswayed.learners.discount.cells import CellEntries, map_cells
-from unswayed.learners.discount.clipping import clipped_responses
-from unswayed.learners.discount.noise import measure_noise
+from unswayed.learners.discount.means.redescending import leaning_cells
 from unswayed.learners.discount.one_mean import rounds
 from unswayed.learners.discount.one_mean.mixture import Model, fit_coalitions
-from unswayed.learners.discount.redescending import leaning_cells
-from unswayed.learners.discount.standardised import rows_of_all_users, standardised
+from unswayed.learners.discount.responses.cells import CellEntries, map_cells
+from unswayed.learners.discount.responses.clipping import clipped_responses
+from unswayed.learners.discount.responses.noise import measure_noise
+from unswayed.learners.discount.responses.residuals import blocked_residuals, residuals_of
+from unswayed.learners.discount.trial.aims import pooled_means
 from unswayed.learners.interface import FloatArray
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies
@@ -111,8 +111,8 @@ def test_a_fit_to_everybody_in_blocks_is_the_fit_side_by_side(rng: np.random.Gen
     noise = measure_noise(everybody, np.ones(600))
     model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(everybody.n_cells))
     start = np.where(world.is_bad, 0.6, 0.1)[:, None]
-    blocked = rows_of_all_users(everybody, noise, np.ones(600))
-    whole = standardised(responses_of(world.tallies), np.ones(600), noise, np.float64).rows
+    blocked = blocked_residuals(everybody, noise, np.ones(600))
+    whole = residuals_of(responses_of(world.tallies), np.ones(600), noise, np.float64).strips
     one, many = (fit_coalitions(rows, start, [model], 6)[0] for rows in (whole, blocked))
     assert_allclose(many.gain, one.gain, rtol=1e-4)
     assert_allclose(many.probabilities, one.probabilities, atol=1e-3)

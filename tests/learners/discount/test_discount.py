@@ -6,10 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import GAP, World, make_world, sparse_world
 from unswayed.learners.design import design_of_log
-from unswayed.learners.discount import learn_discounted, method, trial
+from unswayed.learners.discount import learn_discounted, method
 from unswayed.learners.discount.loud.rounds import LoudLies
 from unswayed.learners.discount.method import _guarded
-from unswayed.learners.discount.trial import Discounted
+from unswayed.learners.discount.trial import verdicts
+from unswayed.learners.discount.trial.verdicts import Discounted
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper.guard import allowed_actions
 
@@ -59,7 +60,7 @@ def test_a_coalition_that_a_later_stage_takes_for_a_taste_is_not_reported_as_dis
     monkeypatch.setattr(
         method, "discount_loud_lies", lambda *_, **__: LoudLies(np.ones(1500), [], [])
     )
-    monkeypatch.setattr(trial, "CLEAR_ALIGNMENT", 4.5 if is_aimed else np.inf)
+    monkeypatch.setattr(verdicts, "CLEAR_ALIGNMENT", 4.5 if is_aimed else np.inf)
     estimates = learn(make_world(rng), 0.2)
     evidence = estimates.evidence
     assert (evidence["removed"] > 0.1) == is_aimed

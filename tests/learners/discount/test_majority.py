@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from unswayed.learners.discount import majority
-from unswayed.learners.discount.aims import pooled_means
-from unswayed.learners.discount.clipping import clipped_responses
-from unswayed.learners.discount.majority import contradicts
-from unswayed.learners.discount.responses import AllResponses
+from unswayed.learners.discount.responses.clipping import clipped_responses
+from unswayed.learners.discount.responses.responses import BlockedResponses
+from unswayed.learners.discount.trial import majority
+from unswayed.learners.discount.trial.aims import pooled_means
+from unswayed.learners.discount.trial.majority import contradicts
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.policy import best_known
 from unswayed.tallies import tally
@@ -23,7 +23,7 @@ ALPHA, GAP, NOISE = 0.2, 0.2, 0.5
 class Crowd(NamedTuple):
     """Everybody's responses, who colludes, and how much users favour action 0 over action 1."""
 
-    responses: AllResponses
+    responses: BlockedResponses
     is_bad: BoolArray
     lie: float
     preferences: FloatArray
@@ -57,7 +57,7 @@ def crowd(lies: FloatArray, rng: np.random.Generator) -> Crowd:
     )
 
 
-def decisions(responses: AllResponses, weights: FloatArray) -> list[int]:
+def decisions(responses: BlockedResponses, weights: FloatArray) -> list[int]:
     found: list[int] = best_known(pooled_means(responses, weights)).tolist()
     return found
 

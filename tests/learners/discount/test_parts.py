@@ -7,15 +7,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import make_world, responses_of
-from unswayed.learners.discount.aims import pooled_means
-from unswayed.learners.discount.cells import entries_by_cell
-from unswayed.learners.discount.kernels import cell_sums, gram_product
-from unswayed.learners.discount.line_kernels import line_scores, line_sums
-from unswayed.learners.discount.noise import (
-    measure_noise,
-    permuted_within_cells,
-    top_directions,
-)
 from unswayed.learners.discount.one_mean import search
 from unswayed.learners.discount.one_mean.mixture import Model, fit_coalitions
 from unswayed.learners.discount.one_mean.search import (
@@ -24,7 +15,16 @@ from unswayed.learners.discount.one_mean.search import (
     search_coalitions,
     start_directions,
 )
-from unswayed.learners.discount.standardised import standardised
+from unswayed.learners.discount.responses.cells import entries_by_cell
+from unswayed.learners.discount.responses.kernels import cell_sums, gram_product
+from unswayed.learners.discount.responses.line_kernels import line_scores, line_sums
+from unswayed.learners.discount.responses.noise import (
+    measure_noise,
+    permuted_within_cells,
+    top_directions,
+)
+from unswayed.learners.discount.responses.residuals import residuals_of
+from unswayed.learners.discount.trial.aims import pooled_means
 from unswayed.tallies import tally
 
 
@@ -65,15 +65,15 @@ def test_fits_side_by_side_equal_fits_alone(rng: np.random.Generator) -> None:
     """Nine starts fill two panels of eight; copies that fill up change nothing."""
     responses = responses_of(make_world(rng, n_users=400).tallies)
     noise = measure_noise(responses, np.ones(400))
-    data = standardised(responses, np.ones(400), noise, np.float64)
+    data = residuals_of(responses, np.ones(400), noise, np.float64)
     starts = (rng.random((400, 9)) < 0.2).astype(float)
     models = [
         Model(largest_mass=0.25, shrinkage=c, cells=np.ones(responses.n_cells))
         for c in np.linspace(0.5, 2.0, 9)
     ]
-    together = fit_coalitions(data.rows, starts, models, 12)
+    together = fit_coalitions(data.strips, starts, models, 12)
     for k in range(9):
-        alone = fit_coalitions(data.rows, starts[:, [k]], [models[k]], 12)[0]
+        alone = fit_coalitions(data.strips, starts[:, [k]], [models[k]], 12)[0]
         assert_allclose(together[k].gain, alone.gain, rtol=1e-6, atol=1e-6)
         assert_allclose(together[k].probabilities, alone.probabilities, atol=1e-6)
 
@@ -198,7 +198,7 @@ def test_where_there_is_no_coalition_the_null_gains_as_much_as_the_data(
         )
         responses, everybody = responses_of(world.tallies), np.ones(1000)
         noise = measure_noise(responses, everybody)
-        data = standardised(responses, everybody, noise, np.float32)
+        data = residuals_of(responses, everybody, noise, np.float32)
         model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(responses.n_cells))
         (found,) = search_coalitions(
             data, start_directions(data, noise.means, own), [model], adversarial_fraction=0.2
@@ -226,7 +226,7 @@ def test_binary_responses_of_users_who_never_change_their_mind_have_a_null(
     responses, everybody = responses_of(tallies), np.ones(300)
     noise = measure_noise(responses, everybody)
     assert noise.taste_share == 1.0
-    data = standardised(responses, everybody, noise, np.float32)
+    data = residuals_of(responses, everybody, noise, np.float32)
     model = Model(largest_mass=0.25, shrinkage=1.0, cells=np.ones(responses.n_cells))
     (gain,) = Null(data, noise, 0.2, rng).gains([model])
     assert np.isfinite(gain)
@@ -238,11 +238,11 @@ def test_a_fit_that_accuses_more_than_it_may_is_void_whatever_it_gains(
     """Two fifths of the users stand apart; a model that allows a tenth cannot lower the odds."""
     world = make_world(rng, n_users=600, adversarial_fraction=0.4)
     responses, everybody = responses_of(world.tallies), np.ones(600)
-    data = standardised(responses, everybody, measure_noise(responses, everybody), np.float64)
+    data = residuals_of(responses, everybody, measure_noise(responses, everybody), np.float64)
     allowed = np.ones(responses.n_cells)
     models = [Model(largest_mass=mass, shrinkage=1.0, cells=allowed) for mass in (0.1, 0.45)]
     starts = np.repeat(world.is_bad[:, None].astype(float), 2, axis=1)
-    tight, wide = fit_coalitions(data.rows, starts, models, 10)
+    tight, wide = fit_coalitions(data.strips, starts, models, 10)
     assert tight.raw_gain > 100.0
     assert tight.gain == -np.inf
     assert wide.gain == wide.raw_gain > 100.0
@@ -255,9 +255,9 @@ def test_a_null_whose_best_fit_is_void_gains_all_the_same(
     world = make_world(rng, n_users=600, adversarial_fraction=0.4)
     responses, everybody = responses_of(world.tallies), np.ones(600)
     noise = measure_noise(responses, everybody)
-    data = standardised(responses, everybody, noise, np.float64)
+    data = residuals_of(responses, everybody, noise, np.float64)
     model = Model(largest_mass=0.1, shrinkage=1.0, cells=np.ones(responses.n_cells))
-    (fit,) = fit_coalitions(data.rows, world.is_bad[:, None].astype(float), [model], 10)
+    (fit,) = fit_coalitions(data.strips, world.is_bad[:, None].astype(float), [model], 10)
     void = replace(fit, is_void=True)
     assert void.gain == -np.inf
     monkeypatch.setattr(search, "search_coalitions", lambda *_, **__: [Finding(void, -np.inf)])

@@ -6,20 +6,20 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import make_world, responses_of
-from unswayed.learners.discount.aims import alignment
-from unswayed.learners.discount.noise import measure_noise
-from unswayed.learners.discount.standardised import StandardisedResponses, standardised
+from unswayed.learners.discount.responses.noise import measure_noise
+from unswayed.learners.discount.responses.residuals import Residuals, residuals_of
 from unswayed.learners.discount.tastes.kernels import taste_profiles
 from unswayed.learners.discount.tastes.populations import fit_populations, search_populations
 from unswayed.learners.discount.tastes.profiles import fit_tastes, without_coalition
 from unswayed.learners.discount.tastes.rounds import _with_more_room
+from unswayed.learners.discount.trial.aims import alignment
 
 
-def data_of(rng: np.random.Generator, **settings: float) -> StandardisedResponses:
+def data_of(rng: np.random.Generator, **settings: float) -> Residuals:
     """Return what fits read in a small world."""
     responses = responses_of(make_world(rng, **settings).tallies)  # type: ignore[arg-type]
     everybody = np.ones(responses.n_users)
-    return standardised(responses, everybody, measure_noise(responses, everybody), np.float64)
+    return residuals_of(responses, everybody, measure_noise(responses, everybody), np.float64)
 
 
 def test_a_user_s_tastes_are_the_posterior_mean_given_their_answers(

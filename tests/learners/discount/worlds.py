@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.learners.discount.clipping import clipped_responses
-from unswayed.learners.discount.responses import Responses
+from unswayed.learners.discount.responses.clipping import clipped_responses
+from unswayed.learners.discount.responses.responses import Responses
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
 

@@ -11,21 +11,21 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # p
 
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
-from unswayed.learners.discount.aims import unless_by_chance
-from unswayed.learners.discount.bounded_means import cell_values
-from unswayed.learners.discount.clipping import clipped_responses
 from unswayed.learners.discount.loud import About, SampledPlays, discount_loud_lies
-from unswayed.learners.discount.loud.categories import find_categories
-from unswayed.learners.discount.loud.sampling import lean_of_users, sampled, single_rewards
-from unswayed.learners.discount.majority import contradicts
-from unswayed.learners.discount.noise import measure_noise
+from unswayed.learners.discount.means.bounded import cell_values
+from unswayed.learners.discount.means.redescending import leaning_cells, upright_means
 from unswayed.learners.discount.one_mean import discount_coalitions
 from unswayed.learners.discount.one_mean.mixture import Accusation
-from unswayed.learners.discount.redescending import leaning_cells, upright_means
-from unswayed.learners.discount.responses import AllResponses
+from unswayed.learners.discount.responses.categories import find_categories
+from unswayed.learners.discount.responses.clipping import clipped_responses
+from unswayed.learners.discount.responses.noise import measure_noise
+from unswayed.learners.discount.responses.responses import BlockedResponses
+from unswayed.learners.discount.responses.sampling import lean_of_users, sampled, single_rewards
+from unswayed.learners.discount.responses.units import unit_of
 from unswayed.learners.discount.tastes import discount_among_tastes, has_tastes
-from unswayed.learners.discount.trial import ABSTAINED, Discounted
-from unswayed.learners.discount.units import unit_of
+from unswayed.learners.discount.trial.aims import unless_by_chance
+from unswayed.learners.discount.trial.majority import contradicts
+from unswayed.learners.discount.trial.verdicts import ABSTAINED, Discounted
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.learners.paper import learn_paper
@@ -141,7 +141,7 @@ def learn_discounted(
 
 def _discounted(
     plays: SampledPlays,
-    responses: AllResponses,
+    responses: BlockedResponses,
     alpha: float,
     asks_majority: bool,
     rng: np.random.Generator,
@@ -162,7 +162,7 @@ def _discounted(
 
 
 def _quiet(
-    responses: AllResponses, weights: FloatArray, alpha: float, rng: np.random.Generator
+    responses: BlockedResponses, weights: FloatArray, alpha: float, rng: np.random.Generator
 ) -> Discounted:
     """Return what was discounted of the weights, without tastes if that fits, else with them."""
     found = Discounted(weights, False, [])
@@ -182,7 +182,7 @@ def _quiet(
     return Discounted(found.weights, found.allows_tastes, rounds)
 
 
-def _shows_pairs(responses: AllResponses) -> bool:
+def _shows_pairs(responses: BlockedResponses) -> bool:
     """Return whether users have enough cells, or plays of one, to show what goes together."""
     return responses.is_binary or responses.cells_per_user >= FEW_CELLS
 

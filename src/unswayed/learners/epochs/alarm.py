@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unswayed.learners.discount.trial import Verdict
+from unswayed.learners.discount.trial.verdicts import Verdict
 from unswayed.learners.estimates import Estimates
 from unswayed.tallies import UserTallies
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unswayed.learners.discount.loud.categories import Categories
 from unswayed.learners.discount.loud.honest import Fit, fit_honest
 from unswayed.learners.discount.loud.testimony import Testimony
+from unswayed.learners.discount.responses.categories import Categories
 from unswayed.learners.discount.settings import LARGEST_ROOM, MASS_MARGIN, ROOM
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.grouping import in_threads

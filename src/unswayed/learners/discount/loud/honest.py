@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from unswayed.learners.discount.loud.categories import Categories
 from unswayed.learners.discount.loud.kernels import drawn_anew, honest_pass, n_draws
 from unswayed.learners.discount.loud.testimony import ClassArray, Counts, Testimony
+from unswayed.learners.discount.responses.categories import Categories
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.grouping import in_user_parts
 

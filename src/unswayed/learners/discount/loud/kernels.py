@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.compiled import compiled
-from unswayed.learners.discount.kernels import CellArray
+from unswayed.learners.discount.responses.kernels import CellArray
 from unswayed.learners.interface import FloatArray, IntArray
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unswayed.learners.discount.loud.categories import Categories
 from unswayed.learners.discount.loud.coalition import (
     Coalition,
     Lie,
@@ -36,8 +35,9 @@ from unswayed.learners.discount.loud.testimony import (
     repeated_share,
     testimony_of,
 )
+from unswayed.learners.discount.responses.categories import Categories
 from unswayed.learners.discount.settings import FULL, LARGEST_ROOM, LOUD
-from unswayed.learners.discount.trial import Round, Verdict
+from unswayed.learners.discount.trial.verdicts import Round, Verdict
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
 

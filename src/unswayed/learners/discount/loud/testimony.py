@@ -8,14 +8,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.learners.discount.kernels import CellArray
-from unswayed.learners.discount.loud.categories import Categories
 from unswayed.learners.discount.loud.kernels import (
     category_counts,
     run_counts,
     sorted_runs,
     sums_of_keys,
 )
+from unswayed.learners.discount.responses.categories import Categories
+from unswayed.learners.discount.responses.kernels import CellArray
 from unswayed.learners.discount.settings import MIN_REPEATS
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, entry_users, row_sums

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from unswayed.learners.discount.kernels import RealArray
-from unswayed.learners.discount.line_kernels import (
+from unswayed.learners.discount.responses.kernels import RealArray
+from unswayed.learners.discount.responses.line_kernels import (
     gain_of_a_second_mean,
     posteriors,
     shrunken_lines,
     spread_of_the_good,
 )
+from unswayed.learners.discount.responses.residuals import BlockedResiduals
 from unswayed.learners.discount.settings import MASS_EXCESS
-from unswayed.learners.discount.standardised import FitRows
 from unswayed.learners.interface import FloatArray, IntArray
 
 SHRINKAGE_RAMP = 8
@@ -109,7 +109,7 @@ class Accusation:
 
 
 def fit_coalitions(
-    rows: FitRows, starts: RealArray, models: Sequence[Model], n_steps: int
+    rows: BlockedResiduals, starts: RealArray, models: Sequence[Model], n_steps: int
 ) -> list[Accusation]:
     """Fit the mixture by EM, from many starts side by side.
 
@@ -143,7 +143,7 @@ def fit_coalitions(
 
 
 def _fit_panel(
-    rows: FitRows, starts: RealArray, models: Sequence[Model], n_steps: int
+    rows: BlockedResiduals, starts: RealArray, models: Sequence[Model], n_steps: int
 ) -> list[Accusation]:
     """Fit as many lines as fit in memory."""
     weights = rows.weights
@@ -204,7 +204,7 @@ def _filled(columns: IntArray) -> IntArray:
 
 
 def _accusation(
-    rows: FitRows,
+    rows: BlockedResiduals,
     model: Model,
     line: Sequence[RealArray],
     log_odds: tuple[float, float],

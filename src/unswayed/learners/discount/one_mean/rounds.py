@@ -9,13 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from unswayed.learners.discount.aims import (
-    alignment,
-    pooled_means,
-    stake,
-)
-from unswayed.learners.discount.kernels import RealArray
-from unswayed.learners.discount.noise import Noise, measure_noise
 from unswayed.learners.discount.one_mean.mixture import Accusation, Model, fit_coalitions
 from unswayed.learners.discount.one_mean.search import (
     Finding,
@@ -25,7 +18,14 @@ from unswayed.learners.discount.one_mean.search import (
     search_with_more_room,
     start_directions,
 )
-from unswayed.learners.discount.responses import AllResponses, Responses, Sample
+from unswayed.learners.discount.responses.kernels import RealArray
+from unswayed.learners.discount.responses.noise import Noise, measure_noise
+from unswayed.learners.discount.responses.residuals import (
+    Residuals,
+    blocked_residuals,
+    residuals_of,
+)
+from unswayed.learners.discount.responses.responses import BlockedResponses, Responses, Sample
 from unswayed.learners.discount.settings import (
     CLEAR_ALIGNMENT,
     FULL,
@@ -36,12 +36,12 @@ from unswayed.learners.discount.settings import (
     ROOM,
     SAMPLE_ENTRIES,
 )
-from unswayed.learners.discount.standardised import (
-    StandardisedResponses,
-    rows_of_all_users,
-    standardised,
+from unswayed.learners.discount.trial.aims import (
+    alignment,
+    pooled_means,
+    stake,
 )
-from unswayed.learners.discount.trial import (
+from unswayed.learners.discount.trial.verdicts import (
     Discounted,
     Round,
     Verdict,
@@ -95,7 +95,7 @@ class _Found(NamedTuple):
 
 
 def discount_coalitions(
-    responses: AllResponses,
+    responses: BlockedResponses,
     weights: FloatArray,
     *,
     adversarial_fraction: float,
@@ -139,7 +139,7 @@ def discount_coalitions(
     return Discounted(weights, False, rounds), believed
 
 
-def _samples(responses: AllResponses, rng: np.random.Generator) -> Iterator[Sample]:
+def _samples(responses: BlockedResponses, rng: np.random.Generator) -> Iterator[Sample]:
     """Yield what is searched: contexts where responses are dense, if not all are; then all of them.
 
     Weaker coalitions show in dense contexts. Those that know it and lie elsewhere meet the second
@@ -163,7 +163,7 @@ def _search(
     """Search a sample once, given the weights of all users."""
     responses, weights = sample.responses, weights[sample.users]
     noise = measure_noise(responses, weights)
-    data = standardised(responses, weights, noise, np.float32)
+    data = residuals_of(responses, weights, noise, np.float32)
     starts = start_directions(data, noise.means, rng)
     standing = best_known(pooled_means(responses, weights))
     models = _models(data, noise, adversarial_fraction)
@@ -219,7 +219,7 @@ def _held_against_chance(candidate: _Candidate, null_gain: float, null: Null) ->
         nulls += null.fresh().gains([candidate.model])
 
 
-def _models(data: StandardisedResponses, noise: Noise, adversarial_fraction: float) -> list[Model]:
+def _models(data: Residuals, noise: Noise, adversarial_fraction: float) -> list[Model]:
     everywhere, largest = np.ones(data.responses.n_cells), MASS_MARGIN * adversarial_fraction
     models = [Model(largest_mass=largest, shrinkage=c, cells=everywhere) for c in SHRINKAGES]
     if data.responses.n_actions > RIVALS + 1:
@@ -232,7 +232,7 @@ def _models(data: StandardisedResponses, noise: Noise, adversarial_fraction: flo
 
 
 def _with_more_room(
-    data: StandardisedResponses,
+    data: Residuals,
     noise: Noise,
     candidates: list[_Candidate],
     standing: IntArray,
@@ -252,7 +252,7 @@ def _with_more_room(
 
 
 def _candidate(
-    data: StandardisedResponses,
+    data: Residuals,
     noise: Noise,
     finding: Finding,
     standing: IntArray,
@@ -294,7 +294,7 @@ def _candidate(
 
 
 def _posteriors(
-    responses: AllResponses, weights: FloatArray, found: _Found, contexts: BoolArray
+    responses: BlockedResponses, weights: FloatArray, found: _Found, contexts: BoolArray
 ) -> FloatArray:
     """Return every user's probability to belong to a coalition that was fitted to a sample."""
     fit = found.accusation
@@ -306,11 +306,11 @@ def _posteriors(
 
 
 def _refitted(
-    responses: AllResponses, weights: FloatArray, found: _Found, start: FloatArray
+    responses: BlockedResponses, weights: FloatArray, found: _Found, start: FloatArray
 ) -> Accusation:
     """Return the accusation of a sample, fitted to all responses of all users by EM."""
     measured = measure_noise(responses, weights, found.noise.taste_share)
-    rows = rows_of_all_users(responses, measured, weights)
+    rows = blocked_residuals(responses, measured, weights)
     model = found.model.among(rival_cells(responses, measured.means))
     return fit_coalitions(rows, start[:, None], [model], REFIT_STEPS)[0]
 
@@ -324,7 +324,7 @@ def _log_ratios(
     shifts: RealArray,
 ) -> FloatArray:
     """Return s − D²/2 of the users of a block, by their responses in some contexts."""
-    read = standardised(responses.in_contexts(contexts), weights, noise, shifts.dtype.type)
+    read = residuals_of(responses.in_contexts(contexts), weights, noise, shifts.dtype.type)
     scores, strengths = read.line_scores(means, shifts)
     ratios: FloatArray = (scores - 0.5 * strengths)[:, 0].astype(np.float64)
     return ratios

@@ -8,18 +8,18 @@ from functools import cached_property
 
 import numpy as np
 
-from unswayed.learners.discount.kernels import squares_beyond
-from unswayed.learners.discount.noise import (
+from unswayed.learners.discount.means.redescending import REDESCENDER, redescending_means
+from unswayed.learners.discount.one_mean.mixture import VOID, Accusation, Model, fit_coalitions
+from unswayed.learners.discount.responses.kernels import squares_beyond
+from unswayed.learners.discount.responses.noise import (
     Noise,
     measure_noise,
     permuted_within_cells,
     top_directions,
 )
-from unswayed.learners.discount.one_mean.mixture import VOID, Accusation, Model, fit_coalitions
-from unswayed.learners.discount.redescending import REDESCENDER, redescending_means
-from unswayed.learners.discount.responses import AnyResponses, Responses
+from unswayed.learners.discount.responses.residuals import Residuals, residuals_of
+from unswayed.learners.discount.responses.responses import AnyResponses, Responses
 from unswayed.learners.discount.settings import MASS_MARGIN, RIVALS
-from unswayed.learners.discount.standardised import StandardisedResponses, standardised
 from unswayed.learners.interface import BoolArray, FloatArray
 
 EIGENVECTORS = 4
@@ -47,7 +47,7 @@ class Finding:
 
 
 def start_directions(
-    data: StandardisedResponses, cell_means: FloatArray, rng: np.random.Generator
+    data: Residuals, cell_means: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Return directions along which a coalition may differ; shape (n_cells, n_directions).
 
@@ -74,7 +74,7 @@ def rival_cells(responses: AnyResponses, cell_means: FloatArray) -> FloatArray:
 
 
 def search_coalitions(
-    data: StandardisedResponses,
+    data: Residuals,
     directions: FloatArray,
     models: Sequence[Model],
     *,
@@ -124,7 +124,7 @@ def search_coalitions(
 
 
 def _promising(
-    data: StandardisedResponses,
+    data: Residuals,
     starts: Sequence[BoolArray],
     owners: Sequence[Model],
     models: Sequence[Model],
@@ -142,7 +142,7 @@ def _promising(
 
 
 def search_with_more_room(
-    data: StandardisedResponses, findings: Sequence[Finding], models: Sequence[Model]
+    data: Residuals, findings: Sequence[Finding], models: Sequence[Model]
 ) -> list[Finding]:
     """Fit again what ran into its largest mass, with models that allow more."""
     starts = [finding.accusation.probabilities for finding in findings]
@@ -152,21 +152,21 @@ def search_with_more_room(
 
 
 def _fitted(
-    data: StandardisedResponses,
+    data: Residuals,
     starts: Sequence[FloatArray] | Sequence[BoolArray],
     models: Sequence[Model],
     n_steps: int,
 ) -> list[Accusation]:
     if not starts:
         return []
-    side_by_side = np.stack(starts, axis=1).astype(data.rows.dtype)
-    return fit_coalitions(data.rows, side_by_side, models, n_steps)
+    side_by_side = np.stack(starts, axis=1).astype(data.strips.dtype)
+    return fit_coalitions(data.strips, side_by_side, models, n_steps)
 
 
-def _guesses(data: StandardisedResponses, directions: FloatArray) -> list[FloatArray]:
+def _guesses(data: Residuals, directions: FloatArray) -> list[FloatArray]:
     """Return how far out users are along each direction, both ways; kept users only."""
-    shifts = directions.astype(data.rows.dtype)
-    scores, strengths = data.rows.line_scores(np.zeros_like(shifts), shifts)
+    shifts = directions.astype(data.strips.dtype)
+    scores, strengths = data.strips.line_scores(np.zeros_like(shifts), shifts)
     is_known = (data.weights > 0.5)[:, None] & (strengths > 0)
     z = np.where(is_known, scores / np.sqrt(np.maximum(strengths, 1e-12)), 0.0)
     return [guess for column in z.T.astype(float) for guess in (column, -column)]
@@ -182,7 +182,7 @@ def _suspects(guesses: list[FloatArray], adversarial_fraction: float) -> list[Bo
     return starts
 
 
-def _leaning(data: StandardisedResponses) -> FloatArray:
+def _leaning(data: Residuals) -> FloatArray:
     """Return how far out kept users respond on the side to which their cells' means lean."""
     responses = data.responses
     order, starts = responses.cell_order
@@ -194,7 +194,7 @@ def _leaning(data: StandardisedResponses) -> FloatArray:
         np.ones(responses.n_cells),
         *REDESCENDER,
     )
-    leans = np.sign(data.rows.total / np.maximum(data.rows.mass, 1e-9) - centres)
+    leans = np.sign(data.strips.total / np.maximum(data.strips.mass, 1e-9) - centres)
     beyond = squares_beyond(
         responses.indptr, responses.cells, data.worth, data.residuals, centres, leans, LEANING
     )
@@ -202,7 +202,7 @@ def _leaning(data: StandardisedResponses) -> FloatArray:
     return leaning
 
 
-def _other_tail(data: StandardisedResponses, best: Accusation) -> BoolArray:
+def _other_tail(data: Residuals, best: Accusation) -> BoolArray:
     """Return as many users as are accused, from the side that was believed."""
     has_say = (data.weights > 0.5) & (best.strengths > 0)
     z = np.where(has_say, -best.scores / np.sqrt(np.maximum(best.strengths, 1e-9)), -np.inf)
@@ -233,7 +233,7 @@ class Null:
 
     def __init__(
         self,
-        data: StandardisedResponses,
+        data: Residuals,
         noise: Noise,
         adversarial_fraction: float,
         rng: np.random.Generator,
@@ -272,7 +272,7 @@ class Null:
         return start_directions(*self._copy, self._rng)
 
     @cached_property
-    def _copy(self) -> tuple[StandardisedResponses, FloatArray]:
+    def _copy(self) -> tuple[Residuals, FloatArray]:
         """The copy, and the mean of each of its cells."""
         data, noise = self._data, self._noise
         if data.responses.is_binary:
@@ -281,11 +281,11 @@ class Null:
             )
             # Measured anew: the more cells for each user, the more a measured mean follows chance.
             measured = measure_noise(drawn, data.weights, noise.taste_share)
-            return standardised(drawn, data.weights, measured, data.rows.dtype), measured.means
+            return residuals_of(drawn, data.weights, measured, data.strips.dtype), measured.means
         columns = (data.worth, data.residuals)
         worth, residuals = permuted_within_cells(data.responses, data.weights, self._rng, *columns)
         copy = replace(data, worth=worth, residuals=residuals)
-        shifts = copy.rows.total / np.maximum(copy.rows.mass, 1e-9)
+        shifts = copy.strips.total / np.maximum(copy.strips.mass, 1e-9)
         return copy, noise.means + data.deviations * shifts
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.discount.noise import (
+from unswayed.learners.discount.one_mean.mixture import Accusation
+from unswayed.learners.discount.responses.noise import (
     measure_noise,
     permuted_within_cells,
     top_directions,
 )
-from unswayed.learners.discount.one_mean.mixture import Accusation
-from unswayed.learners.discount.responses import AllResponses, Responses
+from unswayed.learners.discount.responses.residuals import residuals_of
+from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
 from unswayed.learners.discount.settings import SAMPLE_ENTRIES
-from unswayed.learners.discount.standardised import standardised
 from unswayed.learners.interface import FloatArray
 
 TASTE_SHARE = 0.13
@@ -31,7 +31,7 @@ EXPLAINED = 0.3
 
 
 def has_tastes(
-    responses: AllResponses,
+    responses: BlockedResponses,
     weights: FloatArray,
     accusations: list[Accusation],
     rng: np.random.Generator,
@@ -58,7 +58,7 @@ def _differ(
     noise = measure_noise(sample, is_kept)
     if noise.taste_share > TASTE_SHARE:
         return True
-    data = standardised(sample, is_kept, noise, np.float32)
+    data = residuals_of(sample, is_kept, noise, np.float32)
     whitened = np.sqrt(data.worth) * data.residuals
     values, vectors = top_directions(sample, whitened, is_kept, 3 + len(accused), rng)
     if accused:

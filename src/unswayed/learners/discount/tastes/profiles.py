@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unswayed.learners.discount.noise import top_directions
-from unswayed.learners.discount.responses import MAD_TO_SD
-from unswayed.learners.discount.settings import RIVALS
-from unswayed.learners.discount.standardised import (
-    StandardisedResponses,
+from unswayed.learners.discount.responses.noise import top_directions
+from unswayed.learners.discount.responses.residuals import (
+    Residuals,
 )
+from unswayed.learners.discount.responses.responses import MAD_TO_SD
+from unswayed.learners.discount.settings import RIVALS
 from unswayed.learners.discount.tastes.kernels import taste_profiles, taste_sums
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.grouping import in_user_parts
@@ -46,7 +46,7 @@ class Tastes(NamedTuple):
     left: FloatArray
 
 
-def fit_tastes(data: StandardisedResponses, rng: np.random.Generator) -> Tastes:
+def fit_tastes(data: Residuals, rng: np.random.Generator) -> Tastes:
     """Fit common directions of taste to what users responded, colluders included.
 
     Notes
@@ -108,7 +108,7 @@ class Profiler:
     centre: FloatArray
     spread: FloatArray
 
-    def of(self, data: StandardisedResponses) -> FloatArray:
+    def of(self, data: Residuals) -> FloatArray:
         """Return the users' profiles, shape (n_users, n_features)."""
         scaled = (self._raw(data) - self.centre) / self.spread
         clipped: FloatArray = np.clip(scaled, -FARTHEST, FARTHEST)
@@ -119,7 +119,7 @@ class Profiler:
         """How many of the numbers are tastes; winners and rivals follow."""
         return int(self.tastes.loadings.shape[1])
 
-    def _raw(self, data: StandardisedResponses) -> FloatArray:
+    def _raw(self, data: Residuals) -> FloatArray:
         return taste_profiles(
             data.responses.indptr,
             data.responses.cells,
@@ -132,9 +132,7 @@ class Profiler:
         )
 
 
-def profiler_for(
-    data: StandardisedResponses, cell_means: FloatArray, rng: np.random.Generator
-) -> Profiler:
+def profiler_for(data: Residuals, cell_means: FloatArray, rng: np.random.Generator) -> Profiler:
     """Fit tastes to the data, and learn how profiles lie."""
     responses = data.responses
     shape = (responses.n_contexts, responses.n_actions)
@@ -151,9 +149,7 @@ def profiler_for(
     return Profiler(tastes, ranks.ravel(), n_rivals, centre, spread)
 
 
-def without_coalition(
-    data: StandardisedResponses, tastes: Tastes, rng: np.random.Generator
-) -> StandardisedResponses:
+def without_coalition(data: Residuals, tastes: Tastes, rng: np.random.Generator) -> Residuals:
     """Draw responses from a normal copula.
 
     Every user gets normal tastes and normal noise beyond them. Within a cell the observed responses

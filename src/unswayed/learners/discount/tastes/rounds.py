@@ -7,13 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unswayed.learners.discount.aims import (
-    alignment,
-    pooled_means,
-    stake,
-)
-from unswayed.learners.discount.noise import Noise, measure_noise
-from unswayed.learners.discount.responses import AllResponses, Responses
+from unswayed.learners.discount.responses.noise import Noise, measure_noise
+from unswayed.learners.discount.responses.residuals import Residuals, residuals_of
+from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
 from unswayed.learners.discount.settings import (
     CLEAR_ALIGNMENT,
     FULL,
@@ -24,7 +20,6 @@ from unswayed.learners.discount.settings import (
     SAMPLE_ENTRIES,
     TASTES,
 )
-from unswayed.learners.discount.standardised import StandardisedResponses, standardised
 from unswayed.learners.discount.tastes.populations import (
     LONG_STEPS,
     Populations,
@@ -33,7 +28,12 @@ from unswayed.learners.discount.tastes.populations import (
     search_populations,
 )
 from unswayed.learners.discount.tastes.profiles import Profiler, profiler_for, without_coalition
-from unswayed.learners.discount.trial import (
+from unswayed.learners.discount.trial.aims import (
+    alignment,
+    pooled_means,
+    stake,
+)
+from unswayed.learners.discount.trial.verdicts import (
     Discounted,
     Round,
     Verdict,
@@ -64,7 +64,7 @@ class _Candidate:
 
 
 def discount_among_tastes(
-    responses: AllResponses,
+    responses: BlockedResponses,
     weights: FloatArray,
     *,
     adversarial_fraction: float,
@@ -128,7 +128,7 @@ def _search(
 ) -> _Found | None:
     """Search a sample once, and return the split that decides; None if there is none at all."""
     noise = measure_noise(sample, weights)
-    data = standardised(sample, weights, noise, np.float64)
+    data = residuals_of(sample, weights, noise, np.float64)
     profiler = profiler_for(data, noise.means, rng)
     candidates = _candidates(
         data, noise, profiler, adversarial_fraction, is_first=is_first, rng=rng
@@ -161,11 +161,11 @@ def _accused(
     found: Populations,
 ) -> FloatArray:
     """Return the probabilities of the users of a block to belong to the coalition."""
-    return found.accuse(profiler.of(standardised(responses, weights, noise, np.float64)))
+    return found.accuse(profiler.of(residuals_of(responses, weights, noise, np.float64)))
 
 
 def _candidates(
-    data: StandardisedResponses,
+    data: Residuals,
     noise: Noise,
     profiler: Profiler,
     adversarial_fraction: float,
@@ -239,7 +239,7 @@ def _with_more_room(
 
 
 def _null_gains(
-    data: StandardisedResponses,
+    data: Residuals,
     noise: Noise,
     profiler: Profiler,
     adversarial_fraction: float,

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unswayed.learners.discount.aims import pooled_means
-from unswayed.learners.discount.noise import measure_noise
-from unswayed.learners.discount.responses import AllResponses, Responses
+from unswayed.learners.discount.responses.noise import measure_noise
+from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
+from unswayed.learners.discount.trial.aims import pooled_means
 from unswayed.learners.interface import FloatArray
 from unswayed.policy import best_known
 
@@ -70,7 +70,7 @@ class Preferences(NamedTuple):
         return float(self.mean - np.sign(self.skew) * shift)
 
 
-def contradicts(responses: AllResponses, weights: FloatArray, after: FloatArray) -> bool:
+def contradicts(responses: BlockedResponses, weights: FloatArray, after: FloatArray) -> bool:
     """Return whether the majority clearly holds with the decisions that an accusation overturns.
 
     Parameters
@@ -108,7 +108,7 @@ def contradicts(responses: AllResponses, weights: FloatArray, after: FloatArray)
     return kept.is_minority_opposed and kept.of_the_majority > LEAST_OF_MAJORITY * kept.mean
 
 
-def _preference(responses: AllResponses, weights: FloatArray, signs: FloatArray) -> float:
+def _preference(responses: BlockedResponses, weights: FloatArray, signs: FloatArray) -> float:
     """Return by how much users prefer standing decisions, in reward per play."""
     means = pooled_means(responses, weights).ravel()
     asked = np.flatnonzero(signs)
@@ -116,7 +116,7 @@ def _preference(responses: AllResponses, weights: FloatArray, signs: FloatArray)
 
 
 def _preferences(
-    responses: AllResponses,
+    responses: BlockedResponses,
     weights: FloatArray,
     signs: FloatArray,
     farthest: float,

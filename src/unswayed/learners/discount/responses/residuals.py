@@ -1,4 +1,4 @@
-"""What fits read: users' responses in standard deviations, in blocks or in strips of a sample."""
+"""Standardised residuals, which the fits read: of one block or a sample, and of all users."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from unswayed.engine import Blocked
-from unswayed.learners.discount.kernels import RealArray, cell_sums, whitened
-from unswayed.learners.discount.line_kernels import line_scores, line_sums
-from unswayed.learners.discount.noise import Noise, worth_of
-from unswayed.learners.discount.responses import AllResponses, Responses
+from unswayed.learners.discount.responses.kernels import RealArray, cell_sums, whitened
+from unswayed.learners.discount.responses.line_kernels import line_scores, line_sums
+from unswayed.learners.discount.responses.noise import Noise, worth_of
+from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
 from unswayed.learners.interface import FloatArray
 
 STRIP_ENTRIES = 50_000
@@ -20,8 +20,8 @@ sums must not depend on them."""
 
 
 @dataclass(frozen=True, eq=False)
-class StandardisedResponses:
-    """Responses of a block or a sample, less their cell's mean and in standard deviations.
+class Residuals:
+    """Standardised residuals of a block or a sample.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class StandardisedResponses:
     deviations: FloatArray
 
     @cached_property
-    def rows(self) -> FitRows:
-        """The same for fits, which read strips of a large sample side by side."""
+    def strips(self) -> BlockedResiduals:
+        """The same, cut into strips of users that fits read on two threads if there are many."""
         n_users, strips = len(self.weights), [self]
         if len(self.worth) > STRIP_ENTRIES:
             strips = [self._strip(0, n_users // 2), self._strip(n_users // 2, n_users)]
         sizes = tuple(len(strip.weights) for strip in strips)
-        return _rows(Blocked.here(strips, sizes), self.weights, self.worth.dtype.type)
+        return _with_sums(Blocked.here(strips, sizes), self.weights, self.worth.dtype.type)
 
     def line_sums(self, gammas: RealArray) -> RealArray:
         """Return Σ γ·e and Σ γ·e·x per cell; shape (2, n_cells, n_lines)."""
@@ -65,9 +65,9 @@ class StandardisedResponses:
         rows = (self.responses.indptr, self.responses.cells, self.worth, self.residuals)
         return cell_sums(*rows, self.weights, self.responses.n_cells)
 
-    def _strip(self, first: int, last: int) -> StandardisedResponses:
+    def _strip(self, first: int, last: int) -> Residuals:
         here = slice(*self.responses.indptr[[first, last]])
-        return StandardisedResponses(
+        return Residuals(
             self.responses.of_range(first, last),
             self.worth[here],
             self.residuals[here],
@@ -77,13 +77,13 @@ class StandardisedResponses:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FitRows:
-    """Responses of users in blocks, seen through the two passes of a step of EM.
+class BlockedResiduals:
+    """Residuals in blocks of users, read by the two passes of a step of EM.
 
     Attributes
     ----------
     blocks
-        The responses of each block.
+        The residuals of each block.
     weights
         Shape (n_users,); the users' present weights.
     mass, total
@@ -92,7 +92,7 @@ class FitRows:
         Precision of entries and sums.
     """
 
-    blocks: Blocked[StandardisedResponses]
+    blocks: Blocked[Residuals]
     weights: FloatArray
     mass: FloatArray
     total: FloatArray
@@ -105,38 +105,38 @@ class FitRows:
 
     def line_sums(self, gammas: RealArray) -> tuple[RealArray, RealArray]:
         """Return Σ γ·e and Σ γ·e·x per cell; shapes (n_cells, n_lines)."""
-        masses, totals = self.blocks.add_blocks(StandardisedResponses.line_sums, rows=gammas)
+        masses, totals = self.blocks.add_blocks(Residuals.line_sums, rows=gammas)
         return masses, totals
 
     def line_scores(self, means: RealArray, shifts: RealArray) -> tuple[RealArray, RealArray]:
         """Return s = Σ e·δ·(x − μ) and D² = Σ e·δ² of users; shapes (n_users, n_lines)."""
-        parts = self.blocks.map_blocks(StandardisedResponses.line_scores, means, shifts)
+        parts = self.blocks.map_blocks(Residuals.line_scores, means, shifts)
         if len(parts) == 1:
             return parts[0]
         scores, strengths = zip(*parts, strict=True)
         return np.concatenate(scores), np.concatenate(strengths)
 
 
-def standardised(
+def residuals_of(
     responses: Responses, weights: FloatArray, noise: Noise, dtype: type[np.floating]
-) -> StandardisedResponses:
-    """Standardise responses; fits of one line are content with single precision."""
+) -> Residuals:
+    """Return standardised residuals; single precision is enough to fit one line."""
     deviations, out = np.sqrt(noise.variances), np.empty(len(responses.cells), dtype)
     residuals = whitened(responses.cells, responses.means, noise.means, deviations, out)
     worth = worth_of(responses, noise.taste_share).astype(dtype, copy=False)
-    return StandardisedResponses(responses, worth, residuals, weights, deviations)
+    return Residuals(responses, worth, residuals, weights, deviations)
 
 
-def rows_of_all_users(responses: AllResponses, noise: Noise, weights: FloatArray) -> FitRows:
-    """Return what fits of all users read, where the responses lie."""
-    blocks = responses.blocks.transformed(standardised, noise, np.float32, rows=weights)
-    return _rows(blocks, weights, np.float32)
+def blocked_residuals(
+    responses: BlockedResponses, noise: Noise, weights: FloatArray
+) -> BlockedResiduals:
+    """Return the residuals of all users, where their responses lie."""
+    blocks = responses.blocks.transformed(residuals_of, noise, np.float32, rows=weights)
+    return _with_sums(blocks, weights, np.float32)
 
 
-def _rows(
-    blocks: Blocked[StandardisedResponses],
-    weights: FloatArray,
-    dtype: type[np.floating],
-) -> FitRows:
-    _, mass, total, _ = blocks.add_blocks(StandardisedResponses.cell_sums)
-    return FitRows(blocks, weights, mass, total, dtype)
+def _with_sums(
+    blocks: Blocked[Residuals], weights: FloatArray, dtype: type[np.floating]
+) -> BlockedResiduals:
+    _, mass, total, _ = blocks.add_blocks(Residuals.cell_sums)
+    return BlockedResiduals(blocks, weights, mass, total, dtype)

@@ -9,14 +9,14 @@ import numpy as np
 
 from unswayed.compiled import compiled
 from unswayed.estimators.lanczos import top_eigenpairs
-from unswayed.learners.discount.kernels import (
+from unswayed.learners.discount.responses.kernels import (
     RealArray,
     cell_sums,
     gram_product,
     repeats_of_users,
     spread_between_users,
 )
-from unswayed.learners.discount.responses import AnyResponses, Responses
+from unswayed.learners.discount.responses.responses import AnyResponses, Responses
 from unswayed.learners.discount.settings import MIN_REPEATS
 from unswayed.learners.interface import FloatArray, IntArray
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from unswayed.compiled import compiled
-from unswayed.learners.discount.kernels import CellArray, RealArray
+from unswayed.learners.discount.responses.kernels import CellArray, RealArray
 from unswayed.learners.interface import FloatArray, IntArray
 
 

@@ -9,8 +9,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from unswayed.engine import Blocked, cut_codes
-from unswayed.learners.discount.cells import entries_by_cell
-from unswayed.learners.discount.kernels import CellArray
+from unswayed.learners.discount.responses.cells import entries_by_cell
+from unswayed.learners.discount.responses.kernels import CellArray
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import UserRows, entry_users, joined
 
@@ -116,7 +116,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AllResponses:
+class BlockedResponses:
     """All users' responses.
 
     Attributes
@@ -191,7 +191,7 @@ class AllResponses:
         return contexts
 
 
-AnyResponses = Responses | AllResponses
+AnyResponses = Responses | BlockedResponses
 """Responses whose sums over users are the same call: of one block, or of all."""
 
 

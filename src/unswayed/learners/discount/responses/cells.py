@@ -10,7 +10,7 @@ import numpy as np
 
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
-from unswayed.learners.discount.kernels import CellArray, RealArray
+from unswayed.learners.discount.responses.kernels import CellArray, RealArray
 from unswayed.learners.interface import FloatArray, IntArray
 
 #: Makes of a block, and what belongs to its users, the cells of entries and columns of numbers.

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.compiled import compiled
-from unswayed.learners.discount.aims import unless_by_chance
-from unswayed.learners.discount.cells import CellEntries, map_cells
-from unswayed.learners.discount.kernels import CellArray, RealArray
-from unswayed.learners.discount.noise import Noise, worth_of
-from unswayed.learners.discount.responses import MAD_TO_SD, AllResponses, Responses
+from unswayed.learners.discount.responses.cells import CellEntries, map_cells
+from unswayed.learners.discount.responses.kernels import CellArray, RealArray
+from unswayed.learners.discount.responses.noise import Noise, worth_of
+from unswayed.learners.discount.responses.responses import MAD_TO_SD, BlockedResponses, Responses
+from unswayed.learners.discount.trial.aims import unless_by_chance
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 
 REDESCENDER = (1.5, 3.0)
@@ -38,7 +38,7 @@ class Leaning(NamedTuple):
     centres: FloatArray
 
 
-def leaning_cells(responses: AllResponses, noise: Noise, weights: FloatArray) -> Leaning:
+def leaning_cells(responses: BlockedResponses, noise: Noise, weights: FloatArray) -> Leaning:
     """Return cells whose mean is far from the redescending mean, compared with the other cells.
 
     Rewards may be skewed, so that mean and centre differ honestly; the common lean is allowed for,
@@ -60,7 +60,7 @@ def leaning_cells(responses: AllResponses, noise: Noise, weights: FloatArray) ->
     return Leaning(has_shape & is_far, centres + common * deviations)
 
 
-def _centres(responses: AllResponses, noise: Noise, weights: FloatArray) -> FloatArray:
+def _centres(responses: BlockedResponses, noise: Noise, weights: FloatArray) -> FloatArray:
     """Return the redescending mean of each cell; shape (n_cells,)."""
     read = partial(_read, taste_share=noise.taste_share)
     deviations = np.sqrt(noise.variances)

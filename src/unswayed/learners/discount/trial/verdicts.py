@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unswayed.learners.discount.aims import aims_by_chance
-from unswayed.learners.discount.responses import Responses
+from unswayed.learners.discount.responses.responses import Responses
 from unswayed.learners.discount.settings import AIM_LEVEL, CLEAR_ALIGNMENT
+from unswayed.learners.discount.trial.aims import aims_by_chance
 from unswayed.learners.interface import FloatArray
 
 

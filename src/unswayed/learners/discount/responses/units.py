@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from unswayed.learners.discount.loud.categories import Categories
+from unswayed.learners.discount.responses.categories import Categories
 from unswayed.learners.interface import FloatArray
 from unswayed.tallies import Tallies, UserTallies, entry_users
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.compiled import compiled
-from unswayed.learners.discount.kernels import CellArray
-from unswayed.learners.discount.responses import AllResponses, Responses
+from unswayed.learners.discount.responses.kernels import CellArray
+from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
 from unswayed.learners.interface import FloatArray, IntArray
 
 LARGEST = 3
@@ -49,7 +49,7 @@ class Values(NamedTuple):
     bounded: float
 
 
-def cell_values(responses: AllResponses, weights: FloatArray) -> Values:
+def cell_values(responses: BlockedResponses, weights: FloatArray) -> Values:
     """Estimate mean rewards with bounded influence, then shrink them.
 
     Notes

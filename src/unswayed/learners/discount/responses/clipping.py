@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unswayed.compiled import compiled
-from unswayed.learners.discount.cells import CellEntries, map_cells
-from unswayed.learners.discount.kernels import (
+from unswayed.learners.discount.responses.cells import CellEntries, map_cells
+from unswayed.learners.discount.responses.kernels import (
     CellArray,
     RealArray,
     binary_votes,
@@ -16,7 +16,7 @@ from unswayed.learners.discount.kernels import (
     clipped_means,
     user_extremes,
 )
-from unswayed.learners.discount.responses import MAD_TO_SD, AllResponses, Responses
+from unswayed.learners.discount.responses.responses import MAD_TO_SD, BlockedResponses, Responses
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
 
@@ -58,7 +58,7 @@ class _Floods(NamedTuple):
     is_near: BoolArray
 
 
-def clipped_responses(tallies: UserTallies, *, reach: float | None = None) -> AllResponses:
+def clipped_responses(tallies: UserTallies, *, reach: float | None = None) -> BlockedResponses:
     """Read users' responses off tallies.
 
     Rewards count as far as they are believed, which is harmless if they scatter evenly around their
@@ -88,7 +88,7 @@ def clipped_responses(tallies: UserTallies, *, reach: float | None = None) -> Al
         reach,
         rows=floods.is_near,
     )
-    return AllResponses(
+    return BlockedResponses(
         blocks=responses,
         entries=tallies.cell_users().sum(axis=1),
         n_contexts=tallies.n_contexts,

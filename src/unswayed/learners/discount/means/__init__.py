@@ -1,0 +1,1 @@
+"""Mean rewards from the weights that are left: bounded, shrunk, redescending."""

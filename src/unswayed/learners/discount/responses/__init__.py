@@ -1,0 +1,1 @@
+"""From tallies to what detection reads: units, categories, clipping, noise, residuals."""

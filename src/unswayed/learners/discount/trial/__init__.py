@@ -1,0 +1,1 @@
+"""What an accusation is held to, and what becomes of it."""
