@@ -294,7 +294,7 @@ def _mean_of(lie: _Lie, members: BoolArray) -> float:
 def _card_statement(n_accounts: int, lie: _Lie | None, said: float) -> str:
     if lie is None:
         return (
-            f"{n_accounts:,} accounts answer like each other and unlike the rest, over many items "
+            f"{n_accounts:,} accounts rate like each other and unlike the rest, over many items "
             "at once."
         )
     return (
@@ -353,7 +353,7 @@ def _statement(
             "No coalition was found. One of up to "
             f"{share.high:.1%} of the accounts may be there unseen."
         )
-    what = moved_items(items) or "answer together against the rest"
+    what = moved_items(items) or "rate alike, against the rest"
     decisions = f"{n_changed:,} decision{'s' * (n_changed > 1)}"
     loss = (
         f" The naive policy would change {decisions} and cost good users {cost:.4g} a visit."

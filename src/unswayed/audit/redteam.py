@@ -1,8 +1,8 @@
 """A coalition of your own in your own log: how far it moves what is learned, and who is found.
 
 Accounts that are added are copies of real ones, chosen at random: they meet what real accounts
-meet, as often, and answer as these did, except where they lie. So the coalition hides as well as
-one can that knows the log.
+meet, as often, and give the rewards that these gave, except where they lie. So the coalition hides
+as well as one can that knows the log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KINDS: dict[Kind, str] = {
     "push": "the best reward for the target, always",
     "nuke": "the worst reward for the target, always",
     "swap": "the worst reward for the best action of each context, the best for the second",
-    "quiet": "the best reward for the target in a third of the answers",
+    "quiet": "the best reward for the target in a third of the plays",
 }
 
 SIZES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)

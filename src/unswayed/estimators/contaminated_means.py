@@ -238,7 +238,7 @@ def _clipped_to_tails(
 @compiled
 def _look_symmetric(ordered: FloatArray, starts: IntArray, n_bad: IntArray) -> BoolArray:
     """Return which groups lean no more than half of the bad points and chance explain."""
-    answers = np.zeros(n_bad.size, np.bool_)
+    is_symmetric = np.zeros(n_bad.size, np.bool_)
     for g in range(n_bad.size):
         points = ordered[starts[g] : starts[g + 1]]
         n = points.size
@@ -250,8 +250,8 @@ def _look_symmetric(ordered: FloatArray, starts: IntArray, n_bad: IntArray) -> B
             n_ties += points[j] - points[j - 1] <= alike
         explained = 0.5 * n_bad[g] / n + LEAN_ERROR / np.sqrt(n)
         lean = max(abs(_lean(points, 4)), abs(_lean(points, 16)))
-        answers[g] = n_ties <= MOST_TIES * n and lean <= explained
-    return answers
+        is_symmetric[g] = n_ties <= MOST_TIES * n and lean <= explained
+    return is_symmetric
 
 
 @compiled

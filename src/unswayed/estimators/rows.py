@@ -1,6 +1,6 @@
 """Products with a matrix of rows, dense or sparse, centred without ever forming the centred rows.
 
-Both kinds answer the same questions, so the filters are written once. Sparse products are fused:
+Both kinds have the same methods, so the filters are written once. Sparse products are fused:
 the matrix is read once for ``X·v`` and ``Xᵀ·u`` together.
 """
 
@@ -59,7 +59,7 @@ RowMatrix: TypeAlias = ArrayLike | sparse.csr_array | sparse.csr_matrix | Rows
 def as_rows(matrix: RowMatrix) -> Rows:
     """Return a checked view of a dense or sparse matrix; copies only to change the type.
 
-    Rows that lie elsewhere and answer for themselves are taken at their word.
+    Objects that implement ``Rows``, such as rows on a cluster, are taken as they are.
     """
     rows: Rows
     if isinstance(matrix, Rows):

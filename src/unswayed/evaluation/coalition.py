@@ -111,12 +111,12 @@ def find_coalition(
     rng
         Samples and dealt rewards are drawn from it.
     """
-    everybody = data_of(tallies, classes)
+    all_users = data_of(tallies, classes)
     nobody = Found(np.ones(tallies.n_users), False, 0.0, 0.0, 0.0, 0.0)
     most = MASS_MARGIN * adversarial_fraction
-    if most <= 0.0 or len(everybody.users) == 0:
+    if most <= 0.0 or len(all_users.users) == 0:
         return nobody
-    sample, chosen = _sampled(everybody, rng)
+    sample, chosen = _sampled(all_users, rng)
     fit = _searched(sample, most)
     null_gain = max(_searched(_dealt(sample, rng), most).gain for _ in range(NULLS))
     opposite = fitted(sample, started(sample, -fit.tilts, most), most, LONG_STEPS)
@@ -126,7 +126,7 @@ def find_coalition(
     loud = LOUD[0] if sample.is_binary else LOUD[1]
     if is_clear and _is_one_sided(fit, opposite_gain, most, loud):
         fits = plausible([fit, *fits_with_other_shares(sample, fit, adversarial_fraction, most)])
-        weights = [_weights(everybody, each) for each in fits]
+        weights = [_weights(all_users, each) for each in fits]
         return Found(
             averaged(fits, weights),
             True,
@@ -135,7 +135,7 @@ def find_coalition(
             opposite_gain,
             fit.share,
             float((fit.members * (1.0 - fit.members)).sum() / max(fit.members.sum(), 1e-9)),
-            tuple(_replicates(everybody, sample, chosen, fit, most, rng)),
+            tuple(_replicates(all_users, sample, chosen, fit, most, rng)),
             tuple(weights),
         )
     ours = [fit, *fits_with_other_shares(sample, fit, adversarial_fraction, most)]
@@ -151,13 +151,13 @@ def find_coalition(
         gain=fit.gain,
         null_gain=null_gain,
         opposite_gain=opposite_gain,
-        plausible_weights=tuple(_weights(everybody, each) for each in fits),
+        plausible_weights=tuple(_weights(all_users, each) for each in fits),
         has_opposites=has_opposites,
     )
 
 
-def _weights(everybody: Data, fit: Fit) -> FloatArray:
-    return np.asarray(1.0 - membership(everybody, fit)[0], np.float64)
+def _weights(all_users: Data, fit: Fit) -> FloatArray:
+    return np.asarray(1.0 - membership(all_users, fit)[0], np.float64)
 
 
 def _is_one_sided(fit: Fit, opposite_gain: float, most: float, loud: float) -> bool:
@@ -174,19 +174,19 @@ def _is_one_sided(fit: Fit, opposite_gain: float, most: float, loud: float) -> b
 
 
 def _replicates(
-    everybody: Data,
+    all_users: Data,
     sample: Data,
     chosen: IntArray,
     fit: Fit,
     most: float,
     rng: np.random.Generator,
 ) -> list[FloatArray]:
-    group = rng.integers(JACKKNIFE_GROUPS, size=everybody.n_users)
+    group = rng.integers(JACKKNIFE_GROUPS, size=all_users.n_users)
     found = []
     for left_out in range(JACKKNIFE_GROUPS):
         is_in = (group != left_out).astype(np.float64)
         again = fitted(sample, fit, most, JACKKNIFE_STEPS, is_in[chosen])
-        found.append(is_in * (1.0 - membership(everybody, again)[0]))
+        found.append(is_in * (1.0 - membership(all_users, again)[0]))
     return found
 
 

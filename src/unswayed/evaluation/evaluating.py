@@ -154,7 +154,7 @@ def _warnings(
     unsupported: float,
     weights: FloatArray,
     estimates: tuple[EvaluatedBy, ...],
-    has_two_stories: bool,
+    has_opposites: bool,
 ) -> tuple[str, ...]:
     found = []
     if size < FEW * n_events:
@@ -172,10 +172,10 @@ def _warnings(
         found.append(
             "a single event has more than 5% of all importance weight; estimates hang on it."
         )
-    if has_two_stories:
+    if has_opposites:
         found.append(
-            "some users answer together, and the log does not tell which side of them is honest; "
-            "intervals contain both explanations."
+            "some users' rewards go together, and the log does not show which side of them is "
+            "honest; intervals contain both explanations."
         )
     by_robust = {one.robust: one.uplift for one in estimates if one.estimator == "dr"}
     if by_robust[True].estimate * by_robust[False].estimate < 0.0:

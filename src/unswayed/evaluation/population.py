@@ -86,9 +86,9 @@ def data_of(tallies: Tallies, classes: IntArray) -> Data:
 
 
 def started(data: Data, tilts: FloatArray, most: float) -> Fit:
-    """Return where EM starts: everybody's means, and half of the largest mass."""
-    everybody = _sums(data, np.ones(data.n_users))
-    means = _means(data, everybody)
+    """Return where EM starts: the means of all users, and half of the largest mass."""
+    of_all = _sums(data, np.ones(data.n_users))
+    means = _means(data, of_all)
     return Fit(means, tilts, most / 2.0, 0.0, np.zeros(data.n_users))
 
 
@@ -103,18 +103,18 @@ def fitted(
 ) -> Fit:
     """Return the fit after some steps of EM, with a given share or the likeliest up to ``most``."""
     own = np.ones(data.n_users) if user_weights is None else user_weights
-    everybody = _sums(data, own)
+    of_all = _sums(data, own)
     fit = start
     for _ in range(n_steps):
         members, gains = membership(data, fit)
         kept = _sums(data, own * (1.0 - members))
-        theirs = Sums(everybody.plays - kept.plays, everybody.rewards - kept.rewards)
+        theirs = Sums(of_all.plays - kept.plays, of_all.rewards - kept.rewards)
         mass = min(max(float(own @ members / own.sum()), 1e-6), most)
-        # What is gained over one population, whose means are those of everybody.
+        # What is gained over one population, whose means are those of all users.
         gain = (
             float(own @ gains)
-            + _log_likelihood(data, everybody, fit.means)
-            - _log_likelihood(data, everybody, _means(data, everybody))
+            + _log_likelihood(data, of_all, fit.means)
+            - _log_likelihood(data, of_all, _means(data, of_all))
         )
         tilts = _tilts(data, fit.means, theirs)
         fit = Fit(_means(data, kept), tilts, mass if share is None else share, gain, members)

@@ -33,15 +33,16 @@ class Setting:
 class Learner(Protocol):
     """Plays arrivals and recommends a policy."""
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals one after another, learning from each reward before the next arrival.
 
         Parameters
         ----------
         users, contexts
             Shape (n_arrivals,); who arrives with which context, in order. A user may come twice.
-        answers
-            Shape (n_arrivals, n_actions); the reward that each action would bring. Only the entry
+        outcomes
+            Shape (n_arrivals, n_actions); the reward that each action would bring (potential
+            outcomes). Only the entry
             of the action that is played may be read: a contract test holds every learner to it.
 
         Returns

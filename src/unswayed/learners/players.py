@@ -59,7 +59,7 @@ class Explorer:
         )
         self._exploration.add_users(range(setting.n_users))
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals; see ``Learner.play``."""
         actions = np.empty(len(users), np.int64)
         start = 0
@@ -68,7 +68,7 @@ class Explorer:
             end = min(start + (self._exploration.warmup_left or len(users)), len(users))
             batch = slice(start, end)
             actions[batch] = self._exploration.decide(users[batch], contexts[batch])
-            rewards = answers[np.arange(start, end), actions[batch]]
+            rewards = outcomes[np.arange(start, end), actions[batch]]
             self._exploration.observe(users[batch], contexts[batch], actions[batch], rewards)
             start = end
         return actions
@@ -117,7 +117,7 @@ class LogLearner:
         self._sums, self._counts = np.zeros(shape), np.zeros(shape)
         self._log: list[tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray]] = []
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals; see ``Learner.play``."""
         n_actions, rng = self._setting.n_actions, self._setting.rng
         means = np.divide(
@@ -128,7 +128,7 @@ class LogLearner:
         actions = np.where(is_uniform, rng.integers(n_actions, size=len(users)), greedy)
         epsilon = self._epsilon
         propensities = epsilon / n_actions + (1.0 - epsilon) * (actions == greedy)
-        rewards = answers[np.arange(len(users)), actions]
+        rewards = outcomes[np.arange(len(users)), actions]
         np.add.at(self._sums, (contexts, actions), rewards)
         np.add.at(self._counts, (contexts, actions), 1.0)
         self._log.append((users, contexts, actions, rewards, 1.0 / (n_actions * propensities)))

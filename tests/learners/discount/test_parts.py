@@ -15,7 +15,6 @@ from unswayed.learners.discount.one_mean.search import (
     search_coalitions,
     start_directions,
 )
-from unswayed.learners.discount.responses.cells import entries_by_cell
 from unswayed.learners.discount.responses.kernels import cell_sums, gram_product
 from unswayed.learners.discount.responses.line_kernels import line_scores, line_sums
 from unswayed.learners.discount.responses.noise import (
@@ -26,6 +25,7 @@ from unswayed.learners.discount.responses.noise import (
 from unswayed.learners.discount.responses.residuals import residuals_of
 from unswayed.learners.discount.trial.aims import pooled_means
 from unswayed.tallies import tally
+from unswayed.tallies.grouping import counting_order
 
 
 def test_passes_equal_dense_sums(rng: np.random.Generator) -> None:
@@ -108,7 +108,7 @@ def test_exchanged_answers_stay_in_their_cell_and_with_kept_users(
 
 def test_entries_are_ordered_by_cell(rng: np.random.Generator) -> None:
     cells = rng.integers(7, size=50).astype(np.int32)
-    order, starts = entries_by_cell(cells, 8)
+    order, starts = counting_order(cells, 8)
     assert_array_equal(order, np.argsort(cells, kind="stable"))
     assert_array_equal(np.diff(starts), np.bincount(cells, minlength=8))
 

@@ -63,13 +63,13 @@ class ActiveArmElimination:
         self.counts = np.zeros(shape, dtype=np.int32)
         self.is_active = np.ones(shape, dtype=np.bool_)
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals; see :class:`~unswayed.learners.interface.Learner`."""
-        _, contexts, answers = checked_arrivals(users, contexts, answers, self.setting)
+        _, contexts, outcomes = checked_arrivals(users, contexts, outcomes, self.setting)
         return _play(
             self.setting.rng,
             contexts,
-            answers,
+            outcomes,
             self.sums,
             self.counts,
             self.is_active,
@@ -90,7 +90,7 @@ class ActiveArmElimination:
 def _play(
     rng: np.random.Generator,
     contexts: IntArray,
-    answers: FloatArray,
+    outcomes: FloatArray,
     sums: FloatArray,
     counts: npt.NDArray[np.int32],
     is_active: npt.NDArray[np.bool_],
@@ -103,7 +103,7 @@ def _play(
         layer = _draw_layer(rng.random(), n_layers)
         chosen = _least_played(rng, counts[s, layer], _first_non_empty(is_active[s], layer))
         actions[t] = chosen
-        sums[s, layer, chosen] += answers[t, chosen]
+        sums[s, layer, chosen] += outcomes[t, chosen]
         counts[s, layer, chosen] += 1
         _delete_beaten(sums[s, layer], counts[s, layer], is_active[s], layer, log_term)
     return actions

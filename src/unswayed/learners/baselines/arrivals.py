@@ -11,7 +11,7 @@ from unswayed.learners.interface import FloatArray, IntArray, Setting
 
 
 def checked_arrivals(
-    users: IntArray, contexts: IntArray, answers: FloatArray, setting: Setting
+    users: IntArray, contexts: IntArray, outcomes: FloatArray, setting: Setting
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the arrivals as plain contiguous arrays, after making sure that they fit the setting.
 
@@ -19,12 +19,12 @@ def checked_arrivals(
     """
     users = np.ascontiguousarray(users, dtype=np.int64)
     contexts = np.ascontiguousarray(contexts, dtype=np.int64)
-    answers = np.ascontiguousarray(answers, dtype=np.float64)
+    outcomes = np.ascontiguousarray(outcomes, dtype=np.float64)
     n = users.size
-    if users.shape != (n,) or contexts.shape != (n,) or answers.shape != (n, setting.n_actions):
+    if users.shape != (n,) or contexts.shape != (n,) or outcomes.shape != (n, setting.n_actions):
         raise InputError(
-            f"users, contexts and answers have shapes {users.shape}, {contexts.shape} and "
-            f"{answers.shape}: give (n,), (n,) and (n, {setting.n_actions})."
+            f"users, contexts and outcomes have shapes {users.shape}, {contexts.shape} and "
+            f"{outcomes.shape}: give (n,), (n,) and (n, {setting.n_actions})."
         )
     if not _all_within(users, setting.n_users):
         raise InputError(f"a user is not in 0..{setting.n_users - 1}: number the users from 0.")
@@ -32,7 +32,7 @@ def checked_arrivals(
         raise InputError(
             f"a context is not in 0..{setting.n_contexts - 1}: number the contexts from 0."
         )
-    return users, contexts, answers
+    return users, contexts, outcomes
 
 
 @compiled

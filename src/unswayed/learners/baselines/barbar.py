@@ -104,16 +104,16 @@ class PlannedEpochs(ABC):
     def next_gaps(self, context: int) -> FloatArray:
         """Return the gaps for the epoch after the one whose estimates were just made."""
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals; see :class:`~unswayed.learners.interface.Learner`."""
-        _, contexts, answers = checked_arrivals(users, contexts, answers, self.setting)
+        _, contexts, outcomes = checked_arrivals(users, contexts, outcomes, self.setting)
         actions = np.empty(contexts.size, dtype=np.int64)
         position = 0
         while position < contexts.size:
             position, ended = _play_until_an_epoch_ends(
                 self.setting.rng,
                 contexts,
-                answers,
+                outcomes,
                 actions,
                 position,
                 self._thresholds,
@@ -151,7 +151,7 @@ class PlannedEpochs(ABC):
 def _play_until_an_epoch_ends(
     rng: np.random.Generator,
     contexts: IntArray,
-    answers: FloatArray,
+    outcomes: FloatArray,
     actions: IntArray,
     start: int,
     thresholds: FloatArray,
@@ -167,7 +167,7 @@ def _play_until_an_epoch_ends(
         while u >= thresholds[s, a]:
             a += 1
         actions[t] = a
-        sums[s, a] += answers[t, a]
+        sums[s, a] += outcomes[t, a]
         counts[s, a] += 1
         remaining[s] -= 1
         if remaining[s] == 0:

@@ -48,9 +48,9 @@ class FedMomUCB:
         self.medians = np.full(shape, np.nan)
         self._n_at_medians = 0
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals; see :class:`~unswayed.learners.interface.Learner`."""
-        users, contexts, answers = checked_arrivals(users, contexts, answers, self.setting)
+        users, contexts, outcomes = checked_arrivals(users, contexts, outcomes, self.setting)
         actions = np.empty(users.size, np.int64)
         start = 0
         while start < users.size:
@@ -63,7 +63,7 @@ class FedMomUCB:
                 self.setting.rng,
                 self._group_of[users[batch]],
                 contexts[batch],
-                answers[batch],
+                outcomes[batch],
                 self.medians,
                 self._counts,
                 self._sums,
@@ -87,7 +87,7 @@ def _play(
     rng: np.random.Generator,
     groups: IntArray,
     contexts: IntArray,
-    answers: FloatArray,
+    outcomes: FloatArray,
     medians: FloatArray,
     counts: IntArray,
     sums: FloatArray,
@@ -107,7 +107,7 @@ def _play(
         a = index_of_best(rng, index)
         actions[t] = a
         counts[s, a] += 1
-        sums[groups[t], s, a] += answers[t, a]
+        sums[groups[t], s, a] += outcomes[t, a]
         group_counts[groups[t], s, a] += 1
     return actions
 

@@ -53,9 +53,9 @@ class PhasedElimination:
         self._sums = np.zeros((setting.n_users, *shape))
         self._counts = np.zeros((setting.n_users, *shape))
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals; see :class:`~unswayed.learners.interface.Learner`."""
-        users, contexts, answers = checked_arrivals(users, contexts, answers, self.setting)
+        users, contexts, outcomes = checked_arrivals(users, contexts, outcomes, self.setting)
         actions = np.empty(users.size, np.int64)
         position = 0
         while position < users.size:
@@ -63,7 +63,7 @@ class PhasedElimination:
                 self.setting.rng,
                 users,
                 contexts,
-                answers,
+                outcomes,
                 actions,
                 position,
                 self.is_active,
@@ -125,7 +125,7 @@ def _play_until_a_phase_ends(
     rng: np.random.Generator,
     users: IntArray,
     contexts: IntArray,
-    answers: FloatArray,
+    outcomes: FloatArray,
     actions: IntArray,
     start: int,
     is_active: BoolArray,
@@ -142,7 +142,7 @@ def _play_until_a_phase_ends(
             skip -= is_active[s, a]
             a += 1
         actions[t] = a
-        sums[users[t], s, a] += answers[t, a]
+        sums[users[t], s, a] += outcomes[t, a]
         counts[users[t], s, a] += 1.0
         remaining[s] -= 1
         if remaining[s] == 0:

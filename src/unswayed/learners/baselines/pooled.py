@@ -27,13 +27,13 @@ class PooledMeans(ABC):
         self.sums = np.zeros((setting.n_contexts, setting.n_actions))
         self.counts = np.zeros((setting.n_contexts, setting.n_actions), dtype=np.int32)
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals; see :class:`~unswayed.learners.interface.Learner`."""
-        _, contexts, answers = checked_arrivals(users, contexts, answers, self.setting)
-        return self._played(contexts, answers)
+        _, contexts, outcomes = checked_arrivals(users, contexts, outcomes, self.setting)
+        return self._played(contexts, outcomes)
 
     @abstractmethod
-    def _played(self, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def _played(self, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals that were checked, and update the table."""
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 (one policy for all)
@@ -53,15 +53,15 @@ class NaiveMean(PooledMeans):
     Deviations: none (not in the paper).
     """
 
-    def _played(self, contexts: IntArray, answers: FloatArray) -> IntArray:
-        return _play_uniformly(self.setting.rng, contexts, answers, self.sums, self.counts)
+    def _played(self, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        return _play_uniformly(self.setting.rng, contexts, outcomes, self.sums, self.counts)
 
 
 @compiled
 def _play_uniformly(
     rng: np.random.Generator,
     contexts: IntArray,
-    answers: FloatArray,
+    outcomes: FloatArray,
     sums: FloatArray,
     counts: npt.NDArray[np.int32],
 ) -> IntArray:
@@ -71,7 +71,7 @@ def _play_uniformly(
         s = contexts[t]
         a = int(n_actions * rng.random())
         actions[t] = a
-        sums[s, a] += answers[t, a]
+        sums[s, a] += outcomes[t, a]
         counts[s, a] += 1
     return actions
 
@@ -108,16 +108,16 @@ class EpsilonGreedy(PooledMeans):
         # c·A/d²: the arrivals of a context that are pure exploration.
         self.n_exploring = EXPLORATION_SCALE * setting.n_actions / assumed_gap**2
 
-    def _played(self, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def _played(self, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         rng = self.setting.rng
-        return _play_greedily(rng, contexts, answers, self.sums, self.counts, self.n_exploring)
+        return _play_greedily(rng, contexts, outcomes, self.sums, self.counts, self.n_exploring)
 
 
 @compiled
 def _play_greedily(
     rng: np.random.Generator,
     contexts: IntArray,
-    answers: FloatArray,
+    outcomes: FloatArray,
     sums: FloatArray,
     counts: npt.NDArray[np.int32],
     n_exploring: float,
@@ -138,7 +138,7 @@ def _play_greedily(
                 values[a] = np.inf if counts[s, a] == 0 else sums[s, a] / counts[s, a]
             chosen = index_of_best(rng, values)
         actions[t] = chosen
-        sums[s, chosen] += answers[t, chosen]
+        sums[s, chosen] += outcomes[t, chosen]
         counts[s, chosen] += 1
     return actions
 
@@ -159,15 +159,15 @@ class ThompsonSampling(PooledMeans):
     Deviations: none from that version (not in the paper).
     """
 
-    def _played(self, contexts: IntArray, answers: FloatArray) -> IntArray:
-        return _play_draws(self.setting.rng, contexts, answers, self.sums, self.counts)
+    def _played(self, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        return _play_draws(self.setting.rng, contexts, outcomes, self.sums, self.counts)
 
 
 @compiled
 def _play_draws(
     rng: np.random.Generator,
     contexts: IntArray,
-    answers: FloatArray,
+    outcomes: FloatArray,
     sums: FloatArray,
     counts: npt.NDArray[np.int32],
 ) -> IntArray:
@@ -184,6 +184,6 @@ def _play_draws(
                 best = draw
                 chosen = a
         actions[t] = chosen
-        sums[s, chosen] += answers[t, chosen]
+        sums[s, chosen] += outcomes[t, chosen]
         counts[s, chosen] += 1
     return actions

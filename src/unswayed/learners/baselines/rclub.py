@@ -55,15 +55,15 @@ class RclubStyle:
         self._n_played, self._next_cut = 0, 2 * setting.n_users
         self._rebuild()
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals; see :class:`~unswayed.learners.interface.Learner`."""
-        users, contexts, answers = checked_arrivals(users, contexts, answers, self.setting)
+        users, contexts, outcomes = checked_arrivals(users, contexts, outcomes, self.setting)
         rows = self.cluster_of[users] * self.setting.n_contexts + contexts
         actions = play_ucb(
-            self.setting.rng, rows, answers, self._cluster_sums, self._cluster_counts
+            self.setting.rng, rows, outcomes, self._cluster_sums, self._cluster_counts
         )
         cells = contexts * self.setting.n_actions + actions
-        np.add.at(self._sums, (users, cells), answers[np.arange(users.size), actions])
+        np.add.at(self._sums, (users, cells), outcomes[np.arange(users.size), actions])
         np.add.at(self._counts, (users, cells), 1)
         self._n_played += users.size
         if self._n_played >= self._next_cut:

@@ -16,7 +16,7 @@ from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_am
 def play_ucb(
     rng: np.random.Generator,
     rows: IntArray,
-    answers: FloatArray,
+    outcomes: FloatArray,
     sums: FloatArray,
     counts: npt.NDArray[np.int32],
 ) -> IntArray:
@@ -29,7 +29,7 @@ def play_ucb(
     ----------
     rows
         Shape (n_arrivals,); the row of the table that each arrival plays in.
-    answers
+    outcomes
         Shape (n_arrivals, n_actions).
     sums, counts
         Shape (n_rows, n_actions).
@@ -52,7 +52,7 @@ def play_ucb(
             index[a] = np.inf if n == 0 else sums[row, a] / n + np.sqrt(twice_log / n)
         chosen = index_of_best(rng, index)
         actions[t] = chosen
-        sums[row, chosen] += answers[t, chosen]
+        sums[row, chosen] += outcomes[t, chosen]
         counts[row, chosen] += 1
     return actions
 
@@ -69,8 +69,8 @@ class NaiveUCB(PooledMeans):
     Deviations: none. The paper names the baseline without its index; this is UCB1's.
     """
 
-    def _played(self, contexts: IntArray, answers: FloatArray) -> IntArray:
-        return play_ucb(self.setting.rng, contexts, answers, self.sums, self.counts)
+    def _played(self, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        return play_ucb(self.setting.rng, contexts, outcomes, self.sums, self.counts)
 
 
 class IndependentUCB:
@@ -95,11 +95,11 @@ class IndependentUCB:
         self.sums = np.zeros((n_rows, setting.n_actions))
         self.counts = np.zeros((n_rows, setting.n_actions), dtype=np.int32)
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals; see :class:`~unswayed.learners.interface.Learner`."""
-        users, contexts, answers = checked_arrivals(users, contexts, answers, self.setting)
+        users, contexts, outcomes = checked_arrivals(users, contexts, outcomes, self.setting)
         rows = users * self.setting.n_contexts + contexts
-        return play_ucb(self.setting.rng, rows, answers, self.sums, self.counts)
+        return play_ucb(self.setting.rng, rows, outcomes, self.sums, self.counts)
 
     def action_probabilities(self, users: IntArray) -> FloatArray:
         """Average the given users' own best means; what a user never saw counts as uniform play."""

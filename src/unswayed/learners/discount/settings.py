@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SAMPLE_ENTRIES = 300_000
-"""Searches look at random users with about this many entries; everybody is judged by what they
+"""Searches look at random users with about this many entries; all users are judged by what they
 find. Beyond it cost grows and what is found does not: development, 125,000 users."""
 
 MIN_REPEATS = 50.0
-"""Repeated plays of a cell needed before what users repeat is told from noise."""
+"""Repeated plays of a cell needed to estimate the variance between users."""
 
 RIVALS = 3
 """Actions per context that compete for the decision; a coalition must move one of them."""

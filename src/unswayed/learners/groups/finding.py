@@ -128,7 +128,7 @@ def find_groups(
     Guarantee: where all good users have the common taste, a group is found with probability at most
     ``LEVEL``, as far as ``mean_intervals`` keeps its own. A user's group is chosen by that user's
     plays, among centres in which every account has a bounded say. A coalition within the stated
-    share is no group; a larger one gets a group of its own and takes in who answers as it does.
+    share is no group; a larger one gets a group of its own and takes in all who respond as it does.
     """
     alpha = check_adversarial_fraction(adversarial_fraction)
     wanted = check_groups(n_groups)

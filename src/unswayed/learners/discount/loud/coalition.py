@@ -76,7 +76,7 @@ class Coalition:
     mass
         Share of all users.
     gain
-        Log-likelihood gained over the honest model alone, which was fitted to everybody.
+        Log-likelihood gained over the honest model alone, which was fitted to all users.
     users, ratios, probabilities
         Who met the class, log-ratios of membership, and posterior probabilities.
     """

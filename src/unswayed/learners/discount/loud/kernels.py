@@ -82,46 +82,15 @@ def sums_of_keys(
 
 
 @compiled
-def sorted_runs(
-    indptr: IntArray,
-    keys: CellArray,
-    n: FloatArray,
-    classes: CellArray,
-    n_classes: int,
-    K: int,
-    most: float,
-) -> tuple[CellArray, FloatArray, IntArray, IntArray, CellArray]:
-    """Sort each user's keys by class; a run of n plays counts as n/(1 + (n − 1)/most)."""
-    new_keys, new_n = np.empty_like(keys), np.empty_like(n)
-    first_run = np.zeros(indptr.size, np.int64)
-    first_key = np.empty(keys.size + 1, np.int64)
-    run_class = np.empty(keys.size, np.int32)
-    fill = np.empty(n_classes + 1, np.int64)
-    r = 0
-    for i in range(indptr.size - 1):
-        low, high = indptr[i], indptr[i + 1]
-        fill[:] = 0
-        for q in range(low, high):
-            fill[classes[keys[q] // K] + 1] += 1
-        for c in range(n_classes):
-            if fill[c + 1] > 0:
-                run_class[r], first_key[r] = c, low + fill[c]
-                r += 1
-            fill[c + 1] += fill[c]
-        for q in range(low, high):
-            c = classes[keys[q] // K]
-            new_keys[low + fill[c]], new_n[low + fill[c]] = keys[q], n[q]
-            fill[c] += 1
-        first_run[i + 1] = r
-    first_key[r] = keys.size
-    for run in range(r):
+def down_weighted(first_key: IntArray, n: FloatArray, most: float) -> None:
+    """Make runs of n plays count as n/(1 + (n − 1)/most), in place."""
+    for r in range(first_key.size - 1):
         total = 0.0
-        for q in range(first_key[run], first_key[run + 1]):
-            total += new_n[q]
+        for q in range(first_key[r], first_key[r + 1]):
+            total += n[q]
         if total > 1.0:
-            for q in range(first_key[run], first_key[run + 1]):
-                new_n[q] /= 1.0 + (total - 1.0) / most
-    return new_keys, new_n, first_run, first_key[: r + 1].copy(), run_class[:r].copy()
+            for q in range(first_key[r], first_key[r + 1]):
+                n[q] /= 1.0 + (total - 1.0) / most
 
 
 @compiled

@@ -62,8 +62,9 @@ LATER_STEPS = 3
 """Steps of EM in later rounds, from the model of the round before."""
 
 PLAYS_OF_ACCUSED = 64.0
-"""Once a coalition is believed, its members are told by up to so many plays of the class: bots with
-a hundred plays each would else keep a seventh of their weight, and most of the traffic."""
+"""Once a coalition is believed, its members are identified by up to so many plays of the class:
+with fewer, bots with a hundred plays each keep a seventh of their weight, and most of the
+traffic."""
 
 NULL_STEPS = 5
 """Steps of EM for a null, from the model that it was drawn from."""
@@ -111,7 +112,7 @@ _Models = dict[bool, Honest]
 
 
 class _First(NamedTuple):
-    """A coalition that was found beside the honest model of everybody."""
+    """A coalition that was found beside the honest model of all users."""
 
     said: Testimony
     honest: Fit
@@ -212,7 +213,7 @@ def _search(
         return None
     strongest = LOUDER * candidates[0].without.model.grid.strongest_taste
     candidates.sort(key=lambda c: (abs(c.loudness) < strongest, -c.fitted.gain))
-    best = _smaller_story(candidates, strongest)
+    best = _fewest_accused(candidates, strongest)
     null_gain, verdict = float("nan"), Verdict.LIKE_A_TASTE
     if abs(best.loudness) >= strongest:
         null_gain = max(
@@ -239,11 +240,11 @@ def _search(
     return _Found(judged, best.first.said.classes, best.without.model, best.fitted)
 
 
-def _smaller_story(candidates: list[_Candidate], strongest: float) -> _Candidate:
+def _fewest_accused(candidates: list[_Candidate], strongest: float) -> _Candidate:
     """Return the first candidate, or one as clear that accuses far fewer accounts.
 
     Where bots have most of the plays, honest users look like liars who praise too little; of two
-    opposite stories the smaller is believed, however close.
+    opposite accusations the smaller is believed, however close.
     """
     best = candidates[0]
     for other in candidates[1:]:

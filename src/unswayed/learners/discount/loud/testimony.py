@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from unswayed.learners.discount.loud.kernels import (
     category_counts,
+    down_weighted,
     run_counts,
-    sorted_runs,
     sums_of_keys,
 )
 from unswayed.learners.discount.responses.categories import Categories
@@ -19,6 +19,7 @@ from unswayed.learners.discount.responses.kernels import CellArray
 from unswayed.learners.discount.settings import MIN_REPEATS
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, entry_users, row_sums
+from unswayed.tallies.grouping import counting_order
 
 MOST_PLAYS = 100.0
 """No account testifies with more plays than this, repetitions apart; more are down-weighted."""
@@ -180,26 +181,23 @@ class Testimony:
 def testimony_of(counts: Counts, classes: ClassArray, most_plays: float) -> Testimony:
     """Group counts into runs of the given classes of cells, each worth so many plays at most."""
     n_classes = int(classes.max()) + 1
-    keys, values, first_run, first_key, run_class = sorted_runs(
-        counts.indptr,
-        counts.keys,
-        counts.counts,
-        classes,
-        n_classes,
-        counts.n_categories,
-        most_plays,
+    of_keys, users = classes[counts.keys // counts.n_categories], entry_users(counts.indptr)
+    order, _ = counting_order(of_keys, n_classes)
+    order = order[counting_order(users[order], counts.n_users)[0]]  # by user, then by class
+    keys, values, of_keys = counts.keys[order], counts.counts[order], of_keys[order]
+    is_first = np.ones(len(keys) + 1, np.bool_)  # the last one is where the last run ends
+    is_first[1:-1] = (users[1:] != users[:-1]) | (of_keys[1:] != of_keys[:-1])
+    first_key = np.flatnonzero(is_first)
+    down_weighted(first_key, values, most_plays)
+    return Testimony(
+        counts=replace(counts, keys=keys, counts=values),
+        classes=classes,
+        n_classes=n_classes,
+        first_run=np.searchsorted(first_key, counts.indptr),
+        first_key=first_key,
+        run_class=of_keys[first_key[:-1]],
+        said=run_counts(first_key, keys, values, counts.n_categories),
     )
-    ordered = Counts(
-        counts.n_contexts,
-        counts.n_actions,
-        counts.n_categories,
-        counts.indptr,
-        keys,
-        values,
-        counts.activity,
-    )
-    said = run_counts(first_key, keys, values, counts.n_categories)
-    return Testimony(ordered, classes, n_classes, first_run, first_key, run_class, said)
 
 
 def classes_by_action(counts: Counts) -> ClassArray:

@@ -95,7 +95,7 @@ def search_coalitions(
 
     Notes
     -----
-    The opposite story is tried too: the same mass accused on the other side. It replaces the best
+    The opposite accusation is tried too: the same mass on the other side. It replaces the best
     fit if it gains more.
     """
     leaning = _leaning(data)
@@ -212,7 +212,7 @@ def _other_tail(data: Residuals, best: Accusation) -> BoolArray:
 
 
 def _both_ways(best: Accusation, other: Accusation) -> Finding:
-    """Return the better of two stories; the other one counts only if it is the opposite one."""
+    """Return the better of two fits; the other one counts only if its shifts are opposite."""
     if float((other.shifts * best.shifts).sum()) >= 0.0:
         return Finding(best, VOID)
     if other.gain > best.gain:

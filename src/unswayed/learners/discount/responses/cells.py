@@ -12,9 +12,10 @@ from unswayed.compiled import compiled
 from unswayed.engine import Blocked
 from unswayed.learners.discount.responses.kernels import CellArray, RealArray
 from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.tallies.grouping import counting_order
 
-#: Makes of a block, and what belongs to its users, the cells of entries and columns of numbers.
-Reader = Callable[[Any, Any], tuple[CellArray, tuple[RealArray, ...]]]
+#: Returns the cells of a block's entries, and columns of numbers.
+Reader = Callable[..., tuple[CellArray, tuple[RealArray, ...]]]
 
 
 class CellEntries(NamedTuple):
@@ -71,7 +72,7 @@ def map_cells(
 def _split(block: Any, *arguments: Any) -> list[CellEntries]:
     *rows, read, edges = arguments
     cells, columns = read(block, *rows)
-    order, starts = entries_by_cell(cells, int(edges[-1]))
+    order, starts = counting_order(cells, int(edges[-1]))
     ordered = [column[order] for column in columns]
     groups = []
     for first, last in pairwise(edges):
@@ -93,21 +94,6 @@ def _merge(parts: list[CellEntries]) -> CellEntries:
             placed(part.starts, own, fill, column)
         fill += np.diff(part.starts)
     return CellEntries(starts, columns)
-
-
-@compiled
-def entries_by_cell(cells: CellArray, n_cells: int) -> tuple[IntArray, IntArray]:
-    """Return the entries in the order of their cells, and where each cell begins."""
-    starts = np.zeros(n_cells + 1, dtype=np.int64)
-    for j in cells:
-        starts[j + 1] += 1
-    starts = np.cumsum(starts)
-    fill = starts[:-1].copy()
-    order = np.empty(cells.size, dtype=np.int64)
-    for k in range(cells.size):
-        order[fill[cells[k]]] = k
-        fill[cells[k]] += 1
-    return order, starts
 
 
 @compiled

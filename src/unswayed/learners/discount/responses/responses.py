@@ -9,10 +9,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from unswayed.engine import Blocked, cut_codes
-from unswayed.learners.discount.responses.cells import entries_by_cell
 from unswayed.learners.discount.responses.kernels import CellArray
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import UserRows, entry_users, joined
+from unswayed.tallies.grouping import counting_order
 
 MAD_TO_SD = 1.4826
 """Standard deviation over median absolute deviation of a normal law."""
@@ -68,7 +68,7 @@ class Responses(UserRows):
     @cached_property
     def cell_order(self) -> tuple[IntArray, IntArray]:
         """Entries in the order of their cells, and where each cell begins."""
-        return entries_by_cell(self.cells, self.n_cells)
+        return counting_order(self.cells, self.n_cells)
 
     @property
     def blocks(self) -> Blocked[Responses]:

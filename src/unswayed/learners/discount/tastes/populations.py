@@ -175,7 +175,7 @@ FINALISTS = 8
 """Ours: starts that go on, of each kind."""
 
 DIFFERENT = 0.85
-"""Ours: two fits with a larger correlation tell the same story."""
+"""Ours: two fits with a larger correlation are taken for the same."""
 
 
 def search_populations(

@@ -17,12 +17,12 @@ CLEARLY = 3.0
 of ``epochs`` in the zoo of attacks (seed 101) none reached 2, false ones 4 to 14."""
 
 FARTHEST = 2.0
-"""Ours: how far against the accusation an answer counts, in lies of the accused on average. Then a
+"""Ours: how far against the accusation a response counts, in lies of the accused on average. Then a
 coalition cannot skew preferences against a true accusation: lies of mean L > 0, of which
 none is below minus 3·L, have a positive third moment."""
 
 LEAST_FARTHEST = 2.0
-"""Ours: but always so many deviations of an answer, lest chance be cut off on one side."""
+"""Ours: but always so many deviations of a response, lest chance be cut off on one side."""
 
 MOST_PLAYS = 2.0
 """Ours: a user counts as one with at most so many times the usual number of plays."""
@@ -100,8 +100,8 @@ def contradicts(responses: BlockedResponses, weights: FloatArray, after: FloatAr
     deviation = float(np.sqrt(np.median(noise.variances[signs != 0.0])))
     lie = _preference(responses, weights - after, signs) - _preference(responses, after, signs)
     farthest = max(FARTHEST * lie, LEAST_FARTHEST * deviation)
-    everybody = _preferences(responses, weights, signs, farthest, deviation)
-    if everybody.is_minority_opposed:
+    before = _preferences(responses, weights, signs, farthest, deviation)
+    if before.is_minority_opposed:
         return True
     # Decoys who praise what stands would skew all preferences; they are the first to be accused.
     kept = _preferences(responses, after, signs, farthest, deviation)
@@ -111,8 +111,8 @@ def contradicts(responses: BlockedResponses, weights: FloatArray, after: FloatAr
 def _preference(responses: BlockedResponses, weights: FloatArray, signs: FloatArray) -> float:
     """Return by how much users prefer standing decisions, in reward per play."""
     means = pooled_means(responses, weights).ravel()
-    asked = np.flatnonzero(signs)
-    return float(np.nan_to_num(signs[asked] * means[asked]).mean())
+    compared = np.flatnonzero(signs)
+    return float(np.nan_to_num(signs[compared] * means[compared]).mean())
 
 
 def _preferences(
@@ -142,7 +142,7 @@ def _preferences(
 
 
 def _plays_there(responses: Responses, weights: FloatArray, signs: FloatArray) -> FloatArray:
-    """Return the weight of users who met the cells that are asked about, and of their plays."""
+    """Return the weight of users who met the compared cells, and of their plays there."""
     plays = np.bincount(
         responses.users,
         responses.plays * (signs[responses.cells] != 0.0),
@@ -165,15 +165,15 @@ def _moments(
     Plays i, j, k of a user are multiplied if they are different. Tallies hold sums and squares, so
     triples within one cell are left out: they would take cubes.
     """
-    is_asked = signs[responses.cells] != 0.0
+    is_compared = signs[responses.cells] != 0.0
     users, cells, n = (
-        responses.users[is_asked],
-        responses.cells[is_asked],
-        responses.plays[is_asked],
+        responses.users[is_compared],
+        responses.cells[is_compared],
+        responses.plays[is_compared],
     )
-    within = responses.within[is_asked]
+    within = responses.within[is_compared]
     within = np.where(np.isnan(within), np.maximum(n - 1.0, 0.0) * deviation**2, within)
-    away = np.maximum(signs[cells] * (responses.means[is_asked] - means[cells]), -farthest)
+    away = np.maximum(signs[cells] * (responses.means[is_compared] - means[cells]), -farthest)
     sums, squares = n * away, within + n * away**2
 
     def of_users(values: FloatArray) -> FloatArray:

@@ -44,7 +44,7 @@ class Round:
         Between-user share of the variance.
     gain, null_gain, opposite_gain
         Evidence for a coalition in nats, what the nulls reached (NaN if an earlier test failed),
-        and the evidence for the opposite story (−inf if there is none).
+        and the evidence for the opposite accusation (−inf if there is none).
     alignment
         Deviations by which the accused favour standing decisions; NaN if it was not asked for.
     accused, removed
