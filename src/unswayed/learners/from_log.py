@@ -36,7 +36,7 @@ from unswayed.policy import Policy
 from unswayed.storage import locked_folder
 from unswayed.tallies import Tallies
 from unswayed.tallies.cluster import refuse_query
-from unswayed.tallies.log_data import TalliedLog
+from unswayed.tallies.log_data import PreparedLog
 from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise
 
 #: The steps of learning from a log, in order.
@@ -149,7 +149,7 @@ def learn_on_cluster(
         return _learn(log, options, on_step)
 
 
-def _learn(log: TalliedLog, options: LearnOptions, on_step: Listener) -> LearnedLog:
+def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> LearnedLog:
     """Check a log, reject it if nothing sound can be learned, and learn."""
     on_step("validating")
     stated = options.adversarial_fraction
@@ -196,7 +196,7 @@ def _learn(log: TalliedLog, options: LearnOptions, on_step: Listener) -> Learned
     )
 
 
-def _checked(log: TalliedLog, options: LearnOptions, alpha: float) -> LogSummary:
+def _checked(log: PreparedLog, options: LearnOptions, alpha: float) -> LogSummary:
     """Return what a log looks like, unless nothing sound can be learned from it."""
     summary = summarise(
         log.tallies,
@@ -210,7 +210,7 @@ def _checked(log: TalliedLog, options: LearnOptions, alpha: float) -> LogSummary
 
 
 def _with_own_decisions(
-    policy: Policy, log: TalliedLog, options: LearnOptions
+    policy: Policy, log: PreparedLog, options: LearnOptions
 ) -> tuple[Policy, str]:
     """Return the policy with decisions of groups or of single users, and a note on them."""
     tallies, alpha = log.tallies, policy.adversarial_fraction
@@ -225,7 +225,7 @@ def _with_own_decisions(
     return replace(policy, groups=decisions), groups.statement()
 
 
-def _notes_on_log(log: TalliedLog, options: LearnOptions) -> tuple[str, ...]:
+def _notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
     """Return notes on what was read, and on how the events of a log count."""
     notes = list(notes_on_bad_rows(log.provenance)) if log.is_new else []
     if log.clipped_share is not None:
@@ -239,7 +239,7 @@ def _notes_on_log(log: TalliedLog, options: LearnOptions) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _changes(log: TalliedLog, options: LearnOptions, alpha: float) -> Changes | None:
+def _changes(log: PreparedLog, options: LearnOptions, alpha: float) -> Changes | None:
     """Return what a test for change finds, or None if there is nothing to compare with."""
     if log.windows is None:
         return None

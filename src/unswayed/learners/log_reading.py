@@ -18,7 +18,7 @@ from unswayed.tallies import tally_events
 from unswayed.tallies.cluster import tally_on_cluster
 from unswayed.tallies.log_data import (
     LogData,
-    TalliedLog,
+    PreparedLog,
     check_dated,
     n_events_of,
     tallied,
@@ -37,7 +37,7 @@ def tally_log(
     client: Any | None = None,
     with_users: bool = True,
     on_step: Listener,
-) -> TalliedLog:
+) -> PreparedLog:
     """Return a log as it is learned from, added to the folder of tallies if there is one.
 
     Parameters
@@ -56,7 +56,7 @@ def tally_log(
     return _stored(options) if source is None else _read(source, options, on_step)
 
 
-def _read(source: Source, options: LearnOptions, on_step: Listener) -> TalliedLog:
+def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedLog:
     """Read and tally a log, and add it to the folder of tallies if there is one."""
     folder, min_propensity = options.tallies, options.min_propensity
     with nullcontext() if folder is None else locked_folder(folder):
@@ -100,7 +100,7 @@ def _is_dated(stored: LogData | None, options: LearnOptions) -> bool:
     return isinstance(stored, Events) and stored.times is not None
 
 
-def _stored(options: LearnOptions) -> TalliedLog:
+def _stored(options: LearnOptions) -> PreparedLog:
     """Return the tallies of a folder, and what the last log was that was added to it."""
     if options.tallies is None:
         raise InputError(
@@ -122,7 +122,7 @@ def _tallied(
     provenance: Provenance,
     clipped_share: float | None,
     index: Index | None,
-) -> TalliedLog:
+) -> PreparedLog:
     """Return the data of a log as it is learned from."""
     half_life = None if options.half_life is None else float(options.half_life)
     windows = None
@@ -133,7 +133,7 @@ def _tallied(
         data, options.min_propensity, options.max_interactions_per_user, half_life
     )
     log = log.in_blocks(n_events_of(data) - dropped.n_events_forgotten)
-    return TalliedLog(
+    return PreparedLog(
         tallies=log.uniform(),
         user_labels=log.user_labels,
         context_labels=log.context_labels,
@@ -148,7 +148,7 @@ def _tallied(
 
 def _read_on_cluster(
     client: Any, source: str, options: LearnOptions, *, with_users: bool
-) -> TalliedLog:
+) -> PreparedLog:
     """Tally a log where the workers are."""
     folder = options.tallies
     index = None if folder is None else load_index(folder)

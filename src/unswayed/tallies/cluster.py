@@ -32,7 +32,7 @@ from unswayed.tallies.cluster_parts import (
 from unswayed.tallies.log_data import (
     Dropped,
     LogData,
-    TalliedLog,
+    PreparedLog,
     digest_of,
     digest_text,
     merged_data,
@@ -55,7 +55,7 @@ def tally_on_cluster(
     folder: Path | None = None,
     index: Index | None = None,
     with_users: bool = False,
-) -> TalliedLog:
+) -> PreparedLog:
     """Tally a log on a cluster; the raw log never comes here.
 
     Each part is read and tallied by one task, its users cut into ranges of their hash, and each
@@ -112,7 +112,7 @@ def tally_on_cluster(
     if with_users:
         users = Labels(np.concatenate(logs.map_blocks(_user_values)))
     uniform = logs.transformed(_uniform, sizes=n_users)
-    return TalliedLog(
+    return PreparedLog(
         tallies=BlockedTallies(uniform, len(labels[0]), len(labels[1])),
         user_labels=users,
         context_labels=labels[0],

@@ -43,8 +43,8 @@ class Dropped(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TalliedLog:
-    """A log as it is learned from, wherever it was tallied, and what reading it showed.
+class PreparedLog:
+    """A log, ready to be learned from: its tallies, on either engine, and what reading it showed.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # p
 
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
-from unswayed.learners.discount.loud import About, SampledPlays, discount_loud_lies
+from unswayed.learners.discount.loud import FoundLie, SampledPlays, discount_loud_lies
 from unswayed.learners.discount.means.bounded import cell_values
 from unswayed.learners.discount.means.redescending import leaning_cells, upright_means
 from unswayed.learners.discount.one_mean import discount_coalitions
@@ -96,7 +96,7 @@ def learn_discounted(
         reach = None if categories.is_even else unit.reach
         responses = clipped_responses(unit.of(tallies), reach=reach)
         plays = SampledPlays(tallies, sample, chosen, categories)
-        found, about = _discounted(plays, responses, alpha, asks_majority, rng)
+        found, lies = _discounted(plays, responses, alpha, asks_majority, rng)
         guard = guarding.result()
     weights = found.weights
     values = cell_values(responses, weights)
@@ -132,7 +132,7 @@ def learn_discounted(
         user_weights=weights,
         decided_by=decided_by,
         evidence=_evidence(
-            found, about, bounded=values.bounded, cut=0.0 if reach is None else unit.cut
+            found, lies, bounded=values.bounded, cut=0.0 if reach is None else unit.cut
         ),
         low=np.fmin(low, guarded),
         high=np.fmax(high, guarded),
@@ -145,19 +145,19 @@ def _discounted(
     alpha: float,
     asks_majority: bool,
     rng: np.random.Generator,
-) -> tuple[Discounted, list[About]]:
+) -> tuple[Discounted, list[FoundLie]]:
     """Return what was discounted: loud lies first, then quiet coalitions where they can show."""
     if alpha == 0.0 or responses.n_entries == 0:
         return Discounted(np.ones(responses.n_users), False, []), []
     loud = discount_loud_lies(plays, adversarial_fraction=alpha, rng=rng)
     if plays.categories.is_rare or not plays.categories.is_even:
-        return Discounted(loud.weights, False, loud.rounds), loud.about
+        return Discounted(loud.weights, False, loud.rounds), loud.lies
     quiet = _quiet(responses, loud.weights, alpha, rng)
     if asks_majority and contradicts(responses, loud.weights, quiet.weights):
         quiet = quiet.contradicted(loud.weights)
     return (
         Discounted(quiet.weights, quiet.allows_tastes, [*loud.rounds, *quiet.rounds]),
-        loud.about,
+        loud.lies,
     )
 
 
@@ -197,7 +197,9 @@ def _guarded(means: FloatArray, is_allowed: BoolArray) -> FloatArray:
     return result
 
 
-def _evidence(found: Discounted, about: list[About], bounded: float, cut: float) -> dict[str, Any]:
+def _evidence(
+    found: Discounted, lies: list[FoundLie], bounded: float, cut: float
+) -> dict[str, Any]:
     last = found.rounds[-1] if found.rounds else None
     return {
         "removed": float(1.0 - found.weights.mean()),
@@ -206,6 +208,6 @@ def _evidence(found: Discounted, about: list[About], bounded: float, cut: float)
         "tastes": found.allows_tastes,
         "bounded": bounded,
         "cut": cut,
-        "lies": [lie.to_json() for lie in about],
+        "lies": [lie.to_json() for lie in lies],
         "rounds": [r.to_json() for r in found.rounds],
     }

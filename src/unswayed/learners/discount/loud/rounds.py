@@ -82,16 +82,16 @@ class SampledPlays(NamedTuple):
 class LoudLies(NamedTuple):
     """Weights of all users after the loud coalitions were discounted, and what was found.
 
-    ``about`` has what each coalition did that was discounted.
+    ``lies`` has what each discounted coalition did.
     """
 
     weights: FloatArray
     rounds: list[Round]
-    about: list[About]
+    lies: list[FoundLie]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class About:
+class FoundLie:
     """What a coalition did: the cells it lied about, whether it raised them, and its size."""
 
     cells: IntArray
@@ -165,7 +165,7 @@ def discount_loud_lies(
     repeated = 0.0 if categories.is_rare else repeated_share(sample)
     counts = counts_of(sample, categories, repeated)
     rounds: list[Round] = []
-    about: list[About] = []
+    lies: list[FoundLie] = []
     last: _Models = {}
     for _ in range(LOUD.rounds):
         (own,) = rng.spawn(1)
@@ -179,9 +179,9 @@ def discount_loud_lies(
         model = (categories, repeated, found.classes, found.model)
         accused = tallies.blocks.map_rows(_accused, *model, lie)
         cells, is_raised = np.flatnonzero(found.classes == lie.about), found.round.alignment > 0
-        about.append(About(cells, bool(is_raised), float(weights @ accused)))
+        lies.append(FoundLie(cells, bool(is_raised), float(weights @ accused)))
         weights = weights * (1.0 - accused)
-    return LoudLies(weights, rounds, about)
+    return LoudLies(weights, rounds, lies)
 
 
 def _search(
