@@ -14,6 +14,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import svds
 
+from unswayed.learners.discount.loud.class_counts import (
+    PLAYS_PER_RUN,
+    ClassArray,
+    Counts,
+    classes_by_action,
+    classes_by_role,
+    counts_by_class,
+    counts_of,
+    repeated_share,
+)
 from unswayed.learners.discount.loud.coalition import (
     Lie,
     judged_by,
@@ -22,16 +32,6 @@ from unswayed.learners.discount.loud.coalition import (
     usual_law,
 )
 from unswayed.learners.discount.loud.honest import Honest, fit_honest, summed_out
-from unswayed.learners.discount.loud.testimony import (
-    PLAYS_PER_RUN,
-    ClassArray,
-    Counts,
-    classes_by_action,
-    classes_by_role,
-    counts_of,
-    repeated_share,
-    testimony_of,
-)
 from unswayed.learners.discount.responses.categories import Categories, find_categories
 from unswayed.learners.discount.responses.sampling import sampled, single_rewards
 from unswayed.learners.interface import FloatArray, IntArray
@@ -169,12 +169,12 @@ def _candidates(
         classes_by_action(counts),
         classes_by_role(counts, categories.values, weights),
     ):
-        said = testimony_of(counts, classes, PLAYS_PER_RUN)
-        honest = fit_honest(said, categories, weights)
+        data = counts_by_class(counts, classes, PLAYS_PER_RUN)
+        honest = fit_honest(data, categories, weights)
         loudest = 1.2 * honest.model.grid.strongest_taste
         share = max(alpha, LEAST_ALPHA)
-        for one in search_coalitions(said, categories, honest, weights, share):
-            tilt = abs(loudness(one.lie.law, usual_law(said, one, weights), categories.scores))
+        for one in search_coalitions(data, categories, honest, weights, share):
+            tilt = abs(loudness(one.lie.law, usual_law(data, one, weights), categories.scores))
             gain = max(one.gain, 0.0)
             worth = gain / (gain + CLEAR_GAIN) * min(1.0, tilt / loudest)
             found.append(_Candidate(classes, honest.model, one.lie, worth))
@@ -237,11 +237,11 @@ def _evidence(
         for candidate in candidates:
             by_classes.setdefault(id(candidate.model), []).append(candidate)
         for some in by_classes.values():
-            said = testimony_of(counts, some[0].classes, PLAYS_PER_RUN)
-            honest = summed_out(said, some[0].model, np.ones(tallies.n_users))
+            data = counts_by_class(counts, some[0].classes, PLAYS_PER_RUN)
+            honest = summed_out(data, some[0].model, np.ones(tallies.n_users))
             for one in some:
-                if one.lie.about < said.n_classes:
-                    users, found, _ = judged_by(said, honest, one.lie)
+                if one.lie.about < data.n_classes:
+                    users, found, _ = judged_by(data, honest, one.lie)
                     ratios[users] += one.worth * np.exp(np.minimum(found, LARGEST_RATIO))
     evidence = np.log1p(ratios)
     if lean is not None:

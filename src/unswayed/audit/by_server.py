@@ -51,7 +51,7 @@ LOUD_REASON = 0.01
 
 
 class _Lie(NamedTuple):
-    """Something that was lied about: its name, cells, direction, and what accounts said of it."""
+    """What was lied about: its name, cells, direction, and the rewards that accounts gave it."""
 
     name: str
     items: str
@@ -228,7 +228,7 @@ def _cells_of(
 def _in_words(
     log: AuditedLog, lies: list[_Lie], weights: FloatArray, agreement: Agreement
 ) -> tuple[list[str], list[str]]:
-    """Return the group and the reason of each account; empty for those of whom nothing is said."""
+    """Return the group and the reason of each account; empty for accounts without one."""
     n_users = log.events.n_users
     groups, reasons = [""] * n_users, [""] * n_users
     leaning = np.array(
@@ -267,14 +267,14 @@ def _cards(
         first, last = log.seen_between(members)
         items = _shared_items(log, members)
         lie = next((lie for lie in lies if lie.name == name), None)
-        said = float("nan") if lie is None else _mean_of(lie, members)
+        mean = float("nan") if lie is None else _mean_of(lie, members)
         cards.append(
             GroupCard(
                 name=name,
                 accounts=len(codes),
-                statement=_card_statement(len(codes), lie, said),
+                statement=_card_statement(len(codes), lie, mean),
                 measure="mean reward of the items",
-                seen=said,
+                seen=mean,
                 expected=float("nan") if lie is None else lie.usual,
                 items=items,
                 examples=tuple(accounts.labels[code] for code in order[:MOST_EXAMPLES].tolist()),
@@ -291,14 +291,14 @@ def _mean_of(lie: _Lie, members: BoolArray) -> float:
     return float((plays * lie.means[members]).sum() / max(float(plays.sum()), 1.0))
 
 
-def _card_statement(n_accounts: int, lie: _Lie | None, said: float) -> str:
+def _card_statement(n_accounts: int, lie: _Lie | None, mean: float) -> str:
     if lie is None:
         return (
             f"{n_accounts:,} accounts rate like each other and unlike the rest, over many items "
             "at once."
         )
     return (
-        f"{n_accounts:,} accounts reward {lie.items} with {said:.3g} on average, others with "
+        f"{n_accounts:,} accounts reward {lie.items} with {mean:.3g} on average, others with "
         f"{lie.usual:.3g}."
     )
 
@@ -370,9 +370,9 @@ def _statement(
 
 def _limits(learned: Learned) -> tuple[str, ...]:
     unknown = learned.unknown_fraction
-    said = [unknown.statement()] if unknown is not None else []
+    about_share = [unknown.statement()] if unknown is not None else []
     return (
-        *said,
+        *about_share,
         "Lies in few contexts, lies that turn only close decisions, and accounts that met what "
         "they lie about once or twice cannot be told from honest ones one by one.",
         "Who met whom says nothing here: the server chose.",

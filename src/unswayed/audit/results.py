@@ -68,7 +68,7 @@ class ContextShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedItem:
-    """An item of a group: how many members met it, and what they and others said of it."""
+    """An item of a group: how many members met it, and their mean reward beside that of others."""
 
     action: Label
     members: int

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.learners.discount.logs import Log, make_log
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
+from unswayed.learners.discount.loud.class_counts import counts_of, repeated_share
 from unswayed.learners.discount.loud.coalition import loudness
-from unswayed.learners.discount.loud.testimony import counts_of, repeated_share
 from unswayed.learners.discount.responses.categories import find_categories
 from unswayed.learners.discount.responses.sampling import lean_of_users, single_rewards
 from unswayed.learners.estimates import Estimates

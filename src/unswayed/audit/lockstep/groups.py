@@ -26,7 +26,7 @@ class Group:
     items, item_members, item_classes
         What most members rated, how many of them, and how most of these rated it.
     seen, expected
-        Mean number of things that a strong pair said alike, and that popularity explains.
+        Mean number of ratings that a strong pair shares, and that popularity explains.
     close
         Share of these within the window of time; NaN if times are not known.
     """
@@ -45,7 +45,7 @@ def groups_among(
 ) -> tuple[tuple[Group, ...], IntArray]:
     """Return the groups, the largest first, and the group of each account, −1 for none.
 
-    ``pairs`` has a row for each strong pair: both accounts, things said alike, and close in time.
+    ``pairs`` has a row for each strong pair: accounts, shared ratings, and those close in time.
     """
     n_users = ratings.n_users
     links = sparse.coo_array(

@@ -1,4 +1,4 @@
-"""Compiled passes over pairs of accounts that said the same.
+"""Compiled passes over pairs of accounts that share ratings.
 
 Letters: ``k`` is how many keys a pair shares, ``c`` how many of these close in time, ``q`` the
 probability of that; λ is the expected number of shared keys.
@@ -45,12 +45,12 @@ def binomial_tail(c: int, k: int, q: float) -> float:
 
 
 class Rated(NamedTuple):
-    """Who said what, and what is expected.
+    """Ratings by account and by key, and how many a pair is expected to share.
 
     Attributes
     ----------
     indptr, keys, times, users
-        Entries by account: where each account's begin, what was said, when, and by whom. ``times``
+        Entries by account: where each account's begin, their keys, times and users. ``times``
         is empty if nothing is known of times.
     starts, order
         Entries by key: where each key's begin, and which they are.

@@ -1,4 +1,4 @@
-"""Who rated what: one entry an (account, item), sorted by account and by what was said."""
+"""Who rated what: one entry an (account, item), sorted by account and key."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Ratings:
 
     @cached_property
     def keys(self) -> IntArray:
-        """What was said: a code for each (item, class) that occurs; shape (n_entries,)."""
-        said = self.items * self.n_classes + self.classes
-        codes: IntArray = np.unique(said, return_inverse=True)[1]
+        """Code of each rating: one for each (item, class) that occurs; shape (n_entries,)."""
+        pairs = self.items * self.n_classes + self.classes
+        codes: IntArray = np.unique(pairs, return_inverse=True)[1]
         return codes
 
     @cached_property
@@ -71,7 +71,7 @@ class Ratings:
 
     @cached_property
     def said_by(self) -> IntArray:
-        """How many accounts said each key; shape (n_keys,)."""
+        """How many accounts have each key; shape (n_keys,)."""
         return np.diff(self.by_key[0])
 
 

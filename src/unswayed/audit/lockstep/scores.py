@@ -1,17 +1,17 @@
-"""A score for every account: agreement with others, spread through what they said.
+"""A score for every account: agreement with others, propagated through the ratings they share.
 
-1. *Pairs.* Two accounts that said k of the same things, where λ were expected of two accounts as
-   active in a log as popular, have evidence −log P(Poisson(λ) ≥ k); if times are known, that so
-   many of the k fell close together adds to it. What is said by very many shows little and costs
-   much, and is left out of pairs.
+1. *Pairs.* Two accounts that share k ratings, where λ are expected of two accounts with their
+   activity and of items with this popularity, have evidence −log P(Poisson(λ) ≥ k). If times are
+   known, the number of the k that fall close together adds to it. Ratings that very many accounts
+   share show little and cost much, and are left out of pairs.
 2. *Own suspicion.* log(1 + Σ over partners of the evidence beyond a threshold).
-3. *Spread.* An account's things said are as suspicious as the others who said them, and an account
-   as its things said; nobody counts for themselves.
-4. *Calibration.* Shared taste makes honest accounts overlap, too, so the null is the log itself:
-   the middle and the spread of the lower part of the accounts, which fewer than a third of all
-   cannot move far.
-5. *Agreement.* Who is flagged must rate what is shared more alike than honest raters of an item do:
-   a minority with a taste of its own shares items, too.
+3. *Propagation.* A rating is as suspicious as the accounts that gave it, and an account as its
+   ratings; no account counts for itself.
+4. *Calibration.* Honest accounts overlap too, by shared taste, so the null is read off the log: the
+   middle and the spread of the lower part of the accounts, which fewer than a third of all cannot
+   move far.
+5. *Agreement.* Flagged accounts must rate shared items more alike than honest raters do: a minority
+   with a taste of its own shares items, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ THRESHOLDS = (0.75, 1.0, 1.25)
 large and lazy groups, high ones see small ones; the scores of all are averaged."""
 
 PAIRS_PER_ENTRY, LEAST_PAIRS = 60, 20_000_000
-"""Ours: so many pairs are looked at, at most; what more accounts said is left out."""
+"""Ours: so many pairs are looked at, at most; ratings of more accounts are left out."""
 
 JUDGED_BY = 1
 """Ours: which of them decides whether an account is flagged."""
@@ -41,7 +41,7 @@ ROUNDS = 2
 """Ours: how often suspicion is spread."""
 
 PRIOR = 1.0
-"""Ours: the mean suspicion counts as one more thing said, and as one more account."""
+"""Ours: the mean suspicion counts as one more rating, and as one more account."""
 
 LOWER_QUANTILES = (0.1, 0.35)
 """Ours: the null is a normal law through these quantiles of the scores."""
@@ -76,7 +76,7 @@ SUSPECT_WEIGHT = 0.05
 """Ours: what a flagged account counts; to drop suspects makes item means worse."""
 
 WINDOW = 1.0 / 200.0
-"""Ours: things said within this share of the log's span are close in time."""
+"""Ours: ratings within this share of the log's span are close in time."""
 
 CLOSE_RANGE = (0.001, 0.5)
 """Ours: the probability of that is taken to be within these."""
@@ -173,7 +173,7 @@ def find_lockstep(ratings: Ratings) -> Lockstep:
 
 
 def _kept_keys(ratings: Ratings) -> BoolArray:
-    """Return what few enough accounts said that all pairs of them can be looked at."""
+    """Return the ratings that few enough accounts share for all pairs of them to be looked at."""
     said_by = ratings.said_by
     order = np.argsort(said_by, kind="stable")
     most = max(PAIRS_PER_ENTRY * len(ratings.keys), LEAST_PAIRS)
@@ -183,7 +183,7 @@ def _kept_keys(ratings: Ratings) -> BoolArray:
 
 
 def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
-    """Return the suspicion that comes to each account from others, through what both said."""
+    """Return the suspicion that comes to each account from others, through shared ratings."""
     users, keys = ratings.users, ratings.keys
     n_keys = len(ratings.said_by)
     others = ratings.said_by[keys].astype(np.float64) - 1.0
@@ -191,8 +191,8 @@ def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
     for _ in range(ROUNDS):
         usual = float(current.mean())
         total = np.bincount(keys, current[users], n_keys)[keys] - current[users]
-        said = (total + PRIOR * usual) / (others + PRIOR)
-        came = np.bincount(users, said, ratings.n_users) + PRIOR * usual
+        of_rating = (total + PRIOR * usual) / (others + PRIOR)
+        came = np.bincount(users, of_rating, ratings.n_users) + PRIOR * usual
         came /= ratings.activity + PRIOR
         current = own + came
     return np.asarray(came, np.float64)

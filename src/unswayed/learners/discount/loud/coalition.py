@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.learners.discount.loud.class_counts import ClassCounts
 from unswayed.learners.discount.loud.honest import Fit, fit_honest
-from unswayed.learners.discount.loud.testimony import Testimony
 from unswayed.learners.discount.responses.categories import Categories
 from unswayed.learners.discount.settings import LARGEST_ROOM, MASS_MARGIN, ROOM
 from unswayed.learners.interface import FloatArray, IntArray
@@ -89,7 +89,7 @@ class Coalition:
     probabilities: FloatArray
 
     def accused(self, n_users: int) -> FloatArray:
-        """Return probabilities of all users; 0 for those whose own words do not speak for it."""
+        """Return probabilities of all users; 0 for those whose own rewards speak against it."""
         accused = np.zeros(n_users)
         accused[self.users] = np.where(self.ratios > 0.0, self.probabilities, 0.0)
         return accused
@@ -101,20 +101,20 @@ def activity_bins(activity: FloatArray, n_bins: int) -> IntArray:
 
 
 def search_coalitions(
-    said: Testimony, categories: Categories, honest: Fit, weights: FloatArray, alpha: float
+    data: ClassCounts, categories: Categories, honest: Fit, weights: FloatArray, alpha: float
 ) -> list[Coalition]:
     """Return a candidate for each class and start, the largest gain first."""
-    n_bins = int(np.log2(max(said.counts.activity.max(), 1.0))) + 1
+    n_bins = int(np.log2(max(data.counts.activity.max(), 1.0))) + 1
     prior = np.full(n_bins, alpha / 4.0)
     largest = MASS_MARGIN * alpha
     starts = []
-    for about in range(said.n_classes):
-        usual = said.said[said.runs_about(about)].sum(axis=0) + 0.5
+    for about in range(data.n_classes):
+        usual = data.by_category[data.runs_of(about)].sum(axis=0) + 0.5
         for sign in (1.0, -1.0):
             for tilt in STARTS[categories.is_event]:
                 law = usual * np.exp(sign * tilt * categories.scores)
                 starts.append(Lie(about, law / law.sum(), honest.model.levels, prior))
-    fit = partial(fit_coalition, said, honest, weights, largest_mass=largest)
+    fit = partial(fit_coalition, data, honest, weights, largest_mass=largest)
     found = in_threads(partial(fit, n_steps=SHORT_STEPS), [(lie,) for lie in starts])
     found.sort(key=lambda coalition: -coalition.gain)
     best = [(coalition.lie,) for coalition in found[:FINALISTS]]
@@ -123,7 +123,7 @@ def search_coalitions(
 
 
 def fit_coalition(
-    said: Testimony,
+    data: ClassCounts,
     honest: Fit,
     weights: FloatArray,
     lie: Lie,
@@ -136,18 +136,18 @@ def fit_coalition(
     Σ n_k·log law_k if not: members lie about the class. Elsewhere they respond as honest users with
     the members' levels do.
     """
-    runs = said.runs_about(lie.about)
-    users = said.run_users[runs]
-    words, others, w = said.said[runs], honest.others[runs], weights[users]
+    runs = data.runs_of(lie.about)
+    users = data.run_users[runs]
+    counts, others, w = data.by_category[runs], honest.others[runs], weights[users]
     of_honest = honest.of_runs[runs]
-    bins = activity_bins(said.counts.activity[users], len(lie.prior))
+    bins = activity_bins(data.counts.activity[users], len(lie.prior))
     here = np.bincount(bins, w, len(lie.prior))
     total_weight = float(weights.sum())
     for _ in range(n_steps):
-        ratios, likelihoods, probabilities = _membership(words, of_honest, others, bins, lie)
+        ratios, likelihoods, probabilities = _membership(counts, of_honest, others, bins, lie)
         gain = float(w @ likelihoods)
         members = w * probabilities
-        law = members @ words + PRIOR_COUNTS
+        law = members @ counts + PRIOR_COUNTS
         levels = (members / (others @ lie.levels)) @ others * lie.levels
         levels += PRIOR_USERS * honest.model.levels
         by_activity = np.bincount(bins, members, len(lie.prior))
@@ -160,34 +160,34 @@ def fit_coalition(
     return Coalition(lie, mass, gain, users, ratios, probabilities)
 
 
-def accused_by(said: Testimony, honest: Fit, lie: Lie) -> FloatArray:
+def accused_by(data: ClassCounts, honest: Fit, lie: Lie) -> FloatArray:
     """Return the probabilities of all users to tell a lie that was found among others."""
-    judged = judged_by(said, honest, lie)
-    return Coalition(lie, 0.0, 0.0, *judged).accused(said.counts.n_users)
+    judged = judged_by(data, honest, lie)
+    return Coalition(lie, 0.0, 0.0, *judged).accused(data.counts.n_users)
 
 
-def judged_by(said: Testimony, honest: Fit, lie: Lie) -> tuple[IntArray, FloatArray, FloatArray]:
+def judged_by(data: ClassCounts, honest: Fit, lie: Lie) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return who met the class of a lie, log-ratios of membership, and posterior probabilities."""
-    runs = said.runs_about(lie.about)
-    users = said.run_users[runs]
+    runs = data.runs_of(lie.about)
+    users = data.run_users[runs]
     ratios, _, probabilities = _membership(
-        said.said[runs],
+        data.by_category[runs],
         honest.of_runs[runs],
         honest.others[runs],
-        activity_bins(said.counts.activity[users], len(lie.prior)),
+        activity_bins(data.counts.activity[users], len(lie.prior)),
         lie,
     )
     return users, ratios, probabilities
 
 
 def _membership(
-    words: FloatArray, of_honest: FloatArray, others: FloatArray, bins: IntArray, lie: Lie
+    counts: FloatArray, of_honest: FloatArray, others: FloatArray, bins: IntArray, lie: Lie
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log-ratios, log-likelihoods over those of honest users, and posteriors of members.
 
-    ``words`` are the runs' counts by category; all others are per run.
+    ``counts`` are those of the runs by category; all others are per run.
     """
-    ratios = words @ np.log(lie.law) + np.log(others @ lie.levels) - of_honest
+    ratios = counts @ np.log(lie.law) + np.log(others @ lie.levels) - of_honest
     ratios = np.minimum(ratios, LARGEST_RATIO)
     share = np.clip(lie.prior[bins], *PRIOR_RANGE)
     odds = share * np.exp(ratios)
@@ -195,7 +195,7 @@ def _membership(
 
 
 def refined(
-    said: Testimony,
+    data: ClassCounts,
     categories: Categories,
     honest: Fit,
     weights: FloatArray,
@@ -207,16 +207,16 @@ def refined(
     It starts from the side without the coalition: all who might belong to it are left out first.
     From the other side EM would stop where the honest law has swallowed half of the lies.
     """
-    n_users = said.counts.n_users
+    n_users = data.counts.n_users
     largest = min(LARGEST_ROOM, ROOM * alpha)
     accused = (coalition.accused(n_users) > 0.0).astype(np.float64)
     fit = honest
     for n_passes in REFINE_PASSES:
         fit = fit_honest(
-            said, categories, weights * (1.0 - accused), start=fit.model, n_steps=n_passes
+            data, categories, weights * (1.0 - accused), start=fit.model, n_steps=n_passes
         )
         before = coalition.mass
-        coalition = fit_coalition(said, fit, weights, coalition.lie, largest, REFINE_STEPS)
+        coalition = fit_coalition(data, fit, weights, coalition.lie, largest, REFINE_STEPS)
         accused = coalition.accused(n_users)
         if abs(coalition.mass - before) < SETTLED * before:
             break
@@ -244,10 +244,10 @@ def loudness(law: FloatArray, usual: FloatArray, scores: FloatArray) -> float:
     return low
 
 
-def usual_law(said: Testimony, coalition: Coalition, weights: FloatArray) -> FloatArray:
+def usual_law(data: ClassCounts, coalition: Coalition, weights: FloatArray) -> FloatArray:
     """Return what all others say about the class of a coalition."""
-    runs = said.runs_about(coalition.lie.about)
-    kept = weights * (1.0 - coalition.accused(said.counts.n_users))
-    law = kept[coalition.users] @ said.said[runs] + 0.5
+    runs = data.runs_of(coalition.lie.about)
+    kept = weights * (1.0 - coalition.accused(data.counts.n_users))
+    law = kept[coalition.users] @ data.by_category[runs] + 0.5
     usual: FloatArray = law / law.sum()
     return usual

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from unswayed.learners.discount.loud.class_counts import ClassArray, ClassCounts, Counts
 from unswayed.learners.discount.loud.kernels import drawn_anew, honest_pass, n_draws
-from unswayed.learners.discount.loud.testimony import ClassArray, Counts, Testimony
 from unswayed.learners.discount.responses.categories import Categories
 from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.grouping import in_user_parts
@@ -145,7 +145,7 @@ def grid_for(categories: Categories) -> Grid:
 
 
 def fit_honest(
-    said: Testimony,
+    data: ClassCounts,
     categories: Categories,
     weights: FloatArray,
     *,
@@ -153,7 +153,7 @@ def fit_honest(
     n_steps: int = FIT_STEPS,
 ) -> Fit:
     """Fit the honest model by EM; from where another one stands if that is given."""
-    counts = said.counts
+    counts = data.counts
     plays = counts.cell_counts(np.ones(counts.n_users)).sum(axis=1)
     seen = counts.cell_counts(weights)
     shape = (counts.n_contexts, counts.n_actions)
@@ -170,40 +170,40 @@ def fit_honest(
     volume = weights * np.add.reduceat(np.append(counts.counts, 0.0), counts.indptr[:-1])
     volume[np.diff(counts.indptr) == 0] = 0.0
     for _ in range(n_steps - 1):
-        posterior, with_taste = tilts_of_users(said, model, weights)
+        posterior, with_taste = tilts_of_users(data, model, weights)
         model = replace(
             model,
             levels=_shares(weights @ posterior),
             levels_of_plays=_shares(volume @ posterior),
             tastes=_shares(with_taste),
         )
-    return summed_out(said, model, weights)
+    return summed_out(data, model, weights)
 
 
 def tilts_of_users(
-    said: Testimony, model: Honest, weights: FloatArray
+    data: ClassCounts, model: Honest, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return posteriors of users' levels, and the expected numbers of runs with each taste."""
-    posterior = np.empty((said.counts.n_users, len(model.levels)))
+    posterior = np.empty((data.counts.n_users, len(model.levels)))
     nothing = np.empty(0)
-    return posterior, _pass(said, model, weights, posterior, nothing, nothing, np.empty((0, 0)))
+    return posterior, _pass(data, model, weights, posterior, nothing, nothing, np.empty((0, 0)))
 
 
-def summed_out(said: Testimony, model: Honest, weights: FloatArray) -> Fit:
+def summed_out(data: ClassCounts, model: Honest, weights: FloatArray) -> Fit:
     """Return what a model says of users and runs, levels and tastes summed out."""
-    n_users, n_runs, n_levels = said.counts.n_users, len(said.run_class), len(model.levels)
+    n_users, n_runs, n_levels = data.counts.n_users, len(data.run_class), len(model.levels)
     posterior, others = np.empty((n_users, n_levels)), np.empty((n_runs, n_levels))
     of_users, of_runs = np.empty(n_users), np.empty(n_runs)
-    _pass(said, model, np.empty(0), posterior, of_users, of_runs, others)
+    _pass(data, model, np.empty(0), posterior, of_users, of_runs, others)
     return Fit(model, float(weights @ of_users), of_runs, others, posterior)
 
 
-def _pass(said: Testimony, model: Honest, weights: FloatArray, *filled: FloatArray) -> FloatArray:
+def _pass(data: ClassCounts, model: Honest, weights: FloatArray, *filled: FloatArray) -> FloatArray:
     """Pass over the users, on threads; ``filled`` is what ``honest_pass`` fills in."""
     log_laws = model.log_laws()
-    rows = (said.first_run, said.first_key, said.counts.keys, said.counts.counts)
+    rows = (data.first_run, data.first_key, data.counts.keys, data.counts.counts)
     law = (model.levels, model.tastes, model.grid.offsets)
-    parts = in_user_parts(honest_pass, said.counts.n_users, *rows, log_laws, *law, weights, *filled)
+    parts = in_user_parts(honest_pass, data.counts.n_users, *rows, log_laws, *law, weights, *filled)
     with_taste: FloatArray = np.sum(parts, axis=0)
     return with_taste
 

@@ -96,11 +96,11 @@ def down_weighted(first_key: IntArray, n: FloatArray, most: float) -> None:
 @compiled
 def run_counts(first_key: IntArray, keys: CellArray, n: FloatArray, K: int) -> FloatArray:
     """Return what each run says, by category; shape (n_runs, K)."""
-    said = np.zeros((first_key.size - 1, K))
+    counts = np.zeros((first_key.size - 1, K))
     for r in range(first_key.size - 1):
         for q in range(first_key[r], first_key[r + 1]):
-            said[r, keys[q] % K] += n[q]
-    return said
+            counts[r, keys[q] % K] += n[q]
+    return counts
 
 
 @compiled

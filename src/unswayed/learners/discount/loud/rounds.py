@@ -7,6 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unswayed.learners.discount.loud.class_counts import (
+    PLAYS_PER_RUN,
+    ClassArray,
+    ClassCounts,
+    Counts,
+    classes_by_action,
+    classes_by_role,
+    counts_by_class,
+    counts_of,
+    repeated_share,
+)
 from unswayed.learners.discount.loud.coalition import (
     Coalition,
     Lie,
@@ -23,17 +34,6 @@ from unswayed.learners.discount.loud.honest import (
     fit_honest,
     summed_out,
     without_coalition,
-)
-from unswayed.learners.discount.loud.testimony import (
-    PLAYS_PER_RUN,
-    ClassArray,
-    Counts,
-    Testimony,
-    classes_by_action,
-    classes_by_role,
-    counts_of,
-    repeated_share,
-    testimony_of,
 )
 from unswayed.learners.discount.responses.categories import Categories
 from unswayed.learners.discount.settings import FULL, LARGEST_ROOM, LOUD
@@ -114,7 +114,7 @@ _Models = dict[bool, Honest]
 class _First(NamedTuple):
     """A coalition that was found beside the honest model of all users."""
 
-    said: Testimony
+    data: ClassCounts
     honest: Fit
     is_by_action: bool
     found: Coalition
@@ -237,7 +237,7 @@ def _search(
         stake=float("nan"),
         verdict=verdict,
     )
-    return _Found(judged, best.first.said.classes, best.without.model, best.fitted)
+    return _Found(judged, best.first.data.classes, best.without.model, best.fitted)
 
 
 def _fewest_accused(candidates: list[_Candidate], strongest: float) -> _Candidate:
@@ -271,41 +271,41 @@ def _first_looks(
     last: _Models,
 ) -> list[_First]:
     """Return the candidates of one kind that are worth a fit together with the honest model."""
-    said = _said(counts, categories, weights, is_by_action)
+    data = _by_class(counts, categories, weights, is_by_action)
     start = last.get(is_by_action)
     n_steps = FIT_STEPS if start is None else LATER_STEPS
-    honest = fit_honest(said, categories, weights, start=start, n_steps=n_steps)
+    honest = fit_honest(data, categories, weights, start=start, n_steps=n_steps)
     last[is_by_action] = honest.model
     nearly = NEARLY * honest.model.grid.strongest_taste
     kept: dict[tuple[int, bool], _First] = {}
-    for found in search_coalitions(said, categories, honest, weights, alpha):
-        tilt = _loudness(said, categories, weights, found)
+    for found in search_coalitions(data, categories, honest, weights, alpha):
+        tilt = _loudness(data, categories, weights, found)
         if found.gain >= LEAST_GAIN and abs(tilt) >= nearly and len(kept) < TRIES:
-            kept.setdefault((found.lie.about, tilt > 0), _First(said, honest, is_by_action, found))
+            kept.setdefault((found.lie.about, tilt > 0), _First(data, honest, is_by_action, found))
     return list(kept.values())
 
 
 def _refined(
     first: _First, categories: Categories, weights: FloatArray, alpha: float
 ) -> _Candidate:
-    fitted, without = refined(first.said, categories, first.honest, weights, first.found, alpha)
-    tilt = _loudness(first.said, categories, weights, fitted)
+    fitted, without = refined(first.data, categories, first.honest, weights, first.found, alpha)
+    tilt = _loudness(first.data, categories, weights, fitted)
     return _Candidate(first, fitted, without, tilt)
 
 
 def _loudness(
-    said: Testimony, categories: Categories, weights: FloatArray, found: Coalition
+    data: ClassCounts, categories: Categories, weights: FloatArray, found: Coalition
 ) -> float:
-    return loudness(found.lie.law, usual_law(said, found, weights), categories.scores)
+    return loudness(found.lie.law, usual_law(data, found, weights), categories.scores)
 
 
-def _said(
+def _by_class(
     counts: Counts, categories: Categories, weights: FloatArray, is_by_action: bool
-) -> Testimony:
+) -> ClassCounts:
     if is_by_action:
-        return testimony_of(counts, classes_by_action(counts), PLAYS_PER_RUN)
+        return counts_by_class(counts, classes_by_action(counts), PLAYS_PER_RUN)
     classes = classes_by_role(counts, categories.values, weights)
-    return testimony_of(counts, classes, PLAYS_PER_RUN)
+    return counts_by_class(counts, classes, PLAYS_PER_RUN)
 
 
 def _null_gain(
@@ -317,10 +317,10 @@ def _null_gain(
     rng: np.random.Generator,
 ) -> float:
     """Return what the same search gains where all users are honest; ranks are found anew."""
-    drawn = without_coalition(counts, first.said.classes, first.honest, rng)
-    said = _said(drawn, categories, weights, first.is_by_action)
-    honest = fit_honest(said, categories, weights, start=first.honest.model, n_steps=NULL_STEPS)
-    return search_coalitions(said, categories, honest, weights, alpha)[0].gain
+    drawn = without_coalition(counts, first.data.classes, first.honest, rng)
+    data = _by_class(drawn, categories, weights, first.is_by_action)
+    honest = fit_honest(data, categories, weights, start=first.honest.model, n_steps=NULL_STEPS)
+    return search_coalitions(data, categories, honest, weights, alpha)[0].gain
 
 
 def _accused(
@@ -333,6 +333,6 @@ def _accused(
 ) -> FloatArray:
     """Return the probabilities of the users of a block to belong to a coalition."""
     counts = counts_of(tallies, categories, repeated)
-    said = testimony_of(counts, classes, PLAYS_OF_ACCUSED)
-    honest = summed_out(said, model, np.ones(tallies.n_users))
-    return accused_by(said, honest, lie)
+    data = counts_by_class(counts, classes, PLAYS_OF_ACCUSED)
+    honest = summed_out(data, model, np.ones(tallies.n_users))
+    return accused_by(data, honest, lie)

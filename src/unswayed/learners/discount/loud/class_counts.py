@@ -1,4 +1,4 @@
-"""What users said in each class of cells, by category: the rows that loud lies are sought in."""
+"""Users' rewards counted by category and class of cells: the rows that loud lies are sought in."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from unswayed.tallies import Tallies, entry_users, row_sums
 from unswayed.tallies.grouping import counting_order
 
 MOST_PLAYS = 100.0
-"""No account testifies with more plays than this, repetitions apart; more are down-weighted."""
+"""Accounts with more plays than this, repetitions apart, are down-weighted to so many."""
 
 PLAYS_PER_RUN = 8.0
-"""Plays of one user in one class are worth at most so many: one witness, however often asked."""
+"""Plays of one user in one class are worth at most so many: they are not independent."""
 
 ClassArray = npt.NDArray[np.int32]
 
@@ -135,8 +135,8 @@ def counts_of(tallies: Tallies, categories: Categories, repeated: float) -> Coun
 
 
 @dataclass(frozen=True, eq=False)
-class Testimony:
-    """Counts grouped into runs: what one user said in one class of cells.
+class ClassCounts:
+    """Counts grouped into runs: one for each user and class of cells that the user met.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class Testimony:
         Shape (n_runs + 1,); where the keys of each run begin.
     run_class
         Shape (n_runs,).
-    said
+    by_category
         Shape (n_runs, n_categories); counts of each run.
     """
 
@@ -160,14 +160,14 @@ class Testimony:
     first_run: IntArray
     first_key: IntArray
     run_class: ClassArray
-    said: FloatArray
+    by_category: FloatArray
 
     @cached_property
     def run_users(self) -> IntArray:
         """User of each run; shape (n_runs,)."""
         return np.repeat(np.arange(self.counts.n_users), np.diff(self.first_run))
 
-    def runs_about(self, a_class: int) -> IntArray:
+    def runs_of(self, a_class: int) -> IntArray:
         """Return the runs of a class."""
         return self._by_class[a_class]
 
@@ -178,7 +178,7 @@ class Testimony:
         return np.split(order, ends[:-1])
 
 
-def testimony_of(counts: Counts, classes: ClassArray, most_plays: float) -> Testimony:
+def counts_by_class(counts: Counts, classes: ClassArray, most_plays: float) -> ClassCounts:
     """Group counts into runs of the given classes of cells, each worth so many plays at most."""
     n_classes = int(classes.max()) + 1
     of_keys, users = classes[counts.keys // counts.n_categories], entry_users(counts.indptr)
@@ -189,14 +189,14 @@ def testimony_of(counts: Counts, classes: ClassArray, most_plays: float) -> Test
     is_first[1:-1] = (users[1:] != users[:-1]) | (of_keys[1:] != of_keys[:-1])
     first_key = np.flatnonzero(is_first)
     down_weighted(first_key, values, most_plays)
-    return Testimony(
+    return ClassCounts(
         counts=replace(counts, keys=keys, counts=values),
         classes=classes,
         n_classes=n_classes,
         first_run=np.searchsorted(first_key, counts.indptr),
         first_key=first_key,
         run_class=of_keys[first_key[:-1]],
-        said=run_counts(first_key, keys, values, counts.n_categories),
+        by_category=run_counts(first_key, keys, values, counts.n_categories),
     )
 
 
