@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +18,12 @@ from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.learning import check_actions
+from unswayed.learners.log_reading import Listener
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy
 from unswayed.tallies import MIN_PROPENSITY, tally_events
 from unswayed.tallies.log_summary import summarise
-
-Listener = Callable[[str], None]
 
 STEPS = ("reading", "tallying", "looking for accounts")
 """The steps of an audit, in order."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from unswayed.errors import InputError
@@ -16,11 +14,10 @@ from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
 from unswayed.learners.interface import FloatArray
 from unswayed.learners.learning import check_precision
+from unswayed.learners.log_reading import Listener
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.policy import Policy
 from unswayed.tallies import MIN_PROPENSITY
-
-Listener = Callable[[str], None]
 
 STEPS = ("reading", "looking for a coalition", "evaluating")
 """The steps of an evaluation, in order."""

@@ -173,9 +173,8 @@ class ClassCounts:
 
     @cached_property
     def _by_class(self) -> list[IntArray]:
-        order = np.argsort(self.run_class, kind="stable")
-        ends = np.cumsum(np.bincount(self.run_class, minlength=self.n_classes))
-        return np.split(order, ends[:-1])
+        order, starts = counting_order(self.run_class, self.n_classes)
+        return np.split(order, starts[1:-1])
 
 
 def counts_by_class(counts: Counts, classes: ClassArray, most_plays: float) -> ClassCounts:
