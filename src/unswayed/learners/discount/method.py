@@ -36,8 +36,8 @@ from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies
 
 FEW_CELLS = 2.5
-"""Ours: with fewer cells per user, what goes together across cells shows nothing; unless responses
-are binary, where plays of one cell tell."""
+"""Ours: with fewer cells per user, correlations across cells are no evidence; unless responses are
+binary, where repeated plays of one cell are."""
 
 
 def learn_discounted(
@@ -51,12 +51,12 @@ def learn_discounted(
 ) -> Estimates:
     """Estimate the good users' mean rewards after discounting coalitions.
 
-    First loud lies are looked for: accounts that say of one item, or of the winners of contexts,
-    what no honest taste says. Where a play tells more than whether something rare happened, quiet
-    coalitions are looked for, too: a second population of users with its own mean rewards, believed
-    only if the same search finds less where there is none, and if it knows which actions win.
-    Decisions are taken by means in which no account has much of a say, shrunk towards what contexts
-    and actions have in common.
+    Loud lies are searched first: accounts whose rewards for one item, or for the winners of
+    contexts, lie beyond every honest taste. Where rewards are neither rare nor skewed, quiet
+    coalitions are searched, too: a second population of users with mean rewards of its own. It is
+    believed only if the same search gains less under the null, and if it aims at the actions that
+    win. Decisions are taken by means in which the influence of every account is bounded, shrunk
+    towards what contexts and actions have in common.
 
     Parameters
     ----------
@@ -69,10 +69,10 @@ def learn_discounted(
     warmup
         As in ``learn_paper``; read by the guard only.
     seed
-        Nulls and samples are drawn from it, so that equal data give equal estimates.
+        Seeds the nulls and samples, so that equal data give equal estimates.
     asks_majority
-        Whether quiet accusations are also dropped if the majority clearly holds with the decisions
-        that they overturn; see ``majority``.
+        Whether to drop quiet accusations if the majority clearly prefers the decisions that they
+        overturn; see ``trial.majority``.
 
     Notes
     -----
@@ -111,7 +111,7 @@ def learn_discounted(
         means = upright
     means = unit.back(means)
     if alpha > 0 and categories.is_even and not categories.is_rare and not _shows_pairs(responses):
-        # Nothing goes together across cells that nobody has two of; the paper's means may see it.
+        # Users with one cell show no correlation across cells; the paper's means may still differ.
         errors = unit.width * np.sqrt(values.variances)
         robust = unless_by_chance(means, guard.mean_rewards, errors, rng)
         decided_by[(np.abs(robust - means) > 0).any(axis=1)] = "paper's mean"
@@ -146,7 +146,7 @@ def _discounted(
     asks_majority: bool,
     rng: np.random.Generator,
 ) -> tuple[Discounted, list[FoundLie]]:
-    """Return what was discounted: loud lies first, then quiet coalitions where they can show."""
+    """Return what was discounted: loud lies, then quiet coalitions where they can be detected."""
     if alpha == 0.0 or responses.n_entries == 0:
         return Discounted(np.ones(responses.n_users), False, []), []
     loud = discount_loud_lies(plays, adversarial_fraction=alpha, rng=rng)
@@ -164,7 +164,7 @@ def _discounted(
 def _quiet(
     responses: BlockedResponses, weights: FloatArray, alpha: float, rng: np.random.Generator
 ) -> Discounted:
-    """Return what was discounted of the weights, without tastes if that fits, else with them."""
+    """Return what was discounted by a model without tastes if that fits, else with them."""
     found = Discounted(weights, False, [])
     explained: list[Accusation] = []
     has_pairs = _shows_pairs(responses)
@@ -183,7 +183,7 @@ def _quiet(
 
 
 def _shows_pairs(responses: BlockedResponses) -> bool:
-    """Return whether users have enough cells, or plays of one, to show what goes together."""
+    """Return whether users have enough cells, or plays of one cell, to show correlations."""
     return responses.is_binary or responses.cells_per_user >= FEW_CELLS
 
 

@@ -1,4 +1,4 @@
-"""Mean rewards of cells in which no single account has much of a say, shrunk towards each other."""
+"""Mean rewards of cells with bounded influence of every account, shrunk towards each other."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from unswayed.learners.discount.responses.responses import BlockedResponses, Res
 from unswayed.learners.interface import FloatArray, IntArray
 
 LARGEST = 3
-"""An account counts as the third largest at most: one account cannot raise what the third does, nor
-can two. More than two are a coalition, and looked for as such."""
+"""Plays and pulls of an account are capped at the third largest of the cell: one account cannot
+raise that, nor can two. More are a coalition, and searched for as such."""
 
 LEAST_PLAYS = 10.0
 """So many plays of an account in a cell always count; its pull is bounded all the same."""
@@ -29,18 +29,18 @@ UNBOUNDED = 1e300
 
 
 class Values(NamedTuple):
-    """What the cells are worth.
+    """Estimates of all cells.
 
     Attributes
     ----------
     means
-        Shape (n_contexts, n_actions); means in which every account's say is bounded.
+        Shape (n_contexts, n_actions); means with bounded influence.
     variances
         Same shape; their sampling variances, infinite where nobody counts.
     shrunken
         Same shape; posterior means, by which decisions are taken.
     bounded
-        Share of all plays that do not count because one account had too many of them.
+        Share of all plays that are cut off because one account had too many of them.
     """
 
     means: FloatArray
@@ -57,7 +57,7 @@ def cell_values(responses: BlockedResponses, weights: FloatArray) -> Values:
     In a cell, an account's plays count up to ten or the third largest number, and its pull, plays
     times the distance of its mean from the cell's, up to the third largest pull; but a pull of one
     play as far out as the third farthest user of the whole log is always allowed, so that the few
-    clicks of a rare cell are not cut. Who doubles their events beyond that changes nothing.
+    clicks of a rare cell are not cut. More events of an account beyond that change nothing.
     """
     third = _third(responses.blocks.map_blocks(_masses, rows=weights))
     most = np.maximum(third, LEAST_PLAYS)

@@ -1,1 +1,1 @@
-"""What an accusation is held to, and what becomes of it."""
+"""The tests that an accusation must pass, and the verdict."""

@@ -15,7 +15,7 @@ from unswayed.learners.interface import FloatArray
 
 
 class Verdict(StrEnum):
-    """What became of an accusation: it was believed, or a test failed."""
+    """Outcome of an accusation: it was believed, or it failed a test."""
 
     DISCOUNTED = "discounted"
     TOO_MANY = "too many accused"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 
 ABSTAINED = (Verdict.TOO_MANY, Verdict.LIKE_A_TASTE)
-"""Verdicts that leave a stake on the table because the data cannot tell."""
+"""Verdicts by which rewards stay at stake because the data do not decide."""
 
 Stage = Literal["loud", "mean", "tastes"]
 
