@@ -91,7 +91,7 @@ def test_without_an_attack_nothing_is_lost(rng: np.random.Generator, tastes: flo
 
 @pytest.mark.parametrize("plays", ["best", "second"])
 def test_intervals_hold_under_quiet_lies(rng: np.random.Generator, plays: str) -> None:
-    """A fifth of the users lies in a third of the answers about the two best items."""
+    """A fifth of the users lies in a third of the plays of the two best items."""
     users = np.repeat(np.arange(N_USERS), N_PLAYS)
     contexts, actions = rng.integers(S, size=len(users)), rng.integers(A, size=len(users))
     rewards = (rng.random(len(users)) < MEANS[contexts, actions]).astype(float)

@@ -17,7 +17,7 @@ def _fit(gain: float) -> Fit:
 
 
 def _log(rng: np.random.Generator, n_liars: int, lie: float) -> Tallies:
-    """Return a log in which members answer 1 to action 0 in a share of their answers."""
+    """Return a log in which members give action 0 the reward 1 in a share of their plays."""
     users = np.repeat(np.arange(N_USERS), 30)
     actions = rng.integers(5, size=len(users))
     rewards = (rng.random(len(users)) < 0.4).astype(float)

@@ -14,20 +14,20 @@ def check_learner(make: LearnerMaker, *, seed: int) -> None:
     """Play a small world and check the whole contract of ``Learner``.
 
     Actions exist, recommendations are probabilities, the same stream gives the same actions, and
-    only the answers of played actions are read.
+    only the outcomes of played actions are read.
     """
     first = _played(make, seed=seed, spoil_unplayed=False)
     again = _played(make, seed=seed, spoil_unplayed=False)
     spoiled = _played(make, seed=seed, spoil_unplayed=True)
     np.testing.assert_array_equal(first, again, err_msg="the same stream gave other actions")
-    np.testing.assert_array_equal(first, spoiled, err_msg="answers of unplayed actions were read")
+    np.testing.assert_array_equal(first, spoiled, err_msg="outcomes of unplayed actions were read")
 
 
 def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
     """Return all actions of a run; spoiling replaces every answer that will not be played.
 
     A run that is played a second time knows what will be played: it is a twin with the same
-    stream, one arrival ahead. If the learner reads spoiled answers, the two part ways.
+    stream, one arrival ahead. If the learner reads spoiled outcomes, the two part ways.
     """
     world = generator(seed, "contract")
     learner, twin = (make(_setting(seed)) for _ in range(2))
@@ -35,16 +35,16 @@ def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
     for _ in range(N_ROUNDS):
         users = world.integers(0, N_USERS, N_USERS)
         contexts = world.integers(0, N_CONTEXTS, N_USERS)
-        answers = (world.random((N_USERS, N_ACTIONS)) < 0.5).astype(np.float64)
-        expected = twin.play(users, contexts, answers.copy())
+        outcomes = (world.random((N_USERS, N_ACTIONS)) < 0.5).astype(np.float64)
+        expected = twin.play(users, contexts, outcomes.copy())
         if spoil_unplayed:
-            spoiled = world.normal(100.0, 50.0, answers.shape)
+            spoiled = world.normal(100.0, 50.0, outcomes.shape)
             rows = np.arange(N_USERS)
-            spoiled[rows, expected] = answers[rows, expected]
-            answers = spoiled
+            spoiled[rows, expected] = outcomes[rows, expected]
+            outcomes = spoiled
         else:
-            world.normal(size=answers.shape)  # keeps the worlds of both runs in step
-        played = learner.play(users, contexts, answers)
+            world.normal(size=outcomes.shape)  # keeps the worlds of both runs in step
+        played = learner.play(users, contexts, outcomes)
         assert played.shape == users.shape
         assert np.issubdtype(played.dtype, np.integer)
         assert ((played >= 0) & (played < N_ACTIONS)).all()

@@ -27,8 +27,8 @@ def test_an_epsilon_greedy_log_is_weighed_back_to_uniform_plays(rng: np.random.G
 
     learner = LogLearner(setting, method)  # type: ignore[arg-type]  # a spy with the same call
     for _ in range(n_rounds):
-        answers = (rng.random((n_users, 3)) < mu).astype(float)
-        learner.play(np.arange(n_users), np.zeros(n_users, np.int64), answers)
+        outcomes = (rng.random((n_users, 3)) < mu).astype(float)
+        learner.play(np.arange(n_users), np.zeros(n_users, np.int64), outcomes)
     probabilities = learner.action_probabilities(np.arange(n_users))
     assert probabilities[0].argmax() == 1
     plays = np.bincount(seen[0].cells, seen[0].plays, minlength=3)

@@ -174,27 +174,27 @@ def test_numbers_of_groups_and_labels_at_the_limit_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("users", "contexts", "answers", "sentence"),
+    ("users", "contexts", "outcomes", "sentence"),
     [
         (
             CODES,
             CODES,
             np.zeros((1, 3)),
-            "users, contexts and answers have shapes (1,), (1,) and (1, 3): give (n,), (n,) and "
+            "users, contexts and outcomes have shapes (1,), (1,) and (1, 3): give (n,), (n,) and "
             "(n, 2).",
         ),
         (
             CODES,
             np.zeros(2, np.int64),
             np.zeros((1, 2)),
-            "users, contexts and answers have shapes (1,), (2,) and (1, 2): give (n,), (n,) and "
+            "users, contexts and outcomes have shapes (1,), (2,) and (1, 2): give (n,), (n,) and "
             "(n, 2).",
         ),
         (
             CODES[:, None],
             CODES,
             np.zeros((1, 2)),
-            "users, contexts and answers have shapes (1, 1), (1,) and (1, 2): give (n,), (n,) and "
+            "users, contexts and outcomes have shapes (1, 1), (1,) and (1, 2): give (n,), (n,) and "
             "(n, 2).",
         ),
         (CODES + 3, CODES, np.zeros((1, 2)), "a user is not in 0..2: number the users from 0."),
@@ -208,9 +208,9 @@ def test_numbers_of_groups_and_labels_at_the_limit_are_taken() -> None:
     ],
 )
 def test_arrivals_that_do_not_fit_the_setting_are_refused(
-    users: Any, contexts: Any, answers: Any, sentence: str
+    users: Any, contexts: Any, outcomes: Any, sentence: str
 ) -> None:
-    assert refusal(checked_arrivals, users, contexts, answers, SETTING) == sentence
+    assert refusal(checked_arrivals, users, contexts, outcomes, SETTING) == sentence
 
 
 def test_the_last_user_and_context_fit_the_setting() -> None:

@@ -64,7 +64,7 @@ def test_entries_of_blocks_come_together_by_cell_in_the_order_of_the_users(
     assert_allclose(found, scale * np.array(expected))
 
 
-def test_answers_in_blocks_are_those_side_by_side(rng: np.random.Generator) -> None:
+def test_responses_in_blocks_are_those_side_by_side(rng: np.random.Generator) -> None:
     """Clipping and caps rest on medians over all users, which no cut may change."""
     tallies = make_world(rng, n_users=600).tallies
     wild = tallies.sums.copy()
@@ -129,7 +129,7 @@ def test_what_is_learned_in_blocks_is_what_is_learned_at_once(rng: np.random.Gen
     assert_allclose(many.mean_rewards, one.mean_rewards, rtol=1e-3)
 
 
-def test_answers_in_some_contexts_are_those_of_a_log_of_these_contexts(
+def test_responses_in_some_contexts_are_those_of_a_log_of_these_contexts(
     rng: np.random.Generator,
 ) -> None:
     responses = responses_of(make_world(rng, n_users=200).tallies)
@@ -143,7 +143,7 @@ def test_answers_in_some_contexts_are_those_of_a_log_of_these_contexts(
     assert responses.in_contexts(np.ones(responses.n_contexts, dtype=np.bool_)) is responses
 
 
-def test_dense_contexts_are_the_most_frequent_ones_and_leave_enough_answers_per_cell(
+def test_dense_contexts_are_the_most_frequent_ones_and_leave_enough_responses_per_cell(
     rng: np.random.Generator,
 ) -> None:
     everybody = clipped_responses(sparse_world(rng).tallies)
@@ -157,7 +157,7 @@ def test_dense_contexts_are_the_most_frequent_ones_and_leave_enough_answers_per_
     assert few.dense_contexts(1_000).all()
 
 
-def test_a_coalition_is_found_where_answers_are_dense_and_discounted_everywhere(
+def test_a_coalition_is_found_where_responses_are_dense_and_discounted_everywhere(
     rng: np.random.Generator,
 ) -> None:
     """Searched are 1,000 of 4,000 cells; decisions in the other 3,000 must be mended as well."""
@@ -183,7 +183,7 @@ def _as_in_the_sample(_responses: Any, _weights: Any, found: Any, start: Any) ->
     return replace(found.accusation, probabilities=start)
 
 
-def test_the_refit_to_all_answers_tells_users_better_apart_than_the_sample_does(
+def test_the_refit_to_all_responses_tells_users_better_apart_than_the_sample_does(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four in five responses are lies; what the other contexts hold is worth a third of the errors.

@@ -175,7 +175,7 @@ def test_beside_wild_colluders_the_crowd_is_not_taken_for_alike(rng: np.random.G
     ("n_users", "n_contexts", "n_actions", "plays", "is_binary"),
     [(3000, 300, 20, 40, True), (4000, 200, 10, 20, False)],
 )
-def test_a_peaceful_log_with_few_answers_per_cell_is_left_whole(
+def test_a_peaceful_log_with_few_responses_per_cell_is_left_whole(
     rng: np.random.Generator,
     n_users: int,
     n_contexts: int,

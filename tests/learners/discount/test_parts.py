@@ -91,7 +91,7 @@ def test_top_directions_are_the_top_eigenvectors(rng: np.random.Generator) -> No
     assert_allclose(abs(vectors[:, 0] @ basis[:, -1]), 1.0, rtol=1e-6)
 
 
-def test_exchanged_answers_stay_in_their_cell_and_with_kept_users(
+def test_exchanged_responses_stay_in_their_cell_and_with_kept_users(
     rng: np.random.Generator,
 ) -> None:
     responses = responses_of(make_world(rng, n_users=100).tallies)

@@ -22,7 +22,7 @@ def data_of(rng: np.random.Generator, **settings: float) -> Residuals:
     return residuals_of(responses, everybody, measure_noise(responses, everybody), np.float64)
 
 
-def test_a_user_s_tastes_are_the_posterior_mean_given_their_answers(
+def test_a_user_s_tastes_are_the_posterior_mean_given_their_responses(
     rng: np.random.Generator,
 ) -> None:
     """The closed form for a normal law: E[f | x] = Λᵀ(ΛΛᵀ + Ψ)⁻¹x on the cells a user met."""
@@ -93,7 +93,7 @@ def test_colluders_who_are_too_alike_are_told_from_the_centre_of_good_users(
     assert (alike.probabilities[is_bad] > 0.5).mean() > 0.95
 
 
-def test_a_crowd_without_a_coalition_keeps_every_cell_s_answers_and_its_tastes(
+def test_a_crowd_without_a_coalition_keeps_every_cell_s_responses_and_its_tastes(
     rng: np.random.Generator,
 ) -> None:
     data = data_of(rng, taste=0.2)
