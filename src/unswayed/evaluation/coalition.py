@@ -40,13 +40,13 @@ SIZES = (2.5, 0.8)
 """Ours: signs and sizes of the tilts that EM starts from, in log-odds or deviations."""
 
 SHORT_STEPS, LONG_STEPS, FINALISTS = 5, 50, 2
-"""Ours: steps of EM from every start, and from the best so many."""
+"""Ours: steps of EM from every start; steps from the best starts, and how many of them."""
 
 NULLS = 3
 """Ours: logs with dealt rewards."""
 
 NULL_MARGIN, CLEAR_GAIN = 1.25, 7.0
-"""Ours: a gain must exceed this many times the largest of the nulls, and so many nats more."""
+"""Ours: a gain must exceed a multiple of the largest gain of the nulls by a number of nats."""
 
 CLEARLY_ONE_SIDED, ONE_SIDED, CLEAR_ORIENTATION = 0.5, 0.88, 2.5
 """Ours: the opposite fit may gain the first share at most; or the second, and so many nats less,

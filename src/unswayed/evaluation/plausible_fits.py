@@ -22,10 +22,10 @@ STEPS = 15
 """Ours: steps of EM with a given share."""
 
 CLOSE, WRONG = 3.0, 0.05
-"""Ours: a fit counts if it gains at most so many nats less than the best (1.9 is half the .95
-quantile of χ² with one degree of freedom; the best of several directions gains more by chance), and
-this share of the best gain less: no model of lies is quite true, and the gain of a wrong one grows
-with the log."""
+"""Ours: a fit is plausible if it gains at most this many nats less than the best (1.9 is half the
+.95 quantile of χ² with one degree of freedom; the best of several directions gains more by chance),
+and this share of the best gain less: no model of lies is quite true, and the gain of a wrong one
+grows with the log."""
 
 
 def fits_with_other_shares(data: Data, fit: Fit, alpha: float, most: float) -> list[Fit]:

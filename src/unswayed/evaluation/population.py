@@ -23,7 +23,7 @@ LARGEST_TILT = 6.0
 """Ours: in log-odds or deviations; lies as loud as that are as loud as any."""
 
 FAR = 4.0
-"""Ours: rewards that are not binary count up to so many deviations from their cell's mean."""
+"""Ours: rewards that are not binary are clipped at this many deviations from their cell's mean."""
 
 
 class Data(NamedTuple):

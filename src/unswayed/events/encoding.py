@@ -102,7 +102,7 @@ class Encoder:
             self._grow(int(starts[n_done + 1] - starts[n_done]))
 
     def _grow(self, n_words: int) -> None:
-        """Make room for one more value of so many words."""
+        """Make room for one more value of ``n_words`` words."""
         if 2 * self._n_values >= len(self._slots):
             self._rebuild(2 * len(self._slots))
         if self._n_known + 1 + n_words > len(self._known):
@@ -250,7 +250,7 @@ def _agree(starts: Starts, words: Words, entries: Words, known: Words, codes: Co
 
 @compiled
 def _refill(old: Words, slots: Words, known: Words, n_values: int, seed: int) -> None:
-    """Put the first so many values into empty slots."""
+    """Insert the first ``n_values`` values into empty slots."""
     for place in range(len(old)):
         entry = old[place, 2]
         if entry == _NONE or entry & _LOW > np.uint64(n_values):

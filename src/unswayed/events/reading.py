@@ -183,7 +183,7 @@ def read_events(
 
 
 def check_usable(provenance: Provenance, choice: OnBadRows, *, first_bad: int | None) -> None:
-    """Reject a log without usable rows, or with bad ones that nobody allowed.
+    """Reject a log without usable rows, or with bad ones that were not allowed.
 
     ``first_bad`` is the number of the first bad row, from 1.
     """

@@ -1,4 +1,4 @@
-"""How many users may collude, if nobody can say: what is seen, and what could go unseen."""
+"""An upper estimate of an unknown share of colluders: those detected, and those who may not be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is asked to play what: a keyed hash of (user, context, epoch), nothing stored.
+"""Which action each user is assigned: a keyed hash of (user, context, epoch), nothing stored.
 
 A coalition that may choose its account names could otherwise try names until they all fall into
 the group of one action. With a secret key the groups cannot be predicted, and whoever holds the

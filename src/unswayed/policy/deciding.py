@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 #: Beyond this a play's number does not fit into a signed word of the hash.
 LARGEST_PLAY = 2**62
 
-#: Ours: digests of so many users are kept; a service's busy users are among them.
+#: Ours: number of users whose digests are cached; a service's busy users are among them.
 KEPT_USERS = 1 << 17
 
 

@@ -158,7 +158,7 @@ def in_threads(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]
 
 
 N_PARTS = 4
-"""Users are passed over in so many parts, whatever the number of cores, so that sums are the same
+"""Passes over users go in this many parts, whatever the number of cores, so that sums are the same
 everywhere."""
 
 

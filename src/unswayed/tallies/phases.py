@@ -13,7 +13,7 @@ from unswayed.tallies.tallies import FloatArray
 
 MOST_ACTIVE = 3.0
 """Ours: a user counts with at most this many times the median user's plays for the length of a
-phase, so that nobody can stretch one by volume."""
+phase, so that no user can stretch one by volume."""
 
 Phases = tuple[LogTallies, ...]
 

@@ -155,7 +155,7 @@ def _exact_sums(
 
 
 def _joined(values: Sequence[FloatArray], remainders: Sequence[FloatArray]) -> FloatArray:
-    """Return the remainders of all parts in one array; empty if nobody has any."""
+    """Return the remainders of all parts in one array; empty if no part has any."""
     if not any(map(len, remainders)):
         return _NOTHING
     return np.concatenate(

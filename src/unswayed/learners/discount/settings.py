@@ -30,7 +30,7 @@ class Trial(NamedTuple):
     nulls
         Logs without a coalition that are searched in the same way.
     margin, clear_gain
-        A gain must exceed the nulls' largest by this factor, and by so many nats.
+        A gain must exceed ``margin`` times the largest gain of the nulls by ``clear_gain`` nats.
     """
 
     rounds: int
@@ -71,8 +71,9 @@ ROOM, LARGEST_ROOM = 2.5, 0.45
 understated. Quiet ones are then believed only if they clearly aim at decisions."""
 
 CLEAR_ALIGNMENT = 4.5
-"""Accused who favour standing decisions by so many deviations aim at them. Honest tails reached up
-to 3 on development replays of real ratings, and 4 where many contexts could be picked from."""
+"""Accused users who favour standing decisions by this many deviations aim at them. Honest tails
+reached up to 3 on development replays of real ratings, and 4 where many contexts could be picked
+from."""
 
 AIM_LEVEL = 0.1
 """Error rate of the last test of a quiet accusation: that its pull meets the decisions by chance.

@@ -19,7 +19,7 @@ from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies
 
 ENTRIES_AT_ONCE = 1 << 22
-"""Ours: cells are looked at in turn, about so many entries at a time, to bound memory."""
+"""Ours: cells are processed in batches of about this many entries, to bound memory."""
 
 
 LARGEST_DISPERSION = 1.5
@@ -69,7 +69,7 @@ def cell_intervals(
     Notes
     -----
     The unit is a user, and a user's value in a cell is the mean reward there, however often they
-    came. So nobody counts more by coming more often.
+    came. So coming more often gives no user more weight.
 
     Assumptions: good users are independent; what a good user gets in a cell has the cell's mean,
     however often they visit it (tastes are allowed, visits that depend on them are not); at most a

@@ -70,7 +70,7 @@ LIED_ABOUT = 0.3
 def repeated_share(tallies: Tallies) -> float:
     """Return the share of a reward's variance in a cell that lies between users; 0 if unknown.
 
-    Who is always shown the same action responds with the same taste each time. So do colluders: the
+    Users who are always shown the same action respond with the same taste. So do colluders: the
     cells with the largest share are left out, for these are the ones that may be lied about.
     """
     is_again = tallies.plays > 1.5
@@ -178,7 +178,7 @@ class ClassCounts:
 
 
 def counts_by_class(counts: Counts, classes: ClassArray, most_plays: float) -> ClassCounts:
-    """Group counts into runs of the given classes of cells, each worth so many plays at most."""
+    """Group counts into runs by class of cells, each worth at most ``most_plays`` plays."""
     n_classes = int(classes.max()) + 1
     of_keys, users = classes[counts.keys // counts.n_categories], entry_users(counts.indptr)
     order, _ = counting_order(of_keys, n_classes)
@@ -208,7 +208,7 @@ ROLES = 4
 """Winner, runner-up, third, and all others."""
 
 PRIOR_PLAYS = 10.0
-"""Cells are ranked as if so many plays more had shown the mean of the whole log."""
+"""Pseudo-plays by which cell means shrink towards the mean of the log before they are ranked."""
 
 
 def classes_by_role(counts: Counts, values: FloatArray, weights: FloatArray) -> ClassArray:

@@ -17,13 +17,13 @@ from unswayed.tallies.grouping import in_threads
 
 PRIOR_USERS = 10.0
 """The share of members among users of one activity is averaged with that of all, and the levels of
-members with those of all users, as if from so many users more."""
+members with those of all users, with this many pseudo-users."""
 
 PRIOR_COUNTS = 0.02
 """Added to each category of what members say."""
 
 SHORT_STEPS, LONG_STEPS, FINALISTS = 5, 20, 8
-"""Steps of EM from every start, and from the best so many."""
+"""Steps of EM from every start; steps from the best starts, and how many of them."""
 
 REFINE_STEPS, REFINE_PASSES = 3, (2, 2, 2, 2, 1, 1, 1, 1, 1, 1)
 """Steps of EM in turn with passes of the honest model: two passes measure levels and tastes anew,
@@ -54,7 +54,7 @@ class Lie(NamedTuple):
         Shape (n_categories,); what they say there.
     levels
         Shape (n_levels,); their levels elsewhere. Bots that say no to all other items have a low
-        one, which tells them from lucky honest users.
+        one, which distinguishes them from lucky honest users.
     prior
         Shape (n_activities,); share of members by log2 of the number of plays.
     """
@@ -78,7 +78,7 @@ class Coalition:
     gain
         Log-likelihood gained over the honest model alone, which was fitted to all users.
     users, ratios, probabilities
-        Who met the class, log-ratios of membership, and posterior probabilities.
+        Users who met the class, their log-ratios of membership, and posteriors.
     """
 
     lie: Lie

@@ -1,7 +1,7 @@
 """Honest users: each cell has a law over categories, each user a level and a taste for each class.
 
 A level or taste tilts a law exponentially along the scores of the categories. Both lie on a grid
-and are summed out, so that nobody is suspect for being keen, or for being fond of one item.
+and are summed out, so that being keen, or fond of one item, is not suspicious.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STRENGTHS = (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)
 """Candidates for how many plays the law of an action is worth in each of its contexts."""
 
 ACTION_PLAYS = 20.0
-"""The law of an action shrinks to that of the whole log as if so many plays more had shown it."""
+"""Pseudo-plays by which the law of an action shrinks towards that of the whole log."""
 
 FIT_STEPS = 8
 """Steps of EM for levels and tastes."""
@@ -115,7 +115,7 @@ class Honest:
 
 
 class Fit(NamedTuple):
-    """The honest model and what it says of users and runs.
+    """The honest model, and likelihoods of users and runs under it.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ def shrunken_laws(
     seen
         Shape (n_cells, n_categories); weighted counts.
     plays
-        Shape (n_cells,); cells count as so many plays whatever weight was taken off, so that a
+        Shape (n_cells,); cells count with these plays whatever weight was taken off, so that a
         lighter cell is not shrunk more and likelihoods stay comparable.
     shape
         Contexts and actions.

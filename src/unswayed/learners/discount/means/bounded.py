@@ -22,7 +22,7 @@ STEPS = 3
 """Steps from the mean with bounded plays to the mean with bounded pulls."""
 
 CONTEXT_PLAYS = 100.0
-"""The variance of rewards in a context is averaged with the log's as if from so many plays."""
+"""The variance of rewards in a context is shrunk towards the log's with this many pseudo-plays."""
 
 UNBOUNDED = 1e300
 """No bound: in the first pass pulls are from zero, and nothing is known yet of their size."""
@@ -36,7 +36,7 @@ class Values(NamedTuple):
     means
         Shape (n_contexts, n_actions); means with bounded influence.
     variances
-        Same shape; their sampling variances, infinite where nobody counts.
+        Same shape; their sampling variances, infinite without plays.
     shrunken
         Same shape; posterior means, by which decisions are taken.
     bounded
@@ -82,7 +82,7 @@ def cell_values(responses: BlockedResponses, weights: FloatArray) -> Values:
 def _variances(
     mass: FloatArray, pulls: FloatArray, spread: FloatArray, masses: FloatArray
 ) -> FloatArray:
-    """Return sampling variances of cell means; infinite where nobody counts.
+    """Return sampling variances of cell means; infinite without plays.
 
     A reward has a variance by context, of which a part b lies between users: the mean of masses m
     has variance (v·Σm + b·Σ(m² − m))/(Σm)², and b is what the squared pulls of all users show.

@@ -33,7 +33,7 @@ NARROW = 16
 
 PANEL_NUMBERS = 500_000
 """Ours: numbers in one array of shape (n_users, n_lines), unless that were narrow; more lines are
-fitted in turn, for the sake of memory."""
+fitted one panel after another, to bound memory."""
 
 VOID = -np.inf
 """Gain of a fit that is not to be used."""
@@ -50,7 +50,7 @@ class Model:
     largest_mass
         Largest share of users in the coalition.
     shrinkage
-        c: shifts of c standard errors and less are taken for zero.
+        c: shifts of at most c standard errors are set to zero.
     cells
         Shape (n_cells,); one for the cells where the coalition may differ.
     rivals_only

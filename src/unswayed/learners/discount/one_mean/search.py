@@ -116,7 +116,7 @@ def search_coalitions(
     best = []
     for model in models:
         ours = [fit for fit, owner in zip(long, finals, strict=True) if owner is model]
-        if not ours:  # nobody is suspect
+        if not ours:  # no start accuses anybody
             ours = _fitted(data, [np.zeros(data.responses.n_users)], [model], 1)
         best.append(max(ours, key=lambda fit: fit.gain))
     others = _fitted(data, [_other_tail(data, fit) for fit in best], models, LONG_STEPS)
@@ -264,7 +264,7 @@ class Null:
         )
         for place, finding in zip(roomy, refitted, strict=True):
             findings[place] = finding
-        # Who accuses too many in the copy gains all the same by chance.
+        # Fits that accuse too many users count here: their gain, too, is by chance.
         return [finding.accusation.raw_gain for finding in findings]
 
     @cached_property

@@ -10,7 +10,7 @@ from scipy import special
 from unswayed.learners.interface import FloatArray
 
 MOST_ATOMS = 10
-"""At most so many values are each a category of their own."""
+"""Largest number of values that are each a category of their own."""
 
 LEAST_ATOM = 0.01
 """Rarer values are no atoms: stars have five, not the few rows that were entered by hand."""
@@ -103,7 +103,7 @@ def find_categories(rewards: FloatArray, lean: float | None = None) -> Categorie
     Parameters
     ----------
     rewards
-        Shape (n,); about as many of each user, so that nobody decides by volume. At least one.
+        Shape (n,); about as many of each user, so that volume does not decide. At least one.
     lean
         How far most users' own rewards lean to one side, if known: amounts are skewed only if they
         say so too. A fifth of the accounts can skew the rewards of all, but not those of most.

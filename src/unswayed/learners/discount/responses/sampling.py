@@ -25,7 +25,7 @@ ON_SCALE = 1e-4
 
 
 def sampled(tallies: UserTallies, rng: np.random.Generator) -> tuple[Tallies, IntArray | slice]:
-    """Return the plays of random users, and their codes; a slice if nobody was left out."""
+    """Return the plays of random users, and their codes; a slice if the sample has all users."""
     n_entries = int(tallies.cell_users().sum())
     is_everybody = n_entries <= SAMPLE_ENTRIES
     chosen = np.arange(tallies.n_users)
@@ -102,7 +102,7 @@ def lean_of_users(tallies: Tallies) -> float | None:
     """Return how far most users' rewards lean to one side; None if few users can tell.
 
     Of each user with enough entries, (largest + smallest − 2·median)/(largest − smallest); then the
-    median over users, which a minority moves by little. Who always says the same has no vote.
+    median over users, which a minority moves by little. Users whose rewards never vary do not vote.
     """
     kept = _some_of_each(tallies)
     users, means = entry_users(tallies.indptr)[kept], (tallies.sums / tallies.counts)[kept]
@@ -120,7 +120,7 @@ def lean_of_users(tallies: Tallies) -> float | None:
 
 
 def _some_of_each(tallies: Tallies) -> IntArray:
-    """Return at most so many entries of each user, from the smallest mean to the largest.
+    """Return at most ``FROM_EACH`` entries of each user, from the smallest mean to the largest.
 
     They are evenly spaced in that order, so that names of contexts and actions do not matter.
     """

@@ -1,4 +1,4 @@
-"""Coalitions among users who differ: tastes are modelled, and what is left tells."""
+"""Coalitions among users who differ: a second population beside a model of tastes."""
 
 from unswayed.learners.discount.tastes.heterogeneity import has_tastes
 from unswayed.learners.discount.tastes.rounds import discount_among_tastes

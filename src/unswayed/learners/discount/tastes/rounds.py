@@ -74,7 +74,7 @@ def discount_among_tastes(
 
     Every user is put down to a few numbers: their place along the common directions of taste, and
     what they say beyond it about winners and rivals. A coalition is a second population there.
-    Tastes may be skewed and so look like one. What tells them apart is the decision: an accusation
+    Skewed tastes may look like one. The decisions distinguish the two: an accusation
     is believed if it gains clearly more than in crowds with the same tastes and the same responses
     but no coalition, and if the accused favour just the actions that win by them.
 

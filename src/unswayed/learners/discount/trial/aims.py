@@ -13,7 +13,7 @@ from unswayed.policy import best_known
 
 
 def pooled_means(responses: AnyResponses, weights: FloatArray) -> FloatArray:
-    """Return the weighted mean reward of each cell; NaN where nobody counts.
+    """Return the weighted mean reward of each cell; NaN without weight.
 
     Returns
     -------

@@ -22,10 +22,10 @@ coalition cannot skew preferences against a true accusation: lies of mean L > 0,
 none is below minus 3·L, have a positive third moment."""
 
 LEAST_FARTHEST = 2.0
-"""Ours: but always so many deviations of a response, lest chance be cut off on one side."""
+"""Ours: but at least this many deviations of a response, so that noise is not cut on one side."""
 
 MOST_PLAYS = 2.0
-"""Ours: a user counts as one with at most so many times the usual number of plays."""
+"""Ours: plays of a user count up to this multiple of the mean number of plays."""
 
 
 LEAST_OF_MAJORITY = 0.5
@@ -129,7 +129,7 @@ def _preferences(
         _moments, signs, means, farthest, deviation, most, rows=weights
     )
     pairs, of_pairs, triples, of_triples, *squares = sums
-    pairs, triples = max(pairs, 1e-300), max(triples, 1e-300)  # nobody may have any
+    pairs, triples = max(pairs, 1e-300), max(triples, 1e-300)  # there may be none
     skew = of_triples / triples
     # The sum over users of (m·(t - skew))², for a user's triples m and their mean product t.
     scatter = squares[2] - 2.0 * skew * squares[1] + skew**2 * squares[0]
