@@ -160,7 +160,7 @@ def test_what_is_made_of_each_block_has_the_same_users(rng: np.random.Generator)
     whole = replace(tallies(rng), bounds=BOUNDS)
     doubled = whole.transformed(lambda block, factor: block.scaled(factor), 2.0)
     assert (doubled.n_users, doubled.n_contexts, doubled.n_actions) == (300, 12, 4)
-    assert doubled.sizes == whole.sizes == (40, 0, 60, 200)
+    assert doubled.blocks.sizes == whole.blocks.sizes == (40, 0, 60, 200)
     np.testing.assert_array_equal(doubled.interactions, 2.0 * whole.interactions)
     np.testing.assert_array_equal(doubled.plays_of_users, whole.interactions)
     np.testing.assert_array_equal(doubled.cell_users(), whole.cell_users())
@@ -170,7 +170,7 @@ def test_some_rows_of_tallies_are_one_block(rng: np.random.Generator) -> None:
     whole = replace(tallies(rng), bounds=BOUNDS)
     for part in (whole.of_range(0, 100), whole.of_users(np.arange(100))):
         assert part.bounds == ()
-        assert part.sizes == (100,)
+        assert part.blocks.sizes == (100,)
 
 
 @pytest.mark.parametrize("kind", ["string", "integer", "number"])
