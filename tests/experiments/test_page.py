@@ -23,7 +23,8 @@ def line_of(name: str, claim: dict[str, Any]) -> str:
     """Return the claim's line in the table of the page."""
     numbers = [claim["estimate"], claim["low"], claim["high"]]
     estimate, low, high = ("none" if number is None else f"{number:.3f}" for number in numbers)
-    return f"| {name} | {claim['statement']} | {estimate} [{low}, {high}] | {claim['verdict']} |"
+    columns = [claim["statement"], claim["statistic"], f"{estimate} [{low}, {high}]"]
+    return f"| {name} | {' | '.join(columns)} | {claim['verdict']} |"
 
 
 RUN = tuple(name for name in IDS if (FIGURES / name / "claims.json").exists())

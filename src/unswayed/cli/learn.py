@@ -118,6 +118,14 @@ def learn(
             "attacks on decisions without an upper bound, about 15 learning runs each.",
         ),
     ] = "bounds",
+    reward_range: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW,HIGH",
+            help="Smallest and largest reward that there can be, such as 1,5; intervals are cut to "
+            "it [known for rewards of two values only].",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Learn a policy from a log, robust to a share alpha of colluding users."""
@@ -134,6 +142,7 @@ def learn(
         min_propensity=source.min_propensity,
         tallies=tallies,
         certify=check_certify(certify),
+        reward_range=reward_range,
         allow_unplayed=allow_unplayed,
         half_life=half_life,
         groups=groups,

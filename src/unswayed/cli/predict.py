@@ -13,7 +13,7 @@ from unswayed.errors import InputError
 from unswayed.events import Label, parsed_label
 from unswayed.memory import parsed_bytes
 from unswayed.names import closest
-from unswayed.policy import Policy
+from unswayed.policy import NO_BOUND, Policy
 from unswayed.reports.policies import check_table, predicted_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, rate
 
@@ -98,6 +98,7 @@ class _Row(TypedDict):
     mean: float | None
     low: float | None
     high: float | None
+    bound: NotRequired[str]
     sampling_error: NotRequired[float | None]
     bias_bound: NotRequired[float | None]
     did_you_mean: str | None
@@ -116,6 +117,8 @@ def _row(text: str, policy: Policy, user: Label | None) -> _Row:
         "high": _finite(decision.high),
         "did_you_mean": _hint(text, policy),
     }
+    if decision.is_known and None in (row["low"], row["high"]):
+        row["bound"] = NO_BOUND
     if decision.is_known and policy.sampling_errors is not None:
         cell = policy.context_labels.code(label), policy.action_labels.code(decision.action)
         row["sampling_error"] = _finite(policy.sampling_errors[cell])
@@ -136,7 +139,7 @@ def _print(rows: list[_Row], policy: Policy) -> None:
         if not row["is_known"]:
             return list(values)
         return [
-            "no bound" if value is None else rate(value) if is_rate else value for value in values
+            NO_BOUND if value is None else rate(value) if is_rate else value for value in values
         ]
 
     print_table(

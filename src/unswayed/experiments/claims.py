@@ -100,11 +100,11 @@ def all_positive(
         verdict = Verdict.HOLDS if intervals[decided][0] > -margin else Verdict.OPEN
     if len(comparisons[decided]) < FEWEST:
         verdict = Verdict.OPEN
-    failures = f"; fails for {len(failed)} of them" if len(failed) > 1 else ""
+    n, failures = len(comparisons), f"; {len(failed)} fail" if len(failed) > 1 else ""
     return Claim(
         name=name,
         statement=statement,
-        statistic=f"mean difference, decided by 1 of {len(comparisons)}: {decided}{failures}",
+        statistic=decided if n == 1 else f"{decided} (1 of {n} comparisons{failures})",
         estimate=float(comparisons[decided].mean()),
         low=_finite(intervals[decided][0]),
         high=_finite(intervals[decided][1]),

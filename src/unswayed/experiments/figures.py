@@ -335,6 +335,7 @@ ANALYSES = {
                 (PER_VISIT, "visits", "by Section 3.1"),
             )
         ),
+        partial(own_is_no_worse, x_symbol="T/L"),
         panel=f"S = A = 10, gap {SCALED_GAP[0]:g}·sqrt({SCALED_GAP[1]} L/T), {BASE}",
         log_x=True,
         log_y=True,
@@ -350,6 +351,10 @@ ANALYSES = {
                 "T/L",
                 series=series,
             )
+            for series, name in ((FREQUENT, "frequent"), (RARE, "rare"))
+        ),
+        *(
+            partial(own_is_no_worse, x_symbol="T/L", series=series, name=f"own-{name}")
             for series, name in ((FREQUENT, "frequent"), (RARE, "rare"))
         ),
         panels=tuple(

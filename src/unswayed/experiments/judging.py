@@ -97,14 +97,20 @@ def paper_beats(
 
 
 def own_is_no_worse(
-    results: Results, *, x_symbol: str, series: str = "", up_to: float = float("inf")
+    results: Results,
+    *,
+    x_symbol: str,
+    series: str = "",
+    up_to: float = float("inf"),
+    name: str = "own-is-no-worse",
 ) -> Claim:
     """Judge that the project's own learner loses no more than Robust MCB, up to the margin."""
-    paper, own = (results.curve(name, series) for name in ("paper", DEFAULT_METHOD))
+    paper, own = (results.curve(learner, series) for learner in ("paper", DEFAULT_METHOD))
     return all_positive(
-        "own-is-no-worse",
+        name,
         f"Ours ({DEFAULT_METHOD}) loses no more than Robust MCB at any {x_symbol}"
-        f"{f' up to {up_to:g}' if up_to < float('inf') else ''}.",
+        f"{f' up to {up_to:g}' if up_to < float('inf') else ''}"
+        f"{f' ({series})' if series else ''}.",
         {
             f"paper minus ours at {x_symbol}={x:g}": paper.minus(own, x)
             for x in paper.xs

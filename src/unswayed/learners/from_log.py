@@ -31,6 +31,7 @@ from unswayed.learners.learning import learn_policy
 from unswayed.learners.log_reading import Listener, tally_log
 from unswayed.learners.options import LearnOptions, OptionKeywords
 from unswayed.learners.personal import personal_decisions
+from unswayed.learners.reward_range import check_rewards, cut_to_range, parsed_reward_range
 from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
@@ -167,6 +168,8 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
         on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
     )
     policy, notes = learned.policy, _notes_on_log(log, options)
+    if options.reward_range is not None:
+        policy = cut_to_range(policy, parsed_reward_range(options.reward_range))
     if learned.unknown_fraction is not None:
         summary = _checked(log, options, learned.unknown_fraction.chosen)
         notes += (learned.unknown_fraction.statement(),)
@@ -205,6 +208,8 @@ def _checked(log: PreparedLog, options: LearnOptions, alpha: float) -> LogSummar
         adversarial_fraction=alpha,
         min_propensity=options.min_propensity,
     )
+    if options.reward_range is not None:
+        check_rewards(log.tallies, parsed_reward_range(options.reward_range))
     check_learnable(summary, alpha=alpha, allow_unplayed=options.allow_unplayed)
     return summary
 

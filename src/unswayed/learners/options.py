@@ -13,6 +13,7 @@ from unswayed.learners.design import DesignName
 from unswayed.learners.flips.fraction import Certify, check_certify
 from unswayed.learners.groups import check_groups
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.reward_range import RewardRange, parsed_reward_range
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.tallies import MIN_PROPENSITY
 from unswayed.tallies.log_tallies import check_min_propensity
@@ -42,6 +43,9 @@ class LearnOptions:
         workers must see the folder under the same name.
     certify
         As ``RobustMCB`` takes it. A cluster cannot attack: that needs all tallies in one place.
+    reward_range
+        Smallest and largest reward that there can be, if known: intervals are cut to it. A pair,
+        or text such as "1,5". A log with rewards beyond it is refused.
     allow_unplayed
         Whether to go on when actions have no support in some contexts: they stay undecided there.
     half_life
@@ -69,6 +73,7 @@ class LearnOptions:
     min_propensity: float = MIN_PROPENSITY
     tallies: str | Path | None = None
     certify: Certify = "bounds"
+    reward_range: RewardRange | str | None = None
     allow_unplayed: bool = False
     half_life: float | str | None = None
     groups: int | str | None = None
@@ -88,6 +93,8 @@ class LearnOptions:
         check_min_propensity(self.min_propensity)
         if self.max_interactions_per_user is not None:
             check_cap(self.max_interactions_per_user)
+        if self.reward_range is not None:
+            object.__setattr__(self, "reward_range", parsed_reward_range(self.reward_range))
         if self.half_life is not None:
             object.__setattr__(self, "half_life", parsed_half_life(self.half_life))
         if self.groups is not None:
@@ -117,6 +124,7 @@ class OptionKeywords(TypedDict, total=False):
     min_propensity: float
     tallies: str | Path | None
     certify: Certify
+    reward_range: RewardRange | str | None
     allow_unplayed: bool
     half_life: float | str | None
     groups: int | str | None
