@@ -142,12 +142,17 @@ def test_of_tied_attacks_the_usual_strongest_is_met(attacks: tuple[str, ...], ch
     assert strongest_attacks(rows) == {0: chosen}
 
 
-def test_a_quick_pilot_tries_two_attacks() -> None:
+def test_a_quick_run_meets_one_attack_and_has_no_pilot() -> None:
     known = quick_version(find_experiment("figure-2a").sweep)
-    assert {point.attacks for point in known.points} == {("push", "nuke")}
+    assert {point.attacks for point in known.points} == {("nuke",)}
+    assert [known.repetitions_of(name, 6) for name in ("paper", DEFAULT_METHOD)] == [6, 2]
     unknown = quick_version(find_experiment("knowing-attack").sweep)
-    assert {point.attacks for point in unknown.points} == {("trim-edge", "hide-in-covariance")}
-    assert [known.pilot_of(name) for name in ("paper", DEFAULT_METHOD)] == [1, 1]
+    assert {point.attacks for point in unknown.points} == {("trim-edge",)}
+
+
+def test_our_own_learner_has_a_shorter_pilot() -> None:
+    sweep = find_experiment("figure-2a").sweep
+    assert [sweep.pilot_of(name) for name in ("paper", DEFAULT_METHOD)] == [4, 1]
 
 
 def test_a_row_is_what_the_simulator_gives_for_its_settings(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ LARGE = 30
 def tiny(experiment: Experiment) -> Experiment:
     """Return the experiment with miniature worlds, two attacks at most and a pilot of one."""
     quick = quick_version(experiment.sweep)
-    points = quick.points
+    points = experiment.sweep.quick
     if len(points) > LARGE:  # a grid of users and interactions: its corner will do
         points = tuple(point for point in points if point.settings.users <= 250)
     shrunk = tuple(map(_shrunk, points))

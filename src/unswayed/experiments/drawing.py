@@ -29,6 +29,9 @@ from unswayed.reports.style import (
 )
 
 LOSS = "suboptimality for good users"
+FOUR = 4
+"""Ours: so many panels stand in two rows; side by side their words would be too small to read."""
+
 ATTACK_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, BLACK, PALE_GREY)
 ATTACK_MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 
@@ -57,12 +60,14 @@ class Panel:
 def draw_panels(results: Results, panels: Sequence[Panel], *, heading: str) -> Figure:
     """Draw every algorithm's mean with a 95 % band, one panel a series, names at the lines."""
     with mpl.rc_context(STYLE):
-        width = 7.4 if len(panels) == 1 else 2.0 + 4.4 * len(panels)
-        figure, axes = new_figure(width=width, height=4.6, panels=len(panels))
+        rows = 2 if len(panels) == FOUR else 1
+        width = 7.4 if len(panels) == 1 else 2.0 + 4.4 * len(panels) / rows
+        height = 4.6 if rows == 1 else 7.4
+        figure, axes = new_figure(width=width, height=height, panels=len(panels), rows=rows)
         for ax, panel in zip(axes, panels, strict=True):
             curves = [results.curve(name, panel.series) for name in results.algorithms]
             for curve in curves:
-                draw_curve(ax, curve)
+                draw_curve(ax, curve, log_y=panel.log_y)
             set_axes(ax, panel, xs=curves[0].xs)
         if not panels[0].log_y:
             axes[0].set_ylim(bottom=0.0)  # shared, and only now that everything is drawn
@@ -72,12 +77,20 @@ def draw_panels(results: Results, panels: Sequence[Panel], *, heading: str) -> F
     return figure
 
 
-def draw_curve(ax: Axes, curve: Curve) -> None:
-    """Draw one algorithm: mean, band and markers."""
+def draw_curve(ax: Axes, curve: Curve, *, log_y: bool = False) -> None:
+    """Draw one algorithm: mean, band and markers.
+
+    A band that reaches zero has no end on a logarithmic axis: it is cut a decade below the mean.
+    """
     look = look_of(curve.algorithm)
     bands = np.array([mean_interval(column) for column in curve.values.T])
     ax.fill_between(
-        curve.xs, np.maximum(bands[:, 0], 0.0), bands[:, 1], color=look.colour, alpha=0.18, lw=0
+        curve.xs,
+        np.maximum(bands[:, 0], curve.means / 10 if log_y else 0.0),
+        bands[:, 1],
+        color=look.colour,
+        alpha=0.18,
+        lw=0,
     )
     ax.plot(
         curve.xs,

@@ -66,7 +66,7 @@ SWEEPS = {
         _sweep(
             "figure-2c",
             _along("interactions", (10, 15, 20, 25, 30, 40, 50, 60, 120)),
-            (1, 4, 6),
+            (1, 4),
             with_own("paper", "naive-ucb", "independent-ucb", "oracle", PER_VISIT),
         ),
         _sweep(

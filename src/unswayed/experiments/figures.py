@@ -34,7 +34,7 @@ from unswayed.learners.interface import FloatArray
 
 __all__ = ["ANALYSES", "SWEEPS"]
 
-BASE = "20 % colluders, each learner against its worst attack"
+BASE = "20% colluders, each learner against its worst attack"
 CORRUPTION_ROBUST = ("liu", "barbar", "active-arm-elimination")
 SMALL_SHARE, LARGEST_SHARE = 0.1, 0.3
 """A tenth is a small share; Theorem 5.1 is for alpha < 1/3."""
@@ -358,7 +358,7 @@ ANALYSES = {
             for series, name in ((FREQUENT, "frequent"), (RARE, "rare"))
         ),
         panels=tuple(
-            {"title": f"{series}, 20 % colluders", "series": series} for series in (FREQUENT, RARE)
+            {"title": f"{series}, 20% colluders", "series": series} for series in (FREQUENT, RARE)
         ),
         log_x=True,
     ),

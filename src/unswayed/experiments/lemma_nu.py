@@ -157,8 +157,8 @@ ANALYSES = {
                 log_y=True,
             )
             for series, title in (
-                (QUIET, "20 % of users under suspicion, all honest"),
-                (FLOODED, "20 % colluders flood the rarest context"),
+                (QUIET, "20% of users under suspicion, all honest"),
+                (FLOODED, "20% colluders flood the rarest context"),
             )
         ),
         judges=(

@@ -145,7 +145,7 @@ def stopped_gain(results: Results) -> Claim:
     many = users >= THRESHOLD
     return resampled(
         "gain-stops-with-colluders",
-        "With 20 % colluders the gain stops: beyond SA/alpha the slope is above -1/4.",
+        "With 20% colluders the gain stops: beyond SA/alpha the slope is above -1/4.",
         f"log-log slope for L >= {THRESHOLD}, alpha = 0.2",
         losses(results, "paper", 0.2)[:, many],
         lambda table: gain_slope(users[many], table),
@@ -171,7 +171,7 @@ def _draw_share(ax: Axes, results: Results, alpha: float) -> None:
             )
             ends.append((float(needed[known[-1]]), look.label, look.colour))
     panel = Panel(
-        title="without colluders" if alpha == 0 else f"{100 * alpha:g} % colluders",
+        title="without colluders" if alpha == 0 else f"{100 * alpha:g}% colluders",
         x_label="users L",
         y_label="interactions per user",
         log_x=True,

@@ -1,6 +1,6 @@
 """Regret of good users while the policy is learned, beside that of other algorithms.
 
-T/L grows; S ≤ A and S > A, without colluders and with 20 %; 2,000 users.
+T/L grows; S ≤ A and S > A, without colluders and with 20%; 2,000 users.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ ANALYSES = {
             ),
             compared(
                 "within-the-known-rate",
-                "With 20 % colluders epochs lose less than (alpha + 1/√L)·√(T min(S, A)).",
+                "With 20% colluders epochs lose less than (alpha + 1/√L)·√(T min(S, A)).",
                 _below_the_bound,
             ),
             *(_slower_than_the_root(s, a) for s, a in WORLDS),

@@ -92,7 +92,7 @@ ANALYSES = {
         y_label=Y_LABEL,
         panels=tuple(
             Panel(
-                title=_TITLES[drift] + (", 10 % colluders who push" if alpha else ""),
+                title=_TITLES[drift] + (", 10% colluders who push" if alpha else ""),
                 x_label=X_LABEL,
                 series=series_of(drift, alpha),
                 y_label=Y_LABEL,

@@ -1,6 +1,6 @@
 """Regret when good users differ: the common policy, one's own, or both.
 
-The size of tastes grows from 0 to twice the gap; S = A = 5, 500 users, 10 % colluders.
+The size of tastes grows from 0 to twice the gap; S = A = 5, 500 users, 10% colluders.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ ANALYSES = {
         y_label=Y_LABEL,
         panels=(
             Panel(
-                title="S = A = 5, 500 interactions per user, 10 % colluders who push",
+                title="S = A = 5, 500 interactions per user, 10% colluders who push",
                 x_label=X_LABEL,
                 y_label=Y_LABEL,
                 marks=((PAPER_GAP, "the gap"),),

@@ -39,7 +39,7 @@ def parsed_reward_range(given: str | Sequence[float]) -> RewardRange:
 
 def check_rewards(tallies: UserTallies, reward_range: RewardRange) -> None:
     """Refuse a log in which some user's mean reward in some cell lies beyond the range."""
-    (n_beyond,) = tallies.added(_entries_beyond, *reward_range)
+    (n_beyond,) = tallies.blocks.add_blocks(_entries_beyond, *reward_range)
     if n_beyond:
         low, high = reward_range
         raise InputError(

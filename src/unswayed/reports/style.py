@@ -85,13 +85,13 @@ def look_of(algorithm: str) -> Look:
 
 
 def new_figure(
-    *, width: float, height: float, panels: int = 1, share_y: bool = True
+    *, width: float, height: float, panels: int = 1, rows: int = 1, share_y: bool = True
 ) -> tuple[Figure, list[Axes]]:
-    """Return an empty figure with its panels side by side; call it within ``STYLE``."""
+    """Return an empty figure with its panels side by side, or in rows; call it in ``STYLE``."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, panels, sharey=share_y, squeeze=False)
-    return figure, list(axes[0])
+    axes = figure.subplots(rows, panels // rows, sharey=share_y, squeeze=False)
+    return figure, list(axes.ravel())
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:

@@ -1,0 +1,135 @@
+"""Is a plan for the paper's method enough for the default one? Simulate it in many small worlds.
+
+    python benchmarks/default_plans.py --part development [--method discount] [--share 1.0]
+    python benchmarks/default_plans.py --part holdout
+
+A plan holds if under every attack and lead a share 1 - delta of the repetitions stays within
+epsilon, as `unswayed plan --verify` has it. ``--share`` gives each user only a share of the planned
+plays. Worlds are small, with targets close to alpha, so that a run takes half a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
+
+from planner_worlds import context_probabilities
+from unswayed.limits.planner import EVERYDAY, PAPER_METHOD, plan_traffic
+from unswayed.limits.traffic import Traffic
+from unswayed.simulation.planned import simulated_traffic, widest_gap
+from unswayed.simulation.settings import Settings
+from unswayed.simulation.simulate import simulate
+
+DELTA = 0.1
+LEADS = (1.3, 2.0)
+"""Leads of the best action, in multiples of the target; smaller ones cost too little to matter."""
+
+ATTACKS = ("nuke", "trim-edge", "subtractive", "shifted-replay", "on-off")
+"""Those that cost the default learner most in a first look."""
+
+HEAVY_TAILED, LOGGED = Traffic(is_heavy_tailed=True), Traffic(exploration=0.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A world and a target to plan for."""
+
+    n_contexts: int
+    n_actions: int
+    law: str
+    alpha: float
+    epsilon: float
+    traffic: Traffic = EVERYDAY
+
+
+DEVELOPMENT = (
+    Question(5, 5, "uniform", 0.2, 0.15),
+    Question(2, 8, "uniform", 0.2, 0.15),
+    Question(1, 5, "uniform", 0.2, 0.1),
+    Question(12, 3, "zipf:1", 0.2, 0.14),
+    Question(12, 3, "uniform", 0.1, 0.09),
+    Question(5, 5, "uniform", 0.1, 0.03, Traffic(base=0.02)),
+    Question(5, 4, "uniform", 0.2, 0.15, HEAVY_TAILED),
+    Question(5, 4, "uniform", 0.2, 0.15, LOGGED),
+    Question(10, 3, "uniform", 0.2, 0.15, HEAVY_TAILED),
+    Question(3, 4, "uniform", 0.3, 0.2),
+    Question(4, 4, "uniform", 0.05, 0.045),
+    Question(12, 4, "uniform", 0.2, 0.06, Traffic(base=0.05)),
+)
+
+HOLDOUT = (
+    Question(6, 8, "zipf:0.5", 0.15, 0.12),
+    Question(5, 10, "uniform", 0.2, 0.17),
+    Question(16, 4, "uniform", 0.1, 0.085),
+    Question(8, 3, "zipf:1", 0.25, 0.18, HEAVY_TAILED),
+    Question(7, 5, "uniform", 0.2, 0.16, LOGGED),
+    Question(9, 6, "uniform", 0.12, 0.1, HEAVY_TAILED),
+)
+"""Five contexts or more, and rewards other than 0 and 1: where all of the development held."""
+
+PARTS = {"development": (DEVELOPMENT, 77, 4), "holdout": (HOLDOUT, 4242, 10)}
+"""Worlds, seed and repetitions of each part."""
+
+
+def tried(question: Question, method: str, *, share: float, seed: int, repetitions: int) -> str:
+    """Simulate one plan, and return what came of it in a line."""
+    nu = context_probabilities(question.n_contexts, question.law)
+    traffic, epsilon = question.traffic, question.epsilon
+    plan = plan_traffic(nu, question.n_actions, question.alpha, epsilon, DELTA, traffic=traffic)
+    planned = plan.methods[0].interactions_per_user
+    plays = math.ceil(share * planned)
+    found = []
+    for attack in ATTACKS:
+        for gap in sorted({min(lead * epsilon, widest_gap(traffic)) for lead in LEADS}):
+            settings = Settings(
+                contexts=question.n_contexts,
+                actions=question.n_actions,
+                users=plan.n_users,
+                interactions=plays,
+                alpha=question.alpha,
+                attack=attack,
+                algorithms=(method if traffic.exploration == 1.0 else f"{method}-on-log",),
+                repetitions=repetitions,
+                seed=seed,
+                gap=gap,
+                context_probabilities=tuple(nu.tolist()),
+                **simulated_traffic(traffic),
+            )
+            losses = np.array([row.loss for row in simulate(settings)])
+            within, mean = float((losses <= epsilon).mean()), float(losses.mean())
+            found.append((within, -mean, attack, gap / epsilon))
+    within, loss, attack, lead = min(found)
+    verdict = "holds" if within >= 1 - DELTA - 1e-12 else "fails"
+    return (
+        f"{question}: {plan.n_users} users, {plays} of {planned} plays: {verdict}; worst {attack} "
+        f"at lead {lead:.3g} epsilon: {within:.2f} within, mean loss {-loss / epsilon:.2f} epsilon"
+    )
+
+
+def main() -> None:
+    """Try every plan of a part."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--part", choices=list(PARTS), default="development")
+    parser.add_argument("--method", default="discount", help=f"discount or {PAPER_METHOD}")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the planned plays")
+    parser.add_argument("--repetitions", type=int, help="of each attack and lead")
+    options = parser.parse_args()
+    questions, seed, repetitions = PARTS[options.part]
+    with threadpool_limits(1):
+        for question in questions:
+            line = tried(
+                question,
+                options.method,
+                share=options.share,
+                seed=seed,
+                repetitions=options.repetitions or repetitions,
+            )
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
