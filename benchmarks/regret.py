@@ -137,21 +137,25 @@ def report(runs: list[Run]) -> None:
             for algorithm in algorithms:
                 by_attack = {a: mean(algorithm, a, world, alpha) for a in ATTACKED}
                 known = {a: value for a, value in by_attack.items() if np.isfinite(value)}
-                worst = max(known, key=lambda a: known[a])
-                worst_of[algorithm] = known[worst]
                 ratios = [
                     run.worst / run.median
                     for run in runs
                     if run.algorithm == algorithm
                     and (run.contexts, run.actions, run.alpha) == (*world, alpha)
                 ]
-                print(
-                    f"  {algorithm:22s} no attack {mean(algorithm, 'honest', world, alpha):7.2f}"
-                    f"  mean over attacks {np.mean(list(known.values())):7.2f}"
-                    f"  worst {known[worst]:7.2f} ({worst})  worst user/median {max(ratios):.2f}"
-                )
-            if OURS in algorithms and len(algorithms) > 1:
-                rivals = {a: worst_of[a] for a in algorithms if a in COMPETITORS}
+                line = f"  {algorithm:22s} no attack {mean(algorithm, 'honest', world, alpha):7.2f}"
+                if known:
+                    worst = max(known, key=lambda a: known[a])
+                    worst_of[algorithm] = known[worst]
+                    line += (
+                        f"  mean over {len(known):2d} attacks {np.mean(list(known.values())):7.2f}"
+                        f"  worst {known[worst]:7.2f} ({worst})"
+                    )
+                if ratios:
+                    line += f"  worst user/median {max(ratios):.2f}"
+                print(line)
+            rivals = {a: worst_of[a] for a in COMPETITORS if a in worst_of}
+            if OURS in worst_of and rivals:
                 best = min(rivals, key=lambda a: rivals[a])
                 ours = float(np.nanmean([mean(OURS, a, world, alpha) for a in ATTACKED]))
                 print(f"  epochs over the best competitor ({best}): {ours / rivals[best]:.2f}")

@@ -1,4 +1,4 @@
-"""The page on the reproduction says what the committed results say."""
+"""The pages on experiments say what the committed results say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unswayed.experiments.registry import IDS, find_experiment
+from unswayed.experiments.registry import BEYOND, IDS, find_experiment
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES = DOCS / "images" / "reproduction"
@@ -27,7 +27,12 @@ def line_of(name: str, claim: dict[str, Any]) -> str:
     return f"| {name} | {' | '.join(columns)} | {claim['verdict']} |"
 
 
-RUN = tuple(name for name in IDS if (FIGURES / name / "claims.json").exists())
+RUN = tuple(name for name in (*IDS, *BEYOND) if (FIGURES / name / "claims.json").exists())
+
+
+def page_of(name: str) -> str:
+    """Return the page that an experiment is on: what the paper leaves open has its own."""
+    return (DOCS / ("epochs.md" if name in BEYOND else "reproduction.md")).read_text()
 
 
 def test_what_was_not_run_is_named_on_the_page() -> None:
@@ -36,9 +41,14 @@ def test_what_was_not_run_is_named_on_the_page() -> None:
     assert {name for name in IDS if f"`{name}`" in section} == set(IDS) - set(RUN)
 
 
+@pytest.mark.parametrize("name", BEYOND)
+def test_what_the_paper_leaves_open_is_on_its_page(name: str) -> None:
+    assert f"`unswayed reproduce {name}`" in page_of(name)
+
+
 @pytest.mark.parametrize("name", RUN)
 def test_every_claim_is_on_the_page_with_its_numbers_and_verdict(name: str) -> None:
-    page = (DOCS / "reproduction.md").read_text()
+    page = page_of(name)
     for claim in claims_of(name)["claims"]:
         assert line_of(name, claim) in page
     assert f"images/reproduction/{name}/figure.svg" in page
@@ -47,11 +57,11 @@ def test_every_claim_is_on_the_page_with_its_numbers_and_verdict(name: str) -> N
 
 @pytest.mark.parametrize("name", RUN)
 def test_the_committed_results_are_those_of_the_whole_sweep(name: str) -> None:
-    """Every point of the sweep for the paper's learner, equally often."""
+    """Every point of the sweep for the first learner, equally often."""
     sweep = find_experiment(name).sweep
     told = claims_of(name)
     cells = {f"{name}/{number}" for number in range(len(sweep.points))}
     assert cells <= told["attacks"].keys()
     assert told["repetitions"] % sweep.repetition_factor == 0
     repetitions = told["repetitions"] // sweep.repetition_factor
-    assert f"{repetitions} repetitions" in (DOCS / "reproduction.md").read_text()
+    assert f"{repetitions} repetitions" in page_of(name)

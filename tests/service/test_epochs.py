@@ -45,9 +45,9 @@ def test_within_an_epoch_only_the_policy_changes() -> None:
 
 
 def test_every_epoch_that_is_over_ends() -> None:
-    plan = next_plan_of(make_plan("shop", SHOP), SHOP, POLICY, replace(GROWN, age=20.0))
-    assert plan.epoch == 3  # 4, 8 and 16 decisions a user are over
-    assert plan.rule("lunch").surviving == SHOP.actions  # every third epoch looks at all again
+    plan = next_plan_of(make_plan("shop", SHOP), SHOP, POLICY, replace(GROWN, age=40.0))
+    assert plan.epoch == 4  # 4, 8, 16 and 32 decisions a user are over
+    assert plan.rule("lunch").surviving == SHOP.actions  # every other epoch looks at all again
 
 
 def test_an_alarm_is_remembered_and_more_is_explored() -> None:
@@ -79,9 +79,9 @@ def test_labels_that_were_added_are_explored() -> None:
     assert grown.rule("breakfast").explorer_share == 1.0
     assert grown.rule("lunch").surviving == ("soup", "tea")
     assert grown.rule("lunch").explorer_share > plan.rule("lunch").explorer_share
-    # In the next epoch too: nothing is known of it, so nothing rules it out.
-    later = next_plan_of(grown, more, POLICY, replace(GROWN, age=8.0))
-    assert later.epoch == 2
+    # Later too, but for reviews: nothing is known of it, so nothing rules it out.
+    later = next_plan_of(grown, more, POLICY, replace(GROWN, age=16.0))
+    assert later.epoch == 3
     assert later.rule("lunch").surviving == ("soup", "tea")
     assert later.rule("breakfast").surviving == more.actions
 

@@ -160,6 +160,21 @@ def test_framing_pulls_the_gap_by_its_strength(name: str, strength: float, seed:
         assert lies.min() == pytest.approx(-3.0 * lies.max())
 
 
+def test_a_ladder_has_even_rungs_and_half_of_its_accounts_on_the_top(seed: int) -> None:
+    crowd = Crowd(n_users=500, interactions_per_user=1, adversarial_fraction=0.2)
+    instance = small_instance(seed, law=RewardLaw.GAUSSIAN)
+    attack = make_attack("ladder", {"height": 8.0, "rungs": 0.5})
+    run(instance, attack, Believer, crowd, algorithm="believer", seed=seed)
+    best, runner_up = np.argsort(-instance.mean_rewards[0])[:2]
+    turn = Turn(round_number=0, accounts=np.arange(100), contexts=np.zeros(100, np.int64))
+    shifts = np.sort(instance.mean_rewards[0, best] - attack.rewards(turn)[:, best])
+    top = 8.0 * instance.deviation
+    assert np.diff(shifts[:51]) == pytest.approx(np.full(50, top / 51))
+    assert shifts[50:] == pytest.approx(np.full(50, top))
+    up = np.sort(attack.rewards(turn)[:, runner_up] - instance.mean_rewards[0, runner_up])
+    assert up == pytest.approx(shifts)
+
+
 def test_the_two_sided_coalition_makes_best_and_runner_up_look_alike(seed: int) -> None:
     """At share 0.3, gap 0.1 and mean 1/2 the pair hides up to 31 plays (paper-notes, section 4)."""
     instance = Instance(

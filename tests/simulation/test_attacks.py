@@ -46,6 +46,8 @@ HARMFUL: list[tuple[str, RewardLaw, dict[str, Knob]]] = [
     ("trim-edge", RewardLaw.GAUSSIAN, {"trim": 0.31}),
     # -0.1 + 1.5 * 0.1 = +0.05.
     ("scapegoats", RewardLaw.GAUSSIAN, {}),
+    # The mean shift is 3/4 of 8 deviations of 0.5, both ways: -0.1 + 2 * 0.3 * 3 = +1.7.
+    ("ladder", RewardLaw.GAUSSIAN, {}),
     # -0.1 * 0.7 + 0.1 * 0.3 * 5 = +0.08 for every pair of actions, 4 standard errors.
     ("flip", RewardLaw.GAUSSIAN, {"strength": 5.0}),
     # Shift 0.5 * sqrt((1 + 0.3) / 0.21 / 24) = 0.254 both ways: -0.1 + 2 * 0.3 * 0.254 = +0.05.
@@ -128,6 +130,8 @@ def test_a_coalition_without_accounts_changes_nothing(name: str, seed: int) -> N
         ("framing", {"decoys": 1.5}, "decoys"),
         ("scapegoats", {"decoys": 0.25}, "fewer than 0.25"),
         ("sub-coalitions", {"parts": 0}, "parts"),
+        ("ladder", {"height": 0.0}, "height"),
+        ("ladder", {"rungs": 1.5}, "rungs"),
         ("focus", {"share": -0.1}, "share"),
         ("focus", {"mode": "frequently"}, "did you mean frequent"),
         ("hiding", {"plays": -1}, "plays"),

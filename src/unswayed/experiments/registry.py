@@ -29,12 +29,13 @@ MODULES = {
     "hidden-contexts": "guessing_game",
     "parallel-gain": "parallel_gain",
     "regret": "regret",
+    "regret-rate": "regret_rate",
     "regret-personal": "regret_personal",
     "regret-drift": "regret_drift",
 }
 """The module of each experiment; its SWEEPS and ANALYSES are by id."""
 
-BEYOND = ("regret", "regret-personal", "regret-drift")
+BEYOND = ("regret", "regret-rate", "regret-personal", "regret-drift")
 """Experiments on what the paper leaves open."""
 
 IDS = tuple(name for name in MODULES if name not in BEYOND)

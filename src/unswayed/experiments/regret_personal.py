@@ -1,6 +1,7 @@
 """Regret when good users differ: the common policy, one's own, or both.
 
-The size of tastes grows from 0 to twice the gap; S = A = 5, 500 users, 10% colluders.
+The size of tastes grows from 0 to twice the gap; S = A = 4, 200 users with 500 interactions
+each, 10% colluders.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from unswayed.experiments.sweeps import Point, Sweep, world
 from unswayed.learners.interface import FloatArray
 from unswayed.simulation.settings import PAPER_GAP
 
-TASTES = tuple(share * PAPER_GAP for share in (0.0, 0.25, 0.5, 1.0, 1.5, 2.0))
+TASTES = tuple(share * PAPER_GAP for share in (0.0, 1.0, 2.0))
 OURS, COMMON, ALONE = "epochs-personal", "epochs", "independent-ucb"
 
 _POINTS = tuple(
     Point(
         x=taste,
         settings=world(
-            contexts=5, actions=5, users=500, interactions=500, alpha=0.1, perturbation=taste
+            contexts=4, actions=4, users=200, interactions=500, alpha=0.1, perturbation=taste
         ),
         attacks=("push",),
     )
@@ -31,7 +32,7 @@ SWEEPS = {
     "regret-personal": Sweep(
         id="regret-personal",
         points=_POINTS,
-        quick=(_POINTS[0], _POINTS[3], _POINTS[5]),
+        quick=_POINTS,
         algorithms=(OURS, COMMON, ALONE),
         measure=regret_in_arena,
     )
@@ -74,7 +75,7 @@ ANALYSES = {
         y_label=Y_LABEL,
         panels=(
             Panel(
-                title="S = A = 5, 500 interactions per user, 10% colluders who push",
+                title="S = A = 4, 500 interactions per user, 10% colluders who push",
                 x_label=X_LABEL,
                 y_label=Y_LABEL,
                 marks=((PAPER_GAP, "the gap"),),

@@ -125,6 +125,7 @@ KNOBS: dict[str, Mapping[str, Range]] = {
     "private-subsets": {"share": SHARE},
     "focus": {"share": SHARE, "mode": OneOf(("frequent", "random"))},
     "sub-coalitions": {"parts": OneOf((1, 2, 3, 5))},
+    "ladder": {"height": Between(0.5, 50.0, is_log=True), "rungs": SHARE},
     "hiding": {"plays": OneOf((0, 1, 2, 5, 10))},
     "hiding-two-sided": {"plays": OneOf((0, 1, 2, 5, 10))},
     "tailored": _TAILORED,

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
+from unswayed.events import UNKNOWN
 from unswayed.learners.epochs import EpochLearner, Schedule
 from unswayed.policy import EpochPlan, Mode
 
@@ -37,6 +38,19 @@ def test_what_was_learned_is_served_and_new_contexts_join(rng: np.random.Generat
     assert plan.rule("dinner").action == "tea"
     modes = [learner.decide(user, "lunch").ruling.mode for user in range(300)]
     assert Mode.EXPLOIT in modes
+
+
+def test_a_context_that_turns_up_in_mid_epoch_is_served_and_nothing_of_it_is_lost() -> None:
+    learner = a_learner()
+    learner.observe(learner.decide("ann", "lunch").id, 1.0)
+    decision = learner.decide("bob", "brunch")
+    assert decision.ruling.action in ACTIONS
+    learner.observe(decision.id, 0.5)
+    assert learner.plan.contexts.code("brunch") == UNKNOWN
+    collected = learner.collected()
+    assert sorted(collected.context_labels.texts) == ["brunch", "lunch"]
+    assert float(collected.tallies.sums.sum()) == 1.5
+    assert learner.end_epoch().contexts.code("brunch") != UNKNOWN
 
 
 def test_a_campaign_goes_on_where_it_was_stopped(streams: object) -> None:

@@ -14,14 +14,20 @@ ACTIONS = ["tea", "soup", "cake"]
 SCHEDULE = Schedule(first=4)
 
 
-def a_policy(means: np.ndarray, half: float, *, contexts: tuple[str, ...] = ("lunch",)) -> Policy:
+def a_policy(
+    means: np.ndarray,
+    half: float,
+    *,
+    contexts: tuple[str, ...] = ("lunch",),
+    error: float | None = None,
+) -> Policy:
     return Policy(
         context_labels=Labels.of(contexts),
         action_labels=Labels.of(ACTIONS),
         mean_rewards=means,
         low=means - half,
         high=means + half,
-        sampling_errors=np.full(means.shape, min(half, 0.05)),
+        sampling_errors=np.full(means.shape, min(half, 0.05) if error is None else error),
         counts=np.full(means.shape, 50),
         context_probabilities=np.full(len(means), 1 / len(means)),
         adversarial_fraction=0.1,
@@ -44,9 +50,24 @@ def test_an_action_goes_when_its_interval_lies_below_the_best() -> None:
 
 
 @pytest.mark.parametrize("half", [0.3, math.inf])
-def test_what_no_bound_rules_out_stays(half: float) -> None:
-    plan = next_plan(a_plan(), a_policy(LUNCH, half), schedule=SCHEDULE, n_users=100)
+def test_what_no_bound_rules_out_stays_if_chance_may_explain_it(half: float) -> None:
+    plan = next_plan(a_plan(), a_policy(LUNCH, half, error=0.3), schedule=SCHEDULE, n_users=100)
     assert plan.rule("lunch").surviving == tuple(ACTIONS)
+
+
+def test_what_chance_does_not_explain_rests_until_the_next_review() -> None:
+    """Errors of 0.05 each explain 0.05 and not 0.5; no bound on lies rules anything out."""
+    policy = a_policy(LUNCH, math.inf)
+    plan = next_plan(a_plan(), policy, schedule=SCHEDULE, n_users=100)
+    assert plan.rule("lunch").surviving == ("soup", "cake")
+    plan = next_plan(plan, policy, schedule=SCHEDULE, n_users=100)
+    assert plan.rule("lunch").surviving == tuple(ACTIONS)
+
+
+def test_an_action_that_is_not_known_does_not_rest() -> None:
+    unknown = np.array([[np.nan, 0.6, 0.1]])
+    plan = next_plan(a_plan(), a_policy(unknown, math.inf), schedule=SCHEDULE, n_users=100)
+    assert plan.rule("lunch").surviving == ("tea", "soup")
 
 
 def test_a_wrongly_eliminated_action_comes_back() -> None:
@@ -132,8 +153,9 @@ def test_a_doubtful_context_explores_more_in_the_next_plan() -> None:
         .explorer_share
         for means in (clear, LUNCH)
     ]
-    # Errors of 0.05 each against leads of 0.8 and 0.05: nothing and twice too wide.
-    assert shares[1] == pytest.approx(4 * shares[0])
+    # Errors of 0.05 each against leads of 0.8 and 0.05: nothing and twice too wide. Four times as
+    # many plays each, of two actions instead of one.
+    assert shares[1] == pytest.approx(8 * shares[0])
 
 
 def test_a_coalition_that_is_found_no_more_is_believed_in_for_one_more_epoch() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unswayed.learners import methods
-from unswayed.learners.epochs import EpochPlayer
+from unswayed.learners.epochs import EpochPlayer, planning
 from unswayed.learners.interface import Setting
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Regrets, run_regret
@@ -52,6 +52,29 @@ def test_a_coalition_costs_good_users_little(
         assert naive.by_user.mean() > 2.0 * ours.by_user.mean()
 
 
+def test_a_ladder_climbs_into_the_cluster_of_good_users_and_not_into_epochs(seed: int) -> None:
+    """The same accounts without rungs are the negative control: clusters leave them alone."""
+
+    def lost(algorithm: str, rungs: float) -> float:
+        settings = Settings(
+            contexts=4,
+            actions=4,
+            users=USERS,
+            interactions=ROUNDS,
+            alpha=0.2,
+            attack="ladder",
+            knobs={"rungs": rungs},
+            algorithms=(algorithm,),
+            seed=seed,
+        )
+        return run_repetition(settings, algorithm, 0, Goal.REGRET).loss
+
+    ladder = lost("rclub", 0.5)
+    assert ladder > 0.5 * 0.3 * ROUNDS
+    assert lost("rclub", 0.0) < 0.5 * ladder
+    assert lost("epochs", 0.5) < 0.5 * ladder
+
+
 def test_nobody_explores_much_more_than_others(seed: int) -> None:
     """A share that explores whole epochs is the negative control."""
     spread, share = (
@@ -87,8 +110,10 @@ def test_the_papers_estimates_keep_sticky_groups_and_others_draw_per_play(
 def test_honest_users_who_are_framed_keep_their_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the world where it was found: noise-free accounts, and who favours the best is accused.
 
-    Believing it is the negative control; a lasting lie would cost 0.3 a round.
+    There no action rested. Believing it is the negative control; a lasting lie would cost 0.3 a
+    round.
     """
+    monkeypatch.setattr(planning, "surviving_actions", lambda p: p.mean_rewards > -np.inf)
     settings = Settings(
         contexts=10,
         actions=10,

@@ -10,9 +10,9 @@ from unswayed.learners.epochs.schedule import Schedule
 from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.policy import EpochPlan, Policy, Rule
 
-REVIEW_EVERY = 3
-"""Ours: in every third epoch all actions are explored again, so that what was wrongly eliminated
-can come back."""
+REVIEW_EVERY = 2
+"""Ours: in every other epoch all actions are explored, so that no action rests twice in a row: what
+was wrongly put below comes back before the age has more than doubled twice."""
 
 
 def next_plan(
@@ -100,15 +100,16 @@ def next_plan(
 
 
 def surviving_actions(policy: Policy) -> BoolArray:
-    """Return which actions no interval rules out; shape (n_contexts, n_actions).
+    """Return which actions may be the best; shape (n_contexts, n_actions).
 
-    An action goes when its upper end lies below the largest lower end of its context. Where there
-    is no bound nothing goes. The policy's action always stays: an interval that does not contain
-    the choice was learned from too little.
+    An action rests when chance does not explain how far it lies below the policy's action: it would
+    take lies, and what lies have put below comes back in the next review. It also goes when its
+    interval, lies included, lies below another one. What is not known stays, and so does the
+    policy's action.
     """
     low = np.where(np.isnan(policy.low), -np.inf, policy.low)
     high = np.where(np.isnan(policy.high), np.inf, policy.high)
-    survives: BoolArray = high >= low.max(axis=1, keepdims=True)
+    survives: BoolArray = (high >= low.max(axis=1, keepdims=True)) & (_doubts(policy) >= 1.0)
     survives[np.arange(len(survives)), policy.actions] = True
     return survives
 
@@ -116,8 +117,20 @@ def surviving_actions(policy: Policy) -> BoolArray:
 def doubts_of(policy: Policy) -> FloatArray:
     """Return the doubt about each context's decision; shape (n_contexts,).
 
-    The sum of two actions' sampling errors over the difference of their means, for the best action
-    and the one that is hardest to tell from it. Below 1 chance does not explain the difference.
+    That of the action that is hardest to tell from the policy's. Below 1 chance does not explain
+    that they differ.
+    """
+    doubts = _doubts(policy)
+    doubts[np.arange(len(doubts)), policy.actions] = 0.0
+    largest: FloatArray = doubts.max(axis=1)
+    return largest
+
+
+def _doubts(policy: Policy) -> FloatArray:
+    """Return sampling errors over the lead of the policy's action; shape (n_contexts, n_actions).
+
+    The sum of both actions' errors over the difference of their means; infinite where one of them
+    is not known, or there is no lead.
     """
     errors = policy.sampling_errors
     if errors is None:
@@ -126,7 +139,5 @@ def doubts_of(policy: Policy) -> FloatArray:
     ahead = policy.mean_rewards[rows, policy.actions][:, None] - policy.mean_rewards
     both = errors[rows, policy.actions][:, None] + errors
     is_known = np.isfinite(ahead) & np.isfinite(both) & (ahead > 0)
-    doubts = np.divide(both, ahead, where=is_known, out=np.full(ahead.shape, np.inf))
-    doubts[rows, policy.actions] = 0.0
-    largest: FloatArray = doubts.max(axis=1)
-    return largest
+    doubts: FloatArray = np.divide(both, ahead, where=is_known, out=np.full(ahead.shape, np.inf))
+    return doubts

@@ -9,8 +9,15 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.names import find
-from unswayed.simulation.attacks.base import Attack, Turn, check_share, honest_table
+from unswayed.simulation.attacks.base import (
+    Attack,
+    Turn,
+    check_positive,
+    check_share,
+    honest_table,
+)
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
+from unswayed.simulation.attacks.shifts import best_to_runner_up, shifted
 
 
 @dataclass(kw_only=True)
@@ -152,6 +159,48 @@ class SubCoalitions(Attack):
         rewards[rows, (rival + step) % briefing.n_actions] = briefing.highest
         rewards[rows, rival] = briefing.lowest
         return rewards
+
+
+@dataclass(kw_only=True)
+class Ladder(Attack):
+    """Stand on a ladder of lies: neighbours differ too little to be told apart, its ends do not.
+
+    Whoever joins users that look alike, and those who look like them, puts everybody into one
+    cluster: the first rung looks like a good user, each rung like the next, and the accounts on the
+    top pull as far as they like. Accounts have no noise where they lie, so that neighbours look
+    alike for longer.
+
+    Parameters
+    ----------
+    height
+        Shift of the top from best to runner-up, in deviations of a reward.
+    rungs
+        Share of the accounts that stand on rungs, evenly spaced; all others stand on the top.
+    """
+
+    name = "ladder"
+    summary = "best-to-runner-up shifts of all sizes, so that each account looks like the next"
+    knows = Knowledge.BANDIT | Knowledge.ALGORITHM
+    height: float = 8.0
+    rungs: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_positive(self.height, "height")
+        check_share(self.rungs, "rungs")
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Give every account its place."""
+        super().begin(briefing, rng)
+        n_rungs = round(self.rungs * briefing.n_accounts)
+        places = np.minimum((1.0 + np.arange(briefing.n_accounts)) / (1.0 + n_rungs), 1.0)
+        self.heights = self.height * rng.permutation(places)
+        self._signs = best_to_runner_up(briefing)
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return honest draws, shifted and noise-free on best and runner-up."""
+        rewards = honest_table(self.briefing, turn, self.rng)
+        shifts = self.heights[turn.accounts, None] * self._signs[turn.contexts]
+        return shifted(self.briefing, turn, rewards, shifts, self.rng)
 
 
 def _damn_and_praise(

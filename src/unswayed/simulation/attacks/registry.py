@@ -10,7 +10,13 @@ from unswayed.names import find
 from unswayed.plugins import load_plugins
 from unswayed.simulation.attacks.base import Attack
 from unswayed.simulation.attacks.best_response import BestResponse, ShiftedReplay
-from unswayed.simulation.attacks.coalitions import Focus, Lockstep, PrivateSubsets, SubCoalitions
+from unswayed.simulation.attacks.coalitions import (
+    Focus,
+    Ladder,
+    Lockstep,
+    PrivateSubsets,
+    SubCoalitions,
+)
 from unswayed.simulation.attacks.hiding import HidingOneSided, HidingTwoSided
 from unswayed.simulation.attacks.loud import (
     ContextPoisoning,
@@ -93,6 +99,7 @@ ATTACKS: dict[str, type[Attack]] = {
         PrivateSubsets,
         Focus,
         SubCoalitions,
+        Ladder,
         HidingOneSided,
         HidingTwoSided,
         Tailored,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.learners.interface import BoolArray, FloatArray
+from unswayed.learners.interface import FloatArray
 from unswayed.simulation.attacks.base import Attack, Turn, check_positive, check_share, honest_table
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 
@@ -60,7 +60,8 @@ class HideInCovariance(Attack):
         briefing = self.briefing
         rewards = honest_table(briefing, turn, self.rng)
         is_own = self._part_of_context[turn.contexts] == turn.accounts % self._parts
-        return shifted(briefing, turn, rewards, self.shift * self._signs, is_own, self.rng)
+        shifts = self.shift * self._signs[turn.contexts] * is_own[:, None]
+        return shifted(briefing, turn, rewards, shifts, self.rng)
 
 
 @dataclass(kw_only=True)
@@ -95,8 +96,8 @@ class VarianceShell(Attack):
     def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, shifted and noise-free on best and runner-up."""
         rewards = honest_table(self.briefing, turn, self.rng)
-        everywhere = np.ones(turn.contexts.size, dtype=np.bool_)
-        return shifted(self.briefing, turn, rewards, self.shift * self._signs, everywhere, self.rng)
+        shifts = self.shift * self._signs[turn.contexts]
+        return shifted(self.briefing, turn, rewards, shifts, self.rng)
 
 
 @dataclass(kw_only=True)
@@ -148,15 +149,19 @@ def shifted(
     turn: Turn,
     rewards: FloatArray,
     shifts: FloatArray,
-    is_shifted: BoolArray,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Replace rewards where a shift applies by the shifted mean; binary ones are drawn with it."""
-    shift = shifts[turn.contexts]
-    moved = briefing.mean_rewards[turn.contexts] + shift
+    """Replace rewards where a shift applies by the shifted mean; binary ones are drawn with it.
+
+    Parameters
+    ----------
+    rewards, shifts
+        Shape (n, n_actions); a shift of 0 leaves the reward as it is.
+    """
+    moved = briefing.mean_rewards[turn.contexts] + shifts
     if briefing.is_binary:
         moved = briefing.honest_rewards(moved, rng)
-    return np.where((shift != 0.0) & is_shifted[:, None], moved, rewards)
+    return np.where(shifts != 0.0, moved, rewards)
 
 
 @dataclass(kw_only=True)
@@ -213,7 +218,8 @@ class Framing(Attack):
         rewards = honest_table(self.briefing, turn, self.rng)
         is_decoy = self._is_decoy[turn.accounts]
         for who, factor in ((~is_decoy, 1.0), (is_decoy, -self.reach)):
-            rewards = shifted(self.briefing, turn, rewards, factor * self.shifts, who, self.rng)
+            shifts = factor * self.shifts[turn.contexts] * who[:, None]
+            rewards = shifted(self.briefing, turn, rewards, shifts, self.rng)
         return rewards
 
 
