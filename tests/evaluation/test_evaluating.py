@@ -194,5 +194,5 @@ def test_a_coalition_honest_tails_cannot_be_taken_for(rng: np.random.Generator) 
         adversarial_fraction=0.2,
         rng=generator(0, "t"),
     )
-    assert not found.is_believed
+    assert not found.is_accepted
     assert (found.weights == 1.0).all()

@@ -3,7 +3,7 @@
 Learners look for lies that turn decisions, whichever they are. Here the decisions are known, and so
 is where lies pay: in the cells that the policy plays, and in those that plain means rank first and
 second. Two populations (``population.py``) are fitted from several starts. A coalition is believed
-if it gains clearly more than in logs whose rewards were dealt anew within cells, and clearly more
+if it gains clearly more than in logs whose rewards were permuted within cells, and clearly more
 than the opposite explanation: tastes are two-sided, a coalition is not.
 """
 
@@ -43,7 +43,7 @@ SHORT_STEPS, LONG_STEPS, FINALISTS = 5, 50, 2
 """Ours: steps of EM from every start; steps from the best starts, and how many of them."""
 
 NULLS = 3
-"""Ours: logs with dealt rewards."""
+"""Ours: logs with permuted rewards."""
 
 NULL_MARGIN, CLEAR_GAIN = 1.25, 7.0
 """Ours: a gain must exceed a multiple of the largest gain of the nulls by a number of nats."""
@@ -80,7 +80,7 @@ class Found:
     """
 
     weights: FloatArray
-    is_believed: bool
+    is_accepted: bool
     gain: float
     null_gain: float
     opposite_gain: float
@@ -109,7 +109,7 @@ def find_coalition(
     adversarial_fraction
         α.
     rng
-        Samples and dealt rewards are drawn from it.
+        Samples and permutations are drawn from it.
     """
     all_users = data_of(tallies, classes)
     nobody = Found(np.ones(tallies.n_users), False, 0.0, 0.0, 0.0, 0.0)
@@ -223,7 +223,7 @@ def _searched(data: Data, most: float) -> Fit:
 
 
 def _dealt(data: Data, rng: np.random.Generator) -> Data:
-    """Return the same plays with rewards dealt anew among entries of a cell with as many plays."""
+    """Return the same plays with rewards permuted among entries of a cell with as many plays."""
     order = np.lexsort((data.plays, data.cells))
     mixed = np.lexsort((rng.random(len(order)), data.plays, data.cells))
     rewards = np.empty_like(data.rewards)

@@ -132,7 +132,7 @@ def evaluate_events(
         weight_kept=float(robust.weights.mean()),
         found_by=robust.found_by,
         coalition={
-            "believed": robust.found.is_believed,
+            "believed": robust.found.is_accepted,
             "gain": robust.found.gain,
             "null_gain": robust.found.null_gain,
             "opposite_gain": robust.found.opposite_gain,

@@ -69,7 +69,7 @@ def robust_weights(
         adversarial_fraction=alpha,
         rng=generator(0, "evaluate"),
     )
-    if found.is_believed:
+    if found.is_accepted:
         return Robust(found.weights, alpha, found, "a coalition against this policy")
     learned = method_named(DEFAULT_METHOD)(uniform, design, adversarial_fraction=alpha)
     return Robust(learned.user_weights, alpha, found, "the learner")

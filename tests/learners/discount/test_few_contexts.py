@@ -16,7 +16,7 @@ FIVE_CONTEXTS = {"contexts": 5, "actions": 5, "users": 2000, "interactions": 100
 
 @pytest.mark.parametrize("size", [TWO_CELLS_A_USER, FIVE_CONTEXTS])
 def test_sunk_winners_of_few_contexts_are_kept(size: dict[str, float], seed: int) -> None:
-    """With two cells per user the paper's means are tried; else means are dealt without the group.
+    """With two cells per user the paper's means are tried; else a permutation test decides.
 
     One of four may be lost. The pooled mean is the negative control.
     """

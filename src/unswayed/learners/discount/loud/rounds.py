@@ -173,7 +173,7 @@ def discount_loud_lies(
         if found is None:
             break
         rounds.append(found.round)
-        if not found.round.is_believed:
+        if not found.round.is_accepted:
             break
         lie = found.coalition.lie
         model = (categories, repeated, found.classes, found.model)

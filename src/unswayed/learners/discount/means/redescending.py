@@ -97,7 +97,7 @@ def upright_means(
     leaning
         Which cells lean, and where they would stand upright.
     rng
-        Deals are drawn from it.
+        Permutations are drawn from it.
     """
     leans = leaning.is_leaning.reshape(means.shape)
     upright = np.where(leans, leaning.centres.reshape(means.shape), means)

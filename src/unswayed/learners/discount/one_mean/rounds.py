@@ -128,7 +128,7 @@ def discount_coalitions(
             (own,) = rng.spawn(1)
             found = _search(sample, weights, adversarial_fraction, not believed, own)
             rounds.append(found.round)
-            if not found.round.is_believed:
+            if not found.round.is_accepted:
                 break
             accusation = found.accusation
             if not sample.is_everything:

@@ -99,7 +99,7 @@ def discount_among_tastes(
         if found is None:
             break
         rounds.append(found.round)
-        if not found.round.is_believed:
+        if not found.round.is_accepted:
             break
         accused = found.split.probabilities
         if not sample.is_everything:

@@ -83,7 +83,7 @@ def alignment(
     Notes
     -----
     A taste does not know what competes: if the opinions of the accused about the actions of a
-    context were dealt out at random, their preference for the standing action over the proposed
+    context were permuted at random, their preference for the standing action over the proposed
     one would have mean 0 and variance 2·A/(A − 1) times the variance of these opinions. Contexts
     whose decision would change are summed up. That they are picked out biases the number upwards
     for honest tastes too, to about two; a coalition that aims at decisions reaches two in every
@@ -105,11 +105,11 @@ def alignment(
     return float(preferred.sum() / np.sqrt(max(by_chance.sum(), 1e-12)))
 
 
-DEALS = 199
-"""Deals of the means; the smallest p-value is one in two hundred."""
+PERMUTATIONS = 199
+"""Permutations of the means; the smallest p-value is one in two hundred."""
 
-DEALT_AT_ONCE = 4_000_000
-"""Numbers that are dealt at once, to bound memory."""
+PERMUTED_AT_ONCE = 4_000_000
+"""Numbers that are permuted at once, to bound memory."""
 
 
 def chance_of_aim(
@@ -127,19 +127,19 @@ def chance_of_aim(
     errors
         Same shape; standard errors of the pull, ``pooled - without``, up to a factor.
     rng
-        Deals are drawn from it.
+        Permutations are drawn from it.
 
     Notes
     -----
     Chance and taste do not know what competes: the pull is exchangeable over the actions of a
-    context. So the means are dealt anew among the known actions of each context while the pull
-    stays, and the *lift* is ranked among all deals: by how many standard errors, on average over
+    context. So the means are permuted among the known actions of each context while the pull stays,
+    and the *lift* is ranked among all permutations: by how many standard errors, on average over
     contexts, the group pulls what wins with it above what wins without it. The means with the group
-    are dealt, and those without it, and the smaller p-value counts twice: who pushes an action far
-    up, or the best one far down, turns the decision in every deal of one kind, but only in few of
-    the other. Exact if the group was found from residuals, which know nothing of the means, and if
-    the size of pulls does not depend on the means; unequal support is allowed for by the standard
-    errors.
+    are permuted, and those without it, and the smaller p-value counts twice: a group that pushes an
+    action far up, or the best far down, turns the decision in every permutation of one kind, but
+    only in few of the other. Exact if the group was found from residuals, which know nothing of the
+    means, and if the size of pulls does not depend on the means; unequal support is allowed for by
+    the standard errors.
 
     Examples
     --------
@@ -163,18 +163,18 @@ def chance_of_aim(
     clear = np.where(is_known, pull / np.maximum(errors, 1e-300), 0.0)
     observed = _lift(np.where(is_known, pooled, -np.inf)[None], pull, clear)[0]
     first = np.argsort(~is_known, axis=1, kind="stable")
-    n_above, n_left = np.ones(2, np.int64), DEALS
+    n_above, n_left = np.ones(2, np.int64), PERMUTATIONS
     while n_left > 0:
-        n = min(n_left, max(1, DEALT_AT_ONCE // max(pooled.size, 1)))
+        n = min(n_left, max(1, PERMUTED_AT_ONCE // max(pooled.size, 1)))
         # Known actions come first, in any order, and get the known means.
         order = np.argsort(rng.random((n, *pooled.shape)) + ~is_known, axis=2)
         for kind, (means, pulled) in enumerate(((pooled, 0.0), (without, pull))):
             known = np.take_along_axis(np.where(is_known, means, -np.inf), first, axis=1)
-            dealt = np.empty((n, *pooled.shape))
-            np.put_along_axis(dealt, order, np.broadcast_to(known, dealt.shape), axis=2)
-            n_above[kind] += (_lift(dealt + pulled, pull, clear) >= observed - 1e-12).sum()
+            permuted = np.empty((n, *pooled.shape))
+            np.put_along_axis(permuted, order, np.broadcast_to(known, permuted.shape), axis=2)
+            n_above[kind] += (_lift(permuted + pulled, pull, clear) >= observed - 1e-12).sum()
         n_left -= n
-    return min(1.0, 2.0 * float(n_above.min()) / (DEALS + 1))
+    return min(1.0, 2.0 * float(n_above.min()) / (PERMUTATIONS + 1))
 
 
 def unless_by_chance(

@@ -68,13 +68,13 @@ class Round:
     verdict: Verdict
 
     @property
-    def is_believed(self) -> bool:
+    def is_accepted(self) -> bool:
         """Whether the accused were discounted."""
         return self.verdict == Verdict.DISCOUNTED
 
     def overruled(self) -> Round:
         """Return the round as a later stage leaves it: what it believed was a taste."""
-        return replace(self, verdict=Verdict.LIKE_A_TASTE) if self.is_believed else self
+        return replace(self, verdict=Verdict.LIKE_A_TASTE) if self.is_accepted else self
 
     def to_json(self) -> dict[str, Any]:
         """Return the round as plain JSON values; None for numbers that are not finite."""
@@ -103,14 +103,14 @@ class Discounted:
     def contradicted(self, weights: FloatArray) -> Discounted:
         """Return the same with the weights before it, and nothing believed."""
         dropped = [
-            replace(r, verdict=Verdict.CONTRADICTED) if r.is_believed else r for r in self.rounds
+            replace(r, verdict=Verdict.CONTRADICTED) if r.is_accepted else r for r in self.rounds
         ]
         return replace(self, weights=weights, rounds=dropped)
 
     @property
     def n_coalitions(self) -> int:
         """How many were discounted."""
-        return sum(r.is_believed for r in self.rounds)
+        return sum(r.is_accepted for r in self.rounds)
 
 
 def held_to_aim(
@@ -121,6 +121,6 @@ def held_to_aim(
     rng: np.random.Generator,
 ) -> Round:
     """Return the round, not believed if the accused pull decisions no farther than chance does."""
-    if not judged.is_believed or aims_by_chance(responses, weights, accused, rng) <= AIM_LEVEL:
+    if not judged.is_accepted or aims_by_chance(responses, weights, accused, rng) <= AIM_LEVEL:
         return judged
     return replace(judged, verdict=Verdict.LIKE_A_TASTE)
