@@ -92,7 +92,8 @@ def test_a_search_for_several_ends_with_its_products_or_with_the_directions() ->
 
     def product(vector: FloatArray) -> FloatArray:
         asked.append(vector)
-        return np.array([5.0, 2.0, 0.0, 0.0]) * vector
+        result: FloatArray = np.array([5.0, 2.0, 0.0, 0.0]) * vector
+        return result
 
     values, vectors = top_eigenpairs(product, np.array([1.0, 1.0, 0.0, 0.0]), 2, n_steps=4)
     assert len(asked) == 2
