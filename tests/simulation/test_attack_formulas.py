@@ -13,13 +13,14 @@ from unswayed.learners.interface import FloatArray, IntArray, Setting
 from unswayed.policy import Assignment
 from unswayed.randomness import generator
 from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.arrivals import Arrivals, Order
 from unswayed.simulation.attacks.base import Attack, Offer, Turn
 from unswayed.simulation.attacks.best_response import BestResponse, search
 from unswayed.simulation.attacks.briefing import Aim
 from unswayed.simulation.attacks.loud import IdGrinding
 from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.attacks.trim_edge import FARTHEST_EDGE, TrimEdge, trim_edge
-from unswayed.simulation.instances import Instance, RewardLaw
+from unswayed.simulation.instances import Instance, RewardLaw, random_instance
 
 
 class Bookkeeper(Believer):
@@ -111,6 +112,27 @@ def test_trim_edge_places_account_means_where_the_formula_says(law: RewardLaw, s
             slack = 0.047 * (counts + edge * np.sqrt(counts)) + 0.5
             wanted = np.clip(wanted, 0.0, counts) if law is RewardLaw.BERNOULLI else wanted
             assert (np.abs(sums - wanted) <= slack)[played].all()
+
+
+def test_trim_edge_stays_at_its_edge_when_accounts_come_often_in_a_round(seed: int) -> None:
+    """Busy accounts come many times before they see what they gave; totals do not overshoot."""
+    instance = random_instance(
+        n_contexts=1, n_actions=2, gap=0.3, rng=generator(seed), law=RewardLaw.GAUSSIAN
+    )
+    crowd = Crowd(
+        n_users=600,
+        interactions_per_user=60,
+        adversarial_fraction=0.2,
+        arrivals=Arrivals(order=Order.HEAVY_TAILED),
+    )
+    attack = TrimEdge(trim=0.25)
+    books = booked(attack, instance, crowd, seed=seed)
+    accounts = attack.briefing.accounts
+    counts, sums = books.user_counts[accounts], books.user_sums[accounts]
+    assert counts.max() > 5 * crowd.interactions_per_user
+    # Means lie in [0, 1] and noise has deviation 0.5: five deviations of a sum, and the edge.
+    farthest = counts + (FARTHEST_EDGE + 5.0) * 0.5 * np.sqrt(counts)
+    assert (np.abs(sums) <= farthest).all()
 
 
 def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> None:

@@ -42,8 +42,9 @@ class TrimEdge(Attack):
 
     Means and deviations of good users are read off the histories. Each reward tops up the
     account's total in that (context, action) to n mu + x* sigma sqrt(n), so that its mean over n
-    plays lies x* deviations of such a mean from mu. Binary totals are rounded. An account that
-    comes twice in a round is set right at its next visit. Other actions replay good histories.
+    plays lies x* deviations of such a mean from mu. Binary totals are rounded. Of an account's
+    visits to a context in one round the first makes up for what is missing, the others add their
+    own part. Other actions replay good histories.
 
     Parameters
     ----------
@@ -116,8 +117,31 @@ class TrimEdge(Attack):
         means = sums[seen] / counts[seen]
         deviations = np.sqrt(np.maximum(squares[seen] / counts[seen] - means**2, 0.0))
         places = (turn.accounts[seen], turn.contexts[seen], actions[seen])
-        plays = self._counts[places] + 1
-        rewards = plays * means + edge * deviations * np.sqrt(plays) - self._sums[places]
+        earlier = _earlier_visits(turn.accounts[seen], turn.contexts[seen])
+        plays = self._counts[places] + earlier
+
+        def total(n: IntArray) -> FloatArray:
+            result: FloatArray = n * means + edge * deviations * np.sqrt(n)
+            return result
+
+        # If every visit of a round made up for all that is missing, totals would overshoot by more
+        # in every round.
+        rewards = total(plays + 1) - np.where(earlier == 0, self._sums[places], total(plays))
         if self.briefing.is_binary:
             rewards = (rewards > 0.5).astype(np.float64)
         table[seen, actions[seen]] = rewards
+
+
+def _earlier_visits(accounts: IntArray, contexts: IntArray) -> IntArray:
+    """Return how many visits of the same account to the same context come before each.
+
+    >>> _earlier_visits(np.array([4, 7, 4, 4]), np.array([0, 0, 1, 0])).tolist()
+    [0, 0, 0, 1]
+    """
+    order = np.lexsort((np.arange(len(accounts)), contexts, accounts))
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (np.diff(accounts[order]) != 0) | (np.diff(contexts[order]) != 0)
+    ranks = np.arange(len(order))
+    earlier = np.empty(len(order), np.int64)
+    earlier[order] = ranks - np.maximum.accumulate(np.where(is_first, ranks, 0))
+    return earlier
