@@ -171,7 +171,11 @@ class Misfit(Attack):
 
 @pytest.mark.parametrize(
     ("answer", "context", "named"),
-    [(np.nan, 0, "not a number"), (np.inf, 0, "not a number"), (0.0, 4, "do not exist")],
+    [
+        (np.nan, 0, "not finite numbers"),
+        (np.inf, 0, "not finite numbers"),
+        (0.0, 4, "do not exist"),
+    ],
 )
 def test_attacks_must_stay_within_the_game(
     answer: float, context: int, named: str, seed: int

@@ -111,7 +111,7 @@ def test_context_probabilities_are_uniform_zipf_or_given() -> None:
         ({"arrivals": "bursts"}, "unknown arrivals"),
         ({"arrivals": "bursty:1"}, "c_L"),
         ({"arrivals": "bursty:often"}, "after the colon|follows the colon"),
-        ({"context_probabilities": "zip:1"}, "did you mean zipf"),
+        ({"context_probabilities": "zip:1"}, "must be uniform, zipf:EXPONENT"),
         ({"context_probabilities": "zipf:-1"}, "exponent"),
         ({"context_probabilities": (0.5, 0.5)}, "for each"),
         ({"contexts": 0}, "contexts"),
