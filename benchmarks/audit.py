@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.audit.auditing import audit_events
 from unswayed.audit.redteam import area_under_curve
 from unswayed.audit.results import Audit
 from unswayed.events import Events, Labels
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.simulation.worlds import PARTS, Part, World
 from unswayed.simulation.worlds.production import build_production, production_specs
 from unswayed.simulation.worlds.real_data import is_installed, rating_table

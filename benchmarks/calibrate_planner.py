@@ -27,7 +27,7 @@ import numpy as np
 
 import unswayed.limits
 from planner_worlds import REPETITIONS, World, context_probabilities, mean, worst_losses
-from unswayed.learners.interface import FloatArray
+from unswayed.arrays import FloatArray
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import estimate_context_probabilities
 from unswayed.learners.players import EPSILON, WARMUP_SHARE

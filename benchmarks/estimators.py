@@ -21,10 +21,10 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
+from unswayed.arrays import FloatArray
 from unswayed.estimators import MeanEstimate, quantum_entropy_mean, spectral_filter
 from unswayed.randomness import generator
 
-FloatArray = NDArray[np.float64]
 Estimator = Callable[..., MeanEstimate]
 
 ESTIMATORS: dict[str, Estimator] = {

@@ -14,7 +14,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from unswayed.learners.interface import FloatArray
+from unswayed.arrays import FloatArray
 from unswayed.reports.style import GREY, STYLE, look_of, new_figure, save
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import run_regret

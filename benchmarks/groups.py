@@ -14,11 +14,12 @@ import argparse
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.events import Labels
 from unswayed.learners.baselines import RclubStyle
 from unswayed.learners.design import uniform_design
 from unswayed.learners.groups import find_groups, group_decisions
-from unswayed.learners.interface import FloatArray, IntArray, Setting
+from unswayed.learners.interface import Setting
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.randomness import generator

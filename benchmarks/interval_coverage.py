@@ -21,16 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special, stats
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.design import design_of_log
 from unswayed.learners.methods import METHODS
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 STATED = 0.9
 CONFIDENCE = 0.999

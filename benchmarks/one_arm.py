@@ -20,12 +20,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
+from unswayed.arrays import FloatArray
 from unswayed.estimators import trim_count, trimmed_mean
 
-FloatArray = npt.NDArray[np.float64]
 Estimator = Callable[[FloatArray, float], float]
 
 ALPHAS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16)

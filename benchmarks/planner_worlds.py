@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unswayed.learners.interface import FloatArray
+from unswayed.arrays import FloatArray
 from unswayed.limits import instance_complexity
 from unswayed.limits.calibration import Shape, crowding
 from unswayed.limits.planner import EVERYDAY

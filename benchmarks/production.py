@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from unswayed.learners.interface import IntArray
+from unswayed.arrays import IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.simulation.worlds import PARTS, World
 from unswayed.simulation.worlds.liar import LIAR_SPECS, build_liar

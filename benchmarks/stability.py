@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from unswayed.learners.interface import IntArray
+from unswayed.arrays import IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.randomness import generator
 from unswayed.simulation.worlds import PARTS, World

@@ -28,7 +28,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.randomness import generator
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure, save
 from unswayed.simulation.worlds import World

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-FloatArray = NDArray[np.float64]
+from unswayed.arrays import FloatArray
 
 ATTACKS = ("far", "axis", "shell", "hidden shift", "ten directions")
 

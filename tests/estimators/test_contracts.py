@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from unswayed import estimators
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.estimators import (
     GroupedEstimates,
@@ -26,7 +26,6 @@ from unswayed.estimators import (
 )
 from unswayed.randomness import generator
 
-FloatArray = NDArray[np.float64]
 Result = UnivariateEstimate | GroupedEstimates | MeanEstimate
 
 

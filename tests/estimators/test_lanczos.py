@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from unswayed.arrays import FloatArray
 from unswayed.estimators.lanczos import BASIS, top_eigenpair, top_eigenpairs
-from unswayed.estimators.results import FloatArray
 
 TOLERANCE = 1e-3
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import sparse
 
 from tests.estimators.samples import ATTACKS, Sample, normal_rows, sparse_rows
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.estimators import MeanEstimate, quantum_entropy_mean, spectral_filter
 
-FloatArray = NDArray[np.float64]
 ALPHA = 0.2
 
 both = pytest.mark.parametrize("estimator", [spectral_filter, quantum_entropy_mean])

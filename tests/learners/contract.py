@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.interface import IntArray, LearnerMaker, Setting
+from unswayed.arrays import IntArray
+from unswayed.learners.interface import LearnerMaker, Setting
 from unswayed.randomness import generator
 
 N_USERS, N_CONTEXTS, N_ACTIONS, N_ROUNDS = 40, 3, 4, 12

@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import InputError
 from unswayed.events import Labels
-from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.learners.personal import LEVEL, Personal, personal_decisions, residuals_of
 from unswayed.policy import PersonalDecisions, Policy
 from unswayed.tallies import Tallies, tally

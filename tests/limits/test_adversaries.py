@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.limits import (
     RewardUrns,
@@ -17,7 +18,6 @@ from unswayed.limits import (
     two_sided_adversaries,
     two_sided_distance,
 )
-from unswayed.limits.checks import FloatArray, IntArray
 
 CASES = [(0.1, 10, 0.2, 0.5), (0.05, 40, 0.2, 0.5), (0.3, 6, 0.45, 0.1), (0.4, 5, 0.3, 0.6)]
 ENDS = [(0.2, 3, 0.2, 0.0), (1.0, 3, 0.7, 0.0)]  # worlds that a single play may tell apart

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.limits import (
     context_phase_steps,
@@ -22,7 +23,6 @@ from unswayed.limits import (
     users_needed,
     warm_up_interactions,
 )
-from unswayed.limits.checks import FloatArray
 
 
 def uniform(n_contexts: int) -> FloatArray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
+from unswayed.arrays import FloatArray, IntArray
+from unswayed.learners.interface import Setting, evenly_among_best
 
 
 class Believer:

@@ -5,8 +5,9 @@ import pytest
 
 from tests.simulation.learners import Believer
 from tests.simulation.worlds import crowd_with, small_instance
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray, IntArray, Setting
+from unswayed.learners.interface import Setting
 from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.arrivals import Arrivals, Order
 from unswayed.simulation.attacks.base import Attack, Turn

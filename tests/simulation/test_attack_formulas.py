@@ -8,8 +8,9 @@ from scipy import stats
 
 from tests.simulation.learners import Believer
 from tests.simulation.worlds import small_instance
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.estimators import trimmed_mean
-from unswayed.learners.interface import FloatArray, IntArray, Setting
+from unswayed.learners.interface import Setting
 from unswayed.policy import Assignment
 from unswayed.randomness import generator
 from unswayed.simulation.arena import Crowd, run

@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulation.learners import Believer
 from tests.simulation.worlds import crowd_with, loss
-from unswayed.learners.interface import FloatArray
+from unswayed.arrays import FloatArray
 from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn
 from unswayed.simulation.attacks.briefing import Briefing, ForbiddenKnowledgeError, Knowledge
 from unswayed.simulation.attacks.registry import ATTACKS, make_attack

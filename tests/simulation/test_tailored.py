@@ -9,8 +9,8 @@ import pytest
 
 from tests.simulation.learners import Believer
 from tests.simulation.worlds import CROWD, GAP, loss
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.attacks.base import Turn

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import svds
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.discount.loud.class_counts import (
     PLAYS_PER_RUN,
     ClassArray,
@@ -34,7 +35,6 @@ from unswayed.learners.discount.loud.coalition import (
 from unswayed.learners.discount.loud.honest import Honest, fit_honest, summed_out
 from unswayed.learners.discount.responses.categories import Categories, find_categories
 from unswayed.learners.discount.responses.sampling import sampled, single_rewards
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 LEAST_ALPHA = 0.05

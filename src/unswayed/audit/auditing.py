@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.audit.by_server import audit_server
 from unswayed.audit.by_users import audit_users
 from unswayed.audit.log import AuditedLog
@@ -16,7 +17,6 @@ from unswayed.errors import InputError
 from unswayed.events import Columns, Events, OnBadRows, read_events
 from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
-from unswayed.learners.interface import FloatArray
 from unswayed.learners.learning import check_actions
 from unswayed.learners.log_reading import Listener
 from unswayed.learners.methods import DEFAULT_METHOD, method_named

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.agreement import Agreement, find_agreement, items_leaned_on
 from unswayed.audit.log import (
     AuditedLog,
@@ -29,7 +30,6 @@ from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, w
 from unswayed.errors import InputError, option
 from unswayed.learners.design import design_of_log
 from unswayed.learners.explaining import notes_on_policy, plain_actions
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.learning import Learned, learn_policy
 from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy

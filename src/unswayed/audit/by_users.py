@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import BoolArray, IntArray
 from unswayed.audit.lockstep import Group, Lockstep, find_lockstep, ratings_of
 from unswayed.audit.lockstep.scores import FLAGGED, LEAST_FAR, SUSPECT_WEIGHT
 from unswayed.audit.log import (
@@ -29,7 +30,6 @@ from unswayed.events import Label
 from unswayed.learners.discount.means.bounded import cell_values
 from unswayed.learners.discount.responses.clipping import clipped_responses
 from unswayed.learners.explaining import plain_actions
-from unswayed.learners.interface import BoolArray, IntArray
 
 SUSPICIOUS = 2.5
 """Ours: deviations beyond which accounts count for the upper end of the share."""

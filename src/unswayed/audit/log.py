@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.audit.regimes import Regime
 from unswayed.audit.results import ContextShare, Histogram, Timeline
 from unswayed.events import Events, Labels
-from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.tallies import UserTallies
 from unswayed.tallies.log_summary import LogSummary
 from unswayed.visible import shortened

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import stats
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.auditing import audit_events
 from unswayed.audit.regimes import RegimeName
 from unswayed.audit.results import Audit, number
@@ -22,7 +23,6 @@ from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Label, Labels
 from unswayed.events.labels import parsed_label
 from unswayed.learners.explaining import plain_actions
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy
 from unswayed.randomness import generator

@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.regimes import Regime
 from unswayed.events import Label, Labels
-from unswayed.learners.interface import FloatArray, IntArray
 
 MOST_LISTED = 200
 """Ours: accounts and rows that JSON and report list; ``--users`` and Parquet have all."""
@@ -127,7 +126,7 @@ class Accounts:
         return np.argsort(-self.scores, kind="stable")
 
     @property
-    def is_flagged(self) -> npt.NDArray[np.bool_]:
+    def is_flagged(self) -> BoolArray:
         """Who counts less than half."""
         return np.asarray(self.weights < 0.5)
 

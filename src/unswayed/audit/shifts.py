@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.log import named_briefly
 from unswayed.audit.results import ChangedDecision, ItemShift
 from unswayed.events import Labels
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 MOST_ITEMS = 100

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from unswayed.arrays import FloatArray
 from unswayed.cli.expanding import expanded
 from unswayed.cli.log_options import SourceOptions
 from unswayed.cli.options import Json, Seed, probabilities_in, process_count
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, read_events
-from unswayed.learners.interface import FloatArray
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits.calibration import calibrated_methods
 from unswayed.limits.checks import (

@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from unswayed.arrays import IntArray
 from unswayed.demo.shop import ADVERSARIAL_FRACTION, CONTEXTS, ITEMS, PURCHASE_RATES, Outcome
-from unswayed.learners.interface import IntArray
 from unswayed.storage import whole_file
 
 # Okabe and Ito's colours; right and wrong also differ in their signs.

@@ -15,6 +15,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.demo.shop import (
     ADVERSARIAL_FRACTION,
     CONTEXTS,
@@ -25,7 +26,7 @@ from unswayed.demo.shop import (
 )
 from unswayed.errors import InputError
 from unswayed.learners.baselines import BASELINES
-from unswayed.learners.interface import FloatArray, IntArray, Setting
+from unswayed.learners.interface import Setting
 from unswayed.randomness import generator
 from unswayed.reports.style import GREY, STYLE, VERMILION, new_figure, save
 from unswayed.service.client import Client

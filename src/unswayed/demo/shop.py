@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.events import Events, Label, Labels
 from unswayed.learners.baselines import BASELINES
-from unswayed.learners.interface import FloatArray, IntArray, Learner, LearnerMaker, Setting
+from unswayed.learners.interface import Learner, LearnerMaker, Setting
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.players import learner_specs
 from unswayed.simulation.arena import Crowd, run

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import IntArray
 from unswayed.engine.workers import HERE, Call, Workers
 
 #: Ours: an array that would be sent to all blocks together in more bytes is sent once and shared by
@@ -213,7 +214,7 @@ def cut(rows: npt.NDArray[Any], sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
     return np.split(rows, np.cumsum(sizes)[:-1])
 
 
-def cut_codes(codes: npt.NDArray[np.int64], sizes: Sequence[int]) -> list[npt.NDArray[np.int64]]:
+def cut_codes(codes: IntArray, sizes: Sequence[int]) -> list[IntArray]:
     """Return for each block which of its rows are among some, given by ascending codes.
 
     >>> [rows.tolist() for rows in cut_codes(np.array([0, 2, 3]), (2, 3))]

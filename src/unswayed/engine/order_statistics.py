@@ -6,11 +6,9 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.engine.blocked import Blocked
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Ours: pivots for each rank and pass. Every pass leaves a 64th of the numbers that a double can
 #: be, so eleven passes find any, with half a kilobyte for each rank.
@@ -62,7 +60,7 @@ def _between(low: int, high: int) -> list[int]:
     return list(range(low, high, step))[: _PIVOTS + 1]
 
 
-def _counts(numbers: FloatArray, pivots: FloatArray) -> npt.NDArray[np.int64]:
+def _counts(numbers: FloatArray, pivots: FloatArray) -> IntArray:
     return np.searchsorted(numbers, pivots, side="right")
 
 

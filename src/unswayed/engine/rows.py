@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.engine.blocked import Blocked, cut
 from unswayed.estimators import sparse_kernels as kernels
 from unswayed.estimators.rows import SparseRows
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

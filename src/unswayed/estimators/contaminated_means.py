@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.estimators.inputs import check_failure_probability
-from unswayed.estimators.results import BoolArray, FloatArray, IntArray
 from unswayed.estimators.trimming import binomial_lower_quantiles, sort_within_groups
 
 FEWEST_GOOD = 5

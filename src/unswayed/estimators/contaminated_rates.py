@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.estimators.contaminated_means import Intervals
 from unswayed.estimators.inputs import check_failure_probability
-from unswayed.estimators.results import FloatArray, IntArray
 from unswayed.estimators.trimming import binomial_lower_quantiles
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
-from unswayed.estimators.results import FloatArray
 
 
 def check_values(values: ArrayLike) -> FloatArray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.estimators.results import FloatArray
+from unswayed.arrays import FloatArray
 
 BASIS = 30
 """Ours: directions that are kept; then the search begins again at the best one. Most end before."""

@@ -9,15 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators.inputs import check_row_weights
-from unswayed.estimators.results import (
-    BoolArray,
-    FloatArray,
-    MeanEstimate,
-    SpectrumStep,
-    StopReason,
-)
+from unswayed.estimators.results import MeanEstimate, SpectrumStep, StopReason
 from unswayed.estimators.rows import RowMatrix, Rows, as_rows
 from unswayed.estimators.spectrum import (
     HonestNoise,

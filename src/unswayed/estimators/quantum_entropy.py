@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from unswayed.arrays import FloatArray
 from unswayed.estimators.pruning import MAX_ITERATIONS, Look, Suspicion, prune
-from unswayed.estimators.results import FloatArray, MeanEstimate
+from unswayed.estimators.results import MeanEstimate
 from unswayed.estimators.rows import RowMatrix
 from unswayed.estimators.spectral_filter import in_deviations
 from unswayed.estimators.spectrum import WeightedRows

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from unswayed.arrays import BoolArray, FloatArray, IndexArray
 from unswayed.errors import InputError
 from unswayed.estimators import sparse_kernels as kernels
 from unswayed.estimators.inputs import check_finite
-from unswayed.estimators.results import BoolArray, FloatArray, IndexArray
 
 DENSE_BLOCK_ENTRIES = 1 << 18
 """Ours: entries of a dense matrix that are centred at a time (2 MiB)."""

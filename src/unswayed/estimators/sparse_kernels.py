@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IndexArray
 from unswayed.compiled import compiled
-from unswayed.estimators.results import FloatArray, IndexArray
 
 
 @compiled

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from unswayed.arrays import FloatArray
 from unswayed.estimators.pruning import MAX_ITERATIONS, Look, Suspicion, prune
-from unswayed.estimators.results import FloatArray, MeanEstimate
+from unswayed.estimators.results import MeanEstimate
 from unswayed.estimators.rows import RowMatrix
 from unswayed.estimators.tails import kept_shares
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import FloatArray
 from unswayed.estimators.lanczos import TopEigenpair, top_eigenpair
-from unswayed.estimators.results import FloatArray
 from unswayed.estimators.rows import Rows
 from unswayed.estimators.tails import robust_variance, weighted_quantile
 from unswayed.randomness import generator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.compiled import compiled
-from unswayed.estimators.results import FloatArray
 
 NORMAL_QUARTILE = 0.6744897501960817
 """Upper quartile of the standard normal law: turns a median deviation into a standard deviation."""

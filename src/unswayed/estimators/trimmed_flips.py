@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.estimators.results import BoolArray, FloatArray, IntArray
 from unswayed.estimators.trimming import sort_within_groups
 
 NO_RIVAL = -1

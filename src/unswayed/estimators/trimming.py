@@ -9,15 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators.inputs import check_failure_probability, check_finite, check_values
-from unswayed.estimators.results import (
-    FloatArray,
-    GroupedEstimates,
-    IntArray,
-    UnivariateEstimate,
-)
+from unswayed.estimators.results import GroupedEstimates, UnivariateEstimate
 
 DEFAULT_FAILURE_PROBABILITY = 0.05
 """Ours. Callers with many groups divide it by their number."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.evaluation.plausible_fits import (
     averaged,
     fits_about_the_policy,
@@ -20,7 +21,6 @@ from unswayed.evaluation.plausible_fits import (
     plausible,
 )
 from unswayed.evaluation.population import Data, Fit, data_of, fitted, membership, started
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies
 
 MASS_MARGIN = 1.25

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from unswayed.learners.interface import FloatArray
+from unswayed.arrays import FloatArray, IntArray
 
 EstimatorName = Literal["ips", "snips", "dr"]
 ESTIMATORS: tuple[EstimatorName, ...] = ("ips", "snips", "dr")
@@ -61,7 +61,7 @@ class Estimate(NamedTuple):
 
 def totals_of(
     plays: Plays,
-    choices: npt.NDArray[np.int64],
+    choices: IntArray,
     estimator: EstimatorName,
     model: FloatArray,
 ) -> Totals:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.evaluation.estimators import ESTIMATORS, Plays, effective_sample_size
 from unswayed.evaluation.honest import by_context, evaluated_by, robust_weights
@@ -12,7 +13,6 @@ from unswayed.evaluation.results import LOGGING, EvaluatedBy, Evaluation
 from unswayed.events import Columns, Events, OnBadRows, read_events
 from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
-from unswayed.learners.interface import FloatArray
 from unswayed.learners.learning import check_precision
 from unswayed.learners.log_reading import Listener
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto

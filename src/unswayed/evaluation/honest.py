@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.evaluation.coalition import JACKKNIFE_GROUPS, Found, find_coalition
 from unswayed.evaluation.estimators import (
     Estimate,
@@ -25,7 +25,6 @@ from unswayed.evaluation.log import cell_classes
 from unswayed.evaluation.results import ContextValue, EvaluatedBy
 from unswayed.events import Events
 from unswayed.learners.design import design_of_log
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import Auto, estimate_fraction
 from unswayed.randomness import generator
@@ -162,7 +161,7 @@ def by_context(
     return tuple(rows)
 
 
-def _rows(plays: Plays, at: npt.NDArray[np.int64]) -> Plays:
+def _rows(plays: Plays, at: IntArray) -> Plays:
     return Plays(
         plays.users[at],
         plays.contexts[at],

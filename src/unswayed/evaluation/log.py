@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError, option
 from unswayed.evaluation.population import CLASSES
 from unswayed.events import UNKNOWN, Events
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies, tally
 from unswayed.tallies.log_summary import summarise

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.evaluation.population import CLASSES, LARGEST_TILT, Data, Fit, fitted, started
-from unswayed.learners.interface import FloatArray
 
 SHARES = (0.25, 0.5, 0.75, 1.0, 1.25)
 """Ours: shares of members that are tried, in units of the stated one."""

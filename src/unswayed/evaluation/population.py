@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.tallies import Tallies, entry_users
 
 CLASSES = 4

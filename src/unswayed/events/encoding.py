@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unswayed.arrays import IntArray
 from unswayed.compiled import compiled
 
 Starts = npt.NDArray[np.integer[Any]]
@@ -116,7 +117,7 @@ class Encoder:
         self._slots = slots
 
 
-def as_arrow(numbers: npt.NDArray[np.int64]) -> pa.Array:
+def as_arrow(numbers: IntArray) -> pa.Array:
     """Return integers as Arrow without ``pyarrow.array``, which imports pandas where it can."""
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
@@ -266,7 +267,7 @@ def _refill(old: Words, slots: Words, known: Words, n_values: int, seed: int) ->
 
 
 @compiled
-def _first_rows(codes: Codes, first: int, last: int) -> npt.NDArray[np.int64]:
+def _first_rows(codes: Codes, first: int, last: int) -> IntArray:
     """Return where each code from ``first`` up to ``last`` comes first."""
     rows = np.empty(last - first, np.int64)
     n_found = 0

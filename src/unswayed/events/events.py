@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.events.labels import Label, Labels
 
@@ -49,12 +50,12 @@ class Events:
     users: Codes
     contexts: Codes
     actions: Codes
-    rewards: npt.NDArray[np.float64]
+    rewards: FloatArray
     user_labels: Labels
     context_labels: Labels
     action_labels: Labels
-    propensities: npt.NDArray[np.float64] | None = None
-    times: npt.NDArray[np.float64] | None = None
+    propensities: FloatArray | None = None
+    times: FloatArray | None = None
 
     def __post_init__(self) -> None:
         columns: dict[str, npt.NDArray[Any]] = {
@@ -132,7 +133,7 @@ class Events:
             None if times is None else _numbers("time", times),
         )
 
-    def rows(self, selected: npt.NDArray[np.bool_]) -> Events:
+    def rows(self, selected: BoolArray) -> Events:
         """Return some of the events, under the same codes."""
         return replace(
             self,
@@ -165,7 +166,7 @@ class Events:
 
 def _encode(
     name: str, column: Iterable[Label], known: Iterable[Label] | None
-) -> tuple[npt.NDArray[np.int64], Labels]:
+) -> tuple[IntArray, Labels]:
     listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
     try:
         labels = Labels.of(dict.fromkeys(listed) if known is None else known)
@@ -184,7 +185,7 @@ def _encode(
     return codes, labels
 
 
-def _numbers(name: str, column: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _numbers(name: str, column: npt.ArrayLike) -> FloatArray:
     """Return a column as numbers, or say that it holds something else."""
     try:
         numbers = np.asarray(column, dtype=np.float64)
@@ -195,7 +196,7 @@ def _numbers(name: str, column: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return numbers
 
 
-def _check_finite(name: str, column: npt.NDArray[np.float64]) -> None:
+def _check_finite(name: str, column: FloatArray) -> None:
     if not (is_finite := np.isfinite(column)).all():
         bad = np.flatnonzero(~is_finite)
         raise InputError(

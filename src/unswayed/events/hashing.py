@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.events.labels import Labels
 
@@ -24,7 +25,7 @@ def text_hash(text: str) -> int:
     return int.from_bytes(digest[8:], "little")
 
 
-def label_hashes(labels: Labels, codes: npt.NDArray[np.int64]) -> HashArray:
+def label_hashes(labels: Labels, codes: IntArray) -> HashArray:
     """Return the hash of the label behind each code; shape of ``codes``."""
     hashes = np.zeros(len(labels), np.uint64)
     for code in np.unique(codes).tolist():
@@ -33,7 +34,7 @@ def label_hashes(labels: Labels, codes: npt.NDArray[np.int64]) -> HashArray:
     return chosen
 
 
-def bits(column: npt.NDArray[np.float64]) -> HashArray:
+def bits(column: FloatArray) -> HashArray:
     """Return numbers as their bits, which distinguish more than their values do."""
     return np.ascontiguousarray(column, np.float64).view(np.uint64)
 

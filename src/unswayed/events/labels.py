@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import IntArray
 from unswayed.errors import InputError
 
 Label = str | int | float | bool
@@ -44,7 +45,7 @@ class Labels:
     '2026-01-31'
     """
 
-    values: npt.NDArray[np.int64] | npt.NDArray[np.object_]
+    values: IntArray | npt.NDArray[np.object_]
     _codes: dict[Label, int] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -124,7 +125,7 @@ class Labels:
         is_same = code == UNKNOWN or isinstance(plain, bool) == (self.type_name == "boolean")
         return code if is_same else UNKNOWN
 
-    def codes(self, labels: Iterable[object]) -> npt.NDArray[np.int64]:
+    def codes(self, labels: Iterable[object]) -> IntArray:
         """Return the codes of many labels; unknown ones get ``UNKNOWN``."""
         listed = labels.tolist() if isinstance(labels, np.ndarray) else labels
         if self.type_name == "string":
@@ -144,7 +145,7 @@ def check_list(values: object, role: str) -> None:
         raise InputError(f"{role} is the text {values!r}; give a list, such as [{values!r}].")
 
 
-def as_label_array(labels: Sequence[Any]) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
+def as_label_array(labels: Sequence[Any]) -> IntArray | npt.NDArray[np.object_]:
     """Return labels as an array of integers or of objects of one type; others are refused."""
     if all(type(label) is int for label in labels):
         try:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import FloatArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.events.bad_rows import LeftOut, OnBadRows, first_bad_row, left_out, write_quarantine
@@ -85,7 +86,7 @@ class Reading:
     events: Events
     provenance: Provenance
     left_out: LeftOut | None = None
-    times: npt.NDArray[np.float64] | None = None
+    times: FloatArray | None = None
 
 
 def read_events(
@@ -273,7 +274,7 @@ class _Scanned:
 
     events: Events
     bad_rows: dict[str, int]
-    times: npt.NDArray[np.float64] | None
+    times: FloatArray | None
 
 
 def _scan(log: OpenLog, budget: MemoryBudget, *, has_times: bool) -> _Scanned:

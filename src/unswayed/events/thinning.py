@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.events.events import Events
@@ -81,18 +82,16 @@ def check_cap(max_interactions: int) -> None:
         )
 
 
-def _changes(column: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+def _changes(column: npt.NDArray[np.generic]) -> BoolArray:
     """Return where a value differs from the one before it."""
     return np.append(True, column[1:] != column[:-1])
 
 
-def _places(is_first: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def _places(is_first: BoolArray) -> IntArray:
     """Return the place of each row in its run, from 0, given where runs begin."""
     starts = np.flatnonzero(is_first)
     return np.arange(len(is_first)) - np.repeat(starts, np.diff(np.append(starts, len(is_first))))
 
-
-FloatArray = npt.NDArray[np.float64]
 
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
@@ -136,7 +135,7 @@ def forgotten(events: Events, *, half_life: float) -> Forgotten:
     return Forgotten(_without_unused(events.rows(is_kept)), int((~is_kept).sum()))
 
 
-def remembered(events: Events, *, half_life: float) -> npt.NDArray[np.bool_]:
+def remembered(events: Events, *, half_life: float) -> BoolArray:
     """Return which events ``forgotten`` keeps; shape (n_events,)."""
     if events.times is None:
         raise InputError(
@@ -158,9 +157,7 @@ def remembered(events: Events, *, half_life: float) -> npt.NDArray[np.bool_]:
 
 
 @compiled
-def _passes(
-    users: npt.NDArray[np.int64], weights: FloatArray, starts: FloatArray
-) -> npt.NDArray[np.bool_]:
+def _passes(users: IntArray, weights: FloatArray, starts: FloatArray) -> BoolArray:
     """Return where a user's running sum of weights passes a whole number; users in runs."""
     result = np.zeros(len(users), np.bool_)
     total = 0.0

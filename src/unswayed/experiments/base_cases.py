@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.experiments.drawing import Panel
 from unswayed.experiments.judging import Analysis, compared, falls_like_a_root
 from unswayed.experiments.measures import Witness, cell_means
@@ -17,7 +18,7 @@ from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Measure, Point, Sweep, world
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import FloatArray, LearnerMaker
+from unswayed.learners.interface import LearnerMaker
 from unswayed.learners.paper import learn_paper
 from unswayed.learners.players import Explorer, LogLearner
 from unswayed.simulation.arena import run

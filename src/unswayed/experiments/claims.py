@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 from scipy import stats
 
-from unswayed.learners.interface import FloatArray
+from unswayed.arrays import FloatArray
 from unswayed.randomness import generator
 
 LEVEL = 0.95

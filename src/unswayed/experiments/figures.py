@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.experiments.claims import Claim, contains, log_slope, resampled
 from unswayed.experiments.drawing import Panel
 from unswayed.experiments.figure_sweeps import (
@@ -30,7 +31,6 @@ from unswayed.experiments.judging import (
     paper_beats,
 )
 from unswayed.experiments.results import Curve, Results
-from unswayed.learners.interface import FloatArray
 
 __all__ = ["ANALYSES", "SWEEPS"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.experiments.drawing import Panel
 from unswayed.experiments.judging import Analysis, compared
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import OWN_SHARE, Point, Sweep, with_own, world
 from unswayed.experiments.theorem_lower import BASE, HideContested
-from unswayed.learners.interface import FloatArray
 from unswayed.limits import one_sided_adversary
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import find_algorithm

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from unswayed.arrays import FloatArray
 from unswayed.experiments.claims import Claim, all_positive, log_slope, resampled
 from unswayed.experiments.drawing import LOSS, Panel, draw_panels
 from unswayed.experiments.results import Results
-from unswayed.learners.interface import FloatArray
 from unswayed.learners.methods import DEFAULT_METHOD
 
 Judge = Callable[[Results], Claim]

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from unswayed.learners.interface import BoolArray, FloatArray, LearnerMaker
+from unswayed.arrays import BoolArray, FloatArray
+from unswayed.learners.interface import LearnerMaker
 from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, run_repetition

@@ -6,12 +6,12 @@ little; S = A = 4, 200 users with 500 interactions each.
 
 from __future__ import annotations
 
+from unswayed.arrays import FloatArray
 from unswayed.experiments.drawing import Panel
 from unswayed.experiments.judging import Analysis, compared
 from unswayed.experiments.measures import regret_in_arena
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import Point, Sweep, world
-from unswayed.learners.interface import FloatArray
 from unswayed.simulation.instances import Drift
 
 INTERACTIONS, USERS, SIZE = 500, 200, 4

@@ -13,13 +13,13 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from unswayed.arrays import FloatArray
 from unswayed.experiments.claims import Claim, log_slope, mean_interval, resampled
 from unswayed.experiments.drawing import Panel, set_axes
 from unswayed.experiments.judging import Analysis, Judge, compared
 from unswayed.experiments.measures import regret_in_arena
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import Point, Sweep, world
-from unswayed.learners.interface import FloatArray
 from unswayed.reports.style import GREY, STYLE, look_of, new_figure
 from unswayed.simulation.settings import Settings
 

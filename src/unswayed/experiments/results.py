@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.experiments.store import Row
-from unswayed.learners.interface import FloatArray
 from unswayed.learners.methods import DEFAULT_METHOD
 
 MAIN, PILOT = "main", "pilot"

@@ -11,12 +11,12 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.experiments.drawing import Panel, name_curves, set_axes
 from unswayed.experiments.judging import Analysis, compared
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import OWN_SHARE, Point, Sweep, with_own, world
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import (
     HidingAdversary,

@@ -10,12 +10,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from unswayed.arrays import FloatArray
 from unswayed.experiments.claims import mean_interval
 from unswayed.experiments.judging import Analysis, compared
 from unswayed.experiments.measures import suboptimality_in_arena
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import Point, Sweep, world
-from unswayed.learners.interface import FloatArray
 from unswayed.limits import instance_complexity
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators import Intervals, mean_intervals
 from unswayed.events import Events, Label
 from unswayed.learners.design import Design, uniform_design
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import LogTallies, Tallies, entry_users, tally_events
 
 LEVEL = 0.01

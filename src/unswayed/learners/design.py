@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.learners.interface import BoolArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
 
 DesignName = Literal["auto", "sticky", "uniform"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.events import Labels
-from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.policy import Policy
 from unswayed.tallies import UserTallies
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.events import Label, Provenance
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.personal import Personal
 from unswayed.policy import Policy, best_known
 from unswayed.tallies import UserTallies

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.events import Label, Labels, check_list
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.flips.bounds import FlipBounds
-from unswayed.learners.interface import FloatArray
 from unswayed.learners.unknown_fraction import UnknownFraction
 from unswayed.policy import Policy
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.engine.workers import connected, explained_losses
 from unswayed.errors import InputError, option
 from unswayed.events import Labels, Provenance
@@ -56,8 +56,8 @@ class LearnedLog:
     provenance: Provenance
     notes: tuple[str, ...]
     user_labels: Labels
-    user_weights: npt.NDArray[np.float64]
-    interactions: npt.NDArray[np.int64]
+    user_weights: FloatArray
+    interactions: IntArray
 
 
 def learn_log(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.events import Labels
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.policy import PersonalDecisions, Policy
 from unswayed.tallies import Tallies, entry_users, row_sums
 

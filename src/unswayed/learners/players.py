@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.baselines import BASELINES
 from unswayed.learners.design import uniform_design
 from unswayed.learners.epochs import (
@@ -15,13 +16,7 @@ from unswayed.learners.epochs import (
     explore_then_commit,
 )
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import (
-    FloatArray,
-    IntArray,
-    LearnerSpec,
-    Setting,
-    evenly_among_best,
-)
+from unswayed.learners.interface import LearnerSpec, Setting, evenly_among_best
 from unswayed.learners.methods import METHODS, Method, method_names
 from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.paper import learn_paper

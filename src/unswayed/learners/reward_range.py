@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from unswayed.arrays import IntArray
 from unswayed.errors import InputError, option
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies, UserTallies
@@ -48,7 +48,7 @@ def check_rewards(tallies: UserTallies, reward_range: RewardRange) -> None:
         )
 
 
-def _entries_beyond(block: Tallies, low: float, high: float) -> npt.NDArray[np.int64]:
+def _entries_beyond(block: Tallies, low: float, high: float) -> IntArray:
     slack = ROUNDING * (high - low) * block.counts
     is_below = block.sums < low * block.counts - slack
     is_above = block.sums > high * block.counts + slack

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
@@ -15,7 +16,6 @@ from unswayed.learners.discount.responses.clipping import clipped_responses
 from unswayed.learners.discount.responses.noise import measure_noise
 from unswayed.learners.discount.settings import MEAN
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.limits import smallest_swap_coalition, swap_separation
 from unswayed.tallies import Tallies, UserTallies
 

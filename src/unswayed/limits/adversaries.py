@@ -10,19 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.limits.binomial import binomial_window, single_log_ratios
-from unswayed.limits.checks import (
-    FloatArray,
-    IntArray,
-    check_coalition,
-    check_count,
-    check_gap,
-    check_interactions,
-)
+from unswayed.limits.checks import check_coalition, check_count, check_gap, check_interactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,12 +272,12 @@ class RewardUrns:
 
 @compiled
 def _draw(
-    members: NDArray[np.int64],
-    uniforms: NDArray[np.float64],
-    ones: NDArray[np.int64],
-    remaining: NDArray[np.int64],
+    members: IntArray,
+    uniforms: FloatArray,
+    ones: IntArray,
+    remaining: IntArray,
     afterwards: float,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     rewards = np.zeros(members.size)
     for i in range(members.size):
         member = members[i]

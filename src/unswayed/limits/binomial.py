@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 
 NEGLIGIBLE = 1e-300
@@ -14,7 +14,7 @@ NEGLIGIBLE = 1e-300
 
 
 @compiled
-def binomial_window(n: int, p: float) -> tuple[int, NDArray[np.float64]]:
+def binomial_window(n: int, p: float) -> tuple[int, FloatArray]:
     """Return the binomial probabilities where they are not negligible.
 
     From the likeliest count outwards each probability follows from its neighbour, and the sum of
@@ -101,12 +101,12 @@ def excess(n: int, better: float, per_one: float, per_zero: float, fraction: flo
 
 @compiled
 def excess_over(
-    n: NDArray[np.int64],
-    better: NDArray[np.float64],
-    per_one: NDArray[np.float64],
-    per_zero: NDArray[np.float64],
-    fraction: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    n: IntArray,
+    better: FloatArray,
+    per_one: FloatArray,
+    per_zero: FloatArray,
+    fraction: FloatArray,
+) -> FloatArray:
     """Return `excess` for each entry of five flat arrays of one length."""
     result = np.empty(n.size)
     for i in range(n.size):
@@ -114,9 +114,7 @@ def excess_over(
     return result
 
 
-def single_log_ratios(
-    base: NDArray[np.float64], gap: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def single_log_ratios(base: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return log((base+gap)/base) and log((1−base−gap)/(1−base)), infinite at the ends."""
     with np.errstate(divide="ignore"):
         return np.log1p(gap / base), np.log1p(np.maximum(-gap / (1 - base), -1.0))

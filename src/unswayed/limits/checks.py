@@ -7,10 +7,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import ALPHA, InputError, option
 
-FloatArray: TypeAlias = NDArray[np.float64]
-IntArray: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = np.float64 | FloatArray  # a number for numbers, an array for arrays
 Integers: TypeAlias = np.int64 | IntArray
 
@@ -158,7 +157,7 @@ def check_target(target_suboptimality: float, adversarial_fraction: float) -> tu
     return target, fraction
 
 
-def _first(is_bad: NDArray[np.bool_], values: NDArray[np.number]) -> float | None:
+def _first(is_bad: BoolArray, values: NDArray[np.number]) -> float | None:
     """Return the first bad value, or None."""
     mask, candidates = np.broadcast_arrays(is_bad, values)
     return candidates[mask].flat[0].item() if mask.any() else None

@@ -13,16 +13,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.limits.adversaries import both_worlds, one_minus_exp
 from unswayed.limits.binomial import excess_over, single_log_ratios
-from unswayed.limits.checks import (
-    FloatArray,
-    Floats,
-    check_coalition,
-    check_gap,
-    check_interactions,
-)
+from unswayed.limits.checks import Floats, check_coalition, check_gap, check_interactions
 
 
 def total_variation(gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike = 0.5) -> Floats:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.events import Events
-from unswayed.limits.checks import MAX_INTERACTIONS, PAPER_MAX_FRACTION, FloatArray
+from unswayed.limits.checks import MAX_INTERACTIONS, PAPER_MAX_FRACTION
 from unswayed.limits.hiding import smallest_two_sided_coalition
 from unswayed.limits.planner import DEFAULT_LEAD, Plan, plan_traffic
 from unswayed.limits.traffic import SMALLEST_ARRIVAL_RATIO, Traffic

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf, erfinv
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
-from unswayed.limits.checks import FloatArray, Floats, check_interactions, check_minority
+from unswayed.limits.checks import Floats, check_interactions, check_minority
 from unswayed.limits.hiding import coalition_for
 
 

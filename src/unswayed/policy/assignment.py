@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.events import Label
@@ -99,8 +100,8 @@ class Assignment:
         contexts: Digests,
         *,
         n_actions: int,
-        plays: npt.NDArray[np.int64] | None = None,
-    ) -> npt.NDArray[np.int64]:
+        plays: IntArray | None = None,
+    ) -> IntArray:
         """Return the action of each (user, context), uniform over ``n_actions``; shape (n,).
 
         Parameters

@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Label
 from unswayed.policy.assignment import Assignment, Digests, siphash_of_four, uniform_index
 from unswayed.policy.plan import EpochPlan, Rule
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 #: Beyond this a play's number does not fit into a signed word of the hash.
 LARGEST_PLAY = 2**62
@@ -336,8 +334,8 @@ def _slots(
     control_shares: FloatArray,
     explorer_shares: FloatArray,
     n_surviving: IntArray,
-    is_sticky: npt.NDArray[np.bool_],
-    is_spread: npt.NDArray[np.bool_],
+    is_sticky: BoolArray,
+    is_spread: BoolArray,
 ) -> IntArray:
     """Return the slots of many decisions; shape (n,)."""
     slots = np.empty(len(users), np.int64)

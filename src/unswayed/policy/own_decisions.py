@@ -8,12 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unswayed.arrays import IntArray
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Label, Labels
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

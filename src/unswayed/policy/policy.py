@@ -12,14 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import UNKNOWN, Label, Labels, check_list
 from unswayed.policy.documents import check_version, read_object, write_object
 from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
-
-FloatArray = npt.NDArray[np.float64]
 
 FORMAT = "unswayed-policy"
 VERSION = 1
@@ -34,7 +32,7 @@ _LARGEST_NUMBER = 1e200
 _MOST_PLAYS = 2.0**53
 
 
-def best_known(means: FloatArray) -> npt.NDArray[np.int64]:
+def best_known(means: FloatArray) -> IntArray:
     """Return the column of the largest number in each row, never one that is NaN.
 
     A row without a number gives 0; of equal numbers the first counts.
@@ -125,7 +123,7 @@ class Policy:
     mean_rewards: FloatArray
     low: FloatArray
     high: FloatArray
-    counts: npt.NDArray[np.int64]
+    counts: IntArray
     context_probabilities: FloatArray
     adversarial_fraction: float
     method: str
@@ -170,7 +168,7 @@ class Policy:
         return half if self.sampling_errors is None else half - self.sampling_errors
 
     @cached_property
-    def is_learned(self) -> npt.NDArray[np.bool_]:
+    def is_learned(self) -> BoolArray:
         """Whether anything was learned of each context; shape (S,)."""
         return np.asarray(~np.isnan(self.mean_rewards).all(axis=1))
 
@@ -185,7 +183,7 @@ class Policy:
         return int((above * self.context_probabilities[:, None]).sum(axis=0).argmax())
 
     @cached_property
-    def actions(self) -> npt.NDArray[np.int64]:
+    def actions(self) -> IntArray:
         """Code of the action chosen in each context; shape (S,)."""
         return np.where(self.is_learned, best_known(self.mean_rewards), self.default_action)
 
@@ -215,7 +213,7 @@ class Policy:
             is_personal,
         )
 
-    def decide_many(self, contexts: Iterable[Label]) -> tuple[list[Label], npt.NDArray[np.bool_]]:
+    def decide_many(self, contexts: Iterable[Label]) -> tuple[list[Label], BoolArray]:
         """Return the actions for many contexts, and which of the contexts were known."""
         check_list(contexts, "contexts")
         codes = self.context_labels.codes(contexts)
@@ -340,7 +338,7 @@ def _check_kinds(value: Mapping[str, Any]) -> None:
             raise TypeError(repr(name))
 
 
-def _whole_numbers(values: FloatArray) -> npt.NDArray[np.int64]:
+def _whole_numbers(values: FloatArray) -> IntArray:
     """Return counts as integers; refuse what does not count anything."""
     if not (np.isfinite(values) & (values >= 0) & (values <= _MOST_PLAYS)).all():
         raise ValueError("a count 'n'")

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from unswayed.arrays import IntArray
 from unswayed.errors import InputError
 from unswayed.events import Columns
 from unswayed.learners.epochs.alarm import ALARM_WEIGHT
@@ -86,7 +86,7 @@ def plain_means(path: Path) -> dict[str, dict[str, float]]:
     return means
 
 
-def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> npt.NDArray[np.int64]:
+def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> IntArray:
     """Write the events that are learned from, and return how many decisions each user had.
 
     Explorers are a random share of the users, each of whom draws evenly from the actions that
@@ -114,7 +114,7 @@ def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> npt.NDArra
     if not users:
         return np.zeros(0, np.int64)
     plays = pa.concat_tables(users).group_by("user").aggregate([("n", "sum")])
-    found: npt.NDArray[np.int64] = plays["n_sum"].to_numpy()
+    found: IntArray = plays["n_sum"].to_numpy()
     return found
 
 

@@ -6,16 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.baselines import NaiveUCB
-from unswayed.learners.interface import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Learner,
-    LearnerMaker,
-    Setting,
-    evenly_among_best,
-)
+from unswayed.learners.interface import Learner, LearnerMaker, Setting, evenly_among_best
 from unswayed.learners.players import learner_specs
 from unswayed.names import find
 

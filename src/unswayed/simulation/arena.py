@@ -8,15 +8,9 @@ from functools import partial
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError, check_adversarial_fraction
-from unswayed.learners.interface import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Learner,
-    LearnerMaker,
-    Setting,
-)
+from unswayed.learners.interface import Learner, LearnerMaker, Setting
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.arrivals import Arrivals

@@ -13,9 +13,9 @@ from enum import StrEnum
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
-from unswayed.learners.interface import BoolArray, IntArray
 
 SMALLEST_LIMIT = 2.0
 """The smallest c_L that any order of arrivals can keep, see above."""

@@ -9,8 +9,8 @@ from enum import StrEnum
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
-from unswayed.learners.interface import FloatArray
 
 HEAVY_DEGREES_OF_FREEDOM = 3.0
 """Ours: the heaviest whole-numbered Student law whose variance is finite."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray
 from unswayed.learners.players import EPSILON
 from unswayed.limits.calibration import Shape, constants
 from unswayed.limits.checks import check_context_probabilities

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.learners.interface import FloatArray
+from unswayed.arrays import FloatArray
 from unswayed.simulation.attacks.best_response import DIRECTIONS
 from unswayed.simulation.attacks.registry import Knob, attacks_by_name, knobs_of
 from unswayed.simulation.attacks.tailored import PROMOTED, SHARED

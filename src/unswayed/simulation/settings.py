@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, check_adversarial_fraction, option
-from unswayed.learners.interface import FloatArray
 from unswayed.names import find
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import find_algorithm

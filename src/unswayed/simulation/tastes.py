@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.learners.interface import FloatArray, IntArray
 
 
 class Tastes:

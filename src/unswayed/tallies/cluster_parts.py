@@ -10,10 +10,10 @@ from typing import Any
 
 import fsspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet
 
+from unswayed.arrays import FloatArray
 from unswayed.engine import Blocked, Workers, order_statistics
 from unswayed.errors import InputError
 from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
@@ -212,7 +212,7 @@ def _by_user(numbers: pa.Table, n_blocks: int) -> list[pa.Table]:
     return [numbers.filter(pa.array(block == number)) for number in range(n_blocks)]
 
 
-def _votes(numbers: pa.Table, position: int) -> npt.NDArray[np.float64]:
+def _votes(numbers: pa.Table, position: int) -> FloatArray:
     with quiet_connection() as connection:
         connection.register("numbers", numbers)
         return votes_on(connection, "numbers", position)

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import IntArray
 from unswayed.compiled import compiled
 
-IntArray = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 
 #: Ours: ranges that rows are cut into, or one for each core if there are more; fewer would leave

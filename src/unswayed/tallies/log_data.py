@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels, Provenance
 from unswayed.events.hashing import HashArray, bits, label_hashes, row_hashes
@@ -22,7 +23,7 @@ from unswayed.tallies.log_tallies import (
     tally_events,
     user_bounds,
 )
-from unswayed.tallies.tallies import FloatArray, UserTallies
+from unswayed.tallies.tallies import UserTallies
 from unswayed.tallies.user_rows import entry_users
 
 #: Two sums of different hashes make one digest of 128 bits.

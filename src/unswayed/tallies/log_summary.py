@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.events import Labels
 from unswayed.tallies.log_tallies import MIN_PROPENSITY
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import Tallies, UserTallies
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Ours: below this p-value, over all cells together, actions do not look uniformly explored.
 UNIFORM_LEVEL = 0.001
@@ -207,7 +206,7 @@ def _block_deviations(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatAr
 
 @compiled
 def _deviations(
-    indptr: npt.NDArray[np.int64],
+    indptr: IntArray,
     cells: npt.NDArray[np.int32],
     counts: FloatArray,
     n_contexts: int,
@@ -272,7 +271,7 @@ def _look_at_block(tallies: Tallies) -> _BlockSummary:
 
 @compiled
 def _pairs_and_range(
-    indptr: npt.NDArray[np.int64],
+    indptr: IntArray,
     cells: npt.NDArray[np.int32],
     counts: FloatArray,
     sums: FloatArray,
@@ -292,7 +291,7 @@ def _pairs_and_range(
 
 
 def _cells(
-    context_labels: Labels, action_labels: Labels, chosen: npt.NDArray[np.bool_]
+    context_labels: Labels, action_labels: Labels, chosen: BoolArray
 ) -> tuple[tuple[str, str], ...]:
     """Return the labels of the first few chosen cells."""
     return tuple(
@@ -300,7 +299,7 @@ def _cells(
     )
 
 
-def _names(labels: Labels, visits: FloatArray, is_rare: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+def _names(labels: Labels, visits: FloatArray, is_rare: BoolArray) -> tuple[str, ...]:
     rare = np.flatnonzero(is_rare)
     rarest = rare[np.argsort(visits[rare], kind="stable")[:5]]
     return tuple(str(labels[int(code)]) for code in rarest)
@@ -311,11 +310,11 @@ SUPPORT_LEVEL = 0.001
 
 
 def unsupported_cells(
-    visits: npt.NDArray[np.float64],
-    n_users: npt.NDArray[np.int64],
+    visits: FloatArray,
+    n_users: IntArray,
     *,
     least_probability: float | None = None,
-) -> npt.NDArray[np.bool_]:
+) -> BoolArray:
     """Return which cells are empty although every action of their context had a fair chance.
 
     Parameters
@@ -345,7 +344,5 @@ def unsupported_cells(
     probability = 1.0 / visits.shape[1] if least_probability is None else least_probability
     # In logarithms: a power with so many draws would underflow.
     log_chance = np.log(visits.size) + draws * np.log1p(-min(probability, 0.5))
-    unsupported: npt.NDArray[np.bool_] = (visits == 0) & (log_chance < np.log(SUPPORT_LEVEL))[
-        :, None
-    ]
+    unsupported: BoolArray = (visits == 0) & (log_chance < np.log(SUPPORT_LEVEL))[:, None]
     return unsupported

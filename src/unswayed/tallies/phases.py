@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.tallies.log_tallies import LogTallies, merged_logs, sorted_union
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import FloatArray
 
 MOST_ACTIVE = 3.0
 """Ours: a user counts with at most this many times the median user's plays for the length of a

@@ -11,12 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.tallies.grouping import Grouping, in_ranges
-
-IntArray = npt.NDArray[np.int64]
-CellArray = npt.NDArray[np.int32]
-FloatArray = npt.NDArray[np.float64]
 
 
 def positions(n_entries: int) -> npt.NDArray[np.uint32]:

@@ -12,13 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.engine import Blocked, BlockedRows
 from unswayed.estimators.rows import SparseRows
 from unswayed.tallies.summing import cell_entries, cell_sums, row_sums
 from unswayed.tallies.user_rows import UserRows
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 def _nothing() -> FloatArray:
@@ -73,9 +71,9 @@ class UserTallies(ABC):
         total: FloatArray = self.blocks.add_blocks(_cell_sums, name)
         return total.reshape(self.n_contexts, self.n_actions)
 
-    def cell_users(self) -> npt.NDArray[np.int64]:
+    def cell_users(self) -> IntArray:
         """Return how many users met each cell; shape (S, A)."""
-        total: npt.NDArray[np.int64] = self.blocks.add_blocks(_cell_users)
+        total: IntArray = self.blocks.add_blocks(_cell_users)
         return total.reshape(self.n_contexts, self.n_actions)
 
     def rows(self, function: Callable[..., SparseRows], *broadcast: Any) -> BlockedRows:
@@ -226,5 +224,5 @@ def _cell_sums(tallies: Tallies, name: str) -> FloatArray:
     return cell_sums(tallies.cells, getattr(tallies, name), tallies.n_cells)
 
 
-def _cell_users(tallies: Tallies) -> npt.NDArray[np.int64]:
+def _cell_users(tallies: Tallies) -> IntArray:
     return cell_entries(tallies.cells, tallies.n_cells)

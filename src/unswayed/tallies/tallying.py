@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.tallies.grouping import Grouping, grouped
 from unswayed.tallies.summing import compact, event_sums, grouped_sums, positions
-from unswayed.tallies.tallies import FloatArray, IntArray, Tallies
+from unswayed.tallies.tallies import Tallies
 from unswayed.tallies.user_rows import entry_users
 
 #: Events kept as they are before they are summed; bounds memory in long-lived processes.
@@ -231,7 +232,7 @@ class Accumulator:
         return fresh
 
 
-def _beyond(codes: npt.NDArray[np.int64]) -> int:
+def _beyond(codes: IntArray) -> int:
     return int(codes.max()) + 1 if len(codes) else 0
 
 

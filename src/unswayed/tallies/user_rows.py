@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
+from unswayed.arrays import BoolArray, IntArray
 
 
 class UserRows:
@@ -41,7 +41,7 @@ class UserRows:
         """Return the rows of some users, given by their codes."""
         return self._chosen(*entries_of(self.indptr, users))
 
-    def of_entries(self, is_kept: npt.NDArray[np.bool_]) -> Self:
+    def of_entries(self, is_kept: BoolArray) -> Self:
         """Return the same users with some of their entries."""
         return self._chosen(np.concatenate([[0], np.cumsum(is_kept)])[self.indptr], is_kept)
 

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import make_world, responses_of, sparse_world
+from unswayed.arrays import FloatArray
 from unswayed.engine import Blocked
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
@@ -21,7 +22,6 @@ from unswayed.learners.discount.responses.clipping import clipped_responses
 from unswayed.learners.discount.responses.noise import measure_noise
 from unswayed.learners.discount.responses.residuals import blocked_residuals, residuals_of
 from unswayed.learners.discount.trial.aims import pooled_means
-from unswayed.learners.interface import FloatArray
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from unswayed.arrays import FloatArray
 from unswayed.learners.design import sticky_design
 from unswayed.learners.discount import learn_discounted, method
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import FloatArray
 from unswayed.learners.paper import allowed_actions, certified_losses, learn_paper
 from unswayed.tallies import Tallies, tally
 

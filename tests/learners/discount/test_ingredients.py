@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.learners.discount.worlds import GAP, World
+from unswayed.arrays import FloatArray
 from unswayed.learners.design import design_of_log
 from unswayed.learners.discount import learn_discounted, method
 from unswayed.learners.discount.one_mean import rounds
-from unswayed.learners.interface import FloatArray
 from unswayed.tallies import tally
 
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.learners.discount.responses.clipping import clipped_responses
 from unswayed.learners.discount.responses.responses import BlockedResponses
 from unswayed.learners.discount.trial import majority
 from unswayed.learners.discount.trial.aims import pooled_means
 from unswayed.learners.discount.trial.majority import contradicts
-from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.policy import best_known
 from unswayed.tallies import tally
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import FloatArray
 from unswayed.learners.discount.responses.clipping import clipped_responses
 from unswayed.learners.discount.responses.responses import Responses
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
-
-FloatArray = npt.NDArray[np.float64]
 
 GAP = 0.15
 

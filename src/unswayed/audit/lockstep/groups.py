@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.lockstep.ratings import Ratings
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 
 LEAST_MEMBERS = 2
 MOST_SHARED = 20

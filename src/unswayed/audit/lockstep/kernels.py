@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 
 MOST_EVIDENCE = 600.0
 """Nats at which evidence is cut off, so that nothing underflows."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.arrays import FloatArray, IntArray
 
 MOST_VALUES = 10
 """Ours: up to so many different ratings each is a class of its own; more are cut into bins."""

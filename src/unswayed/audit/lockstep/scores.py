@@ -22,10 +22,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.lockstep.groups import Group, groups_among
 from unswayed.audit.lockstep.kernels import Rated, pair_evidence, strong_pairs
 from unswayed.audit.lockstep.ratings import Ratings
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 
 THRESHOLDS = (0.75, 1.0, 1.25)
 """Ours, in units of log(number of accounts): beyond these evidence of a pair counts. Low ones see

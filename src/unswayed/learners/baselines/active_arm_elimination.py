@@ -7,10 +7,11 @@ from math import ceil, log, log2
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.learners.baselines.arrivals import checked_arrivals, means
-from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
+from unswayed.learners.interface import Setting, evenly_among_best
 
 # Ours: a usual level; it enters through a logarithm only.
 FAILURE_PROBABILITY = 0.1
@@ -93,7 +94,7 @@ def _play(
     outcomes: FloatArray,
     sums: FloatArray,
     counts: npt.NDArray[np.int32],
-    is_active: npt.NDArray[np.bool_],
+    is_active: BoolArray,
     log_term: float,
 ) -> IntArray:
     n_layers = sums.shape[1]
@@ -121,17 +122,17 @@ def _draw_layer(u: float, n_layers: int) -> int:
 
 
 @compiled
-def _first_non_empty(is_active: npt.NDArray[np.bool_], layer: int) -> npt.NDArray[np.bool_]:
+def _first_non_empty(is_active: BoolArray, layer: int) -> BoolArray:
     """Return the active actions of the layer, or of the next that has any."""
     while not is_active[layer].any():
         layer += 1
-    active: npt.NDArray[np.bool_] = is_active[layer]
+    active: BoolArray = is_active[layer]
     return active
 
 
 @compiled
 def _least_played(
-    rng: np.random.Generator, counts: npt.NDArray[np.int32], allowed: npt.NDArray[np.bool_]
+    rng: np.random.Generator, counts: npt.NDArray[np.int32], allowed: BoolArray
 ) -> int:
     """Return the allowed action with the fewest plays, ties evenly by one uniform draw."""
     fewest = -1
@@ -156,7 +157,7 @@ def _least_played(
 def _delete_beaten(
     sums: FloatArray,
     counts: npt.NDArray[np.int32],
-    is_active: npt.NDArray[np.bool_],
+    is_active: BoolArray,
     layer: int,
     log_term: float,
 ) -> None:

@@ -8,10 +8,11 @@ from math import ceil, log, log2
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.learners.baselines.arrivals import checked_arrivals, means
-from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
+from unswayed.learners.interface import Setting, evenly_among_best
 
 # Gupta, Koren and Talwar's constant in lambda, the one their theorem needs.
 ORIGINAL_CONSTANT = 1024.0

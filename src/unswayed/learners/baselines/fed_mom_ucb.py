@@ -7,9 +7,10 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.learners.baselines.arrivals import checked_arrivals, index_of_best
-from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
+from unswayed.learners.interface import Setting, evenly_among_best
 
 #: Ours: medians are taken anew when the plays have grown by this factor; theirs communicates ever
 #: more rarely, too.

@@ -7,9 +7,10 @@ from math import ceil, log, sqrt
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.learners.baselines.arrivals import checked_arrivals
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray, Setting, evenly_among_best
+from unswayed.learners.interface import Setting, evenly_among_best
 
 #: Ours: plays of an active action in the first phase; each later phase has four times as many.
 FIRST_PLAYS = 64

@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.learners.baselines.arrivals import checked_arrivals, index_of_best, means
-from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
+from unswayed.learners.interface import Setting, evenly_among_best
 
 
 class PooledMeans(ABC):

@@ -5,15 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.baselines.arrivals import checked_arrivals, means
 from unswayed.learners.baselines.ucb import play_ucb
-from unswayed.learners.interface import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Setting,
-    evenly_among_best,
-)
+from unswayed.learners.interface import Setting, evenly_among_best
 
 #: Ours: the sub-Gaussian scale of rewards in [0, 1].
 REWARD_SCALE = 0.5

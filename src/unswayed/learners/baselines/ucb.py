@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.learners.baselines.arrivals import checked_arrivals, index_of_best, means
 from unswayed.learners.baselines.pooled import PooledMeans
-from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
+from unswayed.learners.interface import Setting, evenly_among_best
 
 
 @compiled

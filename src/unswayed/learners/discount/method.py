@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount.loud import FoundLie, SampledPlays, discount_loud_lies
@@ -27,7 +28,6 @@ from unswayed.learners.discount.trial.aims import unless_by_chance
 from unswayed.learners.discount.trial.majority import contradicts
 from unswayed.learners.discount.trial.verdicts import ABSTAINED, Discounted
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.learners.paper import learn_paper
 from unswayed.learners.paper.guard import allowed_actions
 from unswayed.learners.paper.method import FAILURE_PROBABILITY

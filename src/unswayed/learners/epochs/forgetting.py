@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.events import Events, Labels
 from unswayed.events.thinning import remembered
 from unswayed.learners.design import uniform_design
 from unswayed.learners.epochs.playing import EpochPlayer
 from unswayed.learners.epochs.schedule import planned_schedule
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import FloatArray, IntArray, Setting
+from unswayed.learners.interface import Setting
 from unswayed.tallies import Tallies, tally_events
 
 #: Ours: in interactions per user; docs/epochs.md says what it costs where nothing changes.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.learners.epochs.schedule import Schedule
-from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.policy import EpochPlan, Policy, Rule
 
 REVIEW_EVERY = 2

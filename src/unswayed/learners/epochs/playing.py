@@ -7,13 +7,14 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.events import Labels
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.epochs.alarm import shows_coalition
 from unswayed.learners.epochs.planning import next_plan
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import FloatArray, IntArray, Setting, evenly_among_best
+from unswayed.learners.interface import Setting, evenly_among_best
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.online.exploration import next_plays
 from unswayed.policy import Decider, EpochPlan, Policy

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.epochs.playing import EpochPlayer
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray, Setting
+from unswayed.learners.interface import Setting
 from unswayed.learners.personal import residuals_of
 from unswayed.policy import Policy
 from unswayed.policy.deciding import EXPLORE

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.flips.bounds import UNDECIDED, decisions, with_entries
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, entry_users
 
 LARGEST_SHARE = 0.5

@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.policy import best_known
 from unswayed.tallies import Tallies, UserTallies, entry_users
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.personal import Residuals
 
 REACH = 3.0

@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.estimators import mean_intervals
 from unswayed.events import UNKNOWN, Labels
 from unswayed.learners.design import DesignName, design_of_log
 from unswayed.learners.groups.clusters import Plays, cluster, log_likelihoods, plays_of
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.methods import method_named
 from unswayed.learners.personal import Residuals, residuals_of
 from unswayed.policy import GroupDecisions, Policy

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.learners.design import Design
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.online.growing import GrowingArray
 from unswayed.learners.paper import estimate_context_probabilities, frequent_contexts
 from unswayed.policy import Assignment

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import IntArray
 from unswayed.errors import InputError
 from unswayed.events import Label, Labels, check_list
 
@@ -56,7 +57,7 @@ class GrowingLabels:
         """Return the code of a label that was seen before, None for any other."""
         return self._codes.get(label) if type(label) is self._type else None
 
-    def codes(self, labels: Iterable[Label]) -> npt.NDArray[np.int64]:
+    def codes(self, labels: Iterable[Label]) -> IntArray:
         """Return the codes of labels, giving new ones the next codes."""
         listed = self.checked(labels)
         if listed and self._type is None:

@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Events, Label, Labels, check_list
 from unswayed.learners.fitted import Fitted
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.learning import check_actions
 from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.online.growing import GrowingLabels, check_storable

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from unswayed.arrays import IntArray
 from unswayed.errors import InputError
 from unswayed.events import Labels
-from unswayed.learners.interface import IntArray
 from unswayed.policy import Policy
 from unswayed.storage import temporary_folder, whole_file
 from unswayed.tallies import LogTallies

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import FloatArray, IndexArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.estimators import MeanEstimate, spectral_filter
-from unswayed.estimators.results import IndexArray
 from unswayed.estimators.rows import SparseRows
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
 
 #: The paper's constant in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1).

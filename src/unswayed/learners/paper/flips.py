@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.estimators.pruning import LARGEST_BUDGET
 from unswayed.estimators.trimmed_flips import NO_RIVAL, TrimmedFlips, trimmed_flips
 from unswayed.estimators.trimming import trim_count
@@ -20,7 +21,6 @@ from unswayed.learners.flips.bounds import (
     decisions,
     with_entries,
 )
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
 from unswayed.learners.paper.reward_units import (
     RewardUnits,

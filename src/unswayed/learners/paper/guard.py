@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import BoolArray, FloatArray
 
 
 def certified_losses(guard: Estimates) -> FloatArray:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.estimators import mean_intervals, rate_intervals, trim_count
 from unswayed.estimators.contaminated_means import Intervals
 from unswayed.estimators.trimming import binomial_upper_quantiles
 from unswayed.learners.design import Design
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.learners.paper.reward_units import RewardUnits
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies

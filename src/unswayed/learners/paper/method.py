@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.estimators import MeanEstimate
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import BoolArray, FloatArray
 from unswayed.learners.paper.context_probabilities import estimate_context_probabilities
 from unswayed.learners.paper.intervals import cell_intervals
 from unswayed.learners.paper.recovery import recover_frequent, recover_rare

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.estimators import MeanEstimate, spectral_filter, trimmed_means
-from unswayed.estimators.results import IndexArray
 from unswayed.estimators.rows import SparseRows
 from unswayed.learners.design import Design
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 

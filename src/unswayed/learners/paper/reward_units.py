@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
 
 SAMPLED_ENTRIES = 512

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.simulation.attacks.briefing import Aim, Briefing, ForbiddenKnowledgeError, Knowledge
 
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray
 from unswayed.names import find
 from unswayed.simulation.attacks.base import Attack, PlayedRound, Replay, Turn, check_share
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge

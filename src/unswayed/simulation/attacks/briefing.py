@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards
 
 if TYPE_CHECKING:

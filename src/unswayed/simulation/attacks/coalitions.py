@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.names import find
 from unswayed.simulation.attacks.base import (
     Attack,

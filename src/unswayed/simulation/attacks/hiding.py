@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.limits import HidingAdversary, RewardUrns, one_sided_adversary, two_sided_adversaries
 from unswayed.simulation.attacks.base import Attack, Turn, honest_table
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge

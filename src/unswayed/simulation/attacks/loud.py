@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.names import find
 from unswayed.policy import Assignment
 from unswayed.policy.assignment import SECRET_BYTES

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray
 from unswayed.simulation.attacks.base import Attack, Turn, check_positive, check_share, honest_table
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 

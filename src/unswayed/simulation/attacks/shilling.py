@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.learners.interface import FloatArray
+from unswayed.arrays import FloatArray
 from unswayed.simulation.attacks.base import (
     Attack,
     PlayedRound,

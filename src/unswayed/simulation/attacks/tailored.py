@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.names import find
 from unswayed.simulation.attacks.base import Attack, Turn, check_share
 from unswayed.simulation.attacks.best_response import DIRECTIONS

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, trim_count
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.simulation.attacks.base import Attack, PlayedRound, Replay, Turn, check_share
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.learners.epochs import planned_schedule
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.simulation.attacks.base import Attack, Offer, PlayedRound, Replay, Turn, check_share
 from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 

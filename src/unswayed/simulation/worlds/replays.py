@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.simulation.worlds.real_data import RatingTable, rating_table
 
 LEAST_RATED = {"movies": 0.12, "lectures": 0.05}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.randomness import generator
 from unswayed.simulation.worlds.world import Part
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.learners.methods import METHODS
 from unswayed.tallies import MIN_PROPENSITY, Tallies, tally
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.learners.discount.loud.kernels import (
     category_counts,
     down_weighted,
@@ -15,9 +16,7 @@ from unswayed.learners.discount.loud.kernels import (
     sums_of_keys,
 )
 from unswayed.learners.discount.responses.categories import Categories
-from unswayed.learners.discount.responses.kernels import CellArray
 from unswayed.learners.discount.settings import MIN_REPEATS
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, entry_users, row_sums
 from unswayed.tallies.grouping import counting_order
 

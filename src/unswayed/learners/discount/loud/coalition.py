@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.discount.loud.class_counts import ClassCounts
 from unswayed.learners.discount.loud.honest import Fit, fit_honest
 from unswayed.learners.discount.responses.categories import Categories
 from unswayed.learners.discount.settings import LARGEST_ROOM, MASS_MARGIN, ROOM
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.grouping import in_threads
 
 PRIOR_USERS = 10.0

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.discount.loud.class_counts import ClassArray, ClassCounts, Counts
 from unswayed.learners.discount.loud.kernels import drawn_anew, honest_pass, n_draws
 from unswayed.learners.discount.responses.categories import Categories
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.grouping import in_user_parts
 
 

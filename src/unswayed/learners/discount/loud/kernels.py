@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.learners.discount.responses.kernels import CellArray
-from unswayed.learners.interface import FloatArray, IntArray
 
 
 @compiled

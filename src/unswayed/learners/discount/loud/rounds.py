@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.discount.loud.class_counts import (
     PLAYS_PER_RUN,
     ClassArray,
@@ -38,7 +39,6 @@ from unswayed.learners.discount.loud.honest import (
 from unswayed.learners.discount.responses.categories import Categories
 from unswayed.learners.discount.settings import FULL, LARGEST_ROOM, LOUD
 from unswayed.learners.discount.trial.verdicts import Round, Verdict
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
 
 TRIES = 2

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.learners.discount.responses.kernels import CellArray
 from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
-from unswayed.learners.interface import FloatArray, IntArray
 
 LARGEST = 3
 """Plays and pulls of an account are capped at the third largest of the cell: one account cannot

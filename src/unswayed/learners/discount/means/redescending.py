@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.learners.discount.responses.cells import CellEntries, map_cells
-from unswayed.learners.discount.responses.kernels import CellArray, RealArray
+from unswayed.learners.discount.responses.kernels import RealArray
 from unswayed.learners.discount.responses.noise import Noise, worth_of
 from unswayed.learners.discount.responses.responses import MAD_TO_SD, BlockedResponses, Responses
 from unswayed.learners.discount.trial.aims import unless_by_chance
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 
 REDESCENDER = (1.5, 3.0)
 """Ours: responses count fully up to 1.5 deviations from the centre and not at all beyond 3."""

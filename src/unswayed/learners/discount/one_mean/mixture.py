@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.discount.responses.kernels import RealArray
 from unswayed.learners.discount.responses.line_kernels import (
     gain_of_a_second_mean,
@@ -17,7 +18,6 @@ from unswayed.learners.discount.responses.line_kernels import (
 )
 from unswayed.learners.discount.responses.residuals import BlockedResiduals
 from unswayed.learners.discount.settings import MASS_EXCESS
-from unswayed.learners.interface import FloatArray, IntArray
 
 SHRINKAGE_RAMP = 8
 """Ours: steps until full shrinkage; full at once it collapses weak signals."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.discount.one_mean.mixture import Accusation, Model, fit_coalitions
 from unswayed.learners.discount.one_mean.search import (
     Finding,
@@ -47,7 +48,6 @@ from unswayed.learners.discount.trial.verdicts import (
     Verdict,
     held_to_aim,
 )
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.policy import best_known
 
 SPARSE = 100.0

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.learners.discount.means.redescending import REDESCENDER, redescending_means
 from unswayed.learners.discount.one_mean.mixture import VOID, Accusation, Model, fit_coalitions
 from unswayed.learners.discount.responses.kernels import squares_beyond
@@ -20,7 +21,6 @@ from unswayed.learners.discount.responses.noise import (
 from unswayed.learners.discount.responses.residuals import Residuals, residuals_of
 from unswayed.learners.discount.responses.responses import AnyResponses, Responses
 from unswayed.learners.discount.settings import MASS_MARGIN, RIVALS
-from unswayed.learners.interface import BoolArray, FloatArray
 
 EIGENVECTORS = 4
 """Ours: top directions of the whitened residuals that are tried, both ways."""

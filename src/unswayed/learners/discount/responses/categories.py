@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from unswayed.learners.interface import FloatArray
+from unswayed.arrays import FloatArray
 
 MOST_ATOMS = 10
 """Largest number of values that are each a category of their own."""

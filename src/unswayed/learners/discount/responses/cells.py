@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
-from unswayed.learners.discount.responses.kernels import CellArray, RealArray
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.discount.responses.kernels import RealArray
 from unswayed.tallies.grouping import counting_order
 
 #: Returns the cells of a block's entries, and columns of numbers.

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.learners.discount.responses.cells import CellEntries, map_cells
 from unswayed.learners.discount.responses.kernels import (
-    CellArray,
     RealArray,
     binary_votes,
     capped_visits,
@@ -17,7 +17,6 @@ from unswayed.learners.discount.responses.kernels import (
     user_extremes,
 )
 from unswayed.learners.discount.responses.responses import MAD_TO_SD, BlockedResponses, Responses
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies
 
 FLOOD_CAP = (3.0, 2.0)

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.learners.interface import FloatArray, IntArray
 
-CellArray = npt.NDArray[np.int32]
 RealArray = npt.NDArray[np.floating[Any]]
 """Numbers in single or double precision."""
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.estimators.lanczos import top_eigenpairs
 from unswayed.learners.discount.responses.kernels import (
@@ -18,7 +19,6 @@ from unswayed.learners.discount.responses.kernels import (
 )
 from unswayed.learners.discount.responses.responses import AnyResponses, Responses
 from unswayed.learners.discount.settings import MIN_REPEATS
-from unswayed.learners.interface import FloatArray, IntArray
 
 CLEAR_SHARE = 0.02
 """Ours: a between-user share below this is taken for zero."""

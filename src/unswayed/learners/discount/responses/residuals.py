@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.engine import Blocked
 from unswayed.learners.discount.responses.kernels import RealArray, cell_sums, whitened
 from unswayed.learners.discount.responses.line_kernels import line_scores, line_sums
 from unswayed.learners.discount.responses.noise import Noise, worth_of
 from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
-from unswayed.learners.interface import FloatArray
 
 STRIP_ENTRIES = 50_000
 """Ours: samples with more entries are read in two strips of users at a time. Whatever the cores:

@@ -8,9 +8,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import BoolArray, CellArray, FloatArray, IntArray
 from unswayed.engine import Blocked, cut_codes
-from unswayed.learners.discount.responses.kernels import CellArray
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
 from unswayed.tallies import UserRows, entry_users, joined
 from unswayed.tallies.grouping import counting_order
 

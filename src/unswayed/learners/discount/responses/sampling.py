@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.engine import cut_codes
 from unswayed.learners.discount.settings import SAMPLE_ENTRIES
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies import Tallies, UserTallies, entry_users, joined
 
 FROM_EACH = 10

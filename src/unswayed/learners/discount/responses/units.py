@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import FloatArray
 from unswayed.learners.discount.responses.categories import Categories
-from unswayed.learners.interface import FloatArray
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 LEVELS = (0.4, 0.7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.learners.discount.one_mean.mixture import Accusation
 from unswayed.learners.discount.responses.noise import (
     measure_noise,
@@ -13,7 +14,6 @@ from unswayed.learners.discount.responses.noise import (
 from unswayed.learners.discount.responses.residuals import residuals_of
 from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
 from unswayed.learners.discount.settings import SAMPLE_ENTRIES
-from unswayed.learners.interface import FloatArray
 
 TASTE_SHARE = 0.13
 """Ours: kept users with a larger between-user share have tastes (from earlier prototypes)."""

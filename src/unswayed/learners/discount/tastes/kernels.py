@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.learners.discount.responses.kernels import CellArray, RealArray
-from unswayed.learners.interface import FloatArray, IntArray
+from unswayed.learners.discount.responses.kernels import RealArray
 
 
 @compiled

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 from scipy import special
 
+from unswayed.arrays import FloatArray
 from unswayed.learners.discount.tastes.kernels import (
     squared_distances,
     updated_odds,
     weighted_moments,
 )
-from unswayed.learners.interface import FloatArray
 from unswayed.tallies.grouping import in_threads
 
 MOST_ALIKE = 0.03

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.discount.responses.noise import top_directions
 from unswayed.learners.discount.responses.residuals import (
     Residuals,
@@ -14,7 +15,6 @@ from unswayed.learners.discount.responses.residuals import (
 from unswayed.learners.discount.responses.responses import MAD_TO_SD
 from unswayed.learners.discount.settings import RIVALS
 from unswayed.learners.discount.tastes.kernels import taste_profiles, taste_sums
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.tallies.grouping import in_user_parts
 
 RANK, CELLS_PER_DIRECTION = 6, 4

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.learners.discount.responses.noise import Noise, measure_noise
 from unswayed.learners.discount.responses.residuals import Residuals, residuals_of
 from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
@@ -39,7 +40,6 @@ from unswayed.learners.discount.trial.verdicts import (
     Verdict,
     held_to_aim,
 )
-from unswayed.learners.interface import FloatArray
 from unswayed.policy import best_known
 
 LARGEST_REMOVAL = (1.1, 0.02)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.learners.discount.responses.kernels import cell_sums
 from unswayed.learners.discount.responses.noise import Noise, sums_of_cells
 from unswayed.learners.discount.responses.responses import AnyResponses, Responses
 from unswayed.learners.discount.settings import AIM_LEVEL
-from unswayed.learners.interface import FloatArray, IntArray
 from unswayed.policy import best_known
 
 

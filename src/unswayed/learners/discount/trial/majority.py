@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.learners.discount.responses.noise import measure_noise
 from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
 from unswayed.learners.discount.trial.aims import pooled_means
-from unswayed.learners.interface import FloatArray
 from unswayed.policy import best_known
 
 CLEARLY = 3.0

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from unswayed.arrays import FloatArray
 from unswayed.learners.discount.responses.responses import Responses
 from unswayed.learners.discount.settings import AIM_LEVEL, CLEAR_ALIGNMENT
 from unswayed.learners.discount.trial.aims import aims_by_chance
-from unswayed.learners.interface import FloatArray
 
 
 class Verdict(StrEnum):

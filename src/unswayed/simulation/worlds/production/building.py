@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.randomness import generator
 from unswayed.simulation.worlds.production.rewards import RewardModel, make_rewards
 from unswayed.simulation.worlds.production.specs import ProductionSpec

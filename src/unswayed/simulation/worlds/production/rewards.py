@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.simulation.worlds.production.specs import ProductionSpec
 
 CONTEXT_SD = 0.4

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.learners.interface import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.simulation.worlds.production.specs import ProductionSpec
 
 AT_HOME = 0.9
