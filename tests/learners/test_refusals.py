@@ -133,7 +133,7 @@ def test_contexts_explore_as_much_as_their_cells_need() -> None:
             lambda: OpenDecisions(limit=2000).find("x"),
             "decision 'x' is not open: it was never made here, its reward was reported before, or "
             "more than 2,000 decisions were made since; report each reward once, under the id "
-            "that decide_once returned.",
+            "of its decision.",
         ),
         (
             lambda: GrowingLabels(["ann"]).codes(["bob", 7]),

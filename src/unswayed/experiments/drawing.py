@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import matplotlib as mpl
 import numpy as np
@@ -31,6 +32,9 @@ from unswayed.reports.style import (
 LOSS = "suboptimality for good users"
 FOUR = 4
 """Ours: so many panels stand in two rows; side by side their words would be too small to read."""
+
+MOST_IN_A_ROW = 6
+"""Ours: panels of a picture of attacks that stand side by side; more stand in rows of four."""
 
 ATTACK_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, BLACK, PALE_GREY)
 ATTACK_MARKERS = ("o", "^", "s", "D", "v", "P", "X")
@@ -148,18 +152,22 @@ def draw_attacks(
     """Draw what each attack of the pilot did to each algorithm; None if there was no pilot.
 
     Sweeps with several series are drawn by the number of the point, since values of x repeat.
-    The oracle is left out: it hears no colluder.
+    Oracles are left out: they hear no colluder.
     """
     if not results.pilot:
         return None
-    algorithms = [name for name in results.algorithms if name != "oracle"]
+    algorithms = [name for name in results.algorithms if not name.startswith("oracle")]
     attacks = sorted({row["attack"] for row in results.pilot})
     is_single = len(results.series) == 1
+    columns = len(algorithms) if len(algorithms) <= MOST_IN_A_ROW else FOUR
+    rows = ceil(len(algorithms) / columns)
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(
-            width=1.2 + 2.6 * len(algorithms), height=3.6, panels=len(algorithms)
+            width=1.2 + 2.6 * columns, height=0.6 + 3.0 * rows, panels=rows * columns, rows=rows
         )
-        for ax, algorithm in zip(axes, algorithms, strict=True):
+        for ax in axes[len(algorithms) :]:
+            ax.set_axis_off()
+        for ax, algorithm in zip(axes, algorithms, strict=False):
             means = results.pilot_means(algorithm)
             for attack, colour, marker in zip(
                 attacks, ATTACK_COLOURS, ATTACK_MARKERS, strict=False
@@ -181,7 +189,8 @@ def draw_attacks(
                 look_of(algorithm).label, loc="left", fontsize=11, color=look_of(algorithm).colour
             )
             ax.set_xlabel(x_label if is_single else "number of the point")
-        axes[0].set_ylabel(y_label, fontsize=10)
+        for ax in axes[::columns]:
+            ax.set_ylabel(y_label, fontsize=10)
         axes[0].set_ylim(bottom=0.0)
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(

@@ -1,8 +1,9 @@
 """Regret of good users while the policy is learned, beside that of other algorithms.
 
 The share of colluders grows; S ≤ A and S > A; 300 users with 500 interactions each. How regret
-scales is measured by ``regret-rate``; benchmarks/regret.py has the whole zoo of attacks, and more
-users.
+scales is measured by ``regret-rate``; benchmarks/regret.py has the whole zoo of attacks, more
+users, and the rivals that lose as much as pooled UCB: Thompson, epsilon-greedy, BARBAR, Liu-style
+and layered elimination.
 """
 
 from __future__ import annotations
@@ -20,9 +21,17 @@ ALPHAS = (0.0, 0.1, 0.2)
 ATTACKS = ("extreme", "ladder", "variance-shell")
 """Ours: the worst that is known for medians of means, for clusters of users, and for epochs."""
 
-OURS = "epochs"
-RIVALS = ("naive-ucb", "fed-mom-ucb", "rclub")
-"""Ours: the yardstick without an attack, and the two that lose least in benchmarks/regret.py."""
+OURS, COMMITTING, ORACLE = "epochs", "explore-then-commit", "oracle-ucb"
+RIVALS = (
+    "naive-ucb",
+    "fed-mom-ucb",
+    "rclub",
+    "barbat",
+    "phased-elimination",
+    "independent-ucb",
+)
+"""Ours: the yardstick without an attack, the two that lose least in benchmarks/regret.py, and one
+of each further kind."""
 
 
 def series_of(n_contexts: int, n_actions: int) -> str:
@@ -52,7 +61,7 @@ SWEEPS = {
         id="regret",
         points=_POINTS,
         quick=tuple(point for point in _POINTS if point.x in (0.0, 0.2)),
-        algorithms=(OURS, *RIVALS),
+        algorithms=(OURS, *RIVALS, COMMITTING, ORACLE),
         measure=regret_in_arena,
         pilot_repetitions=1,
     )
@@ -96,6 +105,17 @@ def _close_to_pooled(results: Results) -> dict[str, FloatArray]:
     }
 
 
+def _not_beyond_committing(results: Results) -> dict[str, FloatArray]:
+    return {
+        f"{COMMITTING} minus epochs, {series}, alpha={alpha:g}": results.curve(
+            COMMITTING, series
+        ).at(alpha)
+        - curve.at(alpha)
+        for series, curve in _ours(results).items()
+        for alpha in curve.xs
+    }
+
+
 ANALYSES = {
     "regret": Analysis(
         title="Regret: what a good user loses in 500 interactions while the policy is learned",
@@ -122,6 +142,11 @@ ANALYSES = {
                 "close-to-pooled-ucb",
                 "Without an attack epochs lose at most 1.5 times as much as pooled UCB.",
                 _close_to_pooled,
+            ),
+            compared(
+                "learning-on-pays",
+                "Epochs lose less than exploring once and committing, colluders or not.",
+                _not_beyond_committing,
             ),
         ),
     )

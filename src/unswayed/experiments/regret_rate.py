@@ -70,13 +70,13 @@ AXES = (
         name="S=A",
         label="contexts and actions S = A",
         middle=5,
-        worlds={x: _world(size=(x, x)) for x in (3, 10)},
+        worlds={x: _world(size=(x, x)) for x in (3, 8)},
     ),
     Axis(
         name="A",
         label="actions A, with S = 5",
         middle=5,
-        worlds={x: _world(size=(5, x)) for x in (20,)},
+        worlds={x: _world(size=(5, x)) for x in (10,)},
     ),
 )
 
@@ -145,11 +145,15 @@ def _below_the_bound(results: Results) -> dict[str, FloatArray]:
     return found
 
 
+ROWS, COLUMNS = 2, 3
+"""Ours: the panels of the axes, and one for the legend; in one row words are too small to read."""
+
+
 def _picture(results: Results) -> Figure:
     look = look_of(OURS)
     with mpl.rc_context(STYLE):
-        figure, panels = new_figure(width=3.1 * len(AXES), height=3.8, panels=len(AXES))
-        for ax, axis in zip(panels, AXES, strict=True):
+        figure, panels = new_figure(width=10.0, height=6.4, panels=ROWS * COLUMNS, rows=ROWS)
+        for ax, axis in zip(panels, AXES, strict=False):
             xs, values, bounds = _along(results, axis)
             bands = np.array([mean_interval(column) for column in values.T])
             ax.fill_between(xs, bands[:, 0], bands[:, 1], color=look.colour, alpha=0.18, lw=0)
@@ -157,12 +161,12 @@ def _picture(results: Results) -> Figure:
             ax.plot(xs, bounds, color=GREY, linestyle="--", linewidth=1.5)
             panel = Panel(title="", x_label=axis.label, y_label=Y_LABEL, log_x=True, log_y=True)
             set_axes(ax, panel, xs=xs)
-        figure.legend(
+        panels[-1].set_axis_off()
+        panels[-1].legend(
             panels[0].lines,
             ["epochs", "the rate, with constant one"],
             frameon=False,
-            ncols=2,
-            loc="outside lower center",
+            loc="center",
         )
         figure.suptitle(TITLE, x=0.01, horizontalalignment="left", fontweight="bold")
     return figure

@@ -69,10 +69,10 @@ LOOKS = {
     "explore-then-commit": Look(
         label="Explore, then commit", colour=VERMILION, marker="H", dashes="--"
     ),
-    "barbat": Look(label="BARBAT-style", colour=PURPLE, marker="1", dashes="-."),
-    "fed-mom-ucb": Look(label="Fed-MoM-UCB-style", colour=SKY, marker="2"),
-    "phased-elimination": Look(label="Phased elimination", colour=GREY, marker="3", dashes="--"),
-    "rclub": Look(label="RCLUB-style", colour=GREEN, marker="4", dashes="--"),
+    "barbat": Look(label="BARBAT-style", colour=PURPLE, marker="<", dashes="-."),
+    "fed-mom-ucb": Look(label="Fed-MoM-UCB-style", colour=SKY, marker="^"),
+    "phased-elimination": Look(label="Phased elimination", colour=GREY, marker="P", dashes="--"),
+    "rclub": Look(label="RCLUB-style", colour=GREEN, marker="X", dashes="--"),
     "oracle-ucb": Look(label="UCB on good users", colour=BLACK, marker="+", dashes=":"),
     "thompson": Look(label="Thompson", colour=GREY, marker=">", dashes="-."),
 }

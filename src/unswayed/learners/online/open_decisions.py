@@ -62,7 +62,7 @@ class OpenDecisions:
             raise InputError(
                 f"decision {decision_id!r} is not open: it was never made here, its reward was "
                 f"reported before, or more than {self._limit:,} decisions were made since; report "
-                "each reward once, under the id that decide_once returned."
+                "each reward once, under the id of its decision."
             )
         return codes
 
