@@ -82,20 +82,17 @@ def draw_panels(results: Results, panels: Sequence[Panel], *, heading: str) -> F
 
 
 def draw_curve(ax: Axes, curve: Curve, *, log_y: bool = False) -> None:
-    """Draw one algorithm: mean, band and markers.
+    """Draw one algorithm: mean, band and markers; a bar instead of a band at a single point.
 
     A band that reaches zero has no end on a logarithmic axis: it is cut a decade below the mean.
     """
     look = look_of(curve.algorithm)
     bands = np.array([mean_interval(column) for column in curve.values.T])
-    ax.fill_between(
-        curve.xs,
-        np.maximum(bands[:, 0], curve.means / 10 if log_y else 0.0),
-        bands[:, 1],
-        color=look.colour,
-        alpha=0.18,
-        lw=0,
-    )
+    low = np.maximum(bands[:, 0], curve.means / 10 if log_y else 0.0)
+    if curve.xs.size == 1:
+        ax.vlines(curve.xs, low, bands[:, 1], color=look.colour, alpha=0.5, linewidth=2)
+    else:
+        ax.fill_between(curve.xs, low, bands[:, 1], color=look.colour, alpha=0.18, lw=0)
     ax.plot(
         curve.xs,
         curve.means,
