@@ -10,8 +10,10 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.randomness import generator
 from unswayed.simulation.attack_search import (
+    FINALISTS,
     FIRST_FRESH_WORLD,
     LEAST_BUDGET,
+    Search,
     runs_planned,
     search_attacks,
 )
@@ -145,3 +147,21 @@ def test_a_search_that_cannot_be_is_refused(options: dict[str, int], named: str)
             fresh_worlds=chosen["fresh_worlds"],
             processes=chosen["processes"],
         )
+
+
+def test_a_race_is_not_won_by_candidates_that_were_lucky_in_few_worlds() -> None:
+    """Five lucky ones fill the places of finalists at first, and must give theirs up."""
+    lucky = [Candidate("push", (0.1 * i, 0.5)) for i in range(FINALISTS)]
+    steady = Candidate("focus", (0.1, 0.5))
+
+    def harm_of(tasks: list[tuple[str, Candidate, int]]) -> list[float]:
+        return [10.0 if c == steady else 12.0 if world < 3 else 2.0 for _, c, world in tasks]
+
+    search = Search("naive-mean", harm_of)
+    search.halve([steady], runs=1)
+    assert search.race(1) == steady
+    search.halve(lucky, runs=FINALISTS)
+    assert search.race(search.runs) == lucky[0]
+    # Three more worlds for each of the lucky bring their mean below that of the steady one.
+    assert search.race(search.runs + 4 * FINALISTS) == steady
+    assert search.runs <= 1 + 5 * FINALISTS

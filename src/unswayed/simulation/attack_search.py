@@ -45,7 +45,7 @@ CLIMBED_WORLDS = 3
 """Ours: worlds in which a step of the climb is judged, the same for all of them."""
 
 FINALISTS = 5
-"""Ours: candidates among which the last part of the budget decides."""
+"""Ours: candidates that a race plays on at a time."""
 
 LEAST_BUDGET = 20
 """Ours: fewer runs are no search."""
@@ -151,7 +151,7 @@ def runs_planned(settings: Settings, *, budget: int, fresh_worlds: int) -> int:
 def _worst(
     settings: Settings, algorithm: str, budget: int, fresh_worlds: int, evaluate: Evaluate
 ) -> Worst:
-    search = _Search(algorithm, evaluate)
+    search = Search(algorithm, evaluate)
     rng = generator(settings.seed, "attack search", algorithm)
     attacks = attacks_for(is_binary=settings.rewards == RewardLaw.BERNOULLI.value)
     runs = int(DRAWN_SHARE * budget / GENERATIONS)
@@ -188,7 +188,7 @@ def _worst(
     )
 
 
-class _Search:
+class Search:
     """The books of one search: what each candidate did in worlds 0, 1, 2, ..."""
 
     def __init__(self, algorithm: str, evaluate: Evaluate) -> None:
@@ -227,16 +227,18 @@ class _Search:
         climb(start, harm, steps=steps, rng=rng)
 
     def race(self, budget: int) -> Candidate:
-        """Spend the budget, all runs so far counted, on the finalists and return the winner."""
-        finalists = self.ranked()[:FINALISTS]
-        n_worlds = 1
-        while self.runs < budget:
-            missing = sum(max(n_worlds - len(self.harms[c]), 0) for c in finalists)
-            if self.runs + missing > budget:
-                break
-            self._try(finalists, n_worlds)
-            n_worlds += 1
-        return max(finalists, key=lambda candidate: float(np.mean(self.harms[candidate])))
+        """Spend the budget, all runs so far counted, on the best so far and return the winner.
+
+        Each round plays those of the finalists that were played least in one more world. Who is a
+        finalist is asked anew: a candidate that was lucky in few worlds falls behind and gives way.
+        """
+        while True:
+            finalists = self.ranked()[:FINALISTS]
+            least = min(len(self.harms[candidate]) for candidate in finalists)
+            behind = [c for c in finalists if len(self.harms[c]) == least]
+            if self.runs + len(behind) > budget:
+                return finalists[0]
+            self._try(behind, least + 1)
 
     def _try(self, candidates: list[Candidate], n_worlds: int) -> None:
         """Play candidates in the first worlds, as far as they were not played there before."""
