@@ -280,3 +280,13 @@ def test_bad_input_is_named(estimator: Estimator) -> None:
         estimator(np.full((5, 2), 1e200), adversarial_fraction=ALPHA)
     with pytest.raises(InputError, match="NaN"):
         estimator(sparse.csr_array([[math.nan, 1.0]]), adversarial_fraction=ALPHA)
+
+
+@both
+def test_weights_never_fall_below_zero(estimator: Estimator, rng: np.random.Generator) -> None:
+    """What rows lose is a difference of running sums, which round."""
+    for _ in range(10):
+        rows = rng.normal(size=(400, 5))
+        rows[:60] += 40.0 + 30.0 * rng.normal(size=(60, 1))
+        result = estimator(rows, adversarial_fraction=ALPHA, row_weights=rng.random(400))
+        assert result.weights.min() >= 0.0

@@ -182,7 +182,8 @@ def _rounds(
             stopped = "budget"
             break
         start = look.next_start
-        sample = WeightedRows.centred(rows, sample.weights - lost)
+        # Running sums round: what is lost may exceed what was there by a speck.
+        sample = WeightedRows.centred(rows, np.maximum(sample.weights - lost, 0.0))
     return look, tuple(spectrum), stopped
 
 

@@ -14,7 +14,7 @@ from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.loud.class_counts import counts_of, repeated_share
 from unswayed.learners.discount.loud.coalition import loudness
 from unswayed.learners.discount.responses.categories import find_categories
-from unswayed.learners.discount.responses.sampling import lean_of_users, single_rewards
+from unswayed.learners.discount.responses.sampling import single_rewards
 from unswayed.learners.estimates import Estimates
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
@@ -280,25 +280,6 @@ def test_two_values_are_seen_through_sums(rng: np.random.Generator, values: list
 def test_stars_are_seen_through_sums(rng: np.random.Generator) -> None:
     rewards = single_rewards(drawn_log(rng, [1.0, 2.0, 3.0, 4.0, 5.0], plays=3))
     assert_allclose(np.unique(rewards), [1.0, 2.0, 3.0, 4.0, 5.0])
-
-
-def test_a_third_of_the_users_cannot_lean_the_others(rng: np.random.Generator) -> None:
-    """All lean as far as they can; log-normal rewards are told from normal ones all the same."""
-    users = np.repeat(np.arange(900), 10)
-    zeros = np.zeros(len(users), dtype=np.int64)
-    cells = np.tile(np.arange(10), 900)
-
-    def lean(rewards: np.ndarray) -> float:
-        bad = users < 300
-        rewards = np.where(bad, np.where(cells == 0, 100.0, 0.001 * cells), rewards)
-        found = lean_of_users(
-            tally(users, zeros, cells, rewards, n_users=900, n_contexts=1, n_actions=10)
-        )
-        assert found is not None
-        return found
-
-    noise = rng.normal(size=len(users))
-    assert abs(lean(noise)) < 0.3 < lean(np.exp(0.5 * noise))
 
 
 def test_bots_that_say_no_to_all_other_items_are_told_from_lucky_users(

@@ -32,10 +32,10 @@ SYMMETRIC = 0.3
 of their distance. Normal rewards have 0, log-normal ones .6. Where rewards are skewed, they scatter
 more around larger means: tastes pull winners up, and means lie away from redescending ones."""
 
-LEAN = 0.2
-"""Users' own rewards are skewed beyond this. Six normal rewards lean by 0, by .12 if a fifth of the
-users lie as they can; log-normal ones with a deviation of .5 lean by .29 (six) to .42 (twenty),
-counts and dwell times of development and validation logs by .44 to .77."""
+LEAN = 0.25
+"""Users' own rewards are skewed beyond this. Normal rewards have 0, and up to .2 if a fifth of the
+users lie as they can; log-normal ones with a deviation of .5 have .3 to .65, counts and dwell times
+of development and validation logs .40 to .76."""
 
 LEAST_END = 0.02
 """Both ends of a scale have this share at least; the largest count of a log is rarer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.engine import cut_codes
@@ -16,6 +17,9 @@ FROM_EACH = 10
 
 VOTING, FEWEST_VOTES = 6, 100
 """Entries that a user needs to tell to which side rewards lean, and users that it takes."""
+
+FEWEST_IN_CELL = 8
+"""Entries that a cell needs for a median of its own: in a smaller one a user is most of it."""
 
 SAME = 1e-12
 """Variances below this share of a squared mean are rounding."""
@@ -98,25 +102,94 @@ def _beyond(
     return np.concatenate([drawn, np.full(2 * len(means) - len(drawn), common)])
 
 
-def lean_of_users(tallies: Tallies) -> float | None:
-    """Return how far most users' rewards lean to one side; None if few users can tell.
+def lean_of_users(tallies: Tallies) -> float:
+    """Return how skewed most users' rewards are, from −1 to 1; 0 if few users can tell.
 
-    Of each user with enough entries, (largest + smallest − 2·median)/(largest − smallest); then the
-    median over users, which a minority moves by little. Users whose rewards never vary do not vote.
+    Every user has one vote, on what is left of rewards after subtracting their cell's median: how
+    far apart cells are says nothing about skewness. With enough entries of several plays the vote
+    is the rank correlation of their means and variances, which is zero for symmetric rewards and
+    does not fade with the number of plays. Otherwise, with enough entries of one play, it is
+    (high + low − 2·median)/(high − low) of their outer twentieths. The median over users is
+    returned, which a minority moves by little. Users whose rewards never vary do not vote.
     """
-    kept = _some_of_each(tallies)
-    users, means = entry_users(tallies.indptr)[kept], (tallies.sums / tallies.counts)[kept]
-    _, first, count = np.unique(users, return_index=True, return_counts=True)
-    first, count = first[count >= VOTING], count[count >= VOTING]
-    smallest, largest = means[first], means[first + count - 1]
-    middle = 0.5 * (means[first + (count - 1) // 2] + means[first + count // 2])
-    width = largest - smallest
-    votes = width > SAME * np.abs(largest)
-    if votes.sum() < FEWEST_VOTES:
-        return 0.0
-    return float(
-        np.median(((largest + smallest - 2.0 * middle) / np.maximum(width, 1e-300))[votes])
+    users, means = entry_users(tallies.indptr), tallies.sums / tallies.counts
+    residuals = means - _centres(tallies.cells, means, tallies.n_cells)
+    variances = tallies.squares / tallies.counts - means * means
+    is_one = tallies.plays < 1.5
+    varies = ~is_one & (variances > SAME * means * means)
+    by_tails = _tail_votes(users[is_one], residuals[is_one], tallies.n_users)
+    by_scatter = _rank_votes(users[varies], residuals[varies], variances[varies], tallies.n_users)
+    votes = np.where(np.isnan(by_scatter), by_tails, by_scatter)
+    votes = votes[np.isfinite(votes)]
+    return float(np.median(votes)) if len(votes) >= FEWEST_VOTES else 0.0
+
+
+def _centres(cells: npt.NDArray[np.int32], means: FloatArray, n_cells: int) -> FloatArray:
+    """Return the median of each entry's cell, or that of all entries where a cell has few."""
+    medians = np.full(n_cells, np.median(means) if len(means) else 0.0)
+    ordered, first, sizes = _in_order(cells, means, n_cells)
+    has_many = sizes >= FEWEST_IN_CELL
+    medians[has_many] = _middle(ordered, first[has_many], sizes[has_many])
+    centres: FloatArray = medians[cells]
+    return centres
+
+
+def _tail_votes(users: IntArray, residuals: FloatArray, n_users: int) -> FloatArray:
+    """Return how much further above their median than below it a user's rewards reach."""
+    ordered, first, sizes = _in_order(users, residuals, n_users)
+    votes = sizes >= VOTING
+    first, sizes = first[votes], sizes[votes]
+    low = ordered[first + sizes // 20]
+    high = ordered[first + sizes - 1 - sizes // 20]
+    found = np.full(n_users, np.nan)
+    with np.errstate(invalid="ignore"):
+        found[votes] = (high + low - 2.0 * _middle(ordered, first, sizes)) / (high - low)
+    return found
+
+
+def _rank_votes(
+    users: IntArray, residuals: FloatArray, variances: FloatArray, n_users: int
+) -> FloatArray:
+    """Return the rank correlation of each user's means and variances."""
+    ranks = [_ranks(users, values, n_users) for values in (residuals, variances)]
+    covariances, *squares = (
+        np.bincount(users, one * other, n_users)
+        for one, other in (ranks, ranks[:1] * 2, ranks[1:] * 2)
     )
+    with np.errstate(invalid="ignore"):
+        found = covariances / np.sqrt(squares[0] * squares[1])
+    votes = np.bincount(users, minlength=n_users) >= VOTING
+    return np.where(votes, found, np.nan)
+
+
+def _ranks(groups: IntArray, values: FloatArray, n_groups: int) -> FloatArray:
+    """Return the rank of each value in its group, from the middle; equal values share theirs."""
+    order = np.lexsort((values, groups))
+    is_new = np.ones(len(order), dtype=np.bool_)
+    is_new[1:] = (np.diff(groups[order]) != 0) | (np.diff(values[order]) != 0)
+    run, places = np.cumsum(is_new) - 1, np.arange(len(order))
+    shared = np.bincount(run, places) / np.bincount(run)
+    ranks = np.empty(len(order))
+    ranks[order] = shared[run]
+    means = np.bincount(groups, ranks, n_groups) / np.maximum(
+        np.bincount(groups, None, n_groups), 1
+    )
+    centred: FloatArray = ranks - means[groups]
+    return centred
+
+
+def _in_order(
+    groups: npt.NDArray[np.integer], values: FloatArray, n_groups: int
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return values ascending within groups, where each group begins, and its size."""
+    sizes = np.bincount(groups, minlength=n_groups)
+    return values[np.lexsort((values, groups))], np.cumsum(sizes) - sizes, sizes
+
+
+def _middle(ordered: FloatArray, first: IntArray, sizes: IntArray) -> FloatArray:
+    """Return medians of ordered groups, none of them empty."""
+    middle: FloatArray = 0.5 * (ordered[first + (sizes - 1) // 2] + ordered[first + sizes // 2])
+    return middle
 
 
 def _some_of_each(tallies: Tallies) -> IntArray:
