@@ -15,7 +15,7 @@ from unswayed.experiments.claims import mean_interval
 from unswayed.experiments.judging import Analysis, compared
 from unswayed.experiments.measures import suboptimality_in_arena
 from unswayed.experiments.results import Results
-from unswayed.experiments.sweeps import Point, Sweep, world
+from unswayed.experiments.sweeps import OWN_SHARE, Point, Sweep, with_own, world
 from unswayed.limits import instance_complexity
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
@@ -46,8 +46,9 @@ SWEEPS = {
         id="theorem-upper",
         points=_POINTS,
         quick=tuple(point for point in _POINTS if point.x <= 40),
-        algorithms=("paper", "oracle"),
+        algorithms=with_own("paper", "oracle"),
         measure=suboptimality_in_arena,
+        own_share=OWN_SHARE,
     )
 }
 
