@@ -59,7 +59,7 @@ def test_every_experiment_has_the_learners_it_must_have(name: str) -> None:
         return
     assert {"paper", "oracle"} <= set(sweep.algorithms)
     tests_a_guarantee_of_the_papers = name in {
-        *("base-case-1", "base-case-2", "lemma-nu", "theorem-upper", "parallel-gain")
+        *("base-case-1", "base-case-2", "lemma-nu", "parallel-gain")
     }
     assert (DEFAULT_METHOD in sweep.algorithms) != tests_a_guarantee_of_the_papers
     if name.startswith("figure"):
