@@ -242,3 +242,20 @@ def test_users_with_very_many_trials_are_treated_like_those_with_many() -> None:
         )
     # A tenth of the deviation sqrt(.21/1000) of one user.
     np.testing.assert_allclose(np.concatenate(ends[0]), np.concatenate(ends[1]), atol=1.5e-3)
+
+
+def test_where_points_look_symmetric_means_use_medians(rng: np.random.Generator) -> None:
+    """Lies close by, on both sides, cost the mean more than the median."""
+    points = rng.standard_normal((N_GROUPS, N_POINTS))
+    points[:, :20] += 2.0
+    points[:, 20:40] -= 2.0
+    n_bad = np.full(N_GROUPS, 40)
+    low, high = mean_intervals(
+        points.ravel(), GROUPS, N_GROUPS, n_bad=n_bad, failure_probability=DELTA
+    )
+    # A third of the failures is left for each of three intervals.
+    of_medians = median_intervals(
+        points.ravel(), GROUPS, N_GROUPS, n_bad=n_bad, failure_probability=DELTA / 3.0
+    )
+    from_medians = (low == of_medians.low) & (high == of_medians.high)
+    assert from_medians.mean() > 0.8

@@ -14,6 +14,7 @@ from tests.estimators.samples import ATTACKS, Sample, normal_rows, sparse_rows
 from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.estimators import MeanEstimate, quantum_entropy_mean, spectral_filter
+from unswayed.estimators.spectral_filter import in_deviations
 
 ALPHA = 0.2
 
@@ -290,3 +291,9 @@ def test_weights_never_fall_below_zero(estimator: Estimator, rng: np.random.Gene
         rows[:60] += 40.0 + 30.0 * rng.normal(size=(60, 1))
         result = estimator(rows, adversarial_fraction=ALPHA, row_weights=rng.random(400))
         assert result.weights.min() >= 0.0
+
+
+def test_without_honest_spread_all_but_the_centre_is_infinitely_far() -> None:
+    found = in_deviations(np.array([-2.0, 0.0, 3.0]), 0.0)
+    np.testing.assert_array_equal(found, [-np.inf, 0.0, np.inf])
+    np.testing.assert_array_equal(in_deviations(np.array([-2.0, 3.0]), 4.0), [-1.0, 1.5])

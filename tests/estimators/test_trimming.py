@@ -206,3 +206,9 @@ def test_negative_counts_are_refused() -> None:
         trimmed_mean([1.0], adversarial_fraction=0.2, n_trimmed=-1)
     with pytest.raises(InputError, match="failure_probability"):
         trim_count(5, adversarial_fraction=0.2, failure_probability=0.0)
+
+
+def test_points_that_were_cut_are_said_to_be(rng: np.random.Generator) -> None:
+    result = trimmed_mean(rng.normal(size=200), adversarial_fraction=0.1)
+    assert (result.outcome, result.is_covered) == ("trimmed", True)
+    assert result.n_tolerated > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 
@@ -71,3 +72,23 @@ def test_lies_are_told_by_items_and_accounts() -> None:
     assert "1 of 3 decisions differ from those by plain means, for instance 'home'." in notes[2]
     assert "1 of 3 decisions are close" in notes[3]
     assert "'cart'" in notes[3]
+
+
+def test_rows_say_how_many_accounts_a_decision_withstands() -> None:
+    fractions = {"flip_fraction": np.array([0.1, 0.2, 0.3]), "flip_fraction_upper": np.full(3, 0.4)}
+    rows = decision_rows(replace(make_policy(), **fractions))  # type: ignore[arg-type]
+    assert [row["withstands"] for row in rows] == [0.3, 0.2, 0.1]
+    assert [row["falls_to"] for row in rows] == [0.4] * 3
+    assert [row["code"] for row in rows] == [2, 1, 0]
+    assert [row["share"] for row in rows] == [0.5, 0.3, 0.2]
+    assert rows[2]["sampling_error"] == 0.05
+
+
+def test_plays_that_do_not_count_and_rewards_that_were_cut_are_noted() -> None:
+    quiet = {"evidence": {"bounded": 0.0005, "cut": 0.0005}, "changed": {}}
+    loud = {"evidence": {"bounded": 0.02, "cut": 0.03}, "changed": {}}
+    extra = [n for n in notes_on_policy(make_policy(), loud) if "2.0%" in n or "3.0%" in n]
+    assert len(extra) == 2
+    assert "of the plays do not count" in extra[0]
+    assert "of the rewards lie beyond the tail" in extra[1]
+    assert not any("%" in note for note in notes_on_policy(make_policy(), quiet))

@@ -27,7 +27,7 @@ def shop(**options: Any) -> RobustMCB:
 BAD_LABELS = [None, 1.5, True, b"ann", ["ann"], {"a": 1}, 7, "\ud800", float("nan")]
 
 
-@pytest.mark.parametrize("bad", BAD_LABELS, ids=repr)
+@pytest.mark.parametrize("bad", BAD_LABELS, ids=lambda label: type(label).__name__)
 def test_a_malformed_request_leaves_no_trace(bad: Any) -> None:
     """Afterwards every new user gets the action that an untouched learner would give."""
     learner, untouched = shop(), shop()

@@ -46,7 +46,7 @@ def test_rewards_beyond_the_range_are_refused(ratings: pa.Table) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["1", "5,1", "1,1", "0,inf", "low,high", (1.0, 2.0, 3.0), (1, None)]
+    "given", ["1", "5,1", "1,1", "0,inf", "-inf,1", "low,high", (1.0, 2.0, 3.0), (1, None)]
 )
 def test_what_is_no_range_is_refused_in_one_sentence(given: object) -> None:
     with pytest.raises(InputError, match="smallest and the largest reward"):

@@ -176,3 +176,12 @@ def test_a_sticky_log_counts_users_and_not_plays() -> None:
     visits, n_users = np.array([[500.0, 0.0]]), np.array([[5, 0]])
     assert not unsupported_cells(visits, n_users).any()
     assert unsupported_cells(visits, n_users, least_probability=0.25).any()
+
+
+def test_two_values_and_weights_are_said_to_be_there(rng: np.random.Generator) -> None:
+    clicks = uniform_log(rng, reward=rng.integers(2, size=20_000))
+    assert look(clicks).is_binary
+    assert look(clicks).is_weighted is False
+    amounts = look(uniform_log(rng, propensity=np.full(20_000, 0.25)))
+    assert amounts.is_weighted is True
+    assert not amounts.is_binary

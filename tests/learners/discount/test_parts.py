@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import make_world, responses_of
+from unswayed.learners.discount.loud import rounds as loud_rounds
 from unswayed.learners.discount.one_mean import search
-from unswayed.learners.discount.one_mean.mixture import Model, fit_coalitions
+from unswayed.learners.discount.one_mean.mixture import Accusation, Model, fit_coalitions
 from unswayed.learners.discount.one_mean.search import (
     Finding,
     Null,
@@ -262,3 +265,55 @@ def test_a_null_whose_best_fit_is_void_gains_all_the_same(
     assert void.gain == -np.inf
     monkeypatch.setattr(search, "search_coalitions", lambda *_, **__: [Finding(void, -np.inf)])
     assert Null(data, noise, 0.2, rng).gains([model]) == [void.raw_gain]
+
+
+def accusation(shifts: list[float], gain: float) -> Accusation:
+    """Return an accusation of half of two users."""
+    two = np.zeros(2)
+    return Accusation(
+        means=two,
+        shifts=np.array(shifts),
+        probabilities=np.array([0.0, 1.0]),
+        scores=two,
+        strengths=two,
+        spread_of_the_good=0.0,
+        mass=0.5,
+        raw_gain=gain,
+        is_void=False,
+    )
+
+
+def test_of_two_opposite_accusations_the_one_that_gains_more_is_found() -> None:
+    up, down = accusation([1.0, 0.5], 30.0), accusation([-1.0, 0.0], 50.0)
+    for first, second in ((up, down), (down, up)):
+        found = search._both_ways(first, second)
+        assert found.accusation is down
+        assert found.opposite_gain == 30.0
+
+
+def test_a_fit_that_points_the_same_way_is_not_the_opposite_one() -> None:
+    best, same = accusation([1.0, 0.5], 30.0), accusation([1.0, 0.0], 50.0)
+    found = search._both_ways(best, same)
+    assert found.accusation is best
+    assert found.opposite_gain == -np.inf
+
+
+def test_of_two_opposite_loud_lies_the_one_with_fewer_accounts_is_believed() -> None:
+    """However close: honest users who praise too little may look like liars beside many bots."""
+
+    def candidate(mass: float, loudness: float, about: int = 0) -> Any:
+        lie = SimpleNamespace(about=about)
+        first = SimpleNamespace(is_by_action=True, found=SimpleNamespace(gain=100.0))
+        return SimpleNamespace(
+            first=first, fitted=SimpleNamespace(lie=lie, mass=mass), loudness=loudness
+        )
+
+    best = candidate(0.10, 9.0)
+    fewer = 0.99 * best.fitted.mass
+    opposite, elsewhere = candidate(fewer, -9.0), candidate(fewer, -9.0, about=1)
+    alike, larger = candidate(fewer, 9.0), candidate(0.11, -9.0)
+    assert loud_rounds._fewest_accused([best, opposite], strongest=5.0) is opposite
+    for other in (elsewhere, alike, larger, candidate(fewer, -4.0)):
+        assert loud_rounds._fewest_accused([best, other], strongest=5.0) is best
+    far_fewer = candidate(0.5 * loud_rounds.FEWER * best.fitted.mass, 9.0)
+    assert loud_rounds._fewest_accused([best, far_fewer], strongest=5.0) is far_fewer
