@@ -28,7 +28,7 @@ from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.randomness import generator
 from unswayed.reports.style import STYLE, look_of, new_figure, save
 from unswayed.simulation.worlds import PARTS, Spec, World, build, specs
-from unswayed.simulation.worlds.real_data import HOW_TO_INSTALL, is_installed
+from unswayed.simulation.worlds.replays import HOW_TO_INSTALL, is_installed
 
 QUICK_DIVISOR = 3
 LEAST_PER_FAMILY = 3

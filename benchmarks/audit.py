@@ -27,7 +27,7 @@ from unswayed.audit.results import Audit
 from unswayed.events import Events, Labels
 from unswayed.simulation.worlds import PARTS, Part, World
 from unswayed.simulation.worlds.production import build_production, production_specs
-from unswayed.simulation.worlds.real_data import is_installed, rating_table
+from unswayed.simulation.worlds.replays import is_installed, rating_table
 from unswayed.simulation.worlds.reviews import (
     CLEAN,
     ReviewLog,

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 from tests.audit.markets import market
-from unswayed.audit.alarms import LEAST_ACCOUNTS, alarm_of, check_limits
 from unswayed.audit.auditing import audit_log
-from unswayed.audit.results import Audit, Interval
+from unswayed.audit.results import LEAST_ACCOUNTS, Audit, Interval, alarm_of, check_limits
 from unswayed.errors import InputError
 
 

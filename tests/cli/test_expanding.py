@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from unswayed.cli.audit import audit
 from unswayed.cli.evaluate import evaluate
-from unswayed.cli.expanding import expanded
 from unswayed.cli.learn import learn
 from unswayed.cli.log_options import SourceOptions
+from unswayed.cli.options import expanded
 from unswayed.cli.plan import plan
 
 

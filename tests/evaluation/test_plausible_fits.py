@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from unswayed.evaluation.coalition import CLOSE, averaged, fits_with_other_shares, plausible
 from unswayed.evaluation.estimators import Estimate, reaching
-from unswayed.evaluation.plausible_fits import CLOSE, averaged, fits_with_other_shares, plausible
 from unswayed.evaluation.population import Fit, data_of, fitted, started
 from unswayed.tallies import Tallies, tally
 

@@ -4,8 +4,7 @@ import pyarrow as pa
 import pytest
 
 from unswayed.events import Labels, hashing
-from unswayed.events.hashing import text_hash, text_hashes
-from unswayed.events.user_order import USER_HASH, user_hashes
+from unswayed.events.hashing import USER_HASH, text_hash, text_hashes, user_hashes
 
 
 @pytest.mark.parametrize("few", [0, 1_000])

@@ -17,7 +17,7 @@ from unswayed.engine import blocked, workers
 from unswayed.errors import InputError
 from unswayed.learners.discount.one_mean import rounds
 from unswayed.learners.discount.responses import sampling
-from unswayed.learners.discount.tastes import heterogeneity
+from unswayed.learners.discount.tastes import profiles
 from unswayed.learners.discount.tastes import rounds as taste_rounds
 from unswayed.learners.from_log import learn_log, learn_on_cluster
 from unswayed.tallies import log_tallies
@@ -50,7 +50,7 @@ def test_coalitions_found_in_a_sample_are_discounted_where_the_blocks_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Searches see a part of the users; what they find is refitted to all, on the workers."""
-    for module in (rounds, heterogeneity, taste_rounds, sampling):
+    for module in (rounds, profiles, taste_rounds, sampling):
         monkeypatch.setattr(module, "SAMPLE_ENTRIES", 15_000)
     source = str(write_log(rewards_are))
     here = learn_log(source, adversarial_fraction=0.1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hatchling.builders.wheel import WheelBuilder
 
-from unswayed.service.console.layout import ASSETS
+from unswayed.service.console.markup import ASSETS
 
 ROOT = Path(__file__).parents[2]
 

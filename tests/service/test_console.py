@@ -16,8 +16,8 @@ from tests.browser import NARROW, WIDE, Browser, browser
 from tests.service.learned import PLAIN, publish_learned
 from tests.service.running import SHOP, Running, running, until
 from tests.service.traffic import visit
-from unswayed.service.console import access, audits
-from unswayed.service.console.layout import ASSETS
+from unswayed.service.console import access, evidence
+from unswayed.service.console.markup import ASSETS
 from unswayed.service.keys import make_key
 
 #: Labels as an enemy would choose them.
@@ -244,9 +244,9 @@ def test_the_page_of_a_decision_says_why(learned_shop: Running, quiet: Browser) 
 def test_audits_go_on_while_the_page_is_open(
     quiet: Browser, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audits, "LEAST_PAUSE", 0.0)
-    monkeypatch.setattr(audits, "PAUSES", 0.0)
-    monkeypatch.setattr(audits, "AFTER_REFUSAL", 0.0)
+    monkeypatch.setattr(evidence, "LEAST_PAUSE", 0.0)
+    monkeypatch.setattr(evidence, "PAUSES", 0.0)
+    monkeypatch.setattr(evidence, "AFTER_REFUSAL", 0.0)
     settings = msgspec.structs.replace(SHOP, reward_window=1.0, alpha=0.2)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as shop:
         quiet.open(f"{shop.address}/console/c/shop/audit")

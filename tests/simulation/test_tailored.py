@@ -14,7 +14,7 @@ from unswayed.errors import InputError
 from unswayed.randomness import generator
 from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.attacks.base import Turn
-from unswayed.simulation.attacks.tailored import Tailored
+from unswayed.simulation.attacks.best_response import Tailored
 from unswayed.simulation.instances import RewardLaw
 
 

@@ -10,8 +10,7 @@ from unswayed.engine import HERE, Blocked, BlockedRows
 from unswayed.estimators import spectral_filter
 from unswayed.estimators.rows import Rows, SparseRows
 from unswayed.events import Labels, read_events
-from unswayed.events.hashing import text_hash
-from unswayed.events.user_order import user_hashes
+from unswayed.events.hashing import text_hash, user_hashes
 from unswayed.tallies import Tallies, tally, tally_events
 from unswayed.tallies.log_tallies import n_blocks_for, user_bounds
 

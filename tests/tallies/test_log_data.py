@@ -13,7 +13,7 @@ from tests.events.logs import account, random_log
 from tests.tallies.test_exact_sums import assert_same_log
 from unswayed.errors import InputError
 from unswayed.events import Events, Labels, read_events
-from unswayed.events.user_order import user_hashes
+from unswayed.events.hashing import user_hashes
 from unswayed.tallies import LogTallies, tally_events
 from unswayed.tallies.log_data import (
     Dropped,

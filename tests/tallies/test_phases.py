@@ -7,7 +7,7 @@ import pytest
 
 from unswayed.events import Events
 from unswayed.tallies import LogTallies, tally_events
-from unswayed.tallies.phases import combined, with_log, without_action
+from unswayed.tallies.log_tallies import combined, with_log, without_action
 
 MEANS = {"tea": 0.2, "milk": 0.5, "soup": 0.8}
 

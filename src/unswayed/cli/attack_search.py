@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.expanding import expanded
-from unswayed.cli.options import GoalName, Json, Processes, process_count
+from unswayed.cli.options import GoalName, Json, Processes, expanded, process_count
 from unswayed.cli.world_options import Actions, Rewards, WorldOptions
 from unswayed.reports.tables import print_json, print_table, progress_bar
 from unswayed.simulation.attack_search import Worst, runs_planned, search_attacks

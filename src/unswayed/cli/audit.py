@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from unswayed.audit.alarms import alarm_of, check_limits
 from unswayed.audit.auditing import STEPS, audit_log
 from unswayed.audit.regimes import parsed_regime
-from unswayed.cli.expanding import expanded
+from unswayed.audit.results import alarm_of, check_limits
 from unswayed.cli.log_options import AlphaOrAuto, Log, LogOptions
-from unswayed.cli.options import Figures, Json, TableFormat
+from unswayed.cli.options import Figures, Json, TableFormat, expanded
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.unknown_fraction import check_fraction_or_auto

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.expanding import expanded
 from unswayed.cli.log_options import AlphaOrAuto, Log, LogOptions
-from unswayed.cli.options import Figures, Json
+from unswayed.cli.options import Figures, Json, expanded
 from unswayed.evaluation.evaluating import STEPS, evaluate_log
 from unswayed.evaluation.results import LOGGING
 from unswayed.learners.unknown_fraction import check_fraction_or_auto

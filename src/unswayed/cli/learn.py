@@ -8,9 +8,8 @@ from typing import Annotated, cast
 import pyarrow as pa
 import typer
 
-from unswayed.cli.expanding import expanded
 from unswayed.cli.log_options import AlphaOrAuto, LogOptions
-from unswayed.cli.options import Json, TableFormat
+from unswayed.cli.options import Json, TableFormat, expanded
 from unswayed.errors import InputError
 from unswayed.learners.design import DesignName
 from unswayed.learners.explaining import decision_rows

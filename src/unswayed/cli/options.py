@@ -1,12 +1,15 @@
-"""What several commands share: options, their values parsed, and a client of the service."""
+"""What several commands share: options, groups of options, parsers, and a client of the service."""
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -14,7 +17,6 @@ from unswayed.errors import InputError
 
 if TYPE_CHECKING:
     from unswayed.service.client import Client
-
 
 Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same results.")]
 GoalName = Annotated[
@@ -38,6 +40,8 @@ Figures = Annotated[
 TableFormat = Annotated[
     str | None, typer.Option("--format", help="Format of the tables: parquet or csv.")
 ]
+
+Command = Callable[..., None]
 
 
 def reading_option(help: str, **more: Any) -> Any:  # noqa: A002  # as typer calls it
@@ -95,3 +99,52 @@ def asking(address: str, campaign: str, key: str | None) -> Iterator[Client]:
                 f"{error} Start it with `unswayed serve`, or give --address."
             ) from error
         raise InputError(f"the service refused the request ({error.code}): {error}") from error
+
+
+def expanded(command: Command) -> Command:
+    """Return a command that takes the fields of its dataclass parameters as options of their own.
+
+    The command line sees one option for each field, where the parameter stands; the command gets
+    the dataclass.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, type[Any]] = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation)
+    }
+
+    def parameters() -> Iterator[inspect.Parameter]:
+        for name, parameter in signature.parameters.items():
+            if name in groups:
+                yield from _parameters_of(groups[name], parameter.kind)
+            else:
+                yield parameter
+
+    shown = signature.replace(parameters=list(parameters()))
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        bound = shown.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        made = {
+            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+            for name, kind in groups.items()
+        }
+        command(**given, **made)
+
+    run.__signature__ = shown  # type: ignore[attr-defined]  # what inspect and typer read first
+    run.__annotations__ = {name: each.annotation for name, each in shown.parameters.items()}
+    return run
+
+
+def _parameters_of(kind: type[Any], place: Any) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        yield inspect.Parameter(
+            field.name,
+            place,
+            default=field.default,
+            annotation=hints[field.name],
+        )

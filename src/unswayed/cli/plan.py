@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from unswayed.arrays import FloatArray
-from unswayed.cli.expanding import expanded
 from unswayed.cli.log_options import SourceOptions
-from unswayed.cli.options import Json, Seed, probabilities_in, process_count
+from unswayed.cli.options import Json, Seed, expanded, probabilities_in, process_count
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, read_events
 from unswayed.learners.methods import DEFAULT_METHOD

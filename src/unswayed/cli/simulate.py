@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.expanding import expanded
-from unswayed.cli.options import GoalName, Json, Processes, process_count
+from unswayed.cli.options import GoalName, Json, Processes, expanded, process_count
 from unswayed.cli.world_options import WorldOptions
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unswayed.errors import InputError, option
-from unswayed.events.connection import quiet_connection
+from unswayed.events.databases import quiet_connection
 from unswayed.events.files import named, quoted
 from unswayed.events.sources import OpenLog
 from unswayed.storage import temporary_folder, whole_file

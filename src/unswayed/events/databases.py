@@ -6,6 +6,7 @@ import decimal
 import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -14,7 +15,6 @@ import duckdb
 import pyarrow as pa
 
 from unswayed.errors import InputError
-from unswayed.events.connection import quiet_connection
 from unswayed.memory import ROW_BYTES, MemoryBudget
 
 #: A table or a batch of rows.
@@ -24,6 +24,16 @@ Piece = TypeVar("Piece", bound=Any)
 _BATCH = 50_000
 
 SCHEMES = ("duckdb", "sqlite", "postgresql", "postgres")
+
+
+@contextmanager
+def quiet_connection(
+    path: str = ":memory:", *, read_only: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection, and close it; its own progress bar would mix with ours."""
+    with duckdb.connect(path, read_only=read_only) as connection:
+        connection.sql("SET enable_progress_bar = false")
+        yield connection
 
 
 def is_database(address: str) -> bool:

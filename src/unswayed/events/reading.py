@@ -19,10 +19,10 @@ from unswayed.events.columns import Columns
 from unswayed.events.encoding import Encoder
 from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.files import named, quoted
+from unswayed.events.hashing import labels_of_column, ordered_users
 from unswayed.events.labels import Labels
 from unswayed.events.sources import OpenLog, Source, opened
 from unswayed.events.thinning import latest_possible
-from unswayed.events.user_order import labels_of_column, ordered_users
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, MemoryBudget
 
 #: Rows that come from DuckDB at a time: few enough to stay in the cache while they are encoded.

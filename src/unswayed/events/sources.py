@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from unswayed.errors import InputError, option
 from unswayed.events.columns import Columns, check_repeats
-from unswayed.events.connection import quiet_connection
-from unswayed.events.databases import is_database, query_rows
+from unswayed.events.databases import is_database, query_rows, quiet_connection
 from unswayed.events.files import (
     Files,
     find_files,

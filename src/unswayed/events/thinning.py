@@ -14,9 +14,8 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.events.events import Events
-from unswayed.events.hashing import bits, label_hashes, row_hashes
+from unswayed.events.hashing import bits, label_hashes, row_hashes, user_hashes
 from unswayed.events.labels import Labels
-from unswayed.events.user_order import user_hashes
 
 
 @dataclass(frozen=True, slots=True)

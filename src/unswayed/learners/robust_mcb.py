@@ -35,7 +35,7 @@ from unswayed.learners.unknown_fraction import (
 )
 from unswayed.policy import Policy
 from unswayed.tallies import LogTallies, Tallies, tally_events
-from unswayed.tallies.phases import Phases, combined, with_log, without_action
+from unswayed.tallies.log_tallies import Phases, combined, with_log, without_action
 
 #: A table, a path, events, or tallies.
 Log = Events | LogTallies | Source
@@ -85,7 +85,7 @@ class RobustMCB(OnlineLearner):
 
     ``save`` and ``load`` keep an online learner in one file. When actions are added or removed,
     assignments are drawn anew, and from then on every play is uniform over the actions there are.
-    Plays from before still count; see ``unswayed.tallies.phases``.
+    Plays from before still count; see ``unswayed.tallies.log_tallies``.
 
     Attributes
     ----------

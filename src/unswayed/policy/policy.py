@@ -16,8 +16,8 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import UNKNOWN, Label, Labels, check_list
-from unswayed.policy.documents import check_version, read_object, write_object
 from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
+from unswayed.storage import check_version, read_object, write_object
 
 FORMAT = "unswayed-policy"
 VERSION = 1

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from unswayed.arrays import IntArray
 from unswayed.errors import InputError
 from unswayed.events import Columns
-from unswayed.learners.epochs.alarm import ALARM_WEIGHT
+from unswayed.learners.epochs.planning import ALARM_WEIGHT
 from unswayed.learners.explaining import decision_rows
 from unswayed.learners.from_log import LearnedLog, learn_log
 from unswayed.service.catalogue import add_policy

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.arrays import FloatArray
-from unswayed.simulation.attacks.best_response import DIRECTIONS
+from unswayed.simulation.attacks.best_response import DIRECTIONS, PROMOTED, SHARED
 from unswayed.simulation.attacks.registry import Knob, attacks_by_name, knobs_of
-from unswayed.simulation.attacks.tailored import PROMOTED, SHARED
 
 NEARBY = 0.15
 """Ours: how far a neighbour's knobs lie from a candidate's, as a share of their range."""

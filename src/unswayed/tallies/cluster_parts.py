@@ -19,7 +19,7 @@ from unswayed.errors import InputError
 from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
 from unswayed.events.bad_rows import LeftOut
 from unswayed.events.bins import edge_ranks, edges_at, read_numbers, votes_on
-from unswayed.events.connection import quiet_connection
+from unswayed.events.databases import quiet_connection
 from unswayed.events.files import Files
 from unswayed.events.sources import damaged_file
 from unswayed.tallies.log_data import LogData, n_events_of

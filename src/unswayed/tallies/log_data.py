@@ -13,9 +13,15 @@ import numpy as np
 from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels, Provenance
-from unswayed.events.hashing import HashArray, bits, label_hashes, row_hashes
+from unswayed.events.hashing import (
+    HashArray,
+    bits,
+    label_hashes,
+    row_hashes,
+    union_of_users,
+    user_hashes,
+)
 from unswayed.events.thinning import capped, forgotten
-from unswayed.events.user_order import union_of_users, user_hashes
 from unswayed.tallies.log_tallies import (
     LogTallies,
     merged_logs,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels
-from unswayed.events.user_order import labels_of_column
+from unswayed.events.hashing import labels_of_column
 from unswayed.storage import make_folder, whole_file
 from unswayed.tallies.log_data import LogData, digest_of, digest_text, merged_data, n_events_of
 from unswayed.tallies.log_tallies import LogTallies

@@ -13,8 +13,8 @@ from tests.learners.discount.logs import make_log
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.discount.means.bounded import cell_values, shrunken_means
+from unswayed.learners.discount.responses.categories import _drawn_out
 from unswayed.learners.discount.responses.clipping import clipped_responses
-from unswayed.learners.discount.responses.units import _drawn_out
 from unswayed.learners.discount.trial.aims import chance_of_aim
 from unswayed.tallies import tally
 

@@ -1,7 +1,6 @@
 """Accounts in lockstep: the same items with the same ratings, beyond what popularity explains."""
 
-from unswayed.audit.lockstep.groups import Group
 from unswayed.audit.lockstep.ratings import Ratings, ratings_of
-from unswayed.audit.lockstep.scores import Lockstep, find_lockstep
+from unswayed.audit.lockstep.scores import Group, Lockstep, find_lockstep
 
 __all__ = ["Group", "Lockstep", "Ratings", "find_lockstep", "ratings_of"]

@@ -4,9 +4,14 @@ from unswayed.learners.baselines.active_arm_elimination import ActiveArmEliminat
 from unswayed.learners.baselines.barbar import ORIGINAL_CONSTANT, Barbar, BarbatStyle, LiuStyle
 from unswayed.learners.baselines.fed_mom_ucb import FedMomUCB
 from unswayed.learners.baselines.phased_elimination import PhasedElimination
-from unswayed.learners.baselines.pooled import EpsilonGreedy, NaiveMean, ThompsonSampling
+from unswayed.learners.baselines.pooled import (
+    EpsilonGreedy,
+    IndependentUCB,
+    NaiveMean,
+    NaiveUCB,
+    ThompsonSampling,
+)
 from unswayed.learners.baselines.rclub import RclubStyle
-from unswayed.learners.baselines.ucb import IndependentUCB, NaiveUCB
 from unswayed.learners.interface import LearnerSpec
 
 BASELINES: dict[str, LearnerSpec] = {

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.baselines.arrivals import checked_arrivals, means
-from unswayed.learners.baselines.ucb import play_ucb
+from unswayed.learners.baselines.pooled import play_ucb
 from unswayed.learners.interface import Setting, evenly_among_best
 
 #: Ours: the sub-Gaussian scale of rewards in [0, 1].

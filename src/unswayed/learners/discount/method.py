@@ -17,12 +17,11 @@ from unswayed.learners.discount.means.bounded import cell_values
 from unswayed.learners.discount.means.redescending import leaning_cells, upright_means
 from unswayed.learners.discount.one_mean import discount_coalitions
 from unswayed.learners.discount.one_mean.mixture import Accusation
-from unswayed.learners.discount.responses.categories import find_categories
+from unswayed.learners.discount.responses.categories import find_categories, unit_of
 from unswayed.learners.discount.responses.clipping import clipped_responses
 from unswayed.learners.discount.responses.noise import measure_noise
 from unswayed.learners.discount.responses.responses import BlockedResponses
 from unswayed.learners.discount.responses.sampling import lean_of_users, sampled, single_rewards
-from unswayed.learners.discount.responses.units import unit_of
 from unswayed.learners.discount.tastes import discount_among_tastes, has_tastes
 from unswayed.learners.discount.trial.aims import unless_by_chance
 from unswayed.learners.discount.trial.majority import contradicts

@@ -1,11 +1,14 @@
 """Learning while serving: epochs, each with a plan of who explores and who plays the policy."""
 
-from unswayed.learners.epochs.forgetting import ForgettingEpochPlayer
 from unswayed.learners.epochs.learner import EpochDecision, EpochLearner
 from unswayed.learners.epochs.planning import next_plan
-from unswayed.learners.epochs.playing import EpochPlayer, explore_then_commit
+from unswayed.learners.epochs.playing import (
+    EpochPlayer,
+    ForgettingEpochPlayer,
+    PersonalEpochPlayer,
+    explore_then_commit,
+)
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
-from unswayed.learners.epochs.tastes import PersonalEpochPlayer
 
 __all__ = [
     "EpochDecision",

@@ -10,8 +10,7 @@ import numpy as np
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import Events, Label
 from unswayed.learners.design import uniform_design
-from unswayed.learners.epochs.alarm import shows_coalition
-from unswayed.learners.epochs.planning import next_plan
+from unswayed.learners.epochs.planning import next_plan, shows_coalition
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, method_named

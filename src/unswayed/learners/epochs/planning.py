@@ -1,4 +1,4 @@
-"""From one epoch's plan and what was learned in it to the next epoch's plan."""
+"""From one epoch's plan and what was learned in it to the next epoch's plan; the alarm."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import InputError
 from unswayed.events import Label
+from unswayed.learners.discount.trial.verdicts import Verdict
 from unswayed.learners.epochs.schedule import Schedule
+from unswayed.learners.estimates import Estimates
 from unswayed.policy import EpochPlan, Policy, Rule
+from unswayed.tallies import UserTallies
 
 REVIEW_EVERY = 2
 """Ours: in every other epoch all actions are explored, so that no action rests twice in a row: what
 was wrongly put below comes back before the age has more than doubled twice."""
+
+#: Ours: a coalition counts as found when more than this share of the users' weight was taken away.
+ALARM_WEIGHT = 0.01
 
 
 def next_plan(
@@ -141,3 +147,11 @@ def _doubts(policy: Policy) -> FloatArray:
     is_known = np.isfinite(ahead) & np.isfinite(both) & (ahead > 0)
     doubts: FloatArray = np.divide(both, ahead, where=is_known, out=np.full(ahead.shape, np.inf))
     return doubts
+
+
+def shows_coalition(estimates: Estimates, tallies: UserTallies) -> bool:
+    """Return whether users were discounted, or others than those whom a method accused collude."""
+    if any(r["verdict"] == Verdict.CONTRADICTED for r in estimates.evidence.get("rounds", ())):
+        return True
+    is_active = tallies.interactions > 0
+    return 1.0 - float(estimates.user_weights[is_active].mean()) > ALARM_WEIGHT

@@ -26,16 +26,14 @@ from unswayed.service.console.access import (
     sign_out,
     viewer_of,
 )
-from unswayed.service.console.audits import LiveAudits
 from unswayed.service.console.decisions import (
     decision_page,
     finder,
     latest_decisions,
     user_page,
 )
-from unswayed.service.console.evidence import evidence, latest_audit, live_audit
-from unswayed.service.console.layout import ASSETS, HEADERS, asset, fragment, page
-from unswayed.service.console.markup import MOST_ROWS, tag
+from unswayed.service.console.evidence import LiveAudits, evidence, latest_audit, live_audit
+from unswayed.service.console.markup import ASSETS, HEADERS, MOST_ROWS, asset, fragment, page, tag
 from unswayed.service.console.means import policy_map
 from unswayed.service.database import StoreError
 from unswayed.service.errors import Refusal, not_found, store_unavailable

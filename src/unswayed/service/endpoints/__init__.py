@@ -1,15 +1,16 @@
 """What each route does."""
 
-from unswayed.service.endpoints.campaigns import list_campaigns, show_campaign
-from unswayed.service.endpoints.looking import audit, explain_decision, list_decisions, status
-from unswayed.service.endpoints.policies import (
+from unswayed.service.endpoints.campaigns import (
     activate_version,
     learn,
+    list_campaigns,
     list_jobs,
     list_policies,
+    show_campaign,
     show_policy,
     show_version,
 )
+from unswayed.service.endpoints.looking import audit, explain_decision, list_decisions, status
 from unswayed.service.endpoints.server import index
 from unswayed.service.endpoints.table import ENDPOINTS
 

@@ -1,20 +1,47 @@
-"""All routes: what each needs, does and documents."""
+"""All routes: what each needs, does and documents, and the OpenAPI document made from them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+import msgspec
+
+import unswayed
 from unswayed.service.calls import Call, Endpoint
 from unswayed.service.deciding import DecideRequest, DecideResponse
-from unswayed.service.endpoints import campaigns, decisions, looking, policies, server
-from unswayed.service.openapi import openapi_document
+from unswayed.service.endpoints import campaigns, decisions, looking, server
 from unswayed.service.service import (
     ActivateRequest,
     ActivateResponse,
     RewardRequest,
     RewardResponse,
 )
+
+_REFERENCE = "#/components/schemas/{name}"
+
+#: Statuses that any route may answer with an error.
+_ERRORS = ("400", "401", "403", "404", "409", "410", "413", "422", "429", "503")
+
+_ERROR_SCHEMA = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
+        }
+    },
+}
+
+_PATTERNS = {
+    "campaign": "^[a-z0-9][a-z0-9_-]{0,63}$",
+    "version": "^[0-9]{1,9}$",
+    "decision": "^[0-9a-f]{32}$",
+}
 
 
 async def openapi(_: Call) -> dict[str, Any]:
@@ -98,22 +125,22 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _get(f"{_V1}/keys", server.list_keys, "The campaign's keys, without their secrets."),
     _post(f"{_V1}/keys", server.make_key, "Create a key of the campaign.", body=server.NewKey),
     _delete(f"{_V1}/keys/{{key}}", server.remove_key, "Remove a key of the campaign."),
-    _get(f"{_V1}/policy", policies.show_policy, "The served plan and policy."),
-    _get(f"{_V1}/policy/versions", policies.list_policies, "All versions of the policy."),
-    _get(f"{_V1}/policy/{{version}}", policies.show_version, "One version of the policy."),
+    _get(f"{_V1}/policy", campaigns.show_policy, "The served plan and policy."),
+    _get(f"{_V1}/policy/versions", campaigns.list_policies, "All versions of the policy."),
+    _get(f"{_V1}/policy/{{version}}", campaigns.show_version, "One version of the policy."),
     _post(
         f"{_V1}/policy/{{version}}/activate",
-        policies.activate_version,
+        campaigns.activate_version,
         "Serve a version; an older one to roll back.",
     ),
     _post(
         f"{_V1}/learn",
-        policies.learn,
+        campaigns.learn,
         "Learn in the background.",
         status=202,
     ),
-    _get(f"{_V1}/learn", policies.list_jobs, "Learning jobs, newest first."),
-    _get(f"{_V1}/learn/{{job}}", policies.show_job, "A job and its progress."),
+    _get(f"{_V1}/learn", campaigns.list_jobs, "Learning jobs, newest first."),
+    _get(f"{_V1}/learn/{{job}}", campaigns.show_job, "A job and its progress."),
     _get(f"{_V1}/status", looking.status, "Progress of exploration."),
     _get(f"{_V1}/report", looking.report, "Uplift over the control group; shadow matches."),
     _get(
@@ -143,3 +170,88 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "What was decided, under which plan and policy, and why.",
     ),
 )
+
+
+def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+    """Return the document of some routes."""
+    listed = list(endpoints)
+    bodies = [endpoint.body for endpoint in listed if _is_struct(endpoint.body)]
+    results = [endpoint.returns for endpoint in listed if _is_struct(endpoint.returns)]
+    types = list(dict.fromkeys([*bodies, *results]))
+    _, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in listed:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "unswayed",
+            "version": unswayed.__version__,
+            "description": "Decisions that a coalition of fake users cannot sway.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {**schemas, "Error": _ERROR_SCHEMA},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"key": []}],
+    }
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": endpoint.summary,
+        "operationId": f"{endpoint.handler.__name__}{_suffix(endpoint.path)}",
+        "parameters": [
+            {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "schema": {"type": "string", "pattern": _PATTERNS.get(name, "^[^/]+$")},
+            }
+            for name in re.findall(r"{(\w+)}", endpoint.path)
+        ]
+        + [
+            {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+            for name, text in endpoint.query.items()
+        ],
+        "responses": {
+            str(endpoint.status): {
+                "description": endpoint.summary,
+                "content": _content(endpoint.returns),
+            },
+            **{
+                status: {
+                    "description": "Rejected; see the code.",
+                    "content": {
+                        "application/json": {"schema": {"$ref": "#/components/schemas/Error"}}
+                    },
+                }
+                for status in _ERRORS
+            },
+        },
+    }
+    if endpoint.body is not None:
+        operation["requestBody"] = {"required": True, "content": _content(endpoint.body)}
+    if endpoint.roles is None:
+        operation["security"] = []
+    return operation
+
+
+def _suffix(path: str) -> str:
+    """Return what tells routes of the same function apart."""
+    return "" if "{campaign}" in path else "_of_all" if path.startswith("/v1") else ""
+
+
+def _content(type_: Any) -> dict[str, Any]:
+    if type_ is bytes:
+        return {"application/vnd.apache.parquet": {"schema": {}}}
+    if type_ is str:
+        return {"text/plain": {"schema": {"type": "string"}}}
+    if _is_struct(type_):
+        return {"application/json": {"schema": {"$ref": _REFERENCE.format(name=type_.__name__)}}}
+    return {"application/json": {"schema": {"type": "object"}}}
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)

@@ -9,7 +9,7 @@ from unswayed.errors import InputError
 from unswayed.names import find
 from unswayed.plugins import load_plugins
 from unswayed.simulation.attacks.base import Attack
-from unswayed.simulation.attacks.best_response import BestResponse, ShiftedReplay
+from unswayed.simulation.attacks.best_response import BestResponse, ShiftedReplay, Tailored
 from unswayed.simulation.attacks.coalitions import (
     Focus,
     Ladder,
@@ -44,7 +44,6 @@ from unswayed.simulation.attacks.shilling import (
     PowerUser,
     RunnerUpSwap,
 )
-from unswayed.simulation.attacks.tailored import Tailored
 from unswayed.simulation.attacks.trim_edge import TrimEdge
 from unswayed.simulation.attacks.wrappers import (
     EpochOnOff,

@@ -1,8 +1,8 @@
-"""From a spec to a world."""
+"""From a spec to a world; attacks of the arena play in it, a user's n-th play in the n-th round."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -10,12 +10,14 @@ from typing import Literal
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.errors import InputError
 from unswayed.randomness import generator
+from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn
+from unswayed.simulation.attacks.briefing import Aim, Briefing, Knowledge, Secrets, reward_ends
 from unswayed.simulation.attacks.on_plays import Plays
 from unswayed.simulation.attacks.registry import PLAY_ATTACKS, Knob, make_attack
 from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, zipf_probabilities
 from unswayed.simulation.tastes import TASTE_LAWS, ratings
-from unswayed.simulation.worlds.arena_attacks import LoggedCoalition
 from unswayed.simulation.worlds.replays import play_contexts, pretended, rated_actions, replayed
 from unswayed.simulation.worlds.world import NOBODY, World
 
@@ -23,6 +25,9 @@ NO_ATTACK = "none"
 FLOODED_PLAYS = 0.8
 HOT_SHARE = 0.1
 RATINGS = ("stars", "scale", "likes")
+
+LOGGED = "a log"
+"""The learner's name that attacks that know the algorithm are given: it is not chosen yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,3 +253,95 @@ def _actions(
     fixed = rng.integers(spec.n_actions, size=(spec.n_users, spec.n_contexts))[users, contexts]
     fresh = rng.integers(spec.n_actions, size=len(users))
     return np.where(rng.random(len(users)) < share, fixed, fresh)
+
+
+class LoggedCoalition:
+    """An attack that was written for rounds of arrivals, played in the rows of a log.
+
+    Colluders are the log's, whatever accounts the attack would like to register, and come as often
+    as the log has them. Contexts are chosen before any round is seen. There is no learner to
+    rehearse against, so attacks that rehearse are rejected.
+    """
+
+    def __init__(
+        self,
+        attack: Attack,
+        *,
+        instance: Instance,
+        is_bad: BoolArray,
+        target: IntArray,
+        plays: int,
+        alpha: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self._attack = attack
+        self._is_bad = is_bad
+        self._account_of_user = np.cumsum(is_bad) - 1
+        lowest, highest = reward_ends(instance)
+
+        def rehearse(_: Attack, __: int) -> float:
+            raise InputError(f"attack {attack.name} rehearses against a learner: a log has none.")
+
+        attack.begin(
+            Briefing(
+                knows=attack.knows,
+                n_users=len(is_bad),
+                n_contexts=instance.n_contexts,
+                n_actions=instance.n_actions,
+                interactions_per_user=plays,
+                accounts=np.flatnonzero(is_bad),
+                aim=Aim(target=target, rival=instance.mean_rewards.argmax(axis=1)),
+                lowest=lowest,
+                highest=highest,
+                is_binary=instance.law is RewardLaw.BERNOULLI,
+                _secrets=Secrets(
+                    instance=instance, algorithm=LOGGED, assumed_fraction=alpha, rehearse=rehearse
+                ),
+            ),
+            rng,
+        )
+
+    def contexts(self, users: IntArray, rounds: IntArray, contexts: IntArray) -> IntArray:
+        """Return the contexts that colluders choose for their plays; all shapes (n_lies,)."""
+        chosen = contexts.copy()
+        for number, rows in _by_round(rounds):
+            chosen[rows] = self._attack.contexts(self._turn(number, users[rows], contexts[rows]))
+        return chosen
+
+    def lie(
+        self,
+        users: IntArray,
+        rounds: IntArray,
+        contexts: IntArray,
+        actions: IntArray,
+        rewards: FloatArray,
+    ) -> None:
+        """Overwrite the rewards of the colluders' plays; all shapes (n_events,)."""
+        sees_histories = Knowledge.HISTORIES in self._attack.knows
+        for number, rows in _by_round(rounds):
+            lies = rows[self._is_bad[users[rows]]]
+            if lies.size:
+                table = self._attack.rewards(self._turn(number, users[lies], contexts[lies]))
+                rewards[lies] = table[np.arange(lies.size), actions[lies]]
+            if sees_histories:
+                self._attack.observe(
+                    PlayedRound(
+                        round_number=number,
+                        users=users[rows],
+                        contexts=contexts[rows],
+                        actions=actions[rows],
+                        rewards=rewards[rows],
+                    )
+                )
+
+    def _turn(self, number: int, users: IntArray, contexts: IntArray) -> Turn:
+        accounts = self._account_of_user[users]
+        return Turn(round_number=number, accounts=accounts, contexts=contexts)
+
+
+def _by_round(rounds: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """Yield the number and the rows of each round."""
+    order = np.argsort(rounds, kind="stable")
+    starts = np.searchsorted(rounds[order], np.arange(int(rounds.max(initial=-1)) + 2))
+    for number in range(len(starts) - 1):
+        yield number, order[starts[number] : starts[number + 1]]
