@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,16 +173,14 @@ def label_rows(ax: Axes, labels: Sequence[object]) -> None:
     ax.set_ylim(len(names) - 0.5, -0.5)
 
 
-def write_figure(
-    figure: Figure, folder: Path, name: str, rows: Sequence[Mapping[str, Any]]
-) -> list[Path]:
-    """Write a figure and its data, and return the files."""
+def write_figure(figure: Figure, folder: Path, name: str, data: object) -> list[Path]:
+    """Write a figure and its data as JSON, and return the files."""
     make_folder(folder)
-    data = folder / f"{name}.json"
-    with whole_file(data) as draft:
-        text = json.dumps(list(rows), indent=1, allow_nan=False, ensure_ascii=False)
+    file = folder / f"{name}.json"
+    with whole_file(file) as draft:
+        text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
         draft.write_text(text + "\n", encoding="utf-8")
     with warnings.catch_warnings():
         # Labels may have letters that the font lacks; a box stands for each.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        return [*save(figure, folder, name), data]
+        return [*save(figure, folder, name), file]
