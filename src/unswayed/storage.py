@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import secrets
 import shutil
@@ -16,10 +15,9 @@ import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from unswayed.errors import InputError, Note
 
@@ -323,63 +321,3 @@ def _unwritable(path: Target, error: OSError) -> InputError:
 
 def _reason(error: OSError) -> str:
     return error.strerror or str(error).rstrip(".") or type(error).__name__
-
-
-def write_object(path: str | os.PathLike[str], value: Mapping[str, Any], *, n_levels: int) -> None:
-    """Write an object as JSON; a half-written file never takes the place of a whole one."""
-    text = _written(value, n_levels=n_levels) + "\n"
-    with whole_file(path) as draft:
-        draft.write_text(text, encoding="utf-8")
-
-
-def read_object(path: str | os.PathLike[str], kind: str, *, format_name: str) -> dict[str, Any]:
-    """Read a JSON object of a format from a file; ``kind`` names it in error messages."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        is_missing = isinstance(error, FileNotFoundError)
-        reason = "there is no such file; check the path" if is_missing else str(error)
-        raise InputError(f"cannot read the {kind} {os.fspath(path)}: {reason}.") from error
-    try:
-        value = json.loads(text, parse_constant=_no_constant)
-    except RecursionError as error:
-        raise InputError(f"{os.fspath(path)} is not a {kind}: it is nested too deep.") from error
-    except ValueError as error:  # also for integers of thousands of digits
-        raise InputError(f"{os.fspath(path)} is not a {kind}: it is not JSON ({error}).") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{os.fspath(path)} is not a {kind}: it holds no JSON object.")
-    if value.get("format") != format_name:
-        raise InputError(f"{os.fspath(path)} is not a {kind}: its 'format' is not {format_name!r}.")
-    return value
-
-
-def check_version(value: Mapping[str, Any], kind: str, *, format_name: str, version: int) -> None:
-    """Refuse an object of another format or of a version that this program does not read."""
-    if value.get("format") != format_name:
-        raise InputError(f"this is not a {kind}: its 'format' is not {format_name!r}.")
-    if value.get("version") != version:
-        raise InputError(
-            f"the {kind} has version {value.get('version')} and this program reads version "
-            f"{version}; learn it again or use the program that wrote it."
-        )
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number that JSON knows")
-
-
-def _written(value: Mapping[str, Any], *, n_levels: int) -> str:
-    """Return JSON with a line for each key of the outer levels.
-
-    Lines for all, as ``indent`` makes them, take five times as long: C does not write those.
-    """
-    items = (
-        f"{json.dumps(key, ensure_ascii=False)}: "
-        + (
-            _written(item, n_levels=n_levels - 1)
-            if n_levels > 1 and isinstance(item, Mapping) and item
-            else json.dumps(item, allow_nan=False, ensure_ascii=False)
-        )
-        for key, item in value.items()
-    )
-    return "{\n" + ",\n".join(items) + "\n}"

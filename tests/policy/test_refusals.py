@@ -13,8 +13,8 @@ import pytest
 from tests.refusals import refusal
 from unswayed.events import Labels
 from unswayed.policy import Assignment, Decider, EpochPlan, Policy
+from unswayed.policy.documents import write_object
 from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
-from unswayed.storage import write_object
 
 SECRET = bytes(range(16))
 PLAN = EpochPlan.start("spring", ["lunch"], ["tea", "soup"], explorer_share=0.5)

@@ -17,7 +17,7 @@ from scipy import stats
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.auditing import audit_events
 from unswayed.audit.regimes import RegimeName
-from unswayed.audit.results import Audit, number
+from unswayed.audit.results import Audit
 from unswayed.audit.shifts import weighted_cells
 from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Label, Labels
@@ -25,6 +25,7 @@ from unswayed.events.labels import parsed_label
 from unswayed.learners.explaining import plain_actions
 from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy
+from unswayed.policy.documents import json_number
 from unswayed.randomness import generator
 from unswayed.tallies import tally_events
 
@@ -96,7 +97,7 @@ class RedTeam:
             "accounts": self.n_accounts,
             "sizes": [
                 {
-                    name: number(value) if isinstance(value, float) else value
+                    name: json_number(value) if isinstance(value, float) else value
                     for name, value in asdict(row).items()
                 }
                 for row in self.rows

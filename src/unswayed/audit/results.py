@@ -16,6 +16,7 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.regimes import Regime
 from unswayed.errors import InputError, option
 from unswayed.events import Label, Labels
+from unswayed.policy.documents import json_number
 
 MOST_LISTED = 200
 """Ours: accounts and rows that JSON and report list; ``--users`` and Parquet have all."""
@@ -35,9 +36,9 @@ class Interval:
     def to_json(self) -> dict[str, float | None]:
         """Return it as plain JSON values; ends without a bound are None."""
         return {
-            "estimate": number(self.estimate),
-            "low": number(self.low),
-            "high": number(self.high),
+            "estimate": json_number(self.estimate),
+            "low": json_number(self.low),
+            "high": json_number(self.high),
         }
 
 
@@ -205,7 +206,7 @@ class Audit:
             "share": self.share.to_json(),
             "items": [_plain(asdict(item)) for item in self.items],
             "changed": [_plain(asdict(change)) for change in self.changed],
-            "cost": number(self.cost),
+            "cost": json_number(self.cost),
             "regime": asdict(self.regime),
             "alpha": self.alpha,
             "log": {
@@ -236,7 +237,7 @@ class Audit:
                 "user": accounts.labels[code],
                 "weight": round(float(accounts.weights[code]), 6),
                 "score": round(float(accounts.scores[code]), 6),
-                "p_value": number(float(accounts.p_values[code])),
+                "p_value": json_number(float(accounts.p_values[code])),
                 "group": accounts.groups[code],
                 "reason": accounts.reasons[code],
                 "interactions": int(accounts.interactions[code]),
@@ -245,17 +246,12 @@ class Audit:
         ]
 
 
-def number(value: float) -> float | None:
-    """Return a number that JSON knows, None for others."""
-    return float(value) if math.isfinite(value) else None
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return number(value) if isinstance(value, float) else value
+    return json_number(value) if isinstance(value, float) else value
 
 
 COMMAND = "python benchmarks/audit.py --part validation --every 1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
@@ -14,6 +13,7 @@ from unswayed.events import Label, parsed_label
 from unswayed.memory import parsed_bytes
 from unswayed.names import closest
 from unswayed.policy import NO_BOUND, Policy
+from unswayed.policy.documents import json_number
 from unswayed.reports.policies import check_table, predicted_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, rate
 
@@ -112,22 +112,18 @@ def _row(text: str, policy: Policy, user: Label | None) -> _Row:
         "action": decision.action,
         "is_known": decision.is_known,
         "is_personal": decision.is_personal,
-        "mean": _finite(decision.mean),
-        "low": _finite(decision.low),
-        "high": _finite(decision.high),
+        "mean": json_number(decision.mean),
+        "low": json_number(decision.low),
+        "high": json_number(decision.high),
         "did_you_mean": _hint(text, policy),
     }
     if decision.is_known and None in (row["low"], row["high"]):
         row["bound"] = NO_BOUND
     if decision.is_known and policy.sampling_errors is not None:
         cell = policy.context_labels.code(label), policy.action_labels.code(decision.action)
-        row["sampling_error"] = _finite(policy.sampling_errors[cell])
-        row["bias_bound"] = _finite(policy.bias_bounds[cell])
+        row["sampling_error"] = json_number(policy.sampling_errors[cell])
+        row["bias_bound"] = json_number(policy.bias_bounds[cell])
     return row
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _print(rows: list[_Row], policy: Policy) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from unswayed.arrays import FloatArray, IntArray
@@ -9,7 +11,7 @@ from unswayed.errors import InputError, option
 from unswayed.evaluation.population import CLASSES
 from unswayed.events import UNKNOWN, Events
 from unswayed.policy import Policy
-from unswayed.tallies import Tallies, tally
+from unswayed.tallies import Tallies, tally_events
 from unswayed.tallies.log_summary import summarise
 
 
@@ -65,15 +67,7 @@ def choices_of(policy: Policy, events: Events) -> tuple[IntArray, tuple[str, ...
 
 def plain_tallies(events: Events) -> Tallies:
     """Return the log's tallies, every play alike."""
-    return tally(
-        events.users,
-        events.contexts,
-        events.actions,
-        events.rewards,
-        n_users=events.n_users,
-        n_contexts=events.n_contexts,
-        n_actions=events.n_actions,
-    )
+    return tally_events(replace(events, propensities=None)).tallies
 
 
 def inverse_propensities(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from unswayed.evaluation.estimators import Estimate, EstimatorName
 from unswayed.events import Label
+from unswayed.policy.documents import json_number
 
 LOGGING = "logging"
 """The baseline that is what was logged."""
@@ -104,11 +103,7 @@ class Evaluation:
 
 def _interval(found: Estimate) -> dict[str, float | None]:
     return {
-        "estimate": _number(found.estimate),
-        "low": _number(found.low),
-        "high": _number(found.high),
+        "estimate": json_number(found.estimate),
+        "low": json_number(found.low),
+        "high": json_number(found.high),
     }
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from unswayed.arrays import FloatArray
+from unswayed.policy.documents import json_number
 from unswayed.randomness import generator
 
 LEVEL = 0.95
@@ -106,8 +107,8 @@ def all_positive(
         statement=statement,
         statistic=decided if n == 1 else f"{decided} (1 of {n} comparisons{failures})",
         estimate=float(comparisons[decided].mean()),
-        low=_finite(intervals[decided][0]),
-        high=_finite(intervals[decided][1]),
+        low=json_number(intervals[decided][0]),
+        high=json_number(intervals[decided][1]),
         verdict=verdict,
     )
 
@@ -156,9 +157,9 @@ def resampled(
         name=name,
         statement=statement,
         statistic=statistic,
-        estimate=_finite(estimate),
-        low=_finite(low),
-        high=_finite(high),
+        estimate=json_number(estimate),
+        low=json_number(low),
+        high=json_number(high),
         verdict=verdict,
     )
 
@@ -184,7 +185,3 @@ def log_slope(xs: FloatArray, means: FloatArray) -> float:
     if xs.size < 2 or (means <= 0).any():
         return float("nan")
     return float(np.polyfit(np.log(xs), np.log(means), 1)[0])
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -93,14 +93,20 @@ def draw_curve(ax: Axes, curve: Curve, *, log_y: bool = False) -> None:
         ax.vlines(curve.xs, low, bands[:, 1], color=look.colour, alpha=0.5, linewidth=2)
     else:
         ax.fill_between(curve.xs, low, bands[:, 1], color=look.colour, alpha=0.18, lw=0)
+    draw_means(ax, curve)
+
+
+def draw_means(ax: Axes, curve: Curve, *, line_width: float = 2, marker_size: float = 6) -> None:
+    """Draw the means of one algorithm, in its colour and with its markers."""
+    look = look_of(curve.algorithm)
     ax.plot(
         curve.xs,
         curve.means,
         color=look.colour,
         marker=look.marker,
         linestyle=look.dashes,
-        linewidth=2,
-        markersize=6,
+        linewidth=line_width,
+        markersize=marker_size,
     )
 
 

@@ -12,6 +12,7 @@ from unswayed.arrays import FloatArray, IntArray
 from unswayed.events import Label, Provenance
 from unswayed.learners.personal import Personal
 from unswayed.policy import Policy, best_known
+from unswayed.policy.documents import json_number
 from unswayed.tallies import UserTallies
 from unswayed.tallies.log_summary import LogSummary
 
@@ -70,12 +71,8 @@ def leads(policy: Policy) -> tuple[IntArray, FloatArray]:
     return np.where(np.isnan(lead), -1, second), lead
 
 
-def _number(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
 def _at(table: FloatArray | None, *place: int) -> float | None:
-    return None if table is None else _number(float(table[place]))
+    return None if table is None else json_number(float(table[place]))
 
 
 def decision_rows(policy: Policy) -> list[dict[str, Any]]:
@@ -99,11 +96,11 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
                 "context": context,
                 "share": float(policy.context_probabilities[code]),
                 "action": decision.action,
-                "mean": _number(decision.mean),
-                "low": _number(decision.low),
-                "high": _number(decision.high),
+                "mean": json_number(decision.mean),
+                "low": json_number(decision.low),
+                "high": json_number(decision.high),
                 "runner_up": None if second < 0 else policy.action_labels[second],
-                "lead": _number(float(lead[code])),
+                "lead": json_number(float(lead[code])),
                 "naive": changed.get(str(context)),
                 "sampling_error": _at(policy.sampling_errors, code, action),
                 "bias_bound": (

@@ -15,7 +15,7 @@ from typing import Any
 
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Label, Labels
-from unswayed.storage import check_version, read_object, write_object
+from unswayed.policy.documents import check_version, read_object, write_object
 
 FORMAT = "unswayed-epoch-plan"
 VERSION = 1

@@ -16,8 +16,8 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import UNKNOWN, Label, Labels, check_list
+from unswayed.policy.documents import check_version, json_number, read_object, write_object
 from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
-from unswayed.storage import check_version, read_object, write_object
 
 FORMAT = "unswayed-policy"
 VERSION = 1
@@ -315,12 +315,12 @@ class Policy:
 def _cell(mean: float, low: float, high: float, n: int, *parts: float) -> dict[str, Any]:
     """Return what JSON says of a cell; "no bound" in words where an end is infinite."""
     cell: dict[str, Any] = {
-        "mean": _number(mean),
-        "low": _number(low),
-        "high": _number(high),
+        "mean": json_number(mean),
+        "low": json_number(low),
+        "high": json_number(high),
         "n": n,
     }
-    cell |= dict(zip(("sampling_error", "bias_bound"), map(_number, parts), strict=False))
+    cell |= dict(zip(("sampling_error", "bias_bound"), map(json_number, parts), strict=False))
     if math.isinf(low) or math.isinf(high):
         cell["bound"] = NO_BOUND
     return cell
@@ -361,12 +361,8 @@ def _checked_source(value: Mapping[str, Any]) -> dict[str, Any]:
     return dict(value)
 
 
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
 def _by_context(labels: Labels, values: FloatArray) -> dict[str, float | None]:
-    return {str(label): _number(value) for label, value in zip(labels, values, strict=True)}
+    return {str(label): json_number(value) for label, value in zip(labels, values, strict=True)}
 
 
 def _column(cells: list[list[dict[str, Any]]], name: str) -> FloatArray:

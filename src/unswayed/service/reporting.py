@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from unswayed.errors import InputError
 from unswayed.estimators.contaminated_means import mean_intervals
 from unswayed.estimators.trimming import binomial_upper_quantiles, trimmed_mean
 from unswayed.events import Columns
+from unswayed.policy.documents import json_number
 from unswayed.service.catalogue import Campaign, policy_of
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import Connection
@@ -91,8 +91,8 @@ def _arm(table: pa.Table, mode: str, alpha: float) -> dict[str, Any]:
         **arm,
         "mean": trimmed_mean(means, adversarial_fraction=alpha).estimate,
         "plain_mean": float(means.mean()),
-        "low": _finite(ends.low[0]),
-        "high": _finite(ends.high[0]),
+        "low": json_number(ends.low[0]),
+        "high": json_number(ends.high[0]),
     }
 
 
@@ -117,10 +117,6 @@ def _matches(table: pa.Table) -> dict[str, Any]:
     n = shadow.num_rows
     alike = pa.compute.sum(pa.compute.equal(shadow["action"], shadow["planned_action"])).as_py()
     return {"decisions": n, "match_rate": None if not n else (alike or 0) / n}
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 NOTHING_YET = "there is nothing to audit yet: no explored decision has a closed reward window."

@@ -110,7 +110,7 @@ RATED_SIZES: dict[Part, list[dict[str, Any]]] = {
         {"n_contexts": 35, "n_actions": 6, "n_users": 2400, "plays": 60, "zipf": 0.4},
     ],
 }
-RATED_ATTACKS: list[dict[str, Any]] = [
+ATTACKS_ON_RATINGS: list[dict[str, Any]] = [
     {"attack": "none"},
     {"attack": "push"},
     {"attack": "push", "target": "any"},
@@ -120,6 +120,9 @@ RATED_ATTACKS: list[dict[str, Any]] = [
     {"attack": "spammers", "target": "any"},
     {"attack": "focus", "target": "any"},
     {"attack": "shift", "strength": 0.35},
+]
+RATED_ATTACKS: list[dict[str, Any]] = [
+    *ATTACKS_ON_RATINGS,
     {"attack": "sub-coalitions", "strength": 0.5},
     {"attack": "flood"},
     {"attack": "shift", "strength": 0.6},
@@ -143,15 +146,7 @@ REAL_SOURCES: dict[Part, list[dict[str, Any]]] = {
     ],
 }
 REAL_ATTACKS: list[dict[str, Any]] = [
-    {"attack": "none"},
-    {"attack": "push"},
-    {"attack": "push", "target": "any"},
-    {"attack": "nuke"},
-    {"attack": "average", "target": "any"},
-    {"attack": "bandwagon", "target": "any"},
-    {"attack": "spammers", "target": "any"},
-    {"attack": "focus", "target": "any"},
-    {"attack": "shift", "strength": 0.35},
+    *ATTACKS_ON_RATINGS,
     {"attack": "shift", "strength": 0.6, "target": "any"},
     {"attack": "sub-coalitions", "strength": 0.6, "target": "any"},
     {"attack": "flood"},
