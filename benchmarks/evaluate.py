@@ -4,7 +4,7 @@
 clicks from frequent to rare, normal, skewed and starred rewards, tastes, heavy-tailed activity, and
 logged propensities. A share of the users lies: ``push`` and ``nuke`` about one item, which the
 policy plays; ``swap`` about the best and the second best item of each context, and ``quiet`` the
-same in a part of the answers; the policy plays the best or the second. ``none`` has no attack. Run
+same in a part of the rewards; the policy plays the best or the second. ``none`` has no attack. Run
 ``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. Constants were
 chosen with the seeds of the part development.
 """

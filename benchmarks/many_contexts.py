@@ -1,8 +1,8 @@
-"""Logs with thousands of cells and few answers in each: whether peace is kept, and what is found.
+"""Logs with thousands of cells and few rewards in each: false alarms, and what is found.
 
 Run ``python benchmarks/many_contexts.py`` for a table, with ``--json`` for one JSON document.
 Contexts follow Zipf's law and actions are uniform. A share of the accounts lies in a share of its
-answers, about one action everywhere ("target"), against the two best of each context and for the
+rewards, about one action everywhere ("target"), against the two best of each context and for the
 fourth ("rivals"), or the same outside of the most frequent contexts only ("rare"). ``--peace``
 counts peaceful logs of many shapes in which somebody was discounted.
 """

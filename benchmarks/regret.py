@@ -112,7 +112,7 @@ def tasks(
         for world in WORLDS
         for alpha in ALPHAS
         for algorithm in algorithms
-        # Nobody else's answers reach a user there, so one attack is like another.
+        # Nobody else's rewards reach a user there, so one attack is like another.
         if not (algorithm == "independent-ucb" and attack not in ("honest", "push"))
     ]
 

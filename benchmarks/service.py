@@ -96,7 +96,7 @@ def request(method: str, path: str, body: Any = None) -> bytes:
 async def one_connection(
     server: Server, requests: Iterator[bytes], latencies: list[float]
 ) -> list[bytes]:
-    """Send requests one after another, and return the bodies of the answers."""
+    """Send requests one after another, and return the bodies of the responses."""
     reader, writer = await asyncio.open_connection(server.host, server.port)
     bodies = []
     try:
@@ -116,7 +116,7 @@ async def one_connection(
 def sent(
     server: Server, requests: list[bytes], connections: int = CONNECTIONS
 ) -> tuple[list[bytes], list[float], float]:
-    """Send requests over some connections; return answers, latencies and seconds."""
+    """Send requests over some connections; return responses, latencies and seconds."""
     latencies: list[float] = []
 
     async def run() -> list[bytes]:
@@ -132,7 +132,7 @@ def sent(
 
 
 def per_cpu_second(server: Server, requests: list[bytes]) -> float:
-    """Return how many of the requests the server answers in a second of processor time."""
+    """Return how many of the requests the server handles in a second of processor time."""
     start = server.cpu_seconds()
     sent(server, requests)
     return len(requests) / (server.cpu_seconds() - start)
@@ -154,7 +154,7 @@ def batch_request(number: int, size: int) -> bytes:
 
 
 def compare_decides(server: Server, *, n: int, turns: int) -> dict[str, Any]:
-    """Compare single decisions with a constant answer of the same server."""
+    """Compare single decisions with a constant response of the same server."""
     constants, decides = [], []
     sent(server, [decide_request(number) for number in range(200)])
     for _ in range(turns):
@@ -162,7 +162,7 @@ def compare_decides(server: Server, *, n: int, turns: int) -> dict[str, Any]:
         decides.append(per_cpu_second(server, [decide_request(number) for number in range(n)]))
     ratio = statistics.median(d / c for d, c in zip(decides, constants, strict=True))
     return {
-        "what": "single decides against a constant answer, per processor second",
+        "what": "single decides against a constant response, per processor second",
         "ratio": ratio,
         "target": 0.5,
         "decides": statistics.median(decides),
@@ -226,8 +226,8 @@ def compare_rewards(server: Server, *, n: int, turns: int) -> dict[str, Any]:
     for turn in range(turns):
         alone.append(store_alone(n))
         batches = [batch_request(turn * 1_000 + number, 100) for number in range(n // 100)]
-        answers, _, _ = sent(server, batches)
-        tokens = [one["token"] for body in answers for one in json.loads(body)["decisions"]]
+        responses, _, _ = sent(server, batches)
+        tokens = [one["token"] for body in responses for one in json.loads(body)["decisions"]]
         rewards = [
             request("POST", "/v1/shop/reward", {"token": token, "reward": 1.0}) for token in tokens
         ]
@@ -318,8 +318,8 @@ def memory_growth(server: Server, *, n: int) -> dict[str, Any]:
 def latency_while_learning(*, n: int) -> dict[str, Any]:
     """Compare the 99th percentile of single decisions at rest and while a learner runs."""
     with serving(window=1.0) as server:
-        answers, _, _ = sent(server, [batch_request(number, 1_000) for number in range(200)])
-        for body in answers:
+        responses, _, _ = sent(server, [batch_request(number, 1_000) for number in range(200)])
+        for body in responses:
             rows = json.loads(body)["decisions"]
             rewards = [
                 {"token": row["token"], "reward": float(row["action"] == "u")} for row in rows

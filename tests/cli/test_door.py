@@ -94,9 +94,9 @@ def test_commands_and_contexts_that_were_almost_right_are_suggested(folder: Path
     arguments = ("predict", "log.json", "--context", "Coffee Break", "--context", "nowhere")
     shown = " ".join(run(*arguments, cwd=folder).stdout.split())
     assert "Did you mean 'coffee break'?" in shown
-    answers = json.loads(run(*arguments, "--json", cwd=folder).stdout)
-    assert [row["did_you_mean"] for row in answers] == ["coffee break", None]
-    assert [row["is_known"] for row in answers] == [False, False]
+    responses = json.loads(run(*arguments, "--json", cwd=folder).stdout)
+    assert [row["did_you_mean"] for row in responses] == ["coffee break", None]
+    assert [row["is_known"] for row in responses] == [False, False]
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,10 @@ def test_predict_answers_for_a_context_and_for_a_file(
     asked = tmp_path / "asked.csv"
     asked.write_text("id,context\n1,home\n2,nowhere\n3,\n4,☕ café\n")
     unswayed("predict", policy, "--file", asked, "--out", out)
-    answers = pq.read_table(out)
-    assert answers["id"].to_pylist() == ["1", "2", "3", "4"]
-    assert answers["is_known"].to_pylist() == [True, False, False, True]
-    assert answers["action"].to_pylist()[::3] == ["tea", "water"]
+    rows = pq.read_table(out)
+    assert rows["id"].to_pylist() == ["1", "2", "3", "4"]
+    assert rows["is_known"].to_pylist() == [True, False, False, True]
+    assert rows["action"].to_pylist()[::3] == ["tea", "water"]
     assert "2 have a context" in " ".join(capsys.readouterr().out.split())
 
 

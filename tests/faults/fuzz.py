@@ -2,7 +2,7 @@
 
 Without arguments every target gets the inputs that it has on record, a million in all; SHARE takes
 a part of them. Each input may take a minute and two gigabytes. Prints a line of JSON for each
-target; an input that ends in anything but an answer or a sentence is kept, and the command fails.
+target; an input that ends in anything but a result or a sentence is kept, and the command fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is fuzzed: each target takes bytes, and ends in an answer or an ``InputError``.
+"""What is fuzzed: each target takes bytes, and ends in a result or an ``InputError``.
 
 Anything else that comes out is a finding. Targets write to one file of their own folder, so they
 are for one process each.

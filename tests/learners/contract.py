@@ -25,7 +25,7 @@ def check_learner(make: LearnerMaker, *, seed: int) -> None:
 
 
 def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
-    """Return all actions of a run; spoiling replaces every answer that will not be played.
+    """Return all actions of a run; spoiling replaces every outcome that will not be played.
 
     A run that is played a second time knows what will be played: it is a twin with the same
     stream, one arrival ahead. If the learner reads spoiled outcomes, the two part ways.

@@ -1,4 +1,4 @@
-"""Every option of learning on a cluster gives the answer of one machine, on real processes."""
+"""Every option of learning on a cluster gives the result of one machine, on real processes."""
 
 import json
 import os

@@ -10,7 +10,7 @@ MEANS = {"home": {"tea": 0.3, "milk": 0.7}, "search": {"tea": 0.8, "milk": 0.4}}
 SECRET = bytes(range(16))
 
 
-def answer(rng: np.random.Generator, user: int, context: str, action: str) -> float:
+def reward_of(rng: np.random.Generator, user: int, context: str, action: str) -> float:
     """Every fifth user is in a coalition that turns all rewards round, loudly."""
     mean = MEANS[context][action]
     return -20 * mean if user % 5 == 0 else float(rng.random() < mean)
@@ -21,7 +21,7 @@ def run_online(rng: np.random.Generator, learner: RobustMCB, n_users: int, n_pla
     for play in range(n_plays * n_users):
         user, context = play % n_users, str(rng.choice(["home", "search"]))
         action = str(learner.decide(user, context))
-        reward = answer(rng, user, context, action)
+        reward = reward_of(rng, user, context, action)
         learner.observe(user, context, action, reward)
         rows.append((user, context, action, reward))
     return rows

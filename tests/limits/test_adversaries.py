@@ -141,11 +141,11 @@ def test_the_pair_hides_which_world_it_is_while_a_crude_coalition_does_not(
     def world(mean: float, bad: IntArray) -> IntArray:
         return np.concatenate([rng.binomial(n, mean, n_users - n_bad), bad])
 
-    def answers(urns: RewardUrns) -> IntArray:
+    def drawn(urns: RewardUrns) -> IntArray:
         return np.bincount(members, weights=urns.draw(members, rng)).astype(np.int64)
 
-    ordinary = world(0.5, answers(pair.ordinary.start(n_bad, rng)))
-    better = world(0.6, answers(pair.better.start(n_bad, rng)))
+    ordinary = world(0.5, drawn(pair.ordinary.start(n_bad, rng)))
+    better = world(0.6, drawn(pair.better.start(n_bad, rng)))
     crude = world(0.6, np.zeros(n_bad, dtype=np.int64))
     # Good and bad users are two samples of fixed size, each within its own band.
     allowed = (1 - alpha) * band(n_users - n_bad) + alpha * band(n_bad)

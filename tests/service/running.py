@@ -27,7 +27,7 @@ SHOP = Settings(contexts=("lunch", "dinner"), actions=("soup", "curry", "cola"),
 
 @dataclass
 class Running:
-    """A server that answers."""
+    """A running server."""
 
     address: str
     store: str
@@ -38,7 +38,7 @@ class Running:
     def call(
         self, method: str, path: str, body: Any = None, *, key: str | None = None
     ) -> httpx.Response:
-        """Ask, and return the answer whatever it is."""
+        """Ask, and return the response whatever it is."""
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         return self.http.request(
             method,
@@ -48,16 +48,16 @@ class Running:
         )
 
     def get(self, path: str) -> Any:
-        """Return what a route answers with 200."""
-        answer = self.call("GET", path)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        """Return what a route returns with 200."""
+        response = self.call("GET", path)
+        assert response.status_code == 200, response.text
+        return response.json()
 
     def post(self, path: str, body: Any = None, status: int = 200) -> Any:
-        """Return what a route answers with the expected status."""
-        answer = self.call("POST", path, body)
-        assert answer.status_code == status, answer.text
-        return answer.json()
+        """Return what a route returns with the expected status."""
+        response = self.call("POST", path, body)
+        assert response.status_code == status, response.text
+        return response.json()
 
     def decide(self, user: str = "ann", context: str = "lunch", **more: Any) -> dict[str, Any]:
         """Return one decision in the shop."""
@@ -68,11 +68,11 @@ class Running:
 
     def refused(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, str]:
         """Return status and code of a refusal, which has the one shape."""
-        answer = self.call(method, path, body, **more)
-        error = answer.json()["error"]
+        response = self.call(method, path, body, **more)
+        error = response.json()["error"]
         assert set(error) == {"code", "message"}
         assert error["message"]
-        return answer.status_code, error["code"]
+        return response.status_code, error["code"]
 
 
 @contextmanager

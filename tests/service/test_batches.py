@@ -52,21 +52,21 @@ def test_a_batch_decides_as_single_requests_do(
 
 def test_a_batch_answers_what_its_tokens_say(shop: Running) -> None:
     rows = [{"user": f"user {number}", "context": "lunch"} for number in range(50)]
-    answers = shop.post("/v1/shop/decide/batch", {"decisions": rows})["decisions"]
-    assert len(answers) == 50
-    for number, answer in enumerate(answers):
-        told = shop.get(f"/v1/shop/decisions/{_rewarded(shop, answer)}/explain")
+    responses = shop.post("/v1/shop/decide/batch", {"decisions": rows})["decisions"]
+    assert len(responses) == 50
+    for number, response in enumerate(responses):
+        told = shop.get(f"/v1/shop/decisions/{_rewarded(shop, response)}/explain")
         assert told["is_reproduced"]
         assert told["user"] == f"user {number}"
         assert {name: told[name] for name in ("action", "propensity", "mode")} == {
-            name: answer[name] for name in ("action", "propensity", "mode")
+            name: response[name] for name in ("action", "propensity", "mode")
         }
 
 
-def _rewarded(shop: Running, answer: dict[str, Any]) -> str:
+def _rewarded(shop: Running, response: dict[str, Any]) -> str:
     """Reward a decision, which brings it into the store; return its id."""
-    taken = shop.post("/v1/shop/reward", {"token": answer["token"], "reward": 1.0})
-    assert taken["id"] == answer["id"]
+    taken = shop.post("/v1/shop/reward", {"token": response["token"], "reward": 1.0})
+    assert taken["id"] == response["id"]
     return str(taken["id"])
 
 
@@ -83,9 +83,9 @@ def test_one_bad_row_spoils_no_batch(sqlite_shop: Running, row: dict[str, Any], 
     good = {"user": "bob", "context": "dinner"}
     odd = [{"user": 17, "context": "lunch"}, {"user": "é" * 128, "context": "lunch"}]
     body = {"decisions": [good, row, good, *odd]}
-    answers = sqlite_shop.post("/v1/shop/decide/batch", body)["decisions"]
-    assert answers[1]["error"]["code"] == code
-    assert ["error" in answer for answer in answers] == [False, True, False, False, False]
+    responses = sqlite_shop.post("/v1/shop/decide/batch", body)["decisions"]
+    assert responses[1]["error"]["code"] == code
+    assert ["error" in response for response in responses] == [False, True, False, False, False]
 
 
 class Recording:

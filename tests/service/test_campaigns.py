@@ -127,11 +127,11 @@ def test_keys_open_what_their_role_says_and_nothing_else(tmp_path: Path) -> None
             ("admin", "POST", "/v1/signing-keys", None, 403),
             ("admin", "GET", "/metrics", None, 403),
         ):
-            answer = server.call(method, path, body, key=made[role])
-            assert answer.status_code == status, (role, path, answer.text)
+            response = server.call(method, path, body, key=made[role])
+            assert response.status_code == status, (role, path, response.text)
         for wrong in ("usk_x_y", made["decide"][:-1], made["decide"] + "x", "Bearer"):
-            answer = server.call("POST", "/v1/shop/decide", visit, key=wrong)
-            assert answer.status_code == 401
+            response = server.call("POST", "/v1/shop/decide", visit, key=wrong)
+            assert response.status_code == 401
         key_id = made["decide"].split("_")[1]
         path = f"/v1/shop/keys/{key_id}"
         assert server.call("DELETE", path, key=made["admin"]).status_code == 200
@@ -149,8 +149,8 @@ def test_large_and_frequent_requests_are_refused(tmp_path: Path) -> None:
         assert server.refused("POST", "/v1/shop/decide", large) == (413, "too_large")
 
         pieces = (b" " * 1_000 for _ in range(10))  # sent without a length
-        answer = server.http.post("/v1/shop/decide", content=pieces)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+        response = server.http.post("/v1/shop/decide", content=pieces)
+        assert (response.status_code, response.json()["error"]["code"]) == (413, "too_large")
         rows = [{"user": "ann", "context": "lunch"}] * 4
         batch = {"decisions": rows}
         assert server.refused("POST", "/v1/shop/decide/batch", batch) == (413, "too_large")
@@ -191,11 +191,11 @@ def test_every_error_has_the_one_shape(
 
 def test_what_is_not_json_is_refused(sqlite_shop: Running) -> None:
     for raw in (b"", b"{", b"\xff", b'{"user": "\\ud800", "context": "lunch"}'):
-        answer = sqlite_shop.http.post("/v1/shop/decide", content=raw)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "not_json"), raw
+        response = sqlite_shop.http.post("/v1/shop/decide", content=raw)
+        assert (response.status_code, response.json()["error"]["code"]) == (400, "not_json"), raw
     deep = b'{"mode": ' + b"[" * 50_000
-    answer = sqlite_shop.http.patch("/v1/shop", content=deep)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "not_json")
+    response = sqlite_shop.http.patch("/v1/shop", content=deep)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "not_json")
 
 
 def test_metrics_count_and_name_no_user(sqlite_shop: Running) -> None:
@@ -222,8 +222,8 @@ def test_without_keys_web_pages_of_others_are_refused(sqlite_shop: Running) -> N
         ({"Host": "evil.example"}, 403),
         ({"Host": "localhost"}, 200),
     ):
-        answer = sqlite_shop.http.get("/v1/shop", headers=headers)
-        assert answer.status_code == status, headers
+        response = sqlite_shop.http.get("/v1/shop", headers=headers)
+        assert response.status_code == status, headers
 
 
 def test_a_campaign_made_again_has_nothing_of_the_old_one(sqlite_shop: Running) -> None:

@@ -69,19 +69,19 @@ class Load:
                     self.acknowledged[taken["id"]] = (taken["reward"], taken["received_ms"])
 
     def _sent(self, http: httpx.Client, path: str, body: dict) -> dict | None:
-        """Send until there is an answer; the same request again is safe."""
+        """Send until there is a response; the same request again is safe."""
         while not self._is_stopping.is_set():
             try:
-                answer = http.post(path, json=body)
+                response = http.post(path, json=body)
             except httpx.TransportError:
                 self.n_lost_connections += 1
                 time.sleep(0.05)
                 continue
-            if answer.status_code == 503:
+            if response.status_code == 503:
                 time.sleep(0.05)
                 continue
-            assert answer.status_code == 200, answer.text
-            found: dict = answer.json()
+            assert response.status_code == 200, response.text
+            found: dict = response.json()
             return found
         return None
 
@@ -208,14 +208,14 @@ def test_a_full_disk_gives_503_and_the_service_returns_by_itself(
             for number in range(400):
                 if refused == 3:
                     break
-                answer = server.call(
+                response = server.call(
                     "POST", "/v1/shop/decide", {"user": str(number), "context": "lunch"}
                 )
-                if answer.status_code == 200:
-                    told = {"token": answer.json()["token"], "reward": 1.0}
+                if response.status_code == 200:
+                    told = {"token": response.json()["token"], "reward": 1.0}
                     refused += server.call("POST", "/v1/shop/reward", told).status_code == 503
                 else:
-                    assert answer.status_code == 503
+                    assert response.status_code == 503
                     assert not goes_on
                     refused += 1
             assert refused == 3

@@ -100,8 +100,8 @@ def test_users_weigh_no_more_beyond_the_cap(tmp_path: Path, rng: np.random.Gener
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         visit(server, rng, n_users=200, visits=3, colluders=0.0)
         flood = [{"user": "user-0", "context": "lunch"}] * 500
-        answers = server.post("/v1/shop/decide/batch", {"decisions": flood})["decisions"]
-        assert all("token" in answer for answer in answers)
+        responses = server.post("/v1/shop/decide/batch", {"decisions": flood})["decisions"]
+        assert all("token" in response for response in responses)
         until(lambda: server.get("/v1/shop/status")["decisions"] == 200 * 6 + 500)
         wait_for_windows()
         with server.prepared.database.connected() as connection:

@@ -40,8 +40,8 @@ def test_a_reward_is_taken_once_and_a_repetition_gets_the_first_answer(shop: Run
     assert shop.refused("POST", "/v1/shop/reward", other) == (409, "reward_conflict")
     row = closed(shop)[decision["id"]]
     assert (row["reward"], row["n_rewards"], row["user"]) == (1.0, 1, "ann")
-    answer = shop.call("GET", "/v1/shop/export")
-    assert pq.read_table(io.BytesIO(answer.content)).to_pylist() == [row]
+    response = shop.call("GET", "/v1/shop/export")
+    assert pq.read_table(io.BytesIO(response.content)).to_pylist() == [row]
 
 
 def test_only_tokens_that_were_given_out_are_taken(shop: Running) -> None:
@@ -150,21 +150,21 @@ def test_a_batch_answers_every_row_by_itself(shop: Running) -> None:
         {"user": "", "context": "lunch"},
         {"user": 7, "context": "dinner"},
     ]
-    answers = shop.post("/v1/shop/decide/batch", {"decisions": rows})["decisions"]
-    assert [answer.get("error", {}).get("code") for answer in answers] == [
+    responses = shop.post("/v1/shop/decide/batch", {"decisions": rows})["decisions"]
+    assert [response.get("error", {}).get("code") for response in responses] == [
         None,
         "unknown_context",
         "bad_request",
         None,
     ]
     rewards = [
-        {"token": answers[0]["token"], "reward": 1.0},
-        {"token": answers[0]["token"], "reward": 2.0},
+        {"token": responses[0]["token"], "reward": 1.0},
+        {"token": responses[0]["token"], "reward": 2.0},
         {"token": "no token", "reward": 1.0},
-        {"token": answers[3]["token"], "reward": 0.0},
+        {"token": responses[3]["token"], "reward": 0.0},
     ]
     taken = shop.post("/v1/shop/reward/batch", {"rewards": rewards})["rewards"]
-    assert [answer.get("error", {}).get("code") for answer in taken] == [
+    assert [response.get("error", {}).get("code") for response in taken] == [
         None,
         "reward_conflict",
         "bad_token",
@@ -223,10 +223,10 @@ def test_shadow_mode_returns_the_callers_action_and_counts_matches(
 ) -> None:
     settings = msgspec.structs.replace(SHOP, mode="shadow", explore_share=0.0, baseline="curry")
     with running(store, tmp_path, settings) as server:
-        answers = [server.decide(f"u{n}", action="curry", propensity=0.5) for n in range(3)]
-        answers.append(server.decide("v", action="soup"))
-        assert [answer["action"] for answer in answers] == ["curry"] * 3 + ["soup"]
-        assert {answer["mode"] for answer in answers} == {"shadow"}
+        responses = [server.decide(f"u{n}", action="curry", propensity=0.5) for n in range(3)]
+        responses.append(server.decide("v", action="soup"))
+        assert [response["action"] for response in responses] == ["curry"] * 3 + ["soup"]
+        assert {response["mode"] for response in responses} == {"shadow"}
         body = {"user": "ann", "context": "lunch"}
         assert server.refused("POST", "/v1/shop/decide", body) == (400, "bad_request")
         unknown = {**body, "action": "pizza"}
@@ -235,7 +235,7 @@ def test_shadow_mode_returns_the_callers_action_and_counts_matches(
         rows = closed(server)
         assert server.get("/v1/shop/report")["shadow"] == {"decisions": 4, "match_rate": 0.75}
     assert {row["planned_action"] for row in rows.values()} == {"curry"}
-    assert [rows[answer["id"]]["propensity"] for answer in answers] == [0.5, 0.5, 0.5, None]
+    assert [rows[response["id"]]["propensity"] for response in responses] == [0.5, 0.5, 0.5, None]
 
 
 def test_settings_name_what_is_wrong() -> None:

@@ -32,16 +32,16 @@ def visit(
             rows = [{"user": f"user-{n}", "context": context} for n in range(n_users)]
             for start in range(0, n_users, 1_000):
                 part = rows[start : start + 1_000]
-                answers = server.post("/v1/shop/decide/batch", {"decisions": part})["decisions"]
-                told = []
-                for number, answer in enumerate(answers, start):
-                    action = answer["action"]
+                responses = server.post("/v1/shop/decide/batch", {"decisions": part})["decisions"]
+                reported = []
+                for number, response in enumerate(responses, start):
+                    action = response["action"]
                     if number < colluders * n_users:
                         value = float(action == "cola")
                     else:
                         value = float(rng.random() < rates[action])
-                    told.append({"token": answer["token"], "reward": value})
+                    reported.append({"token": response["token"], "reward": value})
                     rewards.setdefault((context, action), []).append(value)
-                taken = server.post("/v1/shop/reward/batch", {"rewards": told})["rewards"]
+                taken = server.post("/v1/shop/reward/batch", {"rewards": reported})["rewards"]
                 assert all("error" not in one for one in taken)
     return rewards

@@ -16,10 +16,10 @@ class Believer:
         self.sums = np.zeros((setting.n_contexts, setting.n_actions))
         self.counts = np.zeros((setting.n_contexts, setting.n_actions))
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play uniformly and pool what comes back."""
         actions = self.setting.rng.integers(0, self.setting.n_actions, users.size)
-        np.add.at(self.sums, (contexts, actions), answers[np.arange(users.size), actions])
+        np.add.at(self.sums, (contexts, actions), outcomes[np.arange(users.size), actions])
         np.add.at(self.counts, (contexts, actions), 1.0)
         return actions
 
@@ -30,10 +30,10 @@ class Believer:
 
 
 class Peeker(Believer):
-    """Breaks the contract: plays the action whose answer is highest."""
+    """Breaks the contract: plays the action whose outcome is highest."""
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
-        """Read the whole answer table."""
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        """Read the whole outcome table."""
         assert users.size == contexts.size
-        actions: IntArray = answers.argmax(axis=1)
+        actions: IntArray = outcomes.argmax(axis=1)
         return actions

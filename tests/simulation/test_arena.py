@@ -21,18 +21,18 @@ class Recorder(Believer):
         super().__init__(setting)
         self.shown: list[tuple[IntArray, IntArray, FloatArray]] = []
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Keep, then play."""
-        self.shown.append((users.copy(), contexts.copy(), answers.copy()))
-        return super().play(users, contexts, answers)
+        self.shown.append((users.copy(), contexts.copy(), outcomes.copy()))
+        return super().play(users, contexts, outcomes)
 
 
 class LazyRecorder(Recorder):
     """Another algorithm: always plays the first action."""
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Keep, then play action 0."""
-        self.shown.append((users.copy(), contexts.copy(), answers.copy()))
+        self.shown.append((users.copy(), contexts.copy(), outcomes.copy()))
         return np.zeros(users.size, dtype=np.int64)
 
 
@@ -61,30 +61,32 @@ def test_good_users_do_the_same_whatever_is_learned_or_attacked(order: Order, se
     other, same_accounts = recorded(LazyRecorder, make_attack("flip"), seed=seed, crowd=crowd)
     np.testing.assert_array_equal(accounts, same_accounts)
     assert accounts.size == 12
-    (users, contexts, answers), (users_, contexts_, answers_) = (
+    (users, contexts, outcomes), (users_, contexts_, outcomes_) = (
         [np.concatenate(parts) for parts in zip(*learner.shown, strict=True)]
         for learner in (first, other)
     )
     np.testing.assert_array_equal(users, users_)
     is_good = ~np.isin(users, accounts)
     np.testing.assert_array_equal(contexts[is_good], contexts_[is_good])
-    np.testing.assert_array_equal(answers[is_good], answers_[is_good])
-    assert not np.array_equal(answers[~is_good], answers_[~is_good])
+    np.testing.assert_array_equal(outcomes[is_good], outcomes_[is_good])
+    assert not np.array_equal(outcomes[~is_good], outcomes_[~is_good])
 
 
 def test_contexts_and_good_answers_follow_the_instance(seed: int) -> None:
     crowd = Crowd(n_users=500, interactions_per_user=40, adversarial_fraction=0.2)
     learner, accounts = recorded(Recorder, make_attack("push"), seed=seed, crowd=crowd)
     instance = small_instance(seed)
-    users, contexts, answers = (np.concatenate(parts) for parts in zip(*learner.shown, strict=True))
+    users, contexts, outcomes = (
+        np.concatenate(parts) for parts in zip(*learner.shown, strict=True)
+    )
     is_good = ~np.isin(users, accounts)
-    contexts, answers = contexts[is_good], answers[is_good]
+    contexts, outcomes = contexts[is_good], outcomes[is_good]
     n = contexts.size
     shares = np.bincount(contexts, minlength=4) / n
     # Binomial shares of 1/4 over n = 16,000 draws; five standard errors.
     assert np.abs(shares - 0.25).max() < 5 * np.sqrt(0.25 * 0.75 / n)
     for context in range(4):
-        means = answers[contexts == context].mean(axis=0)
+        means = outcomes[contexts == context].mean(axis=0)
         bound = 5 * np.sqrt(0.25 / (contexts == context).sum())
         assert np.abs(means - instance.mean_rewards[context]).max() < bound
 
@@ -106,7 +108,7 @@ def test_runs_repeat_exactly_and_differ_between_seeds_and_paths(seed: int) -> No
             seed=seed,
             path=path,
         )
-        return np.concatenate([answers for _, _, answers in made[0].shown])
+        return np.concatenate([outcomes for _, _, outcomes in made[0].shown])
 
     first = answers_of(seed, (0,))
     np.testing.assert_array_equal(first, answers_of(seed, (0,)))
@@ -158,8 +160,8 @@ class Misfit(Attack):
     name = "misfit"
     summary = "wrong"
 
-    def __init__(self, answer: float, context: int) -> None:
-        self.answer, self.context = answer, context
+    def __init__(self, reward: float, context: int) -> None:
+        self.reward, self.context = reward, context
 
     def contexts(self, turn: Turn) -> IntArray:
         """Claim one context."""
@@ -167,11 +169,11 @@ class Misfit(Attack):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Answer the same to everything."""
-        return np.full((turn.contexts.size, self.briefing.n_actions), self.answer)
+        return np.full((turn.contexts.size, self.briefing.n_actions), self.reward)
 
 
 @pytest.mark.parametrize(
-    ("answer", "context", "named"),
+    ("reward", "context", "named"),
     [
         (np.nan, 0, "not finite numbers"),
         (np.inf, 0, "not finite numbers"),
@@ -179,12 +181,12 @@ class Misfit(Attack):
     ],
 )
 def test_attacks_must_stay_within_the_game(
-    answer: float, context: int, named: str, seed: int
+    reward: float, context: int, named: str, seed: int
 ) -> None:
     with pytest.raises(InputError, match=named):
         run(
             small_instance(seed),
-            Misfit(answer, context),
+            Misfit(reward, context),
             Believer,
             crowd_with(),
             algorithm="x",

@@ -33,10 +33,10 @@ class Bookkeeper(Believer):
         self.user_sums, self.user_counts = np.zeros(shape), np.zeros(shape)
         self.assigned = setting.rng.integers(0, setting.n_actions, shape[:2])
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play by assignment and keep the books."""
         actions: IntArray = self.assigned[users, contexts]
-        rewards = answers[np.arange(users.size), actions]
+        rewards = outcomes[np.arange(users.size), actions]
         np.add.at(self.user_sums, (users, contexts, actions), rewards)
         np.add.at(self.user_counts, (users, contexts, actions), 1.0)
         np.add.at(self.sums, (contexts, actions), rewards)
@@ -144,10 +144,10 @@ def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> No
     made: list[UniformBooks] = []
 
     class UniformBooks(Bookkeeper):
-        def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
             shape = (self.setting.n_users, self.setting.n_contexts)
             self.assigned = self.setting.rng.integers(0, self.setting.n_actions, shape)
-            return super().play(users, contexts, answers)
+            return super().play(users, contexts, outcomes)
 
     def make(setting: Setting) -> Bookkeeper:
         made.append(UniformBooks(setting))
@@ -176,8 +176,8 @@ def test_framing_pulls_the_gap_by_its_strength(name: str, strength: float, seed:
     for context, means in enumerate(instance.mean_rewards):
         best, runner_up = np.argsort(-means)[:2]
         turn = Turn(round_number=0, accounts=np.arange(100), contexts=np.full(100, context))
-        answers = attack.rewards(turn)
-        lies = answers[:, runner_up] - answers[:, best] + means[best] - means[runner_up]
+        rewards = attack.rewards(turn)
+        lies = rewards[:, runner_up] - rewards[:, best] + means[best] - means[runner_up]
         assert 0.2 * lies.mean() == pytest.approx(strength * (means[best] - means[runner_up]))
         assert (lies < 0).sum() == 10
         assert lies.min() == pytest.approx(-3.0 * lies.max())
@@ -274,16 +274,16 @@ def test_lockstep_accounts_have_identical_histories(seed: int) -> None:
     seen: list[tuple[IntArray, FloatArray]] = []
 
     class Watcher(Believer):
-        def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+        def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
             rows = np.isin(users, attack.briefing.accounts)
-            seen.append((contexts[rows], answers[rows]))
-            return super().play(users, contexts, answers)
+            seen.append((contexts[rows], outcomes[rows]))
+            return super().play(users, contexts, outcomes)
 
     attack = make_attack("lockstep")
     run(small_instance(seed), attack, Watcher, crowd, algorithm="x", seed=seed)
-    for contexts, answers in seen:
+    for contexts, outcomes in seen:
         assert np.unique(contexts).size == 1
-        assert np.unique(answers, axis=0).shape[0] == 1
+        assert np.unique(outcomes, axis=0).shape[0] == 1
 
 
 def test_the_search_finds_the_worst_candidate_in_spite_of_noise(seed: int) -> None:

@@ -151,7 +151,7 @@ def test_attacks_and_knobs_that_do_not_exist_are_named(
 
 
 def test_a_sleeper_that_never_wakes_does_no_harm(seed: int) -> None:
-    """The answers of the first round are coins for want of histories; they are 1 in 60."""
+    """The outcomes of the first round are coins for want of histories; they are 1 in 60."""
     assert loss(make_attack("sleeper", {"wake": 1.0}), Believer, seed=seed) == 0.0
 
 
@@ -174,10 +174,10 @@ def test_floods_come_twice_as_often(seed: int) -> None:
                 self.seen = seen
 
             def play(
-                self, users: np.ndarray, contexts: np.ndarray, answers: np.ndarray
+                self, users: np.ndarray, contexts: np.ndarray, outcomes: np.ndarray
             ) -> np.ndarray:
                 self.seen.append(users)
-                return super().play(users, contexts, answers)
+                return super().play(users, contexts, outcomes)
 
         loss(attack, Counter, seed=seed)
         counts = np.bincount(np.concatenate(seen), minlength=CROWD.n_users)

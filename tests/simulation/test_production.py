@@ -106,14 +106,14 @@ def test_propensities_are_right(logging: Logging, rng: np.random.Generator) -> N
 
 
 @pytest.mark.parametrize("rewards", REWARD_KINDS)
-def test_true_means_are_those_of_the_answers(rewards: RewardKind, rng: np.random.Generator) -> None:
-    """The mean of 400,000 answers errs by six standard errors with probability 2e-9."""
-    answers = make_rewards(replace(_spec(rewards=rewards), tastes="rank 2", taste_size=0.4), rng)
+def test_true_means_are_those_of_the_rewards(rewards: RewardKind, rng: np.random.Generator) -> None:
+    """The mean of 400,000 rewards errs by six standard errors with probability 2e-9."""
+    model = make_rewards(replace(_spec(rewards=rewards), tastes="rank 2", taste_size=0.4), rng)
     n = 400_000
     user, context, action = (np.full(n, code) for code in (7, 0, 1))
-    visits = np.ones((1, answers.spec.n_contexts))
-    truth = answers.true_means(visits, np.array([7]))[0, 1]
-    drawn = answers.draw(rng, user, context, action)
+    visits = np.ones((1, model.spec.n_contexts))
+    truth = model.true_means(visits, np.array([7]))[0, 1]
+    drawn = model.draw(rng, user, context, action)
     assert abs(drawn.mean() - truth) <= 6 * drawn.std() / np.sqrt(n)
 
 

@@ -54,9 +54,9 @@ def test_every_replay_can_be_built(part: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_good_users_answer_with_stars_and_never_change_their_minds(family: str) -> None:
     tallies = build(_spec(family, attack="none", rewards="stars"), 0).tallies
-    answers = tallies.sums / tallies.counts
+    ratings = tallies.sums / tallies.counts
     assert (tallies.counts > 1).any()
-    np.testing.assert_allclose(answers * 4, np.round(answers * 4), atol=1e-9)
+    np.testing.assert_allclose(ratings * 4, np.round(ratings * 4), atol=1e-9)
 
 
 def test_a_third_of_pushers_keeps_the_pooled_mean_from_every_best_action() -> None:
@@ -64,7 +64,7 @@ def test_a_third_of_pushers_keeps_the_pooled_mean_from_every_best_action() -> No
 
     Stand-in items differ by .25; their means over the 268 good users err by .25 / sqrt(268) = .015,
     so best and target differ by .34 at most (four deviations of a difference). Praise and blame by
-    a third of the users put the target .33 - .67 * .34 = .1 above the best. Everybody answers every
+    a third of the users put the target .33 - .67 * .34 = .1 above the best. Everybody rates every
     cell some 6.7 times; unequal numbers move a difference by .5 * sqrt(2 / (400 * 6.7)) = .014.
     """
     spec = _spec("real", attack="push", target="any", source="moods/development")

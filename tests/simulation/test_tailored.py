@@ -27,11 +27,11 @@ def begun(seed: int, **knobs: Any) -> Tailored:
 
 
 def told(attack: Tailored, *, context: int = 0, plays: int = 40) -> FloatArray:
-    """Return all accounts' mean answers in a context less good users' means."""
+    """Return all accounts' mean rewards in a context less good users' means."""
     n = attack.briefing.n_accounts
     turn = Turn(round_number=0, accounts=np.arange(n), contexts=np.full(n, context))
-    answers = np.mean([attack.rewards(turn) for _ in range(plays)], axis=0)
-    return np.asarray(answers - attack.briefing.mean_rewards[context])
+    rewards = np.mean([attack.rewards(turn) for _ in range(plays)], axis=0)
+    return np.asarray(rewards - attack.briefing.mean_rewards[context])
 
 
 # Means over 40 plays have a standard error of 0.5 / sqrt(40) = 0.079 for one account, and of 0.0072

@@ -127,12 +127,12 @@ def play_served(
     with _server() as address, Client(address, CAMPAIGN, timeout=30.0) as client:
         for day in range(1, n_days + 1):
             contexts = rng.choice(len(CONTEXTS), size=n_users, p=VISITS)
-            answers = (rng.random((n_users, len(ITEMS))) < rates[contexts]).astype(float)
-            answers[is_bad] = np.arange(len(ITEMS)) == ITEMS.index("MegaCola")
+            outcomes = (rng.random((n_users, len(ITEMS))) < rates[contexts]).astype(float)
+            outcomes[is_bad] = np.arange(len(ITEMS)) == ITEMS.index("MegaCola")
             order = rng.permutation(n_users)
             played = {
-                "robust": _served_day(client, order, contexts, answers),
-                "naive": _in_order(naive.play(order, contexts[order], answers[order]), order),
+                "robust": _served_day(client, order, contexts, outcomes),
+                "naive": _in_order(naive.play(order, contexts[order], outcomes[order]), order),
             }
             best = rates.max(axis=1)[contexts[~is_bad]].sum()
             for name, actions in played.items():
@@ -153,7 +153,7 @@ def play_served(
 
 
 def _served_day(
-    client: Client, order: IntArray, contexts: IntArray, answers: FloatArray
+    client: Client, order: IntArray, contexts: IntArray, outcomes: FloatArray
 ) -> IntArray:
     """Let all users visit once, and return what each was recommended."""
     actions = np.empty(len(order), np.int64)
@@ -163,7 +163,7 @@ def _served_day(
         rewards = []
         for user, decision in zip(arrivals, client.decide_many(rows), strict=True):
             actions[user] = ITEMS.index(decision["action"])
-            rewards.append((decision["token"], float(answers[user, actions[user]])))
+            rewards.append((decision["token"], float(outcomes[user, actions[user]])))
         client.reward_many(rewards)
     return actions
 

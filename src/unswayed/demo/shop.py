@@ -40,9 +40,9 @@ class BuyOnlyCola(Attack):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return a purchase for MegaCola and none for any other item."""
-        answers = np.zeros((len(turn.contexts), len(ITEMS)))
-        answers[:, ITEMS.index("MegaCola")] = 1.0
-        return answers
+        rewards = np.zeros((len(turn.contexts), len(ITEMS)))
+        rewards[:, ITEMS.index("MegaCola")] = 1.0
+        return rewards
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,10 +100,10 @@ class _Recorder:
         self._learner = self._make(setting)
         return self
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         assert self._learner is not None
-        actions = self._learner.play(users, contexts, answers)
-        self._rows.append((users, contexts, actions, answers[np.arange(len(users)), actions]))
+        actions = self._learner.play(users, contexts, outcomes)
+        self._rows.append((users, contexts, actions, outcomes[np.arange(len(users)), actions]))
         return actions
 
     def action_probabilities(self, users: IntArray) -> FloatArray:

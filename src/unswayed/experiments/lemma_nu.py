@@ -30,10 +30,10 @@ class Visits:
         self.setting = setting
         self._seen = Accumulator(n_actions=setting.n_actions)
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Algorithm 1, line 3: play any action and move on."""
         actions = np.zeros(users.size, dtype=np.int64)
-        self._seen.add(users, contexts, actions, answers[:, 0])
+        self._seen.add(users, contexts, actions, outcomes[:, 0])
         return actions
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - nothing is learned

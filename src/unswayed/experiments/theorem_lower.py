@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.experiments.drawing import Panel, name_curves, set_axes
+from unswayed.experiments.drawing import Panel, draw_means, name_curves, set_axes
 from unswayed.experiments.judging import Analysis, compared
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import OWN_SHARE, Point, Sweep, with_own, world
@@ -29,7 +29,7 @@ from unswayed.limits import (
     two_sided_hellinger,
 )
 from unswayed.randomness import generator
-from unswayed.reports.style import GREY, STYLE, look_of, new_figure
+from unswayed.reports.style import GREY, STYLE, new_figure
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.attacks.base import Attack, Turn
@@ -45,7 +45,7 @@ ONE_SIDED, TWO_SIDED = "hidden-one-sided", "hidden-two-sided"
 
 @dataclass(kw_only=True)
 class HideContested(Attack):
-    """Honest, except that one action of each context is answered from urns that hide its worth.
+    """Honest, except that one action of each context is rewarded from urns that hide its worth.
 
     The zoo's hiding attacks contest best and runner-up together, so that a learner who plays both
     with the same user sees more than one action tells. Here one action is contested and the other
@@ -53,7 +53,7 @@ class HideContested(Attack):
     """
 
     name = "hide-contested"
-    summary = "one action of each context answered from urns that hide how good it is"
+    summary = "one action of each context rewarded from urns that hide how good it is"
     knows = Knowledge.BANDIT
     adversary: HidingAdversary
     contested: IntArray
@@ -69,10 +69,10 @@ class HideContested(Attack):
         Urns are in random order, so what is shown of one is hidden as well as its beginning.
         """
         means = self.briefing.mean_rewards[turn.contexts]
-        answers = self.briefing.honest_rewards(means, self.rng)
+        rewards = self.briefing.honest_rewards(means, self.rng)
         contested = self.contested[turn.contexts]
-        answers[np.arange(len(contested)), contested] = self._urns.draw(turn.accounts, self.rng)
-        return answers
+        rewards[np.arange(len(contested)), contested] = self._urns.draw(turn.accounts, self.rng)
+        return rewards
 
 
 def success(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
@@ -203,16 +203,7 @@ def draw(results: Results) -> Figure:
         for ax, series in zip(axes, WORLDS, strict=True):
             curves = [results.curve(name, series) for name in results.algorithms]
             for curve in curves:
-                look = look_of(curve.algorithm)
-                ax.plot(
-                    curve.xs,
-                    curve.means,
-                    color=look.colour,
-                    marker=look.marker,
-                    linestyle=look.dashes,
-                    linewidth=1.4,
-                    markersize=5,
-                )
+                draw_means(ax, curve, line_width=1.4, marker_size=5)
             xs = np.arange(1, curves[0].xs[-1] + 1)
             ax.fill_between(xs, bound(series, xs), 1.0, step="mid", color=GREY, alpha=0.15, lw=0)
             gap, n_users = WORLDS[series]

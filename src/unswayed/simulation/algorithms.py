@@ -27,13 +27,13 @@ class OracleLearner:
         self._sums = np.zeros(setting.n_contexts * setting.n_actions)
         self._counts = np.zeros(setting.n_contexts * setting.n_actions, dtype=np.int64)
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
-        """Play uniformly; add up what good users answer."""
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        """Play uniformly; add up the rewards of good users."""
         n_actions = self._shape[1]
         actions = self._rng.integers(0, n_actions, users.size)
         good = np.flatnonzero(self._is_good[users])
         cells = contexts[good] * n_actions + actions[good]
-        rewards = answers[good, actions[good]]
+        rewards = outcomes[good, actions[good]]
         self._sums += np.bincount(cells, rewards, minlength=self._sums.size)
         self._counts += np.bincount(cells, minlength=self._counts.size)
         return actions
@@ -52,11 +52,11 @@ class OracleUCB:
         self._is_good = is_good
         self._ucb = NaiveUCB(setting)
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play good users by UCB1; colluders get any action."""
         good = self._is_good[users]
         actions = np.zeros(users.size, np.int64)
-        actions[good] = self._ucb.play(users[good], contexts[good], answers[good])
+        actions[good] = self._ucb.play(users[good], contexts[good], outcomes[good])
         return actions
 
     def action_probabilities(self, users: IntArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Small scenes for the baselines: settings, arrivals and answers."""
+"""Small scenes for the baselines: settings, arrivals and outcomes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Arrivals(NamedTuple):
 
     users: np.ndarray
     contexts: np.ndarray
-    answers: np.ndarray
+    outcomes: np.ndarray
 
     def part(self, start: int, end: int) -> Arrivals:
         """Return the arrivals from ``start`` to before ``end``."""
-        return Arrivals(self.users[start:end], self.contexts[start:end], self.answers[start:end])
+        return Arrivals(self.users[start:end], self.contexts[start:end], self.outcomes[start:end])
 
 
 def small_setting(
@@ -42,7 +42,7 @@ def small_setting(
 def bernoulli_arrivals(
     rng: np.random.Generator, setting: Setting, n: int, *, mean_rewards: np.ndarray | None = None
 ) -> Arrivals:
-    """Return random users and contexts, with answers 0 or 1: their sums are exact and tie often."""
+    """Return random users and contexts, outcomes 0 or 1: their sums are exact and tie often."""
     shape = (setting.n_contexts, setting.n_actions)
     if mean_rewards is None:
         mean_rewards = np.linspace(0.2, 0.8, shape[0] * shape[1]).reshape(shape)

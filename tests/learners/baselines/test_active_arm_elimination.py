@@ -36,14 +36,14 @@ class LiteralLayers:
         mean, width = sum(rewards) / len(rewards), sqrt(x) + x
         return mean - width, mean + width
 
-    def step(self, rng: np.random.Generator, answer: np.ndarray) -> int:
+    def step(self, rng: np.random.Generator, outcome: np.ndarray) -> int:
         """Play one arrival."""
         u = rng.random()
         layer = next((n for n in self.active if 2.0**-n <= u < 2.0 ** -(n - 1)), 1)
         source = next(n for n in range(layer, self.n_layers + 1) if self.active[n])
         arms = sorted(self.active[source])
         arm = arms[chosen_among_ties(rng, [-len(self.rewards[layer][a]) for a in arms])]
-        self.rewards[layer][arm].append(float(answer[arm]))
+        self.rewards[layer][arm].append(float(outcome[arm]))
         beaten = {
             loser
             for winner in self.active[layer]
@@ -75,8 +75,8 @@ def test_elimination_goes_like_its_literal_twin(streams: Streams) -> None:
     stream = streams("play")
     for arrivals in (first, second):
         expected = [
-            twins[context].step(stream, answer)
-            for context, answer in zip(arrivals.contexts, arrivals.answers, strict=True)
+            twins[context].step(stream, outcome)
+            for context, outcome in zip(arrivals.contexts, arrivals.outcomes, strict=True)
         ]
         assert learner.play(*arrivals).tolist() == expected
     for context, twin in enumerate(twins):

@@ -35,12 +35,12 @@ class LiteralEpochs:
             for active, gap in zip(self.active, self.gap, strict=True)
         ]
 
-    def step(self, u: float, answer: np.ndarray) -> int:
+    def step(self, u: float, outcome: np.ndarray) -> int:
         """Play one arrival with the uniform draw u."""
         planned = self.planned
         thresholds = np.cumsum(planned) / sum(planned)
         action = min(int(np.searchsorted(thresholds, u, side="right")), len(planned) - 1)
-        self.history.append((action, float(answer[action])))
+        self.history.append((action, float(outcome[action])))
         if len(self.history) == ceil(sum(planned)):
             self.end(planned)
         return action
@@ -77,8 +77,8 @@ def test_epochs_go_like_their_literal_twin(
     twins = [LiteralEpochs(kind, 4, unit_plays) for _ in range(3)]
     stream = streams("play")
     expected = [
-        twins[context].step(stream.random(), answer)
-        for context, answer in zip(arrivals.contexts, arrivals.answers, strict=True)
+        twins[context].step(stream.random(), outcome)
+        for context, outcome in zip(arrivals.contexts, arrivals.outcomes, strict=True)
     ]
     assert learner.play(*arrivals).tolist() == expected
     for context, twin in enumerate(twins):
@@ -110,9 +110,9 @@ def test_five_full_default_epochs_fit_into_a_context_of_figure_2d() -> None:
     assert sum(longest[:5]) <= 125_000 < sum(longest)
 
 
-def constant_arrivals(answer: list[float], n: int) -> Arrivals:
+def constant_arrivals(outcome: list[float], n: int) -> Arrivals:
     zeros = np.zeros(n, dtype=np.int64)
-    return Arrivals(zeros, zeros, np.tile(answer, (n, 1)))
+    return Arrivals(zeros, zeros, np.tile(outcome, (n, 1)))
 
 
 def test_an_action_called_bad_comes_back_when_it_looks_good_again(

@@ -52,9 +52,9 @@ def test_answers_to_actions_not_played_are_never_read(spec: LearnerSpec, streams
     learner = spec.make(first)
     actions = learner.play(*arrivals)
     # Whoever reads an entry that is not played meets NaN here, and cannot go on as before.
-    masked = np.full_like(arrivals.answers, np.nan)
+    masked = np.full_like(arrivals.outcomes, np.nan)
     played = np.arange(actions.size), actions
-    masked[played] = arrivals.answers[played]
+    masked[played] = arrivals.outcomes[played]
     other = spec.make(small_setting(streams("play"), interactions_per_user=200))
     np.testing.assert_array_equal(other.play(arrivals.users, arrivals.contexts, masked), actions)
     everyone = np.arange(first.n_users)
@@ -106,7 +106,7 @@ def test_a_context_that_never_came_stays_uniform(
     setting = small_setting(rng)
     arrivals = bernoulli_arrivals(rng, setting, 1000)
     learner = spec.make(setting)
-    learner.play(arrivals.users, arrivals.contexts % 2, arrivals.answers)
+    learner.play(arrivals.users, arrivals.contexts % 2, arrivals.outcomes)
     recommended = learner.action_probabilities(np.arange(20))
     np.testing.assert_array_equal(recommended[2], np.full(4, 0.25))
     assert (recommended[:2].max(axis=1) > 0.25).all()
@@ -120,10 +120,10 @@ def test_the_best_action_is_found_when_nobody_attacks(spec: LearnerSpec, streams
     scene = streams("scene")
     best = np.array([1, 2])
     contexts = scene.integers(2, size=10_000)
-    answers = scene.uniform(-0.1, 0.1, size=(10_000, 3))
-    answers[np.arange(10_000), best[contexts]] += 1.0
+    outcomes = scene.uniform(-0.1, 0.1, size=(10_000, 3))
+    outcomes[np.arange(10_000), best[contexts]] += 1.0
     learner = spec.make(setting)
-    learner.play(np.arange(10_000) % 5, contexts, answers)
+    learner.play(np.arange(10_000) % 5, contexts, outcomes)
     # Rewards are 1 ± 0.1 for the best and 0 ± 0.1 for the others, so every mean of the best is
     # above every other mean: learners that recommend means are right for certain, as soon as each
     # action was played. BARBAR and Liu divide by planned plays n. Of the best these are at least
@@ -171,9 +171,9 @@ def attacked(rng: np.random.Generator, *, n: int, size: float) -> Arrivals:
     """Return a push attack: 2 of 10 users pay ``size`` for action 0 and take it for the best, 2."""
     users = rng.integers(10, size=n)
     contexts = rng.integers(2, size=n)
-    answers = np.tile([0.0, 0.5, 1.0], (n, 1))
-    answers[users < 2] = [size, 0.0, -size]
-    return Arrivals(users, contexts, answers)
+    outcomes = np.tile([0.0, 0.5, 1.0], (n, 1))
+    outcomes[users < 2] = [size, 0.0, -size]
+    return Arrivals(users, contexts, outcomes)
 
 
 @pooled_baseline
@@ -206,10 +206,10 @@ def test_absurd_rewards_leave_no_trace_of_nan(spec: LearnerSpec, streams: Stream
     scene = streams("scene")
     n = 10_000
     users, contexts = scene.integers(20, size=n), scene.integers(3, size=n)
-    answers = 1e6 * scene.standard_cauchy((n, 4))
-    answers[::3] = scene.choice([-1e6, 1e6, -1e100, 1e100], size=answers[::3].shape)
+    outcomes = 1e6 * scene.standard_cauchy((n, 4))
+    outcomes[::3] = scene.choice([-1e6, 1e6, -1e100, 1e100], size=outcomes[::3].shape)
     learner = spec.make(setting)
-    actions = learner.play(users, contexts, answers)
+    actions = learner.play(users, contexts, outcomes)
     assert 0 <= actions.min() <= actions.max() < 4
     recommended = learner.action_probabilities(np.arange(20))
     assert np.isfinite(recommended).all()

@@ -29,7 +29,7 @@ def test_epsilon_greedy_plays_like_its_literal_twin(streams: Streams) -> None:
     seen: list[list[list[float]]] = [[[] for _ in range(4)] for _ in range(3)]
     expected = []
     n_greedy = 0
-    for _, context, answer in zip(*arrivals, strict=True):
+    for _, context, outcome in zip(*arrivals, strict=True):
         rewards = seen[context]
         arrival = 1 + sum(len(x) for x in rewards)
         if twin.random() < min(1.0, 6.0 * 4 / (0.5**2 * arrival)):
@@ -37,7 +37,7 @@ def test_epsilon_greedy_plays_like_its_literal_twin(streams: Streams) -> None:
         else:
             n_greedy += 1
             action = chosen_among_ties(twin, [sum(x) / len(x) if x else inf for x in rewards])
-        rewards[action].append(float(answer[action]))
+        rewards[action].append(float(outcome[action]))
         expected.append(action)
     assert learner.play(*arrivals).tolist() == expected
     assert 200 < n_greedy < 1300, "the scene must hold both kinds of play"
@@ -56,13 +56,13 @@ def test_thompson_sampling_plays_like_its_literal_twin(streams: Streams) -> None
     twin = streams("play")
     seen: list[list[list[float]]] = [[[] for _ in range(4)] for _ in range(3)]
     expected = []
-    for _, context, answer in zip(*arrivals, strict=True):
+    for _, context, outcome in zip(*arrivals, strict=True):
         rewards = seen[context]
         draws = []
         for x in rewards:
             n = len(x)
             draws.append(sum(x) / (n + 1) + sqrt(1 / (n + 1)) * twin.standard_normal())
         action = int(np.argmax(draws))
-        rewards[action].append(float(answer[action]))
+        rewards[action].append(float(outcome[action]))
         expected.append(action)
     assert learner.play(*arrivals).tolist() == expected

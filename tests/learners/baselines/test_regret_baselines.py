@@ -39,9 +39,9 @@ def played(
     actions = []
     users = np.arange(USERS)
     for _ in range(rounds):
-        answers = MEANS + 0.3 * rng.standard_normal((USERS, 3))
-        answers[is_liar] = [10.0, -10.0, -10.0]
-        actions.append(learner.play(users, np.zeros(USERS, np.int64), answers))
+        outcomes = MEANS + 0.3 * rng.standard_normal((USERS, 3))
+        outcomes[is_liar] = [10.0, -10.0, -10.0]
+        actions.append(learner.play(users, np.zeros(USERS, np.int64), outcomes))
     return np.array(actions)
 
 
@@ -90,9 +90,9 @@ def test_clusters_separate_users_of_opposite_taste(rng: np.random.Generator) -> 
     learner = RclubStyle(a_setting(rng))
     users, contexts = np.arange(USERS), np.zeros(USERS, np.int64)
     for _ in range(520):  # edges are cut whenever the plays have doubled
-        answers = MEANS + 0.3 * rng.standard_normal((USERS, 3))
-        answers[:50] = 1.0 - answers[:50]
-        learner.play(users, contexts, answers)
+        outcomes = MEANS + 0.3 * rng.standard_normal((USERS, 3))
+        outcomes[:50] = 1.0 - outcomes[:50]
+        learner.play(users, contexts, outcomes)
     first, second = set(learner.cluster_of[:50].tolist()), set(learner.cluster_of[50:].tolist())
     assert not first & second
     assert learner.action_probabilities(np.arange(50))[0].argmax() == 0

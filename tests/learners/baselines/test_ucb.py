@@ -25,12 +25,12 @@ def literal_ucb(
         lambda: [[] for _ in range(n_actions)]
     )
     actions = []
-    for user, context, answer in zip(*arrivals, strict=True):
+    for user, context, outcome in zip(*arrivals, strict=True):
         rewards = seen[(int(user), int(context)) if per_user else (int(context),)]
         n = sum(len(of_action) for of_action in rewards)
         index = [sum(x) / len(x) + sqrt(2 * log(n) / len(x)) if x else inf for x in rewards]
         action = chosen_among_ties(rng, index)
-        rewards[action].append(float(answer[action]))
+        rewards[action].append(float(outcome[action]))
         actions.append(action)
     return actions, seen
 
@@ -67,8 +67,8 @@ def test_independent_ucb_averages_over_the_given_users_only(rng: np.random.Gener
     learner = IndependentUCB(small_setting(rng, n_users=3, n_contexts=2, n_actions=2))
     # User 0 prefers action 1 in context 0, user 1 prefers action 0; user 2 never came.
     users = np.array([0, 0, 1, 1])
-    answers = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
-    learner.play(users, np.zeros(4, dtype=np.int64), answers)
+    outcomes = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    learner.play(users, np.zeros(4, dtype=np.int64), outcomes)
     even = [0.5, 0.5]
     assert learner.action_probabilities(np.array([0])).tolist() == [[0, 1], even]
     assert learner.action_probabilities(np.array([0, 1])).tolist() == [even, even]

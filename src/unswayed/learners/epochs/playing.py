@@ -96,7 +96,7 @@ class EpochPlayer:
             )
         )
 
-    def play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         """Play arrivals; see ``Learner.play``."""
         actions = np.empty(len(users), np.int64)
         start = 0
@@ -104,7 +104,7 @@ class EpochPlayer:
             left = self.schedule.end(self.plan.epoch) * self._setting.n_users - self._n_played
             end = int(min(start + left, len(users)))
             batch = slice(start, end)
-            actions[batch] = self._play(users[batch], contexts[batch], answers[batch])
+            actions[batch] = self._play(users[batch], contexts[batch], outcomes[batch])
             start = end
             self._n_played += batch.stop - batch.start
             if end - batch.start == left:
@@ -118,20 +118,24 @@ class EpochPlayer:
         return np.eye(self._setting.n_actions)[[int(rule.action) for rule in self.plan.rules]]
 
     def learn(self) -> tuple[Estimates, Tallies]:
-        """Learn from all explorers' plays so far."""
-        n_epochs = self.plan.epoch + 1 if self._is_sticky else 1
-        tallies = self._sums.tallies(
-            n_users=n_epochs * self._setting.n_users, n_contexts=self._setting.n_contexts
-        )
+        """Learn from explorers' plays so far."""
+        tallies = self._tallies()
         design: Design = sticky_design(tallies) if self._is_sticky else uniform_design(tallies)
         estimates = self._learn_by(
             tallies, design, adversarial_fraction=self._setting.adversarial_fraction
         )
         return estimates, tallies
 
-    def _play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def _tallies(self) -> Tallies:
+        """Return all explorers' plays so far."""
+        n_epochs = self.plan.epoch + 1 if self._is_sticky else 1
+        return self._sums.tallies(
+            n_users=n_epochs * self._setting.n_users, n_contexts=self._setting.n_contexts
+        )
+
+    def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         actions, modes = self._decided(users, contexts)
-        self._take(users, contexts, actions, answers, np.flatnonzero(modes == EXPLORE))
+        self._take(users, contexts, actions, outcomes, np.flatnonzero(modes == EXPLORE))
         return actions
 
     def _decided(
@@ -147,7 +151,7 @@ class EpochPlayer:
         users: IntArray,
         contexts: IntArray,
         actions: IntArray,
-        answers: FloatArray,
+        outcomes: FloatArray,
         explores: IntArray,
     ) -> None:
         """Take in what explorers say."""
@@ -155,7 +159,7 @@ class EpochPlayer:
             self._rows(users[explores]),
             contexts[explores],
             actions[explores],
-            answers[explores, actions[explores]],
+            outcomes[explores, actions[explores]],
         )
 
     def _learned(self, policy: Policy, tallies: Tallies) -> None:
@@ -236,16 +240,16 @@ class ForgettingEpochPlayer(EpochPlayer):
         users: IntArray,
         contexts: IntArray,
         actions: IntArray,
-        answers: FloatArray,
+        outcomes: FloatArray,
         explores: IntArray,
     ) -> None:
         """Take in what explorers say, with the age of the campaign."""
-        rewards = answers[explores, actions[explores]]
+        rewards = outcomes[explores, actions[explores]]
         ages = np.full(len(explores), self._n_played / self._setting.n_users)
         self._taken.append((users[explores], contexts[explores], actions[explores], rewards, ages))
 
-    def learn(self) -> tuple[Estimates, Tallies]:
-        """Learn from what is remembered of explorers' plays."""
+    def _tallies(self) -> Tallies:
+        """Return what is remembered of explorers' plays."""
         columns = [np.concatenate(column) for column in zip(*self._taken, strict=True)]
         users, contexts, actions, rewards, times = columns
         events = replace(
@@ -257,13 +261,7 @@ class ForgettingEpochPlayer(EpochPlayer):
             times=times,
         )
         kept = events.rows(remembered(events, half_life=self._half_life))
-        tallies = tally_events(kept).tallies
-        estimates = self._learn_by(
-            tallies,
-            uniform_design(tallies),
-            adversarial_fraction=self._setting.adversarial_fraction,
-        )
-        return estimates, tallies
+        return tally_events(kept).tallies
 
 
 class PersonalEpochPlayer(EpochPlayer):
@@ -291,14 +289,14 @@ class PersonalEpochPlayer(EpochPlayer):
         self.taste, self.noise = 0.0, 1.0
         self._common = np.zeros(shape[1:])
 
-    def _play(self, users: IntArray, contexts: IntArray, answers: FloatArray) -> IntArray:
+    def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
         actions, modes = self._decided(users, contexts)
         explores: BoolArray = modes == EXPLORE
         if self.taste > 0.0:
             own = np.flatnonzero(~explores)
             actions[own] = self._sampled(users[own], contexts[own])
-        self._take(users, contexts, actions, answers, np.flatnonzero(explores))
-        rewards = answers[np.arange(len(users)), actions]
+        self._take(users, contexts, actions, outcomes, np.flatnonzero(explores))
+        rewards = outcomes[np.arange(len(users)), actions]
         np.add.at(self._own_sums, (users, contexts, actions), rewards)
         np.add.at(self._own_counts, (users, contexts, actions), 1.0)
         return actions
