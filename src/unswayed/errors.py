@@ -1,4 +1,4 @@
-"""Errors caused by invalid input, and notes for whoever runs the program: one sentence each."""
+"""Errors caused by invalid input, and notes for the user: one sentence each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InputError(ValueError):
 
 
 class Note(UserWarning):
-    """Something that whoever runs the program should know; the command line prints it alone."""
+    """Something the user should know; the command line prints it without a traceback."""
 
 
 def option(flag: str, value: str | None = None, *, python: str | None = None) -> str:

@@ -90,7 +90,7 @@ def test_actions_without_support_are_refused_unless_they_are_allowed(
         unswayed(*arguments)
     unswayed(*arguments, "--allow-unplayed")
     notes = json.loads(capsys.readouterr().out)["notes"]
-    assert any("means come out too large" in note for note in notes)
+    assert any("means are too large" in note for note in notes)
     policy = Policy.load(tmp_path / "p.json")
     assert policy.decide("home").action == "tea"
 
@@ -129,7 +129,7 @@ UNSOUND: dict[str, tuple[Callable[[pa.Table], pa.Table], list[str], str]] = {
     "a query on a file": (nothing, ["--query", "SELECT 1"], "--query needs"),
     "a query on a cluster": (nothing, ["--engine", "dask", "--query", "SELECT 1"],
                              "write it to Parquet files"),
-    "a cap of nothing": (nothing, ["--max-interactions-per-user", "0"], "at least one a user"),
+    "a cap of nothing": (nothing, ["--max-interactions-per-user", "0"], "at least one per user"),
 }  # fmt: skip
 
 

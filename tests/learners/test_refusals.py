@@ -254,7 +254,9 @@ def test_a_learner_says_what_it_needs() -> None:
     assert refusal(empty.predict, ["home"]) == (
         "nothing was learned yet; call fit(log) or policy() first."
     )
-    assert refusal(empty.policy) == "nothing was observed yet; call decide and observe first."
+    assert refusal(empty.policy) == (
+        "nothing to learn from yet; call fit(log), or decide and observe, first."
+    )
     assert refusal(RobustMCB().decide, "ann", "home") == (
         "to decide online, give the labels of the actions: actions=[…]."
     )

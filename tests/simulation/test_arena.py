@@ -72,7 +72,7 @@ def test_good_users_do_the_same_whatever_is_learned_or_attacked(order: Order, se
     assert not np.array_equal(outcomes[~is_good], outcomes_[~is_good])
 
 
-def test_contexts_and_good_answers_follow_the_instance(seed: int) -> None:
+def test_contexts_and_good_outcomes_follow_the_instance(seed: int) -> None:
     crowd = Crowd(n_users=500, interactions_per_user=40, adversarial_fraction=0.2)
     learner, accounts = recorded(Recorder, make_attack("push"), seed=seed, crowd=crowd)
     instance = small_instance(seed)

@@ -13,7 +13,7 @@ def test_a_learner_that_reads_only_what_it_played_passes(seed: int) -> None:
     check_learner(Believer, seed=seed)
 
 
-def test_a_learner_that_peeks_at_unplayed_answers_is_caught(seed: int) -> None:
+def test_a_learner_that_peeks_at_unplayed_outcomes_is_caught(seed: int) -> None:
     with pytest.raises(AssertionError, match="unplayed"):
         check_learner(Peeker, seed=seed)
 

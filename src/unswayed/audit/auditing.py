@@ -1,4 +1,4 @@
-"""The whole way from a log to an audit: read, tell the regime, find accounts, say what they did."""
+"""From a log to an audit: read it, infer the regime, find accounts, report what they did."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def audit_events(
         )
     if np.isclose(summary.lowest_reward_mean, summary.highest_reward_mean, rtol=1e-12, atol=0.0):
         raise InputError(
-            f"rewards are {summary.lowest_reward_mean:g} everywhere, so no account can be told "
-            "from another. Check the reward column."
+            f"rewards are {summary.lowest_reward_mean:g} everywhere, so no account can be "
+            "distinguished from another. Check the reward column."
         )
     found = regime_of_log(tallies, summary, regime)
     log = AuditedLog(

@@ -153,8 +153,8 @@ def _notes_on(share: Interval) -> tuple[str, ...]:
     if share.high < 0.5:
         return ()
     return (
-        f"up to {share.high:.0%} of the accounts would have to collude, and a majority cannot be "
-        "told from honest users: state the largest share that you think possible with "
+        f"up to {share.high:.0%} of the accounts would have to collude, and a colluding majority "
+        "looks like honest users: state the largest share that you think possible with "
         f"{option('--alpha')}.",
     )
 
@@ -304,7 +304,7 @@ def _card_statement(n_accounts: int, lie: _Lie | None, mean: float) -> str:
 
 
 def _shared_items(log: AuditedLog, members: BoolArray) -> tuple[SharedItem, ...]:
-    """Return the items of which members say most else than others."""
+    """Return the items on which members and others differ most."""
     theirs, their_sums, _ = weighted_cells(log.tallies, members.astype(np.float64))
     others, other_sums, _ = weighted_cells(log.tallies, (~members).astype(np.float64))
     seen = (theirs > 0) & (others > 0)
@@ -373,7 +373,7 @@ def _limits(learned: Learned) -> tuple[str, ...]:
     about_share = [unknown.statement()] if unknown is not None else []
     return (
         *about_share,
-        "Lies in few contexts, lies that turn only close decisions, and accounts that met what "
-        "they lie about once or twice cannot be told from honest ones one by one.",
-        "Who met whom says nothing here: the server chose.",
+        "Not detected one by one: accounts that lie in few contexts, about close decisions only, "
+        "or about items that they met once or twice.",
+        "Overlap between accounts is no evidence here, because the server chose the actions.",
     )

@@ -33,7 +33,7 @@ DEVIATIONS = 4.0
 """Ours: standard deviations that the dispersion of even play stays within."""
 
 USERS_PER_ACTION = 30
-"""Ours: visitors of a context for each action, before even play can be told from chance."""
+"""Ours: visitors of a context for each action, before uneven play can be detected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Events:
             if column.shape != self.users.shape:
                 raise InputError(
                     f"column {name!r} has {len(column)} rows and column 'user' has "
-                    f"{len(self.users)}; every column needs one value a row."
+                    f"{len(self.users)}; every column needs one value per row."
                 )
         for name, codes, labels in (
             ("user", self.users, self.user_labels),
@@ -190,9 +190,11 @@ def _numbers(name: str, column: npt.ArrayLike) -> FloatArray:
     try:
         numbers = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"column {name!r} must hold one number a row: {error}.") from error
+        raise InputError(f"column {name!r} must hold one number per row: {error}.") from error
     if numbers.ndim != 1:
-        raise InputError(f"column {name!r} must hold one number a row, not {numbers.ndim} axes.")
+        raise InputError(
+            f"column {name!r} must hold one number per row; it has {numbers.ndim} dimensions."
+        )
     return numbers
 
 

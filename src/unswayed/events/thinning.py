@@ -76,7 +76,7 @@ def check_cap(max_interactions: int) -> None:
     """Reject a cap that leaves nothing."""
     if max_interactions < 1:
         raise InputError(
-            f"{option('--max-interactions-per-user')} is {max_interactions}; keep at least one a "
+            f"{option('--max-interactions-per-user')} is {max_interactions}; keep at least one per "
             "user."
         )
 

@@ -32,7 +32,7 @@ kill may cost each process."""
 
 
 class Watcher(Protocol):
-    """Whoever shows how far a run is."""
+    """Shows the progress of a run."""
 
     def expect(self, n: int) -> None:
         """Take note that so many more repetitions will be run."""

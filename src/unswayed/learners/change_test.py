@@ -1,4 +1,4 @@
-"""Whether the good users' mean rewards changed, so that a coalition cannot say so for them."""
+"""Whether the good users' mean rewards changed; a coalition alone cannot trigger the test."""
 
 from __future__ import annotations
 

@@ -205,12 +205,12 @@ def notes_on_summary(summary: LogSummary) -> tuple[str, ...]:
         context, action = summary.never_played[0]
         notes.append(
             f"some actions were never played in some contexts, for instance {action!r} in "
-            f"{context!r}; nothing is known of them there."
+            f"{context!r}; they have no estimate there."
         )
     if summary.unsupported:
         notes.append(
-            "where actions have no support the others are compared rightly, but their means come "
-            "out too large, by the factor of all actions over those that could be played."
+            "where some actions have no support, the ranking of the others is right, but their "
+            "means are too large by the ratio of all actions to those that could be played."
         )
     if summary.n_rare_contexts:
         examples = ", ".join(map(repr, summary.rarest_contexts))
@@ -243,13 +243,13 @@ def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...
             )
     if evidence.get("bounded", 0.0) > WORTH_SAYING:
         notes.append(
-            f"{evidence['bounded']:.1%} of the plays do not count, because one account had more of "
-            "them in a cell than the third most active one."
+            f"{evidence['bounded']:.1%} of the plays do not count: an account's plays of a cell "
+            "are capped at those of the third most active account."
         )
     if evidence.get("cut", 0.0) > WORTH_SAYING:
         notes.append(
-            f"{evidence['cut']:.1%} of the rewards lie beyond the tail of what most users bring, "
-            "and count up to there."
+            f"{evidence['cut']:.1%} of the rewards lie beyond the tail of most users' rewards and "
+            "were clipped to it."
         )
     return tuple(notes)
 

@@ -97,8 +97,8 @@ def _noise(
     has = freedom > 0
     if not has.any():
         raise InputError(
-            "no user played an action in a context twice, so tastes cannot be told from chance; "
-            f"learn without {option('--personal')}."
+            "no user played an action in a context twice, so tastes cannot be separated from "
+            f"noise; learn without {option('--personal')}."
         )
     variances = squares[has] / freedom[has]
     low, high = np.quantile(variances, [adversarial_fraction, 1.0 - adversarial_fraction])
@@ -106,7 +106,7 @@ def _noise(
     variance = float((variances[kept] * freedom[has][kept]).sum() / freedom[has][kept].sum())
     if not variance > 0.0:
         raise InputError(
-            "rewards of a user never vary, so tastes cannot be told from chance; learn without "
+            "rewards of a user never vary, so tastes cannot be separated from noise; learn without "
             f"{option('--personal')}."
         )
     return float(np.sqrt(variance))

@@ -174,7 +174,9 @@ class RobustMCB(OnlineLearner):
             phases, exploration = self._phases, self._exploration
             if not phases:
                 if exploration is None:
-                    raise InputError("nothing was observed yet; call decide and observe first.")
+                    raise InputError(
+                        "nothing to learn from yet; call fit(log), or decide and observe, first."
+                    )
                 tallies, design, warmup = exploration.observed()
                 users, contexts = self._users.labels(), self._contexts.labels()
                 actions = self._action_labels()

@@ -74,7 +74,7 @@ LEMMA_CONSTANT = 0.01
 """The paper's, Lemma 4.2."""
 
 TARGET_PER_GAP = 1 / 3
-"""The paper's: worlds with a gap of g defeat whoever asks for a suboptimality of g/3."""
+"""The paper's: worlds with a gap of g defeat methods that aim at a suboptimality of g/3."""
 
 
 def users_needed(

@@ -2,7 +2,7 @@
 
 A plan is data: it can be written, read, sent and compared. With the campaign's secret it becomes a
 ``Decider``, whose every decision is a pure function of (secret, plan, user, context, play): nothing
-is stored, and whoever holds the secret can check each decision later.
+is stored, and the holder of the secret can check each decision later.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class EpochPlan:
     ) -> EpochPlan:
         """Return the plan of epoch 0: nothing is known, every action survives everywhere.
 
-        Whoever does not explore plays the baseline, or the first action if there is none.
+        Users who do not explore play the baseline, or the first action if there is none.
         Contexts that turn up later are explored play by play.
         """
         listed = Labels.of(contexts)

@@ -174,11 +174,11 @@ class Policy:
 
     @cached_property
     def default_action(self) -> int:
-        """Code of the action for contexts of which nothing is known."""
+        """Code of the action for unknown contexts."""
         known = ~np.isnan(self.mean_rewards)
         sums = np.where(known, self.mean_rewards, 0.0).sum(axis=1, keepdims=True)
         centres = sums / np.maximum(known.sum(axis=1, keepdims=True), 1)
-        # An action of which nothing is known counts as the average of its context.
+        # An action without an estimate counts as the average of its context.
         above = np.where(known, self.mean_rewards - centres, 0.0)
         return int((above * self.context_probabilities[:, None]).sum(axis=0).argmax())
 

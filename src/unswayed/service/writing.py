@@ -1,4 +1,4 @@
-"""Group commit: one thread writes what all requests of this process wait for, then answers them.
+"""Group commit: one thread writes what all requests of this process wait for, then responds.
 
 Requests put what is to be written into a queue. The thread takes all that waits, writes it in one
 transaction, commits, and only then answers: whatever was acknowledged is on the disk. While a

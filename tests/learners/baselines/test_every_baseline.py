@@ -46,7 +46,7 @@ def test_the_names_are_those_of_the_command_line() -> None:
 
 
 @every_baseline
-def test_answers_to_actions_not_played_are_never_read(spec: LearnerSpec, streams: Streams) -> None:
+def test_outcomes_of_actions_not_played_are_never_read(spec: LearnerSpec, streams: Streams) -> None:
     first = small_setting(streams("play"), interactions_per_user=200)
     arrivals = bernoulli_arrivals(streams("arrivals"), first, 4000)
     learner = spec.make(first)

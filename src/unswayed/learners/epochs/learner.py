@@ -156,7 +156,7 @@ class EpochLearner:
             n_actions=len(policy.action_labels),
         )
         if math.isinf(schedule.length(self.plan.epoch + 1)):
-            raise InputError("the schedule has no further epoch; this policy is for ever.")
+            raise InputError("the schedule has no further epoch; this policy is final.")
         self.schedule = schedule
         self._begin(
             next_plan(self.plan, policy, schedule=schedule, n_users=n_users, is_alarmed=is_alarmed)

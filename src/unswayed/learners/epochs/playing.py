@@ -207,7 +207,7 @@ def explore_then_commit(setting: Setting) -> EpochPlayer:
 
 
 class ForgettingEpochPlayer(EpochPlayer):
-    """Epochs of bounded length that learn from plays of which half go with each half-life.
+    """Epochs of bounded length that forget half of the plays with each half-life.
 
     Parameters
     ----------

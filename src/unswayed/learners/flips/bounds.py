@@ -17,7 +17,7 @@ from unswayed.policy import best_known
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 UNDECIDED = -1
-"""Stands for the decision of a context of which nothing was learned."""
+"""The decision of a context without any estimate."""
 
 
 class Certificate(StrEnum):

@@ -28,7 +28,7 @@ Certify = Literal["none", "bounds", "attack"]
 
 CERTIFY_CHOICES: tuple[Certify, ...] = ("none", "bounds", "attack")
 
-#: Told how many decisions have been attacked, of how many.
+#: Called with the number of decisions attacked so far, and of all to attack.
 OnAttack = Callable[[int, int], None]
 
 CERTIFIERS: dict[str, Certifier] = {"paper": certify_paper}

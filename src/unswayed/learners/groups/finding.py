@@ -26,7 +26,7 @@ LEVEL = 0.01
 """Ours: the probability with which any group is found where all good users have one taste."""
 
 MOST_GROUPS = 4
-"""Ours: how many groups "auto" tries; more are seldom large enough to be told from colluders."""
+"""Ours: how many groups "auto" tries; more seldom differ enough from colluders."""
 
 MOST_FOLDS = 10
 """Ours: parts of the contexts that are held out in turn."""

@@ -21,7 +21,7 @@ def certified_losses(guard: Estimates) -> FloatArray:
     Returns
     -------
     Shape (n_contexts, n_actions); infinite where there is no bound, NaN where nothing was learned.
-    Actions of which nothing was learned are no rivals.
+    Actions without an estimate are not compared.
 
     Notes
     -----

@@ -45,7 +45,7 @@ def recover_frequent(
 
     b_{i,s} = (1/n_i) Σ_t r_t σ_s^-1 1{s_t = s} over the group I_{s,a}, as the appendix has it; or,
     ``per_visit``, the mean reward of the user's visits to s, over those who came, as Section 3.1
-    has it. The latter estimates μ(s, a) itself, and whoever never came has no say.
+    has it. The latter estimates μ(s, a) itself, and users who never came do not count.
 
     Parameters
     ----------

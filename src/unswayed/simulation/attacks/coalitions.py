@@ -163,9 +163,9 @@ class SubCoalitions(Attack):
 
 @dataclass(kw_only=True)
 class Ladder(Attack):
-    """Stand on a ladder of lies: neighbours differ too little to be told apart, its ends do not.
+    """Stand on a ladder of lies: neighbours look alike, the ends do not.
 
-    Whoever joins users that look alike, and those who look like them, puts everybody into one
+    Clustering that joins users who look alike, link by link, puts everybody into one
     cluster: the first rung looks like a good user, each rung like the next, and the accounts on the
     top pull as far as they like. Accounts have no noise where they lie, so that neighbours look
     alike for longer.
