@@ -13,8 +13,8 @@ import pytest
 from tests.experiments.tiny import miniature
 from unswayed.errors import InputError
 from unswayed.experiments.registry import find_experiment
+from unswayed.experiments.reproducing import Task, perform, run_sweep
 from unswayed.experiments.results import strongest_attacks, tied_attacks
-from unswayed.experiments.running import Task, perform, run_sweep
 from unswayed.experiments.store import Row, Store, key_of
 from unswayed.experiments.sweeps import Sweep, cells_of, quick_version
 from unswayed.learners.methods import DEFAULT_METHOD
@@ -199,7 +199,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from tests.experiments.test_running import LONG
-from unswayed.experiments.running import run_sweep
+from unswayed.experiments.reproducing import run_sweep
 from unswayed.processes import Workers
 from unswayed.experiments.store import Store
 

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from tests.cli.shop import café_log
 from unswayed.cli.demo import _write_log
-from unswayed.demo.picture import draw
-from unswayed.demo.shop import Outcome
+from unswayed.demo.shop import Outcome, draw
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, read_events
 from unswayed.experiments.store import Store

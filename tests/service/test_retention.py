@@ -8,8 +8,8 @@ import pytest
 from tests.service.running import SHOP, Running, running, until
 from unswayed.errors import InputError
 from unswayed.policy import Decider
+from unswayed.service.app import delete_old
 from unswayed.service.catalogue import campaign, now_ms
-from unswayed.service.chores import delete_old
 from unswayed.service.database import Connection, opened
 from unswayed.service.deciding import DecideRequest, Serving
 from unswayed.service.errors import Refusal

@@ -10,7 +10,7 @@ import pytest
 
 from tests.service.learned import publish_learned
 from tests.service.running import SHOP, Running
-from unswayed.service import chores
+from unswayed.service import app
 from unswayed.service.calls import Runtime
 from unswayed.service.jobs import offline_command
 from unswayed.service.keys import Rates
@@ -25,7 +25,7 @@ def test_one_worker_warms_up_until_something_was_learned(
     sqlite_shop: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr(chores, "start_warming", started.append)
+    monkeypatch.setattr(app, "start_warming", started.append)
     database = sqlite_shop.prepared.database
     service = Service(
         database,
@@ -36,12 +36,12 @@ def test_one_worker_warms_up_until_something_was_learned(
     try:
         runtime = Runtime(service, Metrics(tmp_path), Rates(1.0), sqlite_shop.store, "", False)
         for _ in range(3):
-            chores.warm_if_first(runtime)
+            app.warm_if_first(runtime)
         assert started == ["discount"]
         (tmp_path / "discount.warm").unlink()
         publish_learned(sqlite_shop, SHOP.contexts, SHOP.actions)
         service.watcher.refresh()
-        chores.warm_if_first(runtime)
+        app.warm_if_first(runtime)
         assert started == ["discount"]
     finally:
         service.stop()

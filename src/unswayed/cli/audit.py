@@ -134,7 +134,7 @@ def audit(
     if data is not None:
         write_data(found.audit, report, data)
     if figures is not None:
-        from unswayed.reports.audit_figures import write_audit_figures
+        from unswayed.reports.result_figures import write_audit_figures
 
         write_audit_figures(found.audit, red_team, figures)
     if json:

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from unswayed.cli.options import Json, Seed
-from unswayed.demo.picture import draw
 from unswayed.demo.shop import (
     ADVERSARIAL_FRACTION,
     CONTEXTS,
@@ -17,6 +16,7 @@ from unswayed.demo.shop import (
     ITEMS,
     N_USERS,
     Outcome,
+    draw,
     play,
 )
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar

@@ -53,7 +53,7 @@ def evaluate(
             on_step=on_step,
         )
     if figures is not None:
-        from unswayed.reports.evaluation_figures import write_evaluation_figures
+        from unswayed.reports.result_figures import write_evaluation_figures
 
         write_evaluation_figures(found, figures)
     if json:
