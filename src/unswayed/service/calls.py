@@ -168,7 +168,7 @@ class Endpoint:
             failure = Refusal(500, "internal", "an internal error occurred; it was logged.")
             await respond(send, Reply(failure.body(), 500))
         finally:
-            runtime.metrics.answered(self.path, status, time.perf_counter() - started)
+            runtime.metrics.add_response(self.path, status, time.perf_counter() - started)
 
     async def _result(self, runtime: Runtime, scope: Scope, receive: Receive) -> Any:
         path = scope.get("path_params") or {}

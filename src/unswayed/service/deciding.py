@@ -63,7 +63,7 @@ class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DecideResponse(msgspec.Struct, frozen=True, gc=False):
-    """What is answered; ``token`` goes with the reward."""
+    """The response; ``token`` goes with the reward."""
 
     id: str
     action: str
@@ -77,14 +77,14 @@ class DecideResponse(msgspec.Struct, frozen=True, gc=False):
 class Cell:
     """All that decisions alike share, ready to be put together.
 
-    A decision is (campaign, id, user, …) and its answer {id, …, token}; only id, user and token
+    A decision is (campaign, id, user, …) and its response {id, …, token}; only id, user and token
     differ between decisions of one context that came out alike, and the rest is encoded once.
     """
 
     key: CountKey
     is_match: bool
     record: bytes
-    answer: bytes
+    response: bytes
     ruling: Ruling
 
     @classmethod
@@ -104,12 +104,12 @@ class Cell:
         rest: tuple[object, ...] = (context, action, propensity, mode, plan, is_deferred)
         if own is not None:
             rest += (ruling.action, ruling.propensity)
-        answer = {"action": action, "propensity": propensity, "mode": mode, "plan": plan}
+        response = {"action": action, "propensity": propensity, "mode": mode, "plan": plan}
         return cls(
             CountKey(campaign, context, mode),
             own is not None and action == ruling.action,
             b"".join(map(_encode, rest)),
-            b'",' + msgspec.json.encode(answer)[1:-1] + b',"token":"',
+            b'",' + msgspec.json.encode(response)[1:-1] + b',"token":"',
             ruling,
         )
 
@@ -118,10 +118,10 @@ class Cell:
 Decided = tuple[bytes, bytes, Cell]
 
 
-def answered(decided: Decided, token: bytes) -> bytes:
-    """Return an answer as JSON, a ``DecideResponse``."""
+def response_json(decided: Decided, token: bytes) -> bytes:
+    """Return a response as JSON, a ``DecideResponse``."""
     id_, _, cell = decided
-    return b'{"id":"' + hexlify(id_) + cell.answer + token + b'"}'
+    return b'{"id":"' + hexlify(id_) + cell.response + token + b'"}'
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,11 +132,11 @@ class DecidedBatch:
     payloads: list[bytes]
     cells: list[Cell]
 
-    def answered(self, tokens: Sequence[bytes]) -> bytes:
-        """Return the answers as a JSON array: what ``answered`` does, a piece at a time."""
+    def responses_json(self, tokens: Sequence[bytes]) -> bytes:
+        """Return the responses as a JSON array: what ``response_json`` does, a piece at a time."""
         ids = np.frombuffer(hexlify(self.ids), f"V{2 * _ID_BYTES}").tolist()
-        answers = [cell.answer for cell in self.cells]
-        rows = zip(repeat(b'"},{"id":"'), ids, answers, tokens, strict=False)
+        responses = [cell.response for cell in self.cells]
+        rows = zip(repeat(b'"},{"id":"'), ids, responses, tokens, strict=False)
         return b"[" + b"".join(chain.from_iterable(rows))[3:] + b'"}]'
 
 

@@ -12,10 +12,10 @@ from unswayed.names import closest
 from unswayed.visible import LABEL_LENGTH, visible
 
 
-class Refusal(Exception):  # noqa: N818  # it is an answer, and not always an error of ours
+class Refusal(Exception):  # noqa: N818  # it is a response, and not always an error of ours
     """A request that cannot be served: an HTTP status, a code for programs, a sentence for people.
 
-    Every error of the service is answered as ``{"error": {"code": …, "message": …}}``.
+    Every error of the service has the body ``{"error": {"code": …, "message": …}}``.
     """
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -25,7 +25,7 @@ class Refusal(Exception):  # noqa: N818  # it is an answer, and not always an er
         self.message = message
 
     def body(self) -> bytes:
-        """Return the answer's body."""
+        """Return the body of the response."""
         return msgspec.json.encode({"error": {"code": self.code, "message": self.message}})
 
 

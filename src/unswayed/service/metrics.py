@@ -45,7 +45,7 @@ class Metrics:
         self._series: dict[tuple[str | int, ...], str] = {}
         self._lock = threading.Lock()
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
+    def add_response(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         series = self._series.get((route, status))
         if series is None:

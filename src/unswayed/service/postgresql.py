@@ -39,7 +39,7 @@ _TYPES = {
 #: Ours: how long a connection may take; a request waits for it.
 _CONNECT_SECONDS = 5
 
-#: Ours: a statement that takes longer is given up, and the request answered with 503.
+#: Ours: a statement that takes longer is given up, and the request gets status 503.
 _STATEMENT_MS = 30_000
 
 #: Numbers of the advisory locks: of making tables, and of learning.

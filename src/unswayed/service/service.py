@@ -17,8 +17,8 @@ from unswayed.service.deciding import (
     DecideResponse,
     PlainRequest,
     Serving,
-    answered,
     counted,
+    response_json,
 )
 from unswayed.service.errors import Refusal, bad_request, conflict, store_unavailable
 from unswayed.service.rewarding import (
@@ -57,7 +57,7 @@ class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RewardResponse(msgspec.Struct, frozen=True, gc=False):
-    """What was taken in; a repetition gets the same answer."""
+    """What was taken in; a repetition gets the same response."""
 
     id: str
     reward: float
@@ -95,9 +95,9 @@ class Service:
     async def decide(
         self, campaign: str, asked: Sequence[DecideRequest]
     ) -> tuple[list[bytes | Refusal], dict[CountKey, Counted]]:
-        """Decide, and record the decisions; return the answers as JSON, and what was decided.
+        """Decide, and record the decisions; return the responses as JSON, and what was decided.
 
-        Nobody waits for the store, except where an idempotency key promises the same answer later.
+        Nothing waits for the store, except where an idempotency key promises the same response.
         """
         serving = self.watcher.state.campaign(campaign)
         serving.check_open()
@@ -110,12 +110,12 @@ class Service:
             return await self._decide_once(serving, asked, found), counts
         payloads = [payload for _, payload, _ in good]
         tokens = self.watcher.signer.tokens(payloads)
-        answers: list[bytes | Refusal] = [*map(answered, good, tokens)]
+        responses: list[bytes | Refusal] = [*map(response_json, good, tokens)]
         self.writer.record(campaign, now, payloads, counts)
         for row, one in enumerate(found):
             if isinstance(one, Refusal):
-                answers.insert(row, one)
-        return answers, counts
+                responses.insert(row, one)
+        return responses, counts
 
     def decide_one(self, campaign: str, asked: DecideRequest) -> tuple[bytes, CountKey]:
         """Do as ``decide`` does with one request without an idempotency key, in less time."""
@@ -125,16 +125,16 @@ class Service:
         now = now_ms()
         decided = serving.decided_one(asked, now)
         _, payload, cell = decided
-        answer = answered(decided, self.watcher.signer.token(payload))
+        response = response_json(decided, self.watcher.signer.token(payload))
         self.writer.record_one(campaign, now, payload, cell.key, is_match=cell.is_match)
-        return answer, cell.key
+        return response, cell.key
 
     def decide_at_once(
         self, campaign: str, asked: Sequence[PlainRequest]
     ) -> tuple[bytes, dict[CountKey, Counted]] | None:
         """Do as ``decide`` does with a batch of plain requests, in less time.
 
-        The answers are one JSON array; None if it takes ``decide``.
+        The responses are one JSON array; None if it takes ``decide``.
         """
         serving = self.watcher.state.campaign(campaign)
         serving.check_open()
@@ -144,9 +144,9 @@ class Service:
         if found is None:
             return None
         counts = counted(found.cells)
-        answers = found.answered(self.watcher.signer.tokens(found.payloads))
+        responses = found.responses_json(self.watcher.signer.tokens(found.payloads))
         self.writer.record(campaign, now, found.payloads, counts)
-        return answers, counts
+        return responses, counts
 
     async def _decide_once(
         self,
@@ -165,36 +165,36 @@ class Service:
                 time_ms = int.from_bytes(one[0][:6], "big")
                 rows.append(NewAsked(serving.name, key, time_ms, one[1]))
         kept = iter(await self._written(write_asked, rows))
-        answers: list[bytes | Refusal] = []
+        responses: list[bytes | Refusal] = []
         signer = self.watcher.signer
         for one in found:
             if isinstance(one, Refusal):
-                answers.append(one)
+                responses.append(one)
                 continue
             payload = next(kept)
             first, own = decode_record(payload), decode_record(one[1])
             if (first.user, first.context) != (own.user, own.context):
-                answers.append(
+                responses.append(
                     conflict(
                         "this idempotency key was used for another user or context; use a new key.",
                         "idempotency_conflict",
                     )
                 )
             else:
-                answers.append(_answer(first, signer.token(payload)))
-        return answers
+                responses.append(_response(first, signer.token(payload)))
+        return responses
 
     async def reward(
         self, campaign: str, asked: Sequence[RewardRequest]
     ) -> list[RewardResponse | Refusal]:
-        """Take in rewards; each answer is given after its reward is on the disk."""
+        """Take in rewards; each response is given after its reward is on the disk."""
         serving = self.watcher.state.campaign(campaign)
         received = now_ms()
         checked = [self._new_reward(serving, request, received) for request in asked]
         rows = [row for row in checked if isinstance(row, NewReward)]
         kept = iter(await self._written(write_rewards, rows))
         return [
-            row if isinstance(row, Refusal) else _reward_answer(serving, row, next(kept))
+            row if isinstance(row, Refusal) else _reward_response(serving, row, next(kept))
             for row in checked
         ]
 
@@ -220,7 +220,7 @@ class Service:
     async def activate(
         self, campaign: str, asked: Sequence[ActivateRequest]
     ) -> list[ActivateResponse | Refusal]:
-        """Take in that decisions were shown; each answer is given when that is on the disk."""
+        """Take in that decisions were shown; each response is given when that is on the disk."""
         serving = self.watcher.state.campaign(campaign)
         received = now_ms()
         checked: list[NewActivation | Refusal] = []
@@ -234,18 +234,18 @@ class Service:
             checked.append(NewActivation(serving.name, record.id, received, payload, is_late))
         rows = [row for row in checked if isinstance(row, NewActivation)]
         kept = iter(await self._written(write_activations, rows))
-        answers: list[ActivateResponse | Refusal] = []
+        responses: list[ActivateResponse | Refusal] = []
         for row in checked:
             if isinstance(row, Refusal):
-                answers.append(row)
+                responses.append(row)
             else:
                 activated = next(kept)
-                answers.append(
+                responses.append(
                     _too_late(serving)
                     if activated is None
                     else ActivateResponse(row.decision.hex(), activated)
                 )
-        return answers
+        return responses
 
     def _opened(self, serving: Serving, token: str) -> tuple[Record, bytes]:
         """Return the decision of a token, or refuse one of another campaign."""
@@ -275,7 +275,7 @@ class Service:
             raise store_unavailable() from error
 
 
-def _answer(record: Record, token: bytes) -> bytes:
+def _response(record: Record, token: bytes) -> bytes:
     return msgspec.json.encode(
         DecideResponse(
             record.id.hex(),
@@ -288,7 +288,7 @@ def _answer(record: Record, token: bytes) -> bytes:
     )
 
 
-def _reward_answer(
+def _reward_response(
     serving: Serving, row: NewReward, kept: KeptReward | None
 ) -> RewardResponse | Refusal:
     if kept is None:

@@ -31,7 +31,7 @@ from unswayed.service.secret_file import load_or_make
 from unswayed.service.settings import Configuration, Settings
 from unswayed.storage import temporary_folder
 
-#: Ours: how long a server may take until it answers.
+#: Ours: how long a server may take until it responds.
 _START_SECONDS = 60.0
 
 #: Ours: open requests get this long when the service is stopped.
@@ -121,7 +121,7 @@ def serve(
     Parameters
     ----------
     on_ready
-        Called with the address as soon as a worker answers.
+        Called with the address as soon as a worker responds.
     """
     needs_keys = not is_loopback(host)
     if needs_keys and not prepared.has_keys:
@@ -159,7 +159,7 @@ def serve(
         listening = _bound(host, port)
         address = _address(host, listening.getsockname()[1])
         threading.Thread(target=_tell_when_ready, args=(address, on_ready), daemon=True).start()
-        signal.set_wakeup_fd(-1)  # Ctrl-C is the server's: it answers open requests first
+        signal.set_wakeup_fd(-1)  # Ctrl-C is the server's: it completes open requests first
         if workers == 1:
             uvicorn.Server(config).run(sockets=[listening])
         else:
@@ -214,9 +214,9 @@ _INTERIM = b"HTTP/1.1 1"
 
 
 class OneWrite:
-    """A transport that keeps the head of an answer back until its body comes.
+    """A transport that keeps the head of a response back until its body comes.
 
-    Sending wakes whoever waits for the answer, and costs more than all of HTTP besides; a head
+    Sending wakes the client that waits, and costs more than all of HTTP besides; a head
     alone is of no use to anybody.
     """
 
@@ -227,7 +227,7 @@ class OneWrite:
         self._head = b""
 
     def write(self, data: bytes) -> None:
-        """Write, except for the head of an answer."""
+        """Write, except for the head of a response."""
         if self._head:
             data = self._head + data
             self._head = b""

@@ -1,7 +1,7 @@
 """Group commit: one thread writes what all requests of this process wait for, then responds.
 
 Requests put what is to be written into a queue. The thread takes all that waits, writes it in one
-transaction, commits, and only then answers: whatever was acknowledged is on the disk. While a
+transaction, commits, and only then responds: whatever was acknowledged is on the disk. While a
 commit is synced the next group gathers, so a busy store syncs once for many requests.
 """
 
@@ -101,11 +101,11 @@ Write = Callable[[Connection, list[Any], dict[CountKey, Counted]], Sequence[Any]
 
 @dataclass(slots=True)
 class _Request:
-    """Rows to write durably, and whom to answer."""
+    """Rows to write durably, and who waits for them."""
 
     write: Write
     rows: Sequence[Any]
-    answer: Callable[[Sequence[Any]], None]
+    respond: Callable[[Sequence[Any]], None]
     fail: Callable[[BaseException], None]
     loop: asyncio.AbstractEventLoop
     results: Sequence[Any] = ()
@@ -123,7 +123,7 @@ class Writer:
     is_healthy
         Whether the last transaction was committed.
     n_dropped
-        Decisions that were answered and never recorded, because the store was away too long.
+        Decisions that were returned and never recorded, because the store was away too long.
     """
 
     def __init__(self, database: Database) -> None:
@@ -185,7 +185,7 @@ class Writer:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Sequence[Any]] = loop.create_future()
 
-        def answer(results: Sequence[Any]) -> None:
+        def respond(results: Sequence[Any]) -> None:
             if not future.done():
                 future.set_result(results)
 
@@ -193,7 +193,7 @@ class Writer:
             if not future.done():
                 future.set_exception(error)
 
-        self._arriving.append(_Request(write, rows, answer, fail, loop))
+        self._arriving.append(_Request(write, rows, respond, fail, loop))
         if len(self._arriving) == 1:
             # All that arrives in this round of the loop is handed over together, with one wake-up.
             loop.call_soon(self._hand_over)
@@ -240,7 +240,7 @@ class Writer:
     def _wait_for_others(self) -> None:
         """Wait a moment for as many requests as came last time; under the lock.
 
-        Callers that were answered together come back one after another. Whoever comes first would
+        Callers that got their responses together come back one by one. The first to come would
         be written alone, and all others wait for that.
         """
         end = time.monotonic() + _GATHER_SECONDS
@@ -292,11 +292,11 @@ class Writer:
                 self._decisions.extendleft(reversed(decisions))
                 self._n_waiting += sum(len(one.payloads) for one in decisions)
             failure = error if isinstance(error, StoreError) else StoreError(repr(error))
-            _answer(requests, lambda request: request.fail(failure))
+            _respond(requests, lambda request: request.fail(failure))
         else:
             self.is_healthy = True
             self.n_commits += 1
-            _answer(requests, lambda request: request.answer(request.results))
+            _respond(requests, lambda request: request.respond(request.results))
 
 
 logger = logging.getLogger("unswayed.service")
@@ -310,8 +310,8 @@ def _by_write(requests: list[_Request]) -> dict[Write, list[_Request]]:
     return groups
 
 
-def _answer(requests: list[_Request], give: Callable[[_Request], None]) -> None:
-    """Answer requests, with one call into each event loop: waking a loop costs a system call."""
+def _respond(requests: list[_Request], give: Callable[[_Request], None]) -> None:
+    """Respond with one call into each event loop: waking a loop costs a system call."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
     for request in requests:
         by_loop.setdefault(request.loop, []).append(request)

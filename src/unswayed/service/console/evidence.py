@@ -55,7 +55,7 @@ def evidence(served: Mapping[str, Any]) -> list[Html]:
     changed = source["changed"]
     findings = source["findings"]
     return [
-        tag("div", _answer(lies, changed), class_="answer attacked" if lies else "answer"),
+        tag("div", _summary(lies, changed), class_="answer attacked" if lies else "answer"),
         tiles(
             [
                 (number(findings["n_users"]), "users"),
@@ -70,7 +70,7 @@ def evidence(served: Mapping[str, Any]) -> list[Html]:
     ]
 
 
-def _answer(lies: list[Mapping[str, Any]], changed: Mapping[str, Any]) -> str:
+def _summary(lies: list[Mapping[str, Any]], changed: Mapping[str, Any]) -> str:
     if not lies:
         return "No coalition was found in the decisions that the policy was learned from."
     accounts = sum(lie["accounts"] for lie in lies)

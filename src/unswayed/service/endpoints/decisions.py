@@ -33,20 +33,20 @@ class RewardBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def decide(call: Call) -> Reply:
-    """Answer one decision."""
+    """Make one decision."""
     if not call.body.idempotency_key:
         found, key = call.service.decide_one(call.campaign, call.body)
         call.runtime.metrics.count("unswayed_decisions_total", campaign=key.campaign, mode=key.mode)
         return Reply(found)
-    (answer,), counts = await call.service.decide(call.campaign, (call.body,))
-    if isinstance(answer, Refusal):
-        raise answer
+    (response,), counts = await call.service.decide(call.campaign, (call.body,))
+    if isinstance(response, Refusal):
+        raise response
     _count_decisions(call, counts)
-    return Reply(answer)
+    return Reply(response)
 
 
 async def decide_batch(call: Call) -> Reply:
-    """Answer many decisions, each with its own error."""
+    """Make many decisions; each has its own error."""
     asked = _checked_batch(call, call.body.decisions)
     if isinstance(call.body, PlainBatch):
         found = call.service.decide_at_once(call.campaign, asked)
@@ -54,9 +54,9 @@ async def decide_batch(call: Call) -> Reply:
             _count_decisions(call, found[1])
             return Reply(b'{"decisions":' + found[0] + b"}")
         asked = [DecideRequest(one.user, one.context) for one in asked]
-    answers, counts = await call.service.decide(call.campaign, asked)
+    responses, counts = await call.service.decide(call.campaign, asked)
     _count_decisions(call, counts)
-    rows = [row.body() if isinstance(row, Refusal) else row for row in answers]
+    rows = [row.body() if isinstance(row, Refusal) else row for row in responses]
     return Reply(b'{"decisions":[' + b",".join(rows) + b"]}")
 
 
@@ -69,27 +69,27 @@ def _count_decisions(call: Call, counts: dict[CountKey, Counted]) -> None:
 
 async def activate(call: Call) -> ActivateResponse:
     """Take in that a decision was shown."""
-    (answer,) = await call.service.activate(call.campaign, (call.body,))
-    if isinstance(answer, Refusal):
-        raise answer
-    return answer
+    (response,) = await call.service.activate(call.campaign, (call.body,))
+    if isinstance(response, Refusal):
+        raise response
+    return response
 
 
 async def reward(call: Call) -> RewardResponse:
     """Take in one reward."""
-    (answer,) = await call.service.reward(call.campaign, (call.body,))
-    if isinstance(answer, Refusal):
-        raise answer
+    (response,) = await call.service.reward(call.campaign, (call.body,))
+    if isinstance(response, Refusal):
+        raise response
     call.runtime.metrics.count("unswayed_rewards_total", campaign=call.campaign)
-    return answer
+    return response
 
 
 async def reward_batch(call: Call) -> dict[str, Any]:
     """Take in many rewards, each with its own error."""
-    answers = await call.service.reward(call.campaign, _checked_batch(call, call.body.rewards))
-    taken = sum(isinstance(answer, RewardResponse) for answer in answers)
+    responses = await call.service.reward(call.campaign, _checked_batch(call, call.body.rewards))
+    taken = sum(isinstance(response, RewardResponse) for response in responses)
     call.runtime.metrics.count("unswayed_rewards_total", taken, campaign=call.campaign)
-    return {"rewards": _each(answers)}
+    return {"rewards": _each(responses)}
 
 
 def _checked_batch(call: Call, rows: list[Any]) -> list[Any]:
@@ -99,10 +99,10 @@ def _checked_batch(call: Call, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def _each(answers: Sequence[Any]) -> list[Any]:
+def _each(responses: Sequence[Any]) -> list[Any]:
     return [
-        {"error": {"code": answer.code, "message": answer.message}}
-        if isinstance(answer, Refusal)
-        else answer
-        for answer in answers
+        {"error": {"code": response.code, "message": response.message}}
+        if isinstance(response, Refusal)
+        else response
+        for response in responses
     ]

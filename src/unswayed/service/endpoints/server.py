@@ -26,7 +26,7 @@ async def index(_: Call) -> dict[str, Any]:
 
 
 async def healthz(_: Call) -> dict[str, str]:
-    """Say that the process answers."""
+    """Say that the process is up."""
     return {"status": "ok"}
 
 

@@ -22,7 +22,7 @@ from unswayed.service.service import (
 
 _REFERENCE = "#/components/schemas/{name}"
 
-#: Statuses that any route may answer with an error.
+#: Statuses that any route may return with an error.
 _ERRORS = ("400", "401", "403", "404", "409", "410", "413", "422", "429", "503")
 
 _ERROR_SCHEMA = {
