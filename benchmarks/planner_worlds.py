@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from unswayed.arrays import FloatArray
+from unswayed.learners.players import EPSILON
 from unswayed.limits import instance_complexity
 from unswayed.limits.calibration import Shape, crowding
 from unswayed.limits.planner import EVERYDAY
 from unswayed.limits.traffic import Traffic
+from unswayed.simulation.arrivals import ACTIVITY_SPREAD
 from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
 from unswayed.simulation.planned import simulated_traffic, widest_gap
 from unswayed.simulation.settings import Settings
@@ -23,6 +26,36 @@ REPETITIONS = 6
 FIRST_GAP, GAP_GROWTH = 0.3, 1.5
 """Leads of the best action that are tried, in yardsticks: from the first on, each larger by the
 growth, until losses fall. A small lead costs little to miss, and a large one is not missed."""
+
+SHAPES = (
+    (5, 5, "uniform"),
+    (2, 10, "uniform"),
+    (10, 10, "zipf:1"),
+    (40, 5, "uniform"),
+    (30, 4, "zipf:1"),
+)
+"""Contexts, actions and context probabilities; up to as many contexts as actions, and more."""
+
+FRACTIONS = (0.03, 0.1, 0.2, 0.3)
+PLAYS = (20, 80)
+
+USER_FACTORS = (1, 4)
+"""Users, in multiples of SA/alpha."""
+
+TRAFFIC_SHAPES, TRAFFIC_ALPHA = ((10, 10), (40, 5)), 0.1
+TRAFFIC_USERS, TRAFFIC_PLAYS = 2000, 40
+CLICK_RATE = 0.02
+TRAFFIC: tuple[tuple[str, float, Traffic], ...] = (
+    ("ratio", 4.0, Traffic(arrival_ratio=4.0)),
+    ("ratio", 8.0, Traffic(arrival_ratio=8.0)),
+    ("heavy-tailed", ACTIVITY_SPREAD, Traffic(is_heavy_tailed=True)),
+    ("clicks", CLICK_RATE, Traffic(base=CLICK_RATE)),
+    ("exploration", EPSILON, Traffic(exploration=EPSILON)),
+)
+"""Kinds of traffic that may take more plays than round robin with rewards of deviation one half."""
+
+COME_OFTEN = ("power-user",)
+"""Tried besides where arrivals differ: they come as often as they may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +95,16 @@ class World:
     @property
     def _complexity(self) -> float:
         return instance_complexity(self.probabilities, self.n_actions)
+
+
+def worlds() -> Iterator[World]:
+    """Yield every size of world."""
+    for n_contexts, n_actions, law in SHAPES:
+        for fraction in FRACTIONS:
+            for factor in USER_FACTORS:
+                n_users = max(300, round(factor * n_contexts * n_actions / fraction))
+                for plays in PLAYS:
+                    yield World(n_contexts, n_actions, law, fraction, n_users, plays)
 
 
 def context_probabilities(n_contexts: int, law: str) -> FloatArray:

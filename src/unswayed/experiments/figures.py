@@ -114,6 +114,26 @@ def _figure(
     )
 
 
+def _growth(letter: str, what: str, symbol: str, other: str, statement: str) -> Analysis:
+    """Return the analysis of more contexts or more actions, with ten of the other."""
+    return _figure(
+        f"Figure 2({letter}): more {what}",
+        f"{what} {symbol}",
+        _beats("beats-naive", f"Robust MCB beats both naive approaches at every {symbol}.", symbol),
+        partial(
+            does_not_degrade,
+            name=f"{what}-do-not-degrade",
+            statement=statement,
+            x_symbol=symbol,
+            start=10,
+        ),
+        partial(own_is_no_worse, x_symbol=symbol),
+        panel=f"{other} = 10, T/L = 30, {BASE}",
+        log_x=True,
+        marks=((10, f"{symbol} = {other}"),),
+    )
+
+
 PER_USER = "interactions per user T/L"
 
 
@@ -169,37 +189,11 @@ def _by_assumed_share(results: Results) -> dict[str, FloatArray]:
 
 
 ANALYSES = {
-    "figure-2a": _figure(
-        "Figure 2(a): more contexts",
-        "contexts S",
-        _beats("beats-naive", "Robust MCB beats both naive approaches at every S.", "S"),
-        partial(
-            does_not_degrade,
-            name="contexts-do-not-degrade",
-            statement="Growing S beyond A does not degrade Robust MCB.",
-            x_symbol="S",
-            start=10,
-        ),
-        partial(own_is_no_worse, x_symbol="S"),
-        panel=f"A = 10, T/L = 30, {BASE}",
-        log_x=True,
-        marks=((10, "S = A"),),
+    "figure-2a": _growth(
+        "a", "contexts", "S", "A", "Growing S beyond A does not degrade Robust MCB."
     ),
-    "figure-2b": _figure(
-        "Figure 2(b): more actions",
-        "actions A",
-        _beats("beats-naive", "Robust MCB beats both naive approaches at every A.", "A"),
-        partial(
-            does_not_degrade,
-            name="actions-do-not-degrade",
-            statement="Growing A beyond S at fixed S does not degrade Robust MCB.",
-            x_symbol="A",
-            start=10,
-        ),
-        partial(own_is_no_worse, x_symbol="A"),
-        panel=f"S = 10, T/L = 30, {BASE}",
-        log_x=True,
-        marks=((10, "A = S"),),
+    "figure-2b": _growth(
+        "b", "actions", "A", "S", "Growing A beyond S at fixed S does not degrade Robust MCB."
     ),
     "figure-2c": _figure(
         "Figure 2(c): more interactions per user",
