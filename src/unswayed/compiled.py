@@ -54,7 +54,7 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
 
 def _cache_of(function: Callable[..., Any]) -> _Cache | None:
     """Return where a loop is kept; nothing if there is no place for it."""
-    global _is_told
+    global _was_warned
     if not _config.CACHE_DIR and not _has_home() and not os.access(_PACKAGE, os.W_OK):
         _use_temporary_folder()
     try:
@@ -64,8 +64,8 @@ def _cache_of(function: Callable[..., Any]) -> _Cache | None:
     if not _config.CACHE_DIR and _use_temporary_folder():
         with suppress(RuntimeError):
             return _Cache(function)
-    if not _is_told:
-        _is_told = True
+    if not _was_warned:
+        _was_warned = True
         warnings.warn(
             "compiled loops cannot be kept anywhere, so every run compiles them anew, which takes "
             "a minute; set NUMBA_CACHE_DIR to a folder that can be written.",
@@ -76,7 +76,7 @@ def _cache_of(function: Callable[..., Any]) -> _Cache | None:
 
 
 _PACKAGE = Path(__file__).parent
-_is_told = False
+_was_warned = False
 
 
 def _has_home() -> bool:

@@ -166,7 +166,7 @@ ROWS = (["u", "v"], ["s", "s"], ["a", "b"], [1.0, 0.0])
         (lambda: RobustMCB(warmup_interactions=-1), "warmup_interactions"),
         (lambda: RobustMCB(secret=b"short"), "needs 16"),
         (lambda: RobustMCB().decide("u", "s"), r"actions=\["),
-        (lambda: RobustMCB().policy(), "nothing was observed"),
+        (lambda: RobustMCB().policy(), "nothing to learn from yet"),
         (lambda: RobustMCB().predict(["s"]), "nothing was learned"),
         (lambda: shop().observe("u", "home", "beer", 1.0), "row 0: action 'beer'"),
         (lambda: shop().observe("u", "home", "tea", float("nan")), "row 0: reward is nan"),
@@ -186,7 +186,7 @@ def test_nothing_is_kept_of_a_batch_with_a_bad_row() -> None:
     learner = shop()
     with pytest.raises(InputError):
         learner.observe_many([1, 2], ["home", "home"], ["tea", "tea"], [1.0, float("inf")])
-    with pytest.raises(InputError, match="nothing was observed"):
+    with pytest.raises(InputError, match="nothing to learn from yet"):
         learner.policy()
 
 

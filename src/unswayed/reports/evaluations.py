@@ -25,7 +25,7 @@ def print_evaluation(found: Evaluation) -> None:
             [
                 one.estimator.upper(),
                 "honest" if one.robust else "all",
-                _text(one.value),
+                _text(one.value, sign=""),
                 _text(one.uplift),
             ]
             for one in found.estimates
@@ -62,5 +62,5 @@ def print_evaluation(found: Evaluation) -> None:
         print_line(f"Note: {note}")
 
 
-def _text(found: Estimate) -> str:
-    return f"{found.estimate:+.3g} ({found.low:.3g} to {found.high:.3g})"
+def _text(found: Estimate, sign: str = "+") -> str:
+    return f"{found.estimate:{sign}.3g} ({found.low:.3g} to {found.high:.3g})"
