@@ -3,16 +3,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.discount.worlds import make_world, responses_of
+from unswayed.learners.discount.responses.clipping import clipped_responses
 from unswayed.learners.discount.responses.noise import measure_noise
 from unswayed.learners.discount.responses.residuals import Residuals, residuals_of
 from unswayed.learners.discount.tastes.kernels import taste_profiles
 from unswayed.learners.discount.tastes.populations import fit_populations, search_populations
-from unswayed.learners.discount.tastes.profiles import fit_tastes, without_coalition
+from unswayed.learners.discount.tastes.profiles import fit_tastes, has_tastes, without_coalition
 from unswayed.learners.discount.tastes.rounds import _with_more_room
 from unswayed.learners.discount.trial.aims import alignment
+from unswayed.tallies import tally
 
 
 def data_of(rng: np.random.Generator, **settings: float) -> Residuals:
@@ -144,3 +147,26 @@ def test_who_is_alike_must_be_few(rng: np.random.Generator) -> None:
     crowd = replace(few, mass=0.25)
     kept = _with_more_room(profiles, ones, [few, crowd], 0.25, 0.2)
     assert kept == [few]
+
+
+@pytest.mark.parametrize("taste", [0.0, 0.4])
+def test_tastes_along_few_directions_are_seen_where_no_cell_is_played_twice(
+    taste: float, rng: np.random.Generator
+) -> None:
+    """Half of the users like what the other half dislikes; each play alone shows nothing."""
+    n_users, n_contexts, n_actions = 1500, 12, 4
+    cells = np.argsort(rng.random((n_users, n_contexts * n_actions)), axis=1)[:, :20].ravel()
+    contexts, actions = np.divmod(cells, n_actions)
+    users = np.repeat(np.arange(n_users), 20)
+    side = np.where(users % 2 == 0, 1.0, -1.0) * np.where(actions % 2 == 0, 1.0, -1.0)
+    rewards = rng.normal(size=len(users)) + taste * side
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    assert has_tastes(clipped_responses(tallies), np.ones(n_users), [], rng) == (taste > 0.0)
