@@ -2,7 +2,7 @@
 
     python benchmarks/boldness.py --seed 0
 
-Chose ``BOLDNESS`` in unswayed.learners.epochs.tastes; 500 users with 500 interactions each,
+Chose ``BOLDNESS`` in unswayed.learners.epochs.playing; 500 users with 500 interactions each,
 S = A = 5, 10% colluders who push.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from unswayed.learners.epochs import tastes
+from unswayed.learners.epochs import playing
 from unswayed.simulation.settings import PAPER_GAP, Settings
 from unswayed.simulation.simulate import Goal, run_repetition
 
@@ -32,12 +32,12 @@ def regret(share: float, size: float, seed: int) -> float:
         perturbation=size,
         seed=seed,
     )
-    usual = tastes.BOLDNESS
-    tastes.BOLDNESS = share
+    usual = playing.BOLDNESS
+    playing.BOLDNESS = share
     try:
         return run_repetition(settings, ALGORITHM, 0, Goal.REGRET).loss
     finally:
-        tastes.BOLDNESS = usual
+        playing.BOLDNESS = usual
 
 
 def main() -> None:

@@ -130,9 +130,11 @@ def test_digests_are_keyed_hashes_that_no_version_changes() -> None:
 
 def test_assignments_are_those_of_every_version() -> None:
     """The secret is two little-endian words; another reading of it would move every user."""
-    users_and_contexts = ["ann", "bob", 7, 8], ["home"] * 4
     draw = Assignment(secret=SECRET)
-    users, contexts = map(draw.digests, ("user", "context"), users_and_contexts)
+    users, contexts = (
+        draw.digests("user", ["ann", "bob", 7, 8]),
+        draw.digests("context", ["home"] * 4),
+    )
     assert draw.actions(users, contexts, n_actions=1000).tolist() == [134, 127, 838, 986]
     plays = draw.actions(users, contexts, n_actions=1000, plays=np.arange(4))
     assert plays.tolist() == [198, 622, 484, 203]

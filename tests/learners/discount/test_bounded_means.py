@@ -149,7 +149,7 @@ def test_the_share_of_plays_that_do_not_count_is_said() -> None:
     """One account has 100 of 130 plays of a cell, the others ten each; it counts as one of them."""
     users = np.repeat(np.arange(4), [100, 10, 10, 10])
     zeros = np.zeros_like(users)
-    rewards = np.arange(len(users)) % 3.0
+    rewards = (np.arange(len(users)) % 3).astype(np.float64)
     tallies = tally(users, zeros, zeros, rewards, n_users=4, n_contexts=1, n_actions=1)
     found = cell_values(clipped_responses(tallies), np.ones(4))
     assert found.bounded == pytest.approx(90.0 / 130.0)
