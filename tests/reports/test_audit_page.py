@@ -18,7 +18,7 @@ from unswayed.audit.auditing import audit_log
 from unswayed.audit.redteam import RedTeam, RedTeamRow
 from unswayed.audit.results import Audit
 from unswayed.reports.audit_page import audit_page
-from unswayed.reports.audits import write_data, write_page
+from unswayed.reports.result_tables import write_data, write_page
 from unswayed.reports.svg import Bars, diverging_bars, text_of
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from unswayed.simulation.worlds import PARTS, Part
-from unswayed.simulation.worlds.liar import LIAR_SPECS, build_liar
 from unswayed.simulation.worlds.production import (
     ProductionSpec,
     build_production,
     production_specs,
 )
+from unswayed.simulation.worlds.production.building import LIAR_SPECS, build_liar
 from unswayed.simulation.worlds.production.rewards import make_rewards
 from unswayed.simulation.worlds.production.specs import (
     ACTIVITIES,

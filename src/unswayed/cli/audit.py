@@ -16,14 +16,14 @@ from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.reports.audit_page import audit_page
-from unswayed.reports.audits import (
+from unswayed.reports.policies import check_table, write_table
+from unswayed.reports.result_tables import (
     accounts_table,
     print_audit,
     print_red_team,
     write_data,
     write_page,
 )
-from unswayed.reports.policies import check_table, write_table
 from unswayed.reports.tables import print_json, print_line, steps_bar
 from unswayed.storage import check_writable, check_writable_folder
 

@@ -13,7 +13,7 @@ from unswayed.evaluation.evaluating import STEPS, evaluate_log
 from unswayed.evaluation.results import LOGGING
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.policy import Policy
-from unswayed.reports.evaluations import print_evaluation
+from unswayed.reports.result_tables import print_evaluation
 from unswayed.reports.tables import print_json, steps_bar
 from unswayed.storage import check_writable_folder
 

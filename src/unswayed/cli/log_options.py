@@ -34,45 +34,29 @@ AlphaOrAuto = Annotated[
 ]
 
 
-UserColumn = Annotated[str, reading_option(help="Column of the user.")]
-ContextColumn = Annotated[
-    str, reading_option(help="Column of the context; several, separated by commas, are joined.")
-]
-ActionColumn = Annotated[str, reading_option(help="Column of the action.")]
-RewardColumn = Annotated[str, reading_option(help="Column of the reward.")]
-PropensityColumn = Annotated[
-    str | None,
-    reading_option(
-        help="Column with the probability of the logged action [propensity, if present]."
-    ),
-]
-TimeColumn = Annotated[str | None, reading_option(help="Column of the time [time, if present].")]
-ContextBins = Annotated[
-    list[str] | None,
-    reading_option(metavar="NAME:N", help="Cut a numeric context column into N bins; repeatable."),
-]
-Query = Annotated[str | None, reading_option(help="SQL query to read from the database.")]
-BadRows = Annotated[
-    str,
-    reading_option(
-        help="What to do with unusable rows: error, drop or quarantine=FILE (.parquet, .csv, "
-        ".jsonl)."
-    ),
-]
-MinPropensity = Annotated[float, reading_option(help="Raise smaller propensities to this value.")]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     """How to read a log: its columns, the query of a database, the memory limit."""
 
-    user_column: UserColumn = "user"
-    context_column: ContextColumn = CONTEXT
-    action_column: ActionColumn = "action"
-    reward_column: RewardColumn = "reward"
-    propensity_column: PropensityColumn = None
-    context_bins: ContextBins = None
-    query: Query = None
+    user_column: Annotated[str, reading_option(help="Column of the user.")] = "user"
+    context_column: Annotated[
+        str, reading_option(help="Column of the context; several, separated by commas, are joined.")
+    ] = CONTEXT
+    action_column: Annotated[str, reading_option(help="Column of the action.")] = "action"
+    reward_column: Annotated[str, reading_option(help="Column of the reward.")] = "reward"
+    propensity_column: Annotated[
+        str | None,
+        reading_option(
+            help="Column with the probability of the logged action [propensity, if present]."
+        ),
+    ] = None
+    context_bins: Annotated[
+        list[str] | None,
+        reading_option(
+            metavar="NAME:N", help="Cut a numeric context column into N bins; repeatable."
+        ),
+    ] = None
+    query: Annotated[str | None, reading_option(help="SQL query to read from the database.")] = None
     memory: Memory = None
 
     def columns(self, *, time: str | None = None, may_lack_context: bool = False) -> Columns:
@@ -98,9 +82,19 @@ class SourceOptions:
 class LogOptions(SourceOptions):
     """How to read a log and what to do with its rows."""
 
-    time_column: TimeColumn = None
-    on_bad_rows: BadRows = "error"
-    min_propensity: MinPropensity = MIN_PROPENSITY
+    time_column: Annotated[
+        str | None, reading_option(help="Column of the time [time, if present].")
+    ] = None
+    on_bad_rows: Annotated[
+        str,
+        reading_option(
+            help="What to do with unusable rows: error, drop or quarantine=FILE (.parquet, .csv, "
+            ".jsonl)."
+        ),
+    ] = "error"
+    min_propensity: Annotated[
+        float, reading_option(help="Raise smaller propensities to this value.")
+    ] = MIN_PROPENSITY
 
     def checked_bad_rows(self) -> OnBadRows:
         """Return what to do with unusable rows; a quarantine must be writable."""

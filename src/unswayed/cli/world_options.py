@@ -19,50 +19,45 @@ def _world(help: str) -> Any:  # noqa: A002  # as typer calls it
     return typer.Option(help=help, rich_help_panel="The world")
 
 
-Contexts = Annotated[int, _world(help="Number of contexts S.")]
 Actions = Annotated[int, _world(help="Number of actions A.")]
-Users = Annotated[int, _world(help="Number of users L, colluders included.")]
-Interactions = Annotated[int, _world(help="Interactions per user T/L.")]
-Alpha = Annotated[float, _world(help="True share of colluders, below 0.5.")]
-AssumedAlpha = Annotated[
-    float | None, _world(help="Share of colluders that learners assume [the true share].")
-]
-Gap = Annotated[
-    float, _world(help="Gap between the best action and the runner-up in each context.")
-]
-Base = Annotated[
-    float | None,
-    _world(help="Mean reward of every runner-up, such as a click rate [drawn at random]."),
-]
-ContextProbabilities = Annotated[
-    str, _world(help="uniform, zipf:EXPONENT, or a file with one number for each context.")
-]
 Rewards = Annotated[str, _world(help="bernoulli, gaussian or heavy.")]
-Deviation = Annotated[float, _world(help="Standard deviation of rewards that are not Bernoulli.")]
-ArrivalOrder = Annotated[
-    str,
-    _world(help="round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L."),
-]
-Perturbation = Annotated[float, _world(help="Size eps_0 of the good users' individual tastes.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldOptions:
     """The simulated worlds and their users."""
 
-    contexts: Contexts = 10
+    contexts: Annotated[int, _world(help="Number of contexts S.")] = 10
     actions: Actions = 10
-    users: Users = 1000
-    interactions: Interactions = 30
-    alpha: Alpha = 0.2
-    assumed_alpha: AssumedAlpha = None
-    gap: Gap = PAPER_GAP
-    base: Base = None
-    context_probabilities: ContextProbabilities = "uniform"
+    users: Annotated[int, _world(help="Number of users L, colluders included.")] = 1000
+    interactions: Annotated[int, _world(help="Interactions per user T/L.")] = 30
+    alpha: Annotated[float, _world(help="True share of colluders, below 0.5.")] = 0.2
+    assumed_alpha: Annotated[
+        float | None, _world(help="Share of colluders that learners assume [the true share].")
+    ] = None
+    gap: Annotated[
+        float, _world(help="Gap between the best action and the runner-up in each context.")
+    ] = PAPER_GAP
+    base: Annotated[
+        float | None,
+        _world(help="Mean reward of every runner-up, such as a click rate [drawn at random]."),
+    ] = None
+    context_probabilities: Annotated[
+        str, _world(help="uniform, zipf:EXPONENT, or a file with one number for each context.")
+    ] = "uniform"
     rewards: Rewards = RewardLaw.GAUSSIAN.value
-    deviation: Deviation = DEFAULT_DEVIATION
-    arrivals: ArrivalOrder = Order.ROUND_ROBIN.value
-    perturbation: Perturbation = 0.0
+    deviation: Annotated[
+        float, _world(help="Standard deviation of rewards that are not Bernoulli.")
+    ] = DEFAULT_DEVIATION
+    arrivals: Annotated[
+        str,
+        _world(
+            help="round-robin, random[:LIMIT], bursty[:LIMIT] or heavy-tailed; the limit is c_L."
+        ),
+    ] = Order.ROUND_ROBIN.value
+    perturbation: Annotated[
+        float, _world(help="Size eps_0 of the good users' individual tastes.")
+    ] = 0.0
     seed: Seed = 0
 
     def settings(

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from unswayed.audit.log import named_briefly
 from unswayed.audit.redteam import RedTeam
 from unswayed.audit.results import Audit, GroupCard
-from unswayed.reports.audits import error_rates
 from unswayed.reports.page import Value, key, page, paragraph, section, table, tiles
+from unswayed.reports.result_tables import error_rates
 from unswayed.reports.svg import Bars, curves, diverging_bars, histogram, paired_bars, text_of
 from unswayed.reports.svg import timeline as drawn_timeline
 
