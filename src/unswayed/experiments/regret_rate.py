@@ -70,13 +70,13 @@ AXES = (
         name="S=A",
         label="contexts and actions S = A",
         middle=5,
-        worlds={x: _world(size=(x, x)) for x in (3, 8)},
+        worlds={x: _world(size=(x, x)) for x in (3, 10)},
     ),
     Axis(
         name="A",
         label="actions A, with S = 5",
         middle=5,
-        worlds={x: _world(size=(5, x)) for x in (10,)},
+        worlds={x: _world(size=(5, x)) for x in (20,)},
     ),
 )
 
