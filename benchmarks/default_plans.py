@@ -15,11 +15,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
+from threadpoolctl import threadpool_limits
 
 from planner_worlds import context_probabilities
+from unswayed.limits.checks import Traffic
 from unswayed.limits.planner import EVERYDAY, PAPER_METHOD, plan_traffic
-from unswayed.limits.traffic import Traffic
 from unswayed.simulation.planned import simulated_traffic, widest_gap
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate

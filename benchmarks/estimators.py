@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
+from threadpoolctl import threadpool_limits
 
 from unswayed.arrays import FloatArray
 from unswayed.estimators import MeanEstimate, quantum_entropy_mean, spectral_filter

@@ -11,7 +11,7 @@ from unswayed.cli import reproduce as command
 from unswayed.cli.reproduce import reproduce
 from unswayed.errors import InputError
 from unswayed.experiments.registry import Experiment, find_experiment
-from unswayed.experiments.store import Store
+from unswayed.experiments.results import Store
 
 
 @pytest.fixture

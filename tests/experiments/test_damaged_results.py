@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.experiments.store import Store
+from unswayed.experiments.results import Store
 
 
 @pytest.mark.parametrize("damage", [b"", b"[", b"7", b"\xff", b"[" * 100_000])

@@ -4,8 +4,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.experiments.registry import find_experiment
-from unswayed.experiments.results import Results
-from unswayed.experiments.store import Row
+from unswayed.experiments.results import Results, Row
 from unswayed.learners.methods import DEFAULT_METHOD
 
 

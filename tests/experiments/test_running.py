@@ -14,8 +14,7 @@ from tests.experiments.tiny import miniature
 from unswayed.errors import InputError
 from unswayed.experiments.registry import find_experiment
 from unswayed.experiments.reproducing import Task, perform, run_sweep
-from unswayed.experiments.results import strongest_attacks, tied_attacks
-from unswayed.experiments.store import Row, Store, key_of
+from unswayed.experiments.results import Row, Store, key_of, strongest_attacks, tied_attacks
 from unswayed.experiments.sweeps import Sweep, cells_of, quick_version
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.processes import Workers
@@ -201,7 +200,7 @@ from pathlib import Path
 from tests.experiments.test_running import LONG
 from unswayed.experiments.reproducing import run_sweep
 from unswayed.processes import Workers
-from unswayed.experiments.store import Store
+from unswayed.experiments.results import Store
 
 if __name__ == "__main__":
     with Workers(2) as workers:

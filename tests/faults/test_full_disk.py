@@ -15,7 +15,7 @@ from unswayed.cli.demo import _write_log
 from unswayed.demo.shop import Outcome, draw
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, read_events
-from unswayed.experiments.store import Store
+from unswayed.experiments.results import Store
 from unswayed.learners.from_log import learn_log
 from unswayed.policy import Policy
 from unswayed.reports.policies import cells_table, write_table

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.experiments.measures import regret_in_arena
-from unswayed.experiments.sweeps import described, world
+from unswayed.experiments.sweeps import described, regret_in_arena, world
 from unswayed.simulation.instances import changed_means
 
 

@@ -17,12 +17,13 @@ from unswayed.limits.calibration import calibrated_methods
 from unswayed.limits.checks import (
     MAX_CONTEXTS,
     N_CONTEXTS,
+    SMALLEST_ARRIVAL_RATIO,
+    Traffic,
     check_count,
 )
 from unswayed.limits.log_plans import LogPlan, log_traffic, plan_from_log
 from unswayed.limits.plan_words import log_words, plan_words
 from unswayed.limits.planner import DEFAULT_LEAD, Plan, plan_traffic
-from unswayed.limits.traffic import SMALLEST_ARRIVAL_RATIO, Traffic
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 from unswayed.simulation.instances import named_probabilities
 from unswayed.simulation.planned import Verification, n_runs, verify_plan

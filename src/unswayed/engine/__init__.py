@@ -1,8 +1,7 @@
 """Work on blocks of users, on threads here or on the workers of a Dask cluster."""
 
-from unswayed.engine.blocked import Blocked, cut_codes
+from unswayed.engine.blocked import Blocked, BlockedRows, cut_codes
 from unswayed.engine.order_statistics import order_statistics
-from unswayed.engine.rows import BlockedRows
 from unswayed.engine.workers import HERE, DaskWorkers, Workers
 
 __all__ = [

@@ -10,10 +10,15 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from unswayed.arrays import FloatArray
-from unswayed.estimators.pruning import MAX_ITERATIONS, Look, Suspicion, prune
 from unswayed.estimators.results import MeanEstimate
 from unswayed.estimators.rows import RowMatrix
-from unswayed.estimators.spectral_filter import in_deviations
+from unswayed.estimators.spectral_filter import (
+    MAX_ITERATIONS,
+    Look,
+    Suspicion,
+    in_deviations,
+    prune,
+)
 from unswayed.estimators.spectrum import WeightedRows
 from unswayed.estimators.tails import kept_shares, weighted_quantile
 from unswayed.randomness import generator

@@ -13,9 +13,16 @@ import numpy as np
 from unswayed.arrays import FloatArray
 from unswayed.experiments.drawing import Panel
 from unswayed.experiments.judging import Analysis, compared, falls_like_a_root
-from unswayed.experiments.measures import Witness, cell_means
 from unswayed.experiments.results import Results
-from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Measure, Point, Sweep, world
+from unswayed.experiments.sweeps import (
+    OBLIVIOUS_ATTACKS,
+    Measure,
+    Point,
+    Sweep,
+    Witness,
+    cell_means,
+    world,
+)
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import LearnerMaker

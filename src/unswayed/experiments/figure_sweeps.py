@@ -5,8 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from unswayed.experiments.measures import suboptimality_in_arena
-from unswayed.experiments.sweeps import OWN_SHARE, Point, Sweep, with_own, world
+from unswayed.experiments.sweeps import (
+    OWN_SHARE,
+    Point,
+    Sweep,
+    suboptimality_in_arena,
+    with_own,
+    world,
+)
 
 PER_VISIT = "paper-per-visit"
 """Robust MCB by Section 3.1: a user's value in a cell is the mean over their visits to it."""

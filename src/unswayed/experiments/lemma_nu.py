@@ -12,9 +12,8 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.experiments.drawing import Panel
 from unswayed.experiments.judging import Analysis, compared, falls_like_a_root
-from unswayed.experiments.measures import Witness
 from unswayed.experiments.results import Results
-from unswayed.experiments.sweeps import Point, Sweep, world
+from unswayed.experiments.sweeps import Point, Sweep, Witness, world
 from unswayed.learners.interface import Setting
 from unswayed.learners.paper import estimate_context_probabilities
 from unswayed.simulation.arena import run

@@ -14,9 +14,14 @@ from unswayed.arrays import FloatArray
 from unswayed.experiments.claims import Claim, log_slope, resampled
 from unswayed.experiments.drawing import Panel, set_axes
 from unswayed.experiments.judging import Analysis
-from unswayed.experiments.measures import suboptimality_in_arena
 from unswayed.experiments.results import Results
-from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, Point, Sweep, world
+from unswayed.experiments.sweeps import (
+    OBLIVIOUS_ATTACKS,
+    Point,
+    Sweep,
+    suboptimality_in_arena,
+    world,
+)
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 
 USERS = (125, 250, 500, 1000, 2000)

@@ -11,9 +11,8 @@ from __future__ import annotations
 from unswayed.arrays import FloatArray
 from unswayed.experiments.drawing import Panel
 from unswayed.experiments.judging import Analysis, compared
-from unswayed.experiments.measures import regret_in_arena
 from unswayed.experiments.results import Curve, Results
-from unswayed.experiments.sweeps import Point, Sweep, world
+from unswayed.experiments.sweeps import Point, Sweep, regret_in_arena, world
 
 INTERACTIONS, USERS = 500, 300
 WORLDS = ((6, 6), (20, 4))

@@ -9,9 +9,8 @@ from __future__ import annotations
 from unswayed.arrays import FloatArray
 from unswayed.experiments.drawing import Panel
 from unswayed.experiments.judging import Analysis, compared
-from unswayed.experiments.measures import regret_in_arena
 from unswayed.experiments.results import Results
-from unswayed.experiments.sweeps import Point, Sweep, world
+from unswayed.experiments.sweeps import Point, Sweep, regret_in_arena, world
 from unswayed.simulation.settings import PAPER_GAP
 
 TASTES = tuple(share * PAPER_GAP for share in (0.0, 1.0, 2.0))

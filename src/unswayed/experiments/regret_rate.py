@@ -17,9 +17,8 @@ from unswayed.arrays import FloatArray
 from unswayed.experiments.claims import Claim, log_slope, mean_interval, resampled
 from unswayed.experiments.drawing import Panel, set_axes
 from unswayed.experiments.judging import Analysis, Judge, compared
-from unswayed.experiments.measures import regret_in_arena
 from unswayed.experiments.results import Results
-from unswayed.experiments.sweeps import Point, Sweep, world
+from unswayed.experiments.sweeps import Point, Sweep, regret_in_arena, world
 from unswayed.reports.style import GREY, STYLE, look_of, new_figure
 from unswayed.simulation.settings import Settings
 

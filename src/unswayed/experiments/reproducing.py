@@ -11,15 +11,23 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
+from threadpoolctl import threadpool_limits
 
 import unswayed
 from unswayed.errors import InputError, option
 from unswayed.experiments.claims import Claim, mean_interval
 from unswayed.experiments.drawing import draw_attacks
 from unswayed.experiments.registry import Experiment
-from unswayed.experiments.results import MAIN, PILOT, Results, strongest_attacks
-from unswayed.experiments.store import Key, Row, Store, key_of
+from unswayed.experiments.results import (
+    MAIN,
+    PILOT,
+    Key,
+    Results,
+    Row,
+    Store,
+    key_of,
+    strongest_attacks,
+)
 from unswayed.experiments.sweeps import (
     MAIN_SEED,
     PILOT_SEED,

@@ -13,9 +13,15 @@ from matplotlib.ticker import FuncFormatter
 from unswayed.arrays import FloatArray
 from unswayed.experiments.claims import mean_interval
 from unswayed.experiments.judging import Analysis, compared
-from unswayed.experiments.measures import suboptimality_in_arena
 from unswayed.experiments.results import Results
-from unswayed.experiments.sweeps import OWN_SHARE, Point, Sweep, with_own, world
+from unswayed.experiments.sweeps import (
+    OWN_SHARE,
+    Point,
+    Sweep,
+    suboptimality_in_arena,
+    with_own,
+    world,
+)
 from unswayed.limits import instance_complexity
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure
 from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from unswayed.errors import InputError
-from unswayed.limits.traffic import Traffic
+from unswayed.limits.checks import Traffic
 
 SMALLEST_FAILURE_PROBABILITY = 0.01
 """Ours: losses are taken as normal over repetitions, which a handful of them cannot vouch for

@@ -11,10 +11,14 @@ import numpy as np
 from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.events import Events
-from unswayed.limits.checks import MAX_INTERACTIONS, PAPER_MAX_FRACTION
+from unswayed.limits.checks import (
+    MAX_INTERACTIONS,
+    PAPER_MAX_FRACTION,
+    SMALLEST_ARRIVAL_RATIO,
+    Traffic,
+)
 from unswayed.limits.hiding import smallest_two_sided_coalition
 from unswayed.limits.planner import DEFAULT_LEAD, Plan, plan_traffic
-from unswayed.limits.traffic import SMALLEST_ARRIVAL_RATIO, Traffic
 
 LARGEST_RATIO = 8.0
 """Ours: the largest ratio of the calibration; beyond it activity is planned as heavy-tailed."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from unswayed.limits.calibration import constants
+from unswayed.limits.checks import CALIBRATED_DEVIATION, Traffic
 from unswayed.limits.log_plans import LogPlan
 from unswayed.limits.planner import PAPER_METHOD, MethodPlan, Plan
-from unswayed.limits.traffic import CALIBRATED_DEVIATION, Traffic
 from unswayed.visible import percent
 
 

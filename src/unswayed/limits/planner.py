@@ -18,10 +18,12 @@ from unswayed.limits.calibration import (
     method_constants,
 )
 from unswayed.limits.checks import (
+    CALIBRATED_DEVIATION,
     MAX_ACTIONS,
     MAX_INTERACTIONS,
     N_ACTIONS,
     N_USERS,
+    Traffic,
     check_context_probabilities,
     check_count,
     check_positive,
@@ -34,7 +36,6 @@ from unswayed.limits.paper_bounds import (
     lower_bound_interactions,
 )
 from unswayed.limits.swaps import largest_swap_interactions
-from unswayed.limits.traffic import CALIBRATED_DEVIATION, Traffic
 
 USERS_PER_CELL = 1.0
 """Ours: the constants are fitted with this many times SA/alpha users and more."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
+from threadpoolctl import threadpool_limits
 
 from unswayed.names import find
 from unswayed.processes import Workers

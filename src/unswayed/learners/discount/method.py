@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import special
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # publishes none
+from threadpoolctl import threadpool_limits
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import check_adversarial_fraction

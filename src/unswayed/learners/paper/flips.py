@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.estimators.pruning import LARGEST_BUDGET
+from unswayed.estimators.spectral_filter import LARGEST_BUDGET
 from unswayed.estimators.trimmed_flips import NO_RIVAL, TrimmedFlips, trimmed_flips
 from unswayed.estimators.trimming import trim_count
 from unswayed.learners.design import Design

@@ -17,7 +17,6 @@ from unswayed.simulation.attacks.coalitions import (
     PrivateSubsets,
     SubCoalitions,
 )
-from unswayed.simulation.attacks.hiding import HidingOneSided, HidingTwoSided
 from unswayed.simulation.attacks.loud import (
     ContextPoisoning,
     Extreme,
@@ -33,6 +32,8 @@ from unswayed.simulation.attacks.on_plays import PLAY_ATTACKS
 from unswayed.simulation.attacks.shifts import (
     Framing,
     HideInCovariance,
+    HidingOneSided,
+    HidingTwoSided,
     Scapegoats,
     Subtractive,
     VarianceShell,
