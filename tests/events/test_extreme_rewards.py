@@ -64,7 +64,7 @@ def test_online_a_reward_beyond_the_limit_changes_nothing() -> None:
     learner = RobustMCB(actions=["tea", "milk"])
     with pytest.raises(InputError, match="beyond"):
         learner.observe("ann", "home", "tea", 1e300)
-    with pytest.raises(InputError, match="nothing was observed"):
+    with pytest.raises(InputError, match="nothing to learn from yet"):
         learner.policy()
 
 

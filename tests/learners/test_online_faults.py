@@ -69,7 +69,7 @@ def test_rewards_that_are_no_numbers_are_refused_with_a_sentence(rewards: Any) -
     learner = shop()
     with pytest.raises(InputError, match="reward"):
         learner.observe_many(["ann"], ["home"], ["tea"], rewards)
-    with pytest.raises(InputError, match="nothing was observed"):
+    with pytest.raises(InputError, match="nothing to learn from yet"):
         learner.policy()
 
 
