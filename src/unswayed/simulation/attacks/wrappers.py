@@ -140,9 +140,9 @@ class EpochAware(Wrapper):
         """Return whether this is an epoch to attack."""
         return self.attacks_in(self.epoch_of(round_number))
 
-    @abstractmethod
-    def attacks_in(self, epoch: int) -> bool:
-        """Return whether the inner attack plays in an epoch."""
+    def attacks_in(self, epoch: int) -> bool:  # noqa: ARG002 - a choice of subclasses
+        """Return whether the inner attack plays in an epoch; by default in every one."""
+        return True
 
 
 @dataclass(kw_only=True)
@@ -228,10 +228,6 @@ class ThrowawayAccounts(EpochAware):
     name = "throwaway-accounts"
     summary = "each account plays another attack in one epoch of its own and is good otherwise"
 
-    def attacks_in(self, epoch: int) -> bool:  # noqa: ARG002 - some account lies in any epoch
-        """Return True: in every epoch some accounts lie."""
-        return True
-
     def contexts(self, turn: Turn) -> IntArray:
         """Return the contexts that nature gave: not all accounts attack."""
         return turn.contexts
@@ -267,7 +263,3 @@ class ExplorerFlood(EpochAware):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.is_eager = True
-
-    def attacks_in(self, epoch: int) -> bool:  # noqa: ARG002 - always
-        """Return True: explorers are drawn in every epoch."""
-        return True
