@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -259,3 +261,13 @@ def test_where_points_look_symmetric_means_use_medians(rng: np.random.Generator)
     )
     from_medians = (low == of_medians.low) & (high == of_medians.high)
     assert from_medians.mean() > 0.8
+
+
+def test_tails_of_any_weight_widen_an_interval_of_means(rng: np.random.Generator) -> None:
+    points = rng.standard_normal((N_GROUPS, N_POINTS))
+    points[:, :10] = 50.0
+    given: dict[str, Any] = {"n_bad": np.full(N_GROUPS, 10), "failure_probability": DELTA}
+    light = mean_intervals(points.ravel(), GROUPS, N_GROUPS, **given)
+    heavy = mean_intervals(points.ravel(), GROUPS, N_GROUPS, **given, has_light_tails=False)
+    assert n_covered(heavy, 0.0) >= fewest_covered()
+    assert (heavy.high - heavy.low > light.high - light.low).mean() > 0.9

@@ -107,3 +107,11 @@ def test_a_tail_that_follows_the_law_is_kept_and_a_far_row_is_not() -> None:
     shares = kept_shares(scores, np.ones(1000), np.exp(-scores))
     assert shares[0] < 1e-15
     np.testing.assert_array_equal(shares[1:], 1.0)
+
+
+def test_rows_that_are_kept_have_all_columns_still() -> None:
+    """Also those in which no row has anything."""
+    matrix = sparse.csr_array(np.array([[1.0, 2.0, 0.0], [0.0, 3.0, 0.0], [4.0, 0.0, 0.0]]))
+    kept = as_rows(matrix).keep(np.array([True, False, True]))
+    assert kept.shape == (2, 3)
+    np.testing.assert_array_equal(kept.mean(np.ones(2)), [2.5, 1.0, 0.0])
