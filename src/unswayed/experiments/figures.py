@@ -35,6 +35,7 @@ from unswayed.experiments.results import Curve, Results
 __all__ = ["ANALYSES", "SWEEPS"]
 
 BASE = "20% colluders, each learner against its worst attack"
+SHORT_BASE = "20% colluders; worst attacks"
 CORRUPTION_ROBUST = ("liu", "barbar", "active-arm-elimination")
 SMALL_SHARE, LARGEST_SHARE = 0.1, 0.3
 """A tenth is a small share; Theorem 5.1 is for alpha < 1/3."""
@@ -330,7 +331,7 @@ ANALYSES = {
             )
         ),
         partial(own_is_no_worse, x_symbol="T/L"),
-        panel=f"S = A = 10, gap {SCALED_GAP[0]:g}·sqrt({SCALED_GAP[1]} L/T), {BASE}",
+        panel=f"S = A = 10, gap {SCALED_GAP[0]:g}·sqrt({SCALED_GAP[1]} L/T), {SHORT_BASE}",
         log_x=True,
         log_y=True,
     ),
