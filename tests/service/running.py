@@ -120,7 +120,7 @@ def running(
             time.sleep(0.01)
         port = uvicorn_server.servers[0].sockets[0].getsockname()[1]
         address = f"http://127.0.0.1:{port}"
-        with httpx.Client(base_url=address, timeout=30.0) as http:
+        with httpx.Client(base_url=address, timeout=60.0) as http:
             yield Running(address, store, prepared, folder, http)
     finally:
         uvicorn_server.should_exit = True
