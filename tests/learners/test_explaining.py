@@ -92,3 +92,9 @@ def test_plays_that_do_not_count_and_rewards_that_were_cut_are_noted() -> None:
     assert "of the plays do not count" in extra[0]
     assert "of the rewards lie beyond the tail" in extra[1]
     assert not any("%" in note for note in notes_on_policy(make_policy(), quiet))
+
+
+def test_a_lie_about_two_actions_is_listed_by_context() -> None:
+    lie = {"cells": [1, 6], "raises": True, "accounts": 10.0}
+    (named,) = named_lies([lie], make_policy())
+    assert named["by_context"] == {"home": "milk", "cart": "tea"}

@@ -208,3 +208,13 @@ def test_damaged_groups_are_refused(damage: object) -> None:
 def test_a_number_of_groups_that_is_none_gets_a_sentence(bad: object) -> None:
     with pytest.raises(InputError, match="from 2 to 20, or auto"):
         check_groups(bad)
+
+
+def test_groups_are_counted_in_one_sentence() -> None:
+    one = Groups(members=np.array([0, 0, NO_GROUP]), gains=(0.25,), n_tried=3)
+    assert one.statement().startswith("1 group of taste (")
+    assert (
+        "2 users gain at least 0.25 a play where decisions differ; 1 users keep" in one.statement()
+    )
+    two = Groups(members=np.array([0, 1, 1]), gains=(0.25, 0.5), n_tried=3)
+    assert two.statement().startswith("2 groups of taste (")

@@ -104,7 +104,9 @@ def test_what_cannot_be_served_is_refused() -> None:
     other = EpochPlan.start("x", ["lunch"], ["wine", "beer"], is_sticky=False)
     with pytest.raises(InputError, match="other actions"):
         a_learner(other, collected=learner.collected())
-    with pytest.raises(InputError, match="no further epoch"):
+    with pytest.raises(
+        InputError, match=r"^the schedule has no further epoch; this policy is final\.$"
+    ):
         a_learner(
             schedule=Schedule(first=1, growth=np.inf), collected=learner.collected()
         ).end_epoch()

@@ -2,10 +2,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import learn_paper
+from unswayed.learners.paper.method import FAILURE_PROBABILITY
 from unswayed.learners.paper.reward_units import measure_units
 from unswayed.tallies import Tallies, tally
 
@@ -171,3 +173,16 @@ def test_all_rewards_alike_leave_no_bound_but_no_point_either(rng: np.random.Gen
     estimates = learned(tallies)
     np.testing.assert_allclose(estimates.mean_rewards, 3.0)
     assert np.isinf(estimates.bias_bounds).all()
+
+
+def test_the_sampling_part_is_the_normal_error_of_the_users_mean(rng: np.random.Generator) -> None:
+    """FAILURE_PROBABILITY is shared among the actions of a context."""
+    tallies = log(rng, "normal")
+    means = tallies.csr(tallies.sums / tallies.counts).toarray()
+    is_met = tallies.csr(np.ones(len(tallies.cells))).toarray() > 0
+    errors = [
+        means[met, cell].std(ddof=1) / np.sqrt(met.sum()) for cell, met in enumerate(is_met.T)
+    ]
+    z = stats.norm.isf(FAILURE_PROBABILITY / N_ACTIONS / 2.0)
+    found = learned(tallies).sampling_errors.ravel()
+    np.testing.assert_allclose(found, z * np.array(errors), rtol=1e-9)
