@@ -9,6 +9,11 @@ from unswayed.learners.discount.responses.categories import LEAN
 from unswayed.learners.discount.responses.sampling import lean_of_users
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import run_repetition
+from unswayed.simulation.worlds.production import (
+    ProductionSpec,
+    build_production,
+    production_specs,
+)
 from unswayed.tallies import Tallies, tally
 
 N_USERS, N_CELLS = 900, 10
@@ -80,3 +85,17 @@ def test_many_plays_in_contexts_of_unequal_means_do_not_hide_a_loud_coalition(wo
     )
     assert run_repetition(settings, "discount", world).loss == 0.0
     assert run_repetition(settings, "naive-mean", world).loss >= settings.gap
+
+
+AMOUNTS = {"dwell": True, "counts": True, "stars": False}
+"""Which rewards of production logs are skewed; a scale of stars has no tail."""
+
+LOGS = [spec for spec in production_specs("development") if spec.name.split()[0] in AMOUNTS]
+
+
+@pytest.mark.parametrize("spec", LOGS, ids=lambda spec: spec.name)
+def test_production_logs_are_skewed_where_their_rewards_are(spec: ProductionSpec) -> None:
+    """Whatever the activity, the logging policy, tastes and attacks."""
+    lean = lean_of_users(build_production(spec, 0).tallies)
+    assert (lean > LEAN) == AMOUNTS[spec.name.split()[0]]
+    assert lean > -LEAN
