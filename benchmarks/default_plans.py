@@ -2,10 +2,13 @@
 
     python benchmarks/default_plans.py --part development [--method discount] [--share 1.0]
     python benchmarks/default_plans.py --part holdout
+    python benchmarks/default_plans.py --part holdout --search
 
 A plan holds if under every attack and lead a share 1 - delta of the repetitions stays within
 epsilon, as `unswayed plan --verify` has it. ``--share`` gives each user only a share of the planned
-plays. Worlds are small, with targets close to alpha, so that a run takes half a second.
+plays; ``--search`` searches the fewest plays as `unswayed plan --search` does, and simulates what
+it found in worlds that the search has not seen. Worlds are small, with targets close to alpha, so
+that a run takes half a second.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from planner_worlds import context_probabilities
 from unswayed.limits.checks import Traffic
 from unswayed.limits.planner import EVERYDAY, PAPER_METHOD, plan_traffic
+from unswayed.simulation.fewest_plays import fewest_plays
 from unswayed.simulation.planned import simulated_traffic, widest_gap
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate
@@ -75,13 +79,27 @@ PARTS = {"development": (DEVELOPMENT, 77, 4), "holdout": (HOLDOUT, 4242, 10)}
 """Worlds, seed and repetitions of each part."""
 
 
-def tried(question: Question, method: str, *, share: float, seed: int, repetitions: int) -> str:
-    """Simulate one plan, and return what came of it in a line."""
+SEARCH_SEED = 900
+"""Seed of the worlds of a search, far from those in which what it found is simulated."""
+
+
+def tried(
+    question: Question, method: str, *, share: float | None, seed: int, repetitions: int
+) -> str:
+    """Simulate one plan, and return what came of it in a line; without a share it is searched."""
     nu = context_probabilities(question.n_contexts, question.law)
     traffic, epsilon = question.traffic, question.epsilon
     plan = plan_traffic(nu, question.n_actions, question.alpha, epsilon, DELTA, traffic=traffic)
     planned = plan.methods[0].interactions_per_user
-    plays = math.ceil(share * planned)
+    if share is None:
+        search = fewest_plays(plan, nu, method, seed=SEARCH_SEED)
+        assert not search.is_scaled
+        if search.interactions_per_user is None:
+            most = max(step.interactions_per_user for step in search.steps)
+            return f"{question}: {plan.n_users} users, {planned} planned: {most} are not enough"
+        plays = search.interactions_per_user
+    else:
+        plays = math.ceil(share * planned)
     found = []
     for attack in ATTACKS:
         for gap in sorted({min(lead * epsilon, widest_gap(traffic)) for lead in LEADS}):
@@ -116,6 +134,7 @@ def main() -> None:
     parser.add_argument("--part", choices=list(PARTS), default="development")
     parser.add_argument("--method", default="discount", help=f"discount or {PAPER_METHOD}")
     parser.add_argument("--share", type=float, default=1.0, help="share of the planned plays")
+    parser.add_argument("--search", action="store_true", help="search the fewest plays first")
     parser.add_argument("--repetitions", type=int, help="of each attack and lead")
     options = parser.parse_args()
     questions, seed, repetitions = PARTS[options.part]
@@ -124,7 +143,7 @@ def main() -> None:
             line = tried(
                 question,
                 options.method,
-                share=options.share,
+                share=None if options.search else options.share,
                 seed=seed,
                 repetitions=options.repetitions or repetitions,
             )

@@ -20,6 +20,7 @@ from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits.calibration import calibrated_methods
 from unswayed.limits.plan_words import plan_words
 from unswayed.limits.planner import plan_traffic
+from unswayed.simulation import fewest_plays
 
 COMMAND = Path(sys.executable).with_name("unswayed")
 # Wide, so that messages are not wrapped in the middle of words.
@@ -85,6 +86,27 @@ def test_verifying_says_what_was_simulated(capsys: pytest.CaptureFixture[str]) -
     assert found["trials"][0]["share_within"] <= found["trials"][-1]["share_within"]
 
 
+def test_searching_says_how_few_plays_are_enough_for_the_default_method(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one lead of the best action and one repetition, to save time."""
+    monkeypatch.setattr(fewest_plays, "simulated_leads", lambda _: [0.25])
+    plan(4, 3, 0.2, 0.19, search=True, repetitions=1, json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["search"]["method"] == DEFAULT_METHOD
+    assert found["search"]["attacks"] == list(fewest_plays.ATTACKS)
+    first, *_ = found["search"]["steps"]
+    assert first["interactions_per_user"] == found["plan"]["methods"][0]["interactions_per_user"]
+    assert not any("No constants are fitted" in sentence for sentence in found["words"])
+
+    plan(4, 3, 0.2, 0.19, search=True, repetitions=1)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"Plays per user of {DEFAULT_METHOD}, searched by simulation" in printed
+    sentence = found["words"][-1]
+    assert sentence.startswith("In simulation ")
+    assert sentence in printed
+
+
 @pytest.mark.parametrize("text", ["zipf:x", "zipf:-1", "zipf:inf", "uniform:2", "missing.txt"])
 def test_probabilities_that_mean_nothing_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="it must be uniform, zipf:EXPONENT"):
@@ -120,7 +142,8 @@ def test_a_file_that_holds_no_probabilities_is_refused(
         ({"--users": "10"}, "users cannot learn"),
         ({"--arrival-ratio": "1"}, "--arrival-ratio is 1"),
         ({"--context-probabilities": "nonsense"}, "it must be uniform"),
-        ({"--method": "magic"}, "no constants for method 'magic'; plan for one of"),
+        ({"--method": "magic"}, "unknown method 'magic'"),
+        ({"--method": "discount"}, "plan for paper, or add --search to find by simulation"),
         ({"--base": "1.5"}, "a click rate lies between 0 and 1"),
         ({"--activity": "sometimes"}, "--activity is even or heavy-tailed"),
         ({"--exploration": "0"}, "above 0 and at most 1"),

@@ -12,7 +12,7 @@ from unswayed.cli.log_options import SourceOptions
 from unswayed.cli.options import Json, Seed, expanded, probabilities_in, process_count
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, read_events
-from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.limits.calibration import calibrated_methods
 from unswayed.limits.checks import (
     MAX_CONTEXTS,
@@ -25,8 +25,9 @@ from unswayed.limits.log_plans import LogPlan, log_traffic, plan_from_log
 from unswayed.limits.plan_words import log_words, plan_words
 from unswayed.limits.planner import DEFAULT_LEAD, Plan, plan_traffic
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
+from unswayed.simulation.fewest_plays import PlaySearch, fewest_plays, search_words
 from unswayed.simulation.instances import named_probabilities
-from unswayed.simulation.planned import Verification, n_runs, verify_plan
+from unswayed.simulation.planned import PlanTrial, Verification, n_runs, verify_plan
 from unswayed.simulation.simulate import Row
 
 ACTIVITIES = ("even", "heavy-tailed")
@@ -51,7 +52,7 @@ def plan(
     actions: Annotated[int | None, typer.Option(help="Number of actions A.")] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Method to plan for [the default of learn, once it is calibrated]."),
+        typer.Option(help="Method to plan for; without fitted constants only with --search."),
     ] = None,
     delta: Annotated[
         float, typer.Option(help="Failure probability of the plan, from 0.01 to 0.5.")
@@ -93,15 +94,34 @@ def plan(
     verify: Annotated[
         bool, typer.Option("--verify", help="Simulate the plan under attack; takes minutes.")
     ] = False,
+    search: Annotated[
+        bool,
+        typer.Option(
+            "--search",
+            help="Find by simulation how few plays are enough for --method, by default the one of "
+            "learn; takes minutes.",
+        ),
+    ] = False,
     repetitions: Annotated[
-        int, typer.Option(help="Simulated worlds per attack with --verify.")
+        int, typer.Option(help="Simulated worlds per attack with --verify and --search.")
     ] = 10,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Compute the traffic that a target loss requires, and a lower bound for any method."""
     calibrated = sorted(calibrated_methods(), key=lambda name: name != DEFAULT_METHOD)
-    methods = tuple(dict.fromkeys((method or calibrated[0], *calibrated)))
+    if method is not None and method not in calibrated:
+        method_named(method)
+        if not search:
+            raise InputError(
+                f"there are no constants for method {method!r}: plan for "
+                f"{' or '.join(calibrated)}, or add --search to find by simulation how many plays "
+                "it needs."
+            )
+    searched = method or DEFAULT_METHOD
+    methods = tuple(
+        dict.fromkeys((searched if searched in calibrated else calibrated[0], *calibrated))
+    )
     described = {
         "--contexts": contexts,
         "--actions": actions,
@@ -171,11 +191,31 @@ def plan(
                 processes=process_count(None),
                 on_row=advance,
             )
+    found = None
+    if search:
+        with progress_bar() as progress:
+            task = progress.add_task("searching", total=None)
+
+            def tell(plays: int, _: PlanTrial) -> None:
+                progress.update(task, advance=1, description=f"{plays:,} plays per user")
+
+            found = fewest_plays(
+                result,
+                probabilities,
+                searched,
+                repetitions=repetitions,
+                seed=seed,
+                processes=process_count(None),
+                on_trial=tell,
+            )
     words = (*(() if from_log is None else log_words(from_log)), *plan_words(result))
-    if DEFAULT_METHOD not in calibrated:
+    if found is not None:
+        words += search_words(found, result)
+    elif DEFAULT_METHOD not in calibrated:
         words += (
             f"No constants are fitted for method {DEFAULT_METHOD}, the default of learn: learn "
-            f"with --method {methods[0]} to have what is planned.",
+            f"with --method {methods[0]} to have what is planned, or add --search to find by "
+            f"simulation how many plays {DEFAULT_METHOD} needs.",
         )
     if json:
         print_json(
@@ -184,6 +224,7 @@ def plan(
                 "log": None if from_log is None else _log_json(from_log),
                 "words": words,
                 "verification": None if verification is None else asdict(verification),
+                "search": None if found is None else asdict(found),
             }
         )
         return
@@ -192,6 +233,8 @@ def plan(
     _print_plan(result)
     if verification is not None:
         _print_verification(verification)
+    if found is not None:
+        _print_search(found)
 
 
 def _log_json(found: LogPlan) -> dict[str, object]:
@@ -253,6 +296,26 @@ def _print_verification(found: Verification) -> None:
             for t in found.trials
         ],
         note=f"{found.repetitions} repetitions each, seed {found.seed}.",
+    )
+
+
+def _print_search(found: PlaySearch) -> None:
+    print_table(
+        f"Plays per user of {found.method}, searched by simulation",
+        ["plays", "seed", "enough", "worst attack", "lead of the best", "within the target"],
+        [
+            [
+                f"{step.interactions_per_user:,}",
+                step.seed,
+                "yes" if step.holds else "no",
+                step.worst.attack,
+                step.worst.gap,
+                f"{100 * step.worst.share_within:.0f}%",
+            ]
+            for step in found.steps
+        ],
+        note=f"{found.repetitions} repetitions of each attack and lead; another seed is fresh "
+        "worlds.",
     )
 
 

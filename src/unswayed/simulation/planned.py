@@ -14,6 +14,7 @@ from unswayed.learners.players import EPSILON
 from unswayed.limits.calibration import Shape, constants
 from unswayed.limits.checks import CALIBRATED_DEVIATION, Traffic, check_context_probabilities
 from unswayed.limits.planner import FEWEST_USERS, Plan, plan_traffic
+from unswayed.processes import Workers
 from unswayed.simulation.arrivals import Order
 from unswayed.simulation.instances import GAP_SPREAD, RewardLaw
 from unswayed.simulation.settings import Settings
@@ -47,6 +48,14 @@ class PlanTrial:
     largest: float
     share_within: float
 
+    def rank(self) -> tuple[float, float]:
+        """Return what trials are sorted by: first the one that met the target least often."""
+        return self.share_within, -self.mean
+
+    def holds(self, failure_probability: float) -> bool:
+        """Return whether all but that share of the repetitions met the target."""
+        return self.share_within >= 1.0 - failure_probability - 1e-12
+
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -74,8 +83,7 @@ class Verification:
     @property
     def holds(self) -> bool:
         """Return whether the promised share of repetitions met the target under every attack."""
-        promised = 1.0 - self.plan.failure_probability
-        return self.trials[0].share_within >= promised - 1e-12
+        return self.trials[0].holds(self.plan.failure_probability)
 
 
 def verify_plan(
@@ -104,45 +112,70 @@ def verify_plan(
     on_row
         Called with every run; for progress bars.
     """
-    probabilities = check_context_probabilities(context_probabilities)
-    tried, nu = _small_enough(plan, probabilities)
+    tried, nu = small_enough(plan, check_context_probabilities(context_probabilities), LARGEST_RUN)
     method = tried.methods[0]
-    trials = []
-    algorithm = method.method if tried.traffic.exploration == 1.0 else f"{method.method}-on-log"
-    for attack in attacks or _attacks(tried):
-        for gap in _leads(tried):
-            settings = Settings(
-                contexts=tried.n_contexts,
-                actions=tried.n_actions,
-                users=tried.n_users,
-                interactions=method.interactions_per_user,
-                alpha=tried.adversarial_fraction,
+    with Workers(processes) as workers:
+        trials = [
+            simulated_trial(
+                tried,
+                nu,
+                method.method,
+                method.interactions_per_user,
                 attack=attack,
-                algorithms=(algorithm,),
+                gap=gap,
                 repetitions=repetitions,
                 seed=seed,
-                gap=gap,
-                context_probabilities=tuple(nu.tolist()),
-                **simulated_traffic(tried.traffic),
+                workers=workers,
+                on_row=on_row,
             )
-            rows = simulate(settings, processes=processes, on_row=on_row)
-            losses = np.array([row.loss for row in rows])
-            trials.append(
-                PlanTrial(
-                    attack=attack,
-                    gap=gap,
-                    mean=float(losses.mean()),
-                    largest=float(losses.max()),
-                    share_within=float((losses <= tried.target_suboptimality).mean()),
-                )
-            )
-    trials.sort(key=lambda trial: (trial.share_within, -trial.mean))
+            for attack in attacks or _attacks(tried)
+            for gap in simulated_leads(tried)
+        ]
+    trials.sort(key=PlanTrial.rank)
     return Verification(tried is not plan, tried, method.method, repetitions, seed, tuple(trials))
+
+
+def simulated_trial(
+    plan: Plan,
+    context_probabilities: FloatArray,
+    method: str,
+    interactions_per_user: int,
+    *,
+    attack: str,
+    gap: float,
+    repetitions: int,
+    seed: int,
+    workers: Workers,
+    on_row: Callable[[Row], None] | None = None,
+) -> PlanTrial:
+    """Simulate one method in the world of a plan, with so many plays of each user."""
+    settings = Settings(
+        contexts=plan.n_contexts,
+        actions=plan.n_actions,
+        users=plan.n_users,
+        interactions=interactions_per_user,
+        alpha=plan.adversarial_fraction,
+        attack=attack,
+        algorithms=(method if plan.traffic.exploration == 1.0 else f"{method}-on-log",),
+        repetitions=repetitions,
+        seed=seed,
+        gap=gap,
+        context_probabilities=tuple(context_probabilities.tolist()),
+        **simulated_traffic(plan.traffic),
+    )
+    losses = np.array([row.loss for row in simulate(settings, workers=workers, on_row=on_row)])
+    return PlanTrial(
+        attack=attack,
+        gap=gap,
+        mean=float(losses.mean()),
+        largest=float(losses.max()),
+        share_within=float((losses <= plan.target_suboptimality).mean()),
+    )
 
 
 def n_runs(plan: Plan, repetitions: int) -> int:
     """Return how many runs a verification has at most."""
-    return len(_attacks(plan)) * len(_leads(plan)) * repetitions
+    return len(_attacks(plan)) * len(simulated_leads(plan)) * repetitions
 
 
 def simulated_traffic(traffic: Traffic) -> dict[str, Any]:
@@ -168,12 +201,15 @@ def _attacks(plan: Plan) -> list[str]:
     return found
 
 
-def _leads(plan: Plan) -> list[float]:
+def simulated_leads(plan: Plan) -> list[float]:
+    """Return the leads of the best action at which a plan is simulated."""
     widest = widest_gap(plan.traffic)
     return sorted({min(factor * plan.target_suboptimality, widest) for factor in LEADS})
 
 
-def _small_enough(plan: Plan, probabilities: FloatArray) -> tuple[Plan, FloatArray]:
+def small_enough(
+    plan: Plan, probabilities: FloatArray, largest_run: int
+) -> tuple[Plan, FloatArray]:
     """Return the plan, or the largest plan of its kind that is small enough to simulate."""
     tried, nu, divisor = plan, probabilities, 1.0
     traffic = plan.traffic
@@ -181,7 +217,7 @@ def _small_enough(plan: Plan, probabilities: FloatArray) -> tuple[Plan, FloatArr
         # Simulated logs explore with one share; another is replaced by it.
         traffic = replace(traffic, exploration=EPSILON)
         tried = _replanned(plan, nu, plan.n_actions, plan.n_users, traffic)
-    while _n_rewards(tried) > LARGEST_RUN:
+    while _n_rewards(tried) > largest_run:
         if tried.n_contexts <= 2 and tried.n_actions <= 2:
             raise InputError(
                 f"even 2 contexts and 2 actions would take {_n_rewards(tried):,} rewards to "

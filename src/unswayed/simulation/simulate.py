@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -74,6 +75,7 @@ def simulate(
     *,
     goal: Goal = Goal.SUBOPTIMALITY,
     processes: int = 1,
+    workers: Workers | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> list[Row]:
     """Run every algorithm in every repetition.
@@ -83,6 +85,10 @@ def simulate(
 
     Parameters
     ----------
+    processes
+        How many processes share the runs, if there are no workers yet.
+    workers
+        Workers to use instead, for callers with several simulations.
     on_row
         Called with every row as it becomes known, in any order; for progress bars.
 
@@ -96,8 +102,9 @@ def simulate(
         for repetition in range(settings.repetitions)
     ]
     rows: dict[tuple[str, int], Row] = {}
-    with Workers(min(processes, len(tasks))) as workers:
-        for row in workers.results(partial(_run_task, settings, goal), tasks):
+    owned = Workers(min(processes, len(tasks))) if workers is None else nullcontext(workers)
+    with owned as at_work:
+        for row in at_work.results(partial(_run_task, settings, goal), tasks):
             rows[row.algorithm, row.repetition] = row
             if on_row is not None:
                 on_row(row)
