@@ -7,7 +7,8 @@ Widths are medians over cells, in units of a reward and of the gap between the t
 
 Run ``python benchmarks/interval_coverage.py`` for a table, with ``--json FILE`` to keep the rows,
 ``--logs 20`` for fewer logs, ``--only WORD`` for the settings whose name has the word, ``--method``
-for another method.
+for another method, ``--random 100 --seed 1`` for settings that are drawn at random instead of those
+that are listed here.
 """
 
 from __future__ import annotations
@@ -141,8 +142,8 @@ def draw(setting: Setting, means: FloatArray, seed: int) -> Tallies:
         own = _tasted(setting, rng, users, contexts * A + actions, own)
     rewards = _rewards(setting, rng, own)
     if lies.any():
-        plays = _plays_of_cells(users, contexts * A + actions)
-        reported = _lies(setting, rng, means, contexts, actions, plays)
+        pairs, plays = _pairs_of_cells(users, contexts * A + actions)
+        reported = _lies(setting, rng, means, contexts, actions, pairs, plays)
         rewards = np.where(lies, reported, rewards)
     return tally(
         users, contexts, actions, rewards, n_users=L, n_contexts=S, n_actions=A, weights=weights
@@ -195,12 +196,12 @@ def _deviations(setting: Setting, means: FloatArray) -> FloatArray:
     return np.asarray(means * np.sqrt(math.e / 0.2 - 1.0))
 
 
-def _plays_of_cells(users: IntArray, cells: IntArray) -> IntArray:
-    """Return for each event how often its user met its cell."""
+def _pairs_of_cells(users: IntArray, cells: IntArray) -> tuple[IntArray, IntArray]:
+    """Return for each event a number of its user and cell, and how often that user met it."""
     _, inverse, counts = np.unique(
         users * (cells.max() + 1) + cells, return_inverse=True, return_counts=True
     )
-    return np.asarray(counts[inverse])
+    return np.asarray(inverse), np.asarray(counts[inverse])
 
 
 def _lies(
@@ -209,6 +210,7 @@ def _lies(
     means: FloatArray,
     contexts: IntArray,
     actions: IntArray,
+    pairs: IntArray,
     plays: IntArray,
 ) -> FloatArray:
     """Return what colluders report: less of the best action, more of the runner-up or others."""
@@ -227,6 +229,11 @@ def _lies(
         return np.where(side != 0, far, _rewards(setting, rng, means_here))
     if setting.attack == "extreme":
         return np.where(side != 0, 1e6 * side, _rewards(setting, rng, means_here))
+    if setting.attack == "balance":
+        # User means in the lower tail, which make skewed ones look symmetric.
+        depths = rng.uniform(1.0, 4.0, int(pairs.max()) + 1)[pairs]
+        low = means_here - depths * 0.8 * deviations / np.sqrt(plays)
+        return np.where(at_best, low, _rewards(setting, rng, means_here))
     if setting.attack == "trim-edge":
         # User means at the quantile that trimming half as many again at each end keeps.
         side = np.where(at_best, -1.0, 1.0)
@@ -306,9 +313,27 @@ def settings() -> Iterator[Setting]:
                     has_tastes=True,
                     likeness=2.0,
                 )
+    # So many users that tastes which are hardly seen cost more than chance.
+    for base, likeness, plays in ((0.1, 44.0, 10), (0.3, 5.7, 4), (0.02, 140.0, 30)):
+        for alpha in (0.05, 0.2):
+            for attack in ("none", "push"):
+                yield Setting(
+                    base=base,
+                    n_contexts=1,
+                    n_users=20_000,
+                    plays=plays,
+                    alpha=alpha,
+                    attack=attack,
+                    has_tastes=True,
+                    likeness=likeness,
+                )
     for rewards, base in (("normal", 0.5), ("student", 0.5), ("counts", 1.0), ("revenue", 1.0)):
         for attack in (*attacks, "extreme"):
             yield Setting(rewards=rewards, base=base, attack=attack)
+        # Many plays and users: skewed means without ties.
+        yield Setting(
+            rewards=rewards, base=base, attack="balance", n_contexts=1, n_users=4000, plays=60
+        )
         yield Setting(rewards=rewards, base=base, has_tastes=True, attack="push")
         yield Setting(rewards=rewards, base=base, design="propensities")
         yield Setting(rewards=rewards, base=base, design="uniform", alpha=0.05, attack="push")
@@ -326,6 +351,36 @@ def settings() -> Iterator[Setting]:
     yield Setting(base=0.5, n_contexts=1, n_users=2000, attack="push")
     yield Setting(base=0.1, has_heavy_users=True, attack="push")
     yield Setting(base=0.01, n_users=20_000)
+
+
+def random_settings(n_settings: int, seed: int) -> Iterator[Setting]:
+    """Yield settings drawn at random from everything that the intervals are meant for."""
+    rng = generator(seed, "coverage", "settings")
+
+    def between(low: float, high: float, digits: int = 2) -> float:
+        return float(f"{low * (high / low) ** rng.random():.{digits}g}")
+
+    bases = {"bernoulli": (0.005, 0.5), "normal": (0.5, 0.5), "student": (0.5, 0.5)}
+    attacks = ("none", "push", "trim-edge", "flood", "hide-in-covariance")
+    others = (*attacks, "extreme", "balance")
+    for _ in range(n_settings):
+        # Half of them binary, where most is assumed.
+        rewards = str(rng.choice(["bernoulli"] * 4 + ["normal", "student", "counts", "revenue"]))
+        yield Setting(
+            rewards=rewards,
+            base=between(*bases.get(rewards, (0.2, 3.0))),
+            n_users=int(between(200, 20_000)),
+            n_contexts=int(rng.choice([1, 2, 3, 5, 10, 30])),
+            n_actions=int(rng.choice([2, 3, 5, 10])),
+            plays=int(between(4, 80)),
+            alpha=between(0.01, 0.3),
+            design=str(rng.choice(["sticky", "sticky", "uniform", "propensities"])),
+            attack=str(rng.choice(attacks if rewards == "bernoulli" else others)),
+            has_tastes=bool(rng.random() < 0.5),
+            likeness=between(1.5, 40),
+            zipf=float(rng.choice([0.0, 1.0])),
+            has_heavy_users=bool(rng.random() < 0.5),
+        )
 
 
 def table(rows: list[Row]) -> str:
@@ -346,10 +401,15 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=200)
     parser.add_argument("--only", default="", help="settings whose name has this")
     parser.add_argument("--method", default="paper", choices=list(METHODS))
+    parser.add_argument("--random", type=int, help="so many settings drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the random settings")
     parser.add_argument("--json", type=Path, help="file for the rows")
     arguments = parser.parse_args()
+    chosen = settings()
+    if arguments.random is not None:
+        chosen = random_settings(arguments.random, arguments.seed)
     rows = []
-    for setting in settings():
+    for setting in chosen:
         if arguments.only in setting.name:
             rows.append(measure(setting, n_logs=arguments.logs, method=arguments.method))
             print(table(rows[-1:]).splitlines()[1] if rows[1:] else table(rows), flush=True)

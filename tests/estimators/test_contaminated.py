@@ -246,21 +246,27 @@ def test_users_with_very_many_trials_are_treated_like_those_with_many() -> None:
     np.testing.assert_allclose(np.concatenate(ends[0]), np.concatenate(ends[1]), atol=1.5e-3)
 
 
-def test_where_points_look_symmetric_means_use_medians(rng: np.random.Generator) -> None:
-    """Lies close by, on both sides, cost the mean more than the median."""
-    points = rng.standard_normal((N_GROUPS, N_POINTS))
-    points[:, :20] += 2.0
-    points[:, 20:40] -= 2.0
-    n_bad = np.full(N_GROUPS, 40)
-    low, high = mean_intervals(
-        points.ravel(), GROUPS, N_GROUPS, n_bad=n_bad, failure_probability=DELTA
-    )
-    # A third of the failures is left for each of three intervals.
-    of_medians = median_intervals(
-        points.ravel(), GROUPS, N_GROUPS, n_bad=n_bad, failure_probability=DELTA / 3.0
-    )
-    from_medians = (low == of_medians.low) & (high == of_medians.high)
-    assert from_medians.mean() > 0.8
+@pytest.mark.parametrize("share", [0.2, 0.3])
+def test_skewed_points_that_bad_ones_make_look_symmetric_are_covered(
+    rng: np.random.Generator, share: float
+) -> None:
+    """Bad points in the lower tail balance the upper one; then the median misses the mean.
+
+    As a negative control, intervals of medians miss most means.
+    """
+    n_points, n_groups = 1000, 200
+    points = rng.lognormal(0.0, 0.5, (n_groups, n_points))
+    n_bad = int(share * n_points)
+    points[:, :n_bad] = 1.0 - 0.5 * rng.uniform(1.0, 4.0, (n_groups, n_bad))
+    given: dict[str, Any] = {
+        "n_bad": np.full(n_groups, n_bad),
+        "failure_probability": DELTA,
+    }
+    groups = np.repeat(np.arange(n_groups), n_points)
+    truth = float(np.exp(0.125))
+    fewest = stats.binom.ppf(1e-3, n_groups, 1 - DELTA)
+    assert n_covered(mean_intervals(points.ravel(), groups, n_groups, **given), truth) >= fewest
+    assert n_covered(median_intervals(points.ravel(), groups, n_groups, **given), truth) < 100
 
 
 def test_tails_of_any_weight_widen_an_interval_of_means(rng: np.random.Generator) -> None:

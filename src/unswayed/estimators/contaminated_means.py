@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.arrays import FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.estimators.inputs import check_failure_probability
 from unswayed.estimators.trimming import binomial_lower_quantiles, sort_within_groups
@@ -29,16 +29,9 @@ LARGEST_LEAN = 0.25
 """Ours: largest lean of the quartiles, (q3 + q1 - 2 q2)/(q3 - q1), at which tails are taken to be
 light. A fifth of the points at one end makes .2 of symmetric ones; exponential points have .26."""
 
-LEAN_ERROR = 1.25
-"""Standard error of the lean of n normal points times sqrt(n), for quartiles; it is 1.1 for
-sixteenths. Skewed points that pass have a mean that is off by at most .8/sqrt(n) deviations."""
-
 ROUNDING = 1e-7
-"""Points this near to each other, in units of their spread, are equal: rewards of one and of ten
-million and one are to be treated alike."""
-
-MOST_TIES = 0.05
-"""Ours: largest share of points that equal their neighbour for points to be taken as continuous."""
+"""How much larger a lean may be by rounding: rewards of one and of ten million and one are to be
+treated alike."""
 
 
 class Intervals(NamedTuple):
@@ -68,7 +61,7 @@ def mean_intervals(
     failure_probability
         Allowed for each group.
     has_light_tails
-        Whether the second and third interval below may be used.
+        Whether the second interval below may be used.
 
     Notes
     -----
@@ -81,9 +74,10 @@ def mean_intervals(
     Wild points make that wide. Where the middle of the points looks symmetric (``LARGEST_LEAN``),
     a second interval assumes ``TAIL_RATIO``: points are clipped to c around their median,
     c = τ/(2·sqrt(k/n)), which moves the mean of points with deviation τ by at most τ²/(4c). It
-    stays bounded for k < n/3. Where points look so symmetric that half as many bad ones would
-    explain the rest, and have hardly any ties, the third is ``median_intervals``. The intersection
-    is returned.
+    stays bounded for k < n/3. The intersection is returned.
+
+    ``median_intervals`` would be narrower for symmetric points. It has no part in this, since bad
+    points below can make skewed ones look symmetric, and then it misses the mean.
 
     Deviation from the paper: it has no intervals.
 
@@ -100,7 +94,7 @@ def mean_intervals(
     """
     delta = check_failure_probability(failure_probability)
     if has_light_tails:
-        delta /= 3.0  # three intervals
+        delta /= 2.0  # two intervals
     ordered, starts = sort_within_groups(values, groups, n_groups)
     n_good = np.maximum(np.diff(starts) - n_bad, 0)
     quantiles = special.stdtrit(np.maximum(n_good - 1, 1), 1.0 - delta / 2.0)
@@ -109,13 +103,8 @@ def mean_intervals(
         return Intervals(low, high)
     clipped, margins = _clipped_to_tails(ordered, starts, n_bad)
     clipped_low, clipped_high = _free_intervals(clipped, starts, n_bad, quantiles)
-    median_low, median_high = _order_statistics(ordered, starts, n_bad, delta)
-    is_symmetric = _look_symmetric(ordered, starts, n_bad)
-    low = np.maximum(low, clipped_low - margins)
-    high = np.minimum(high, clipped_high + margins)
     return Intervals(
-        np.where(is_symmetric, np.maximum(low, median_low), low),
-        np.where(is_symmetric, np.minimum(high, median_high), high),
+        np.maximum(low, clipped_low - margins), np.minimum(high, clipped_high + margins)
     )
 
 
@@ -150,19 +139,13 @@ def median_intervals(
     """
     delta = check_failure_probability(failure_probability)
     ordered, starts = sort_within_groups(values, groups, n_groups)
-    return Intervals(*_order_statistics(ordered, starts, n_bad, delta))
-
-
-def _order_statistics(
-    ordered: FloatArray, starts: IntArray, n_bad: IntArray, delta: float
-) -> tuple[FloatArray, FloatArray]:
     n_good = np.maximum(np.diff(starts) - n_bad, 0)
     ranks = binomial_lower_quantiles(n_good, 0.5, delta / 2.0)
     is_bounded = ranks > 0
-    low, high = np.full(len(n_bad), -np.inf), np.full(len(n_bad), np.inf)
+    low, high = np.full(n_groups, -np.inf), np.full(n_groups, np.inf)
     low[is_bounded] = ordered[starts[:-1][is_bounded] + ranks[is_bounded] - 1]
     high[is_bounded] = ordered[starts[1:][is_bounded] - ranks[is_bounded]]
-    return low, high
+    return Intervals(low, high)
 
 
 @compiled
@@ -220,7 +203,7 @@ def _clipped_to_tails(
         n, k = points.size, n_bad[g]
         if n == 0 or k == 0 or 3 * k >= n:
             continue
-        if abs(_lean(points, 4)) > LARGEST_LEAN + ROUNDING:
+        if abs(_lean(points)) > LARGEST_LEAN + ROUNDING:
             continue
         centre = points[n // 2]
         distances = np.sort(np.abs(points - centre))
@@ -236,32 +219,10 @@ def _clipped_to_tails(
 
 
 @compiled
-def _look_symmetric(ordered: FloatArray, starts: IntArray, n_bad: IntArray) -> BoolArray:
-    """Return which groups lean no more than half of the bad points and chance explain."""
-    is_symmetric = np.zeros(n_bad.size, np.bool_)
-    for g in range(n_bad.size):
-        points = ordered[starts[g] : starts[g + 1]]
-        n = points.size
-        if n < FEWEST_GOOD or n_bad[g] == 0:  # without bad points the mean is the better one
-            continue
-        n_ties = 0
-        alike = ROUNDING * (points[n - 1 - n // 16] - points[n // 16])
-        for j in range(1, n):
-            n_ties += points[j] - points[j - 1] <= alike
-        explained = 0.5 * n_bad[g] / n + LEAN_ERROR / np.sqrt(n)
-        lean = max(abs(_lean(points, 4)), abs(_lean(points, 16)))
-        is_symmetric[g] = n_ties <= MOST_TIES * n and lean <= explained
-    return is_symmetric
-
-
-@compiled
-def _lean(points: FloatArray, part: int) -> float:
-    """Return how far the median of sorted points is from the middle of two outer quantiles.
-
-    ``part`` points out of so many lie beyond each of them; 4 is Bowley's coefficient.
-    """
+def _lean(points: FloatArray) -> float:
+    """Return how far the median of sorted points is from the middle of the quartiles (Bowley)."""
     n = points.size
-    low, middle, high = points[n // part], points[n // 2], points[n - 1 - n // part]
+    low, middle, high = points[n // 4], points[n // 2], points[n - 1 - n // 4]
     if high <= low:
         return 1.0
     return float((high - middle) - (middle - low)) / float(high - low)
