@@ -144,3 +144,14 @@ def test_in_peace_the_guard_leaves_the_best_pooled_action(
 ) -> None:
     pooled, guard, _ = pushed(rng, is_attacked=False, n_users=n_users)
     assert allowed_actions(guard)[0, pooled.argmax()]
+
+
+def test_the_only_action_that_was_learned_has_nothing_to_lose_even_without_a_bound() -> None:
+    nan, inf = np.nan, np.inf
+    guard = guard_of(
+        np.array([[-inf, nan], [0.25, nan]]),
+        np.array([[0.5, nan], [0.5, nan]]),
+        np.array([[inf, nan], [0.75, nan]]),
+    )
+    np.testing.assert_array_equal(certified_losses(guard), [[0.0, nan], [0.0, nan]])
+    assert allowed_actions(guard, factor=2.0).all()
