@@ -49,6 +49,8 @@ def test_more_visits_than_users_leave_nobody_to_spread() -> None:
     events = [(user, 0, action, 1.0) for user in range(2) for action in range(3)]
     design = sticky_design(tallied(events, n_contexts=1, n_actions=3))
     assert design.group_sizes.tolist() == [[2, 2, 2]]
+    alone = tallied([(user, 0, 0, 1.0) for user in range(5)], n_contexts=1, n_actions=1)
+    assert sticky_design(alone).group_sizes.tolist() == [[5]]
 
 
 def test_a_log_is_sticky_from_forty_repeated_visits_on() -> None:
