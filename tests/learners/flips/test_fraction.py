@@ -30,6 +30,7 @@ class Pooled:
         adversarial_fraction: float,
         warmup: Tallies | None = None,
     ) -> Estimates:
+        """Return the mean of all rewards of each cell."""
         self.given.append((design, adversarial_fraction, warmup))
         counts, sums = tallies.cell_sums("counts"), tallies.cell_sums("sums")
         means = np.full(counts.shape, np.nan)
