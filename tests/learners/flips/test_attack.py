@@ -122,9 +122,7 @@ def sticky_here() -> Design:
     return Design(np.array([False, True]), np.full(SHAPE, 2))
 
 
-def test_reversed_accounts_report_the_smallest_reward_for_the_leader_and_the_largest_for_the_rival() -> (
-    None
-):
+def test_reversed_accounts_report_the_extreme_rewards_against_the_leader() -> None:
     """Users 0, 1, 2 and 4 speak of the two, by 8/2, 6/2, 4/3 and 9/3 per interaction."""
     reverse, most = tactics(uniform_design(small_log()))[0]
     assert most == 3  # half of the six active accounts

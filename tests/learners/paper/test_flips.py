@@ -16,15 +16,13 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.flips.bounds import Certificate
 from unswayed.learners.paper import learn_paper
 from unswayed.learners.paper.flips import (
-    FrequentFlips,
     _certain_replacements,
     _largest_shares,
     _visitors,
-    attack_frequent,
     certify_paper,
     frequent_flips,
 )
-from unswayed.learners.paper.reward_units import RewardUnits, measure_units
+from unswayed.learners.paper.reward_units import measure_units
 from unswayed.tallies import Tallies
 
 ALPHA = 0.1
@@ -220,8 +218,14 @@ def test_the_largest_share_of_visits_is_over_all_users_of_a_context() -> None:
 
 def test_visitors_are_counted_once_for_each_context() -> None:
     tallies = tallied(
-        [(0, 0, 0, 1.0), (0, 0, 1, 1.0), (0, 2, 1, 1.0), (2, 2, 0, 1.0), (2, 2, 1, 1.0)]
-        + [(3, 2, 0, 1.0)],
+        [
+            (0, 0, 0, 1.0),
+            (0, 0, 1, 1.0),
+            (0, 2, 1, 1.0),
+            (2, 2, 0, 1.0),
+            (2, 2, 1, 1.0),
+            (3, 2, 0, 1.0),
+        ],
         n_users=6,
         n_contexts=4,
         n_actions=2,
@@ -303,90 +307,3 @@ def test_certified_bounds_follow_from_the_flips(
     assert apart.untried == {}
     np.testing.assert_array_equal(apart.upper, bounds.upper)
     np.testing.assert_array_equal(apart.lower, bounds.lower)
-
-
-def flips_of(
-    tallies: Tallies, *, leader: int, rival: int, numbers: tuple[int, int], origin: float = 0.0
-) -> FrequentFlips:
-    """Return flips of context 1 that take these numbers from the leader and from the rival."""
-    total = np.array([sum(numbers)])
-    counts, _ = tables(tallies)
-    return FrequentFlips(
-        contexts=np.array([1]),
-        leaders=np.array([leader]),
-        visitors=np.array([np.count_nonzero(counts[:, 1, leader])]),
-        trimmed=TrimmedFlips(
-            total, total, np.array([rival]), np.array([numbers[0]]), np.array([numbers[1]])
-        ),
-        units=RewardUnits(origin, math.nan, 0),
-        withstood=total,
-        is_loud=np.array([True]),
-    )
-
-
-def attacked_log() -> tuple[Tallies, Design]:
-    """Return a log of ten users; in context 1 four got action 1, three action 0, one action 2."""
-    here = [(0, 1, 5.0), (1, 1, 8.0), (2, 1, 3.0), (3, 1, 4.0)]
-    here += [(4, 0, 1.0), (5, 0, -2.0), (6, 0, 2.0), (7, 2, 0.5)]
-    events = [(user, 1, action, reward) for user, action, reward in here]
-    # User 1 is twice as active, so that their share of the reward is 4; user 9 did nothing.
-    events += [(1, 0, 0, 1.0), (8, 0, 0, 1.0)]
-    tallies = tallied(events, n_users=10, n_contexts=2, n_actions=3)
-    return tallies, Design(np.ones(2, np.bool_), np.array([[9, 0, 0], [4, 4, 1]]))
-
-
-@pytest.mark.parametrize(
-    ("numbers", "origin", "from_leader", "from_rival"),
-    [
-        ((2, 0), 0.0, [0, 1], []),
-        ((3, 1), 0.0, [0, 1, 3], [5]),
-        ((1, 3), 0.0, [0], [5, 8, 4]),
-        ((0, 4), 0.0, [], [5, 8, 4, 6]),
-        # Measured from 2, user 1 has (8 - 2)/2 and the one who never came counts as more.
-        ((2, 3), 2.0, [0, 1], [5, 4, 6]),
-        ((0, 4), 2.0, [], [5, 4, 6, 8]),
-    ],
-)
-def test_the_attack_takes_the_accounts_that_speak_most_for_the_leader_and_least_for_the_rival(
-    numbers: tuple[int, int], origin: float, from_leader: list[int], from_rival: list[int]
-) -> None:
-    tallies, design = attacked_log()
-    flips = replace(
-        flips_of(tallies, leader=1, rival=0, numbers=numbers, origin=origin),
-        visitors=np.array([9]),
-    )
-    attacked, accounts = attack_frequent(tallies, design, flips, 0)
-    assert accounts.tolist() == from_leader + from_rival
-    before, after = tables(tallies), tables(attacked)
-    loud = 4.0 * (1.0 + 25.5) * 10
-    for user in range(10):
-        if user not in accounts:
-            for old, new in zip(before, after, strict=True):
-                np.testing.assert_array_equal(old[user], new[user])
-            continue
-        action, reward = (1, -loud) if user in from_leader else (0, loud)
-        expected = np.zeros((2, 3))
-        expected[1, action] = 1.0
-        np.testing.assert_array_equal(after[0][user], expected)
-        np.testing.assert_array_equal(after[1][user], reward * expected)
-
-
-def test_if_staying_away_is_cheaper_the_visitors_of_the_leader_do() -> None:
-    """Five replaced accounts would be needed, and four came."""
-    tallies, design = attacked_log()
-    flips = flips_of(tallies, leader=1, rival=0, numbers=(3, 2))
-    assert flips.by_absence.tolist() == [True]
-    attacked, accounts = attack_frequent(tallies, design, flips, 0)
-    assert accounts.tolist() == [0, 1, 2, 3]
-    expected = [table.copy() for table in tables(tallies)]
-    for old, new in zip(expected, tables(attacked), strict=True):
-        old[:4, 1] = 0.0
-        np.testing.assert_array_equal(old, new)
-
-
-def test_staying_away_is_an_attack_only_where_there_is_a_rival_and_it_is_cheaper() -> None:
-    tallies, _ = attacked_log()
-    even = flips_of(tallies, leader=1, rival=0, numbers=(2, 2))
-    assert even.by_absence.tolist() == [False]
-    alone = flips_of(tallies, leader=1, rival=NO_RIVAL, numbers=(3, 2))
-    assert alone.by_absence.tolist() == [False]
