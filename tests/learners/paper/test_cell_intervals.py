@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.learners.paper.interval_twin import interval_tables
+from tests.learners.paper.interval_twin import interval_tables, rate_ends
 from tests.learners.tiny_logs import cut_after, tallied
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.paper import intervals
@@ -130,10 +130,12 @@ def test_large_cells_are_judged_by_a_sample_of_their_users(
     shares = np.minimum(60 / np.maximum(visitors, 1), 1.0)
     is_drawn = generator(0, "intervals").random(len(tallies.cells)) < shares[tallies.cells]
     is_sampled = tallies.csr(is_drawn.astype(float)).toarray() > 0
-    assert_same(
-        cell_intervals(*given, **OPTIONS),
-        interval_tables(*given, **OPTIONS, is_sampled=is_sampled),
-    )
+    for failure in (0.05, 0.1, 0.2, 0.3, 0.4):
+        options = {"adversarial_fraction": 0.1, "failure_probability": failure}
+        assert_same(
+            cell_intervals(*given, **options),
+            interval_tables(*given, **options, is_sampled=is_sampled),
+        )
 
 
 @pytest.mark.parametrize(
@@ -171,6 +173,93 @@ def test_standard_errors_are_those_of_plain_means() -> None:
     found = intervals._standard_errors(
         np.array([3, 1, 0, 2]),
         np.array([values.sum(), 4.0, 0.0, 6.0]),
-        np.array([(values**2).sum(), 16.0, 0.0, 18.0]),
+        np.array([(values**2).sum(), 16.0, 0.0, 20.0]),
     )
-    np.testing.assert_allclose(found, [values.std(ddof=1) / np.sqrt(3), 0.0, 0.0, 0.0])
+    # The last group is 2 and 4.
+    np.testing.assert_allclose(found, [values.std(ddof=1) / np.sqrt(3), 0.0, 0.0, 1.0])
+
+
+def test_cells_of_one_or_two_users_have_intervals_too() -> None:
+    """Action 0 has one visitor in context 0, action 1 two, action 2 nobody."""
+    events = [(0, 0, 0, 5.0), (1, 0, 1, 3.0), (2, 0, 1, 5.0), (2, 0, 1, 3.0)]
+    events += [(user, 1, user % 3, 3.0 + 2.0 * (user % 2)) for user in range(30)]
+    tallies = tallied(events, n_contexts=2, n_actions=3)
+    for units in (BINARY, NOT_BINARY):
+        for alpha in (0.0, 0.1):
+            given = (tallies, sticky_design(tallies), units)
+            options = {"adversarial_fraction": alpha, "failure_probability": 0.1}
+            found = cell_intervals(*given, **options)
+            assert_same(found, interval_tables(*given, **options))
+            assert np.isnan(found.low).tolist() == [[False, False, True], [False] * 3]
+
+
+def test_rates_of_many_kinds_of_groups_equal_their_literal_twin(rng: np.random.Generator) -> None:
+    """All alike, tastes that differ, and a few users with most of the plays; some groups empty."""
+    n_groups, pilot, failure = 40, 0.3, 0.15
+    values, trials, groups = [], [], []
+    for group in range(n_groups):
+        n = int(rng.integers(0, 60))
+        tries = rng.choice([[1, 1], [1, 3], [2, 60]][group % 3], size=n)
+        rates = [0.0, 0.02, 0.5, 1.0, np.where(rng.random(n) < 0.5, 0.05, 0.95)][group % 5]
+        values.append(rng.binomial(tries, rates, size=n) / tries)
+        trials.append(tries)
+        groups.append(np.full(n, group))
+    n_bad = np.array([0, 1, len(values[2]) // 3, 5] * 10)
+    n_bad = np.minimum(n_bad, [len(group) for group in values])
+    shares = np.where(np.arange(n_groups) % 4 == 1, 0.1, np.where(n_bad > 0, np.nan, 0.0))
+    order = rng.permutation(sum(map(len, values)))
+    found = intervals._rates(
+        np.concatenate(values)[order],
+        np.concatenate(trials)[order],
+        np.concatenate(groups)[order],
+        n_groups,
+        n_bad=n_bad,
+        bad_shares=shares,
+        failure_probability=failure,
+        pilot=pilot,
+    )
+    for group in range(n_groups):
+        if len(values[group]) > n_bad[group]:
+            expected = rate_ends(
+                values[group],
+                trials[group],
+                n_bad=int(n_bad[group]),
+                bad_share=float(shares[group]),
+                failure_probability=failure,
+                pilot=pilot,
+            )
+            np.testing.assert_allclose((found.low[group], found.high[group]), expected, atol=1e-9)
+
+
+def test_colluders_can_be_as_many_as_there_are_or_as_an_assignment_lets_in() -> None:
+    """Of 21 active users 3 may collude; all contexts but one are sticky."""
+    events = [(user, 0, user % 2, 1.0) for user in range(21)]
+    events += [(0, 1, 0, 1.0), (1, 2, 0, 1.0), (1, 2, 1, 1.0)]
+    tallies = tallied(events, n_users=25, n_contexts=4, n_actions=2)
+    design = Design(
+        np.array([True, True, False, True]), np.array([[11, 10], [1, 0], [9, 9], [40, 0]])
+    )
+    shares = intervals._bad_shares(tallies, design, adversarial_fraction=0.11)
+    nan = np.nan
+    np.testing.assert_array_equal(shares, [3 / 21, 3 / 21, 1.0, 1.0, nan, nan, 1.0, 1.0])
+    most = intervals._most_bad(tallies, design, adversarial_fraction=0.11, failure_probability=0.3)
+    # P(B(11, .11) > 1) = .35 and P(B(10, .11) > 1) = .303, but P(B(1, .11) > 0) = .11. Of 40 it
+    # could be 5, which are more than there are.
+    assert most.tolist() == [[2, 2], [0, 0], [3, 3], [3, 0]]
+
+
+def test_entries_of_some_cells_are_counted_from_the_first() -> None:
+    tallies = tallied(
+        [(0, 0, 0, 3.0), (0, 0, 1, 5.0), (0, 0, 1, 3.0), (1, 1, 0, 9.0), (1, 1, 1, 1.0)],
+        n_contexts=2,
+        n_actions=2,
+    )
+    values, trials, cells = intervals._entries(tallies, 1, np.ones(2), BINARY)
+    assert (values.tolist(), trials.tolist(), cells.tolist()) == ([0.5, 1.0], [2, 1], [0, 1])
+    assert trials.dtype == cells.dtype == np.int64
+    values, trials, cells = intervals._entries(tallies, 0, np.ones(4), NOT_BINARY)
+    assert values.tolist() == [2.25, 3.25, 8.25, 0.25]
+    assert (trials.tolist(), cells.tolist()) == ([1, 1, 1, 1], [0, 1, 2, 3])
+    assert trials.dtype == cells.dtype == np.int64
+    nobody = intervals._entries(tallies, 0, np.zeros(4), BINARY)
+    assert [len(column) for column in nobody] == [0, 0, 0]
