@@ -17,15 +17,18 @@ from unswayed.learners.paper.context_probabilities import (
 )
 from unswayed.tallies import Tallies
 
-N_CONTEXTS = 5
+N_CONTEXTS = 6
 
 
 def uneven(rng: np.random.Generator, n_users: int = 300) -> Tallies:
-    """Return a log with users without a visit, and a few busy ones who flood the last context."""
-    n_plays = np.where(np.arange(n_users) % 9 == 8, 0, 8 + np.arange(n_users) % 5)
+    """Return a log with users without a visit, and a few busy ones who flood context 4.
+
+    The last context is so rare that the floor is its scale.
+    """
+    n_plays = np.where(np.arange(n_users) % 9 >= 5, 0, 8 + np.arange(n_users) % 5)
     n_plays[:3] = 2000
     users = np.repeat(np.arange(n_users), n_plays)
-    contexts = rng.choice(N_CONTEXTS, p=[0.4, 0.3, 0.2, 0.09, 0.01], size=users.size)
+    contexts = rng.choice(N_CONTEXTS, p=[0.4, 0.3, 0.2, 0.085, 0.01, 0.005], size=users.size)
     contexts[users < 30] = np.where(rng.random((users < 30).sum()) < 0.5, 4, 0)
     actions = rng.integers(2, size=users.size)
     events = list(zip(users, contexts, actions, np.ones(users.size), strict=True))
@@ -52,6 +55,7 @@ def test_very_active_users_count_with_twenty_times_the_median_activity(
     total = np.minimum(n, most).sum()
     floor = 20 * math.log(N_CONTEXTS) / total
     shares = (visits * np.minimum(1, most / n)[:, None]).sum(axis=0) / total
+    assert 0 < shares[5] < floor
     weights = None
     for _ in range(2):
         scales = np.sqrt(np.maximum(shares, floor))

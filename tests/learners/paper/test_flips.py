@@ -19,6 +19,7 @@ from unswayed.learners.paper.flips import (
     _certain_replacements,
     _largest_shares,
     _visitors,
+    attack_frequent,
     certify_paper,
     frequent_flips,
 )
@@ -302,8 +303,45 @@ def test_certified_bounds_follow_from_the_flips(
         else:
             untried.append(s)
     assert sorted(bounds.untried) == untried
+    for s in untried:
+        attacked, accounts = bounds.untried[s]()
+        same, chosen = attack_frequent(tallies, design, flips, flips.contexts.tolist().index(s))
+        assert accounts.tolist() == chosen.tolist()
+        np.testing.assert_array_equal(attacked.sums, same.sums)
     elsewhere = tallies.transformed(lambda block: block)
     apart = certify_paper(elsewhere, design, before, adversarial_fraction=ALPHA)
     assert apart.untried == {}
     np.testing.assert_array_equal(apart.upper, bounds.upper)
     np.testing.assert_array_equal(apart.lower, bounds.lower)
+
+
+def test_a_context_is_in_place_if_it_was_visited_in_the_warm_up(rng: np.random.Generator) -> None:
+    tallies, design = world(rng)
+    before = learned(tallies, design)
+    warmup = tallied([(user, 0, 0, 1.0) for user in range(78)], n_contexts=3, n_actions=3)
+    plain = certify_paper(tallies, design, before, adversarial_fraction=ALPHA)
+    bounds = certify_paper(tallies, design, before, adversarial_fraction=ALPHA, warmup=warmup)
+    assert plain.certificates[[0, 2]].tolist() == ["exact", "exact"]
+    assert bounds.certificates[[0, 2]].tolist() == ["exact", "context step"]
+    assert bounds.lower[2] == 1 / 78
+    assert np.isnan(bounds.upper[2])
+    assert bounds.lower[0] == plain.lower[0]
+    assert bounds.held.tolist() == plain.held.tolist()
+
+
+def test_a_context_with_one_action_has_no_rival_and_the_next_one_may_have() -> None:
+    """Groups of five, of which two are trimmed at each end; nobody has the last action."""
+    events = [(user, 0, 0, 1.0 + user / 8) for user in range(10)]
+    events += [(user, 1, user % 2, user / 16 + 4.0 * (user % 2)) for user in range(10)]
+    tallies = tallied(events, n_contexts=2, n_actions=3)
+    design = Design(np.ones(2, np.bool_), np.array([[10, 0, 0], [5, 5, 0]]))
+    before = learned(tallies, design)
+    flips = frequent_flips(tallies, design, before, adversarial_fraction=ALPHA)
+    assert flips.trimmed.rivals.tolist() == [NO_RIVAL, 0]
+    # Three of five decide a median.
+    assert flips.trimmed.fewest.tolist() == [10, 3]
+    assert flips.trimmed.enough.tolist() == [0, 3]
+    bounds = certify_paper(tallies, design, before, adversarial_fraction=ALPHA)
+    np.testing.assert_array_equal(bounds.upper, [np.nan, 3 / 10])
+    assert bounds.untried == {}
+    assert bounds.held.tolist() == [1.0, 3 / 10]

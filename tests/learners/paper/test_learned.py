@@ -179,6 +179,21 @@ def test_per_visit_frequent_contexts_are_trimmed_means_of_the_visitors(
     assert (learned.mean_rewards[[1, 3]] != plain.mean_rewards[[1, 3]]).all()
 
 
+def test_per_visit_a_context_without_a_probability_stays_unknown_as_well() -> None:
+    events = [(user, user % 2, user // 2 % 2, float(user % 7)) for user in range(60)]
+    tallies = tallied(events, n_contexts=2, n_actions=2)
+    warmup = tallied([(user, 0, 0, 0.0) for user in range(60)], n_contexts=2, n_actions=2)
+    learned = learn_paper(
+        tallies,
+        sticky_design(tallies),
+        adversarial_fraction=0.1,
+        warmup=warmup,
+        per_visit=True,
+    )
+    assert learned.frequent_contexts.all()
+    assert np.isnan(learned.mean_rewards).tolist() == [[False, False], [True, True]]
+
+
 def test_per_visit_cells_without_visits_stay_unknown() -> None:
     tallies = tallied(
         [(user, 0, user % 2, float(user % 3)) for user in range(30)], n_contexts=1, n_actions=3
