@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,11 +20,12 @@ from unswayed.learners.paper.flips import (
     _certain_replacements,
     _largest_shares,
     _visitors,
+    _withstood,
     attack_frequent,
     certify_paper,
     frequent_flips,
 )
-from unswayed.learners.paper.reward_units import measure_units
+from unswayed.learners.paper.reward_units import RewardUnits, measure_units
 from unswayed.tallies import Tallies
 
 ALPHA = 0.1
@@ -170,12 +172,12 @@ def test_in_a_single_context_it_does_not_matter_where_rewards_are_measured_from(
         assert flips.withstood.tolist() == flips.trimmed.fewest.tolist()
 
 
-@pytest.mark.parametrize("n_users", [149, 150])
+@pytest.mark.parametrize(("n_users", "n_contexts"), [(149, 3), (150, 3), (150, 2)])
 def test_other_decisions_withstand_every_move_of_the_median_users_mean(
-    rng: np.random.Generator, n_users: int
+    rng: np.random.Generator, n_users: int, n_contexts: int
 ) -> None:
     """Replacing j accounts moves the median by j ranks; each number is tried in turn."""
-    tallies, design = world(rng, n_users=n_users, lead=0.1)
+    tallies, design = world(rng, n_users=n_users, n_contexts=n_contexts, lead=0.1)
     before = learned(tallies, design)
     flips = frequent_flips(tallies, design, before, adversarial_fraction=ALPHA)
     counts, sums = tables(tallies)
@@ -185,19 +187,62 @@ def test_other_decisions_withstand_every_move_of_the_median_users_mean(
     means = np.sort(sums.sum(axis=(1, 2)) / n)
     origin = float(np.median(means))
     largest = (counts / n[:, None, None]).max(axis=(0, 2))
-    expected = [1, 1, 1]
+    expected = [1] * n_contexts
     for replaced in range(1, int(flips.trimmed.fewest.max())):
         low = means[max((len(means) - 1) // 2 - replaced, 0)]
         high = means[min(len(means) // 2 + replaced, len(means) - 1)]
         margins = max(origin - low, high - origin) * largest
-        trimmed, _ = counted(tallies, design, before, [0, 1, 2], margins)
-        for row in range(3):
+        trimmed, _ = counted(tallies, design, before, list(range(n_contexts)), margins)
+        for row in range(n_contexts):
             if expected[row] == replaced and trimmed.fewest[row] > replaced:
                 expected[row] = replaced + 1
     assert flips.withstood.tolist() == expected
     assert max(expected) > 1
     assert (flips.withstood <= flips.trimmed.fewest).all()
     assert (flips.withstood < flips.trimmed.fewest).any()
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_the_farther_side_of_the_median_decides_what_is_withstood(side: float) -> None:
+    """Nine users' means around zero: 1, 2, 4 and 8 on one side, 1/4, 1/2, 3/4 and 1 on the other.
+
+    Shares of visits are at most one half in context 0 and one in context 1.
+    """
+    means = [-1.0, -2.0, -4.0, -8.0, 0.0, 0.25, 0.5, 0.75, 1.0]
+    events = [(user, 1, 0, side * mean) for user, mean in enumerate(means)]
+    tallies = tallied([*events, (4, 0, 0, 0.0)], n_contexts=2, n_actions=1)
+    fewest = np.array([9, 9])
+    seen: list[float] = []
+
+    def flips_with(margins: np.ndarray, limit: float) -> TrimmedFlips:
+        seen.extend(margins.tolist())
+        held = np.where(margins <= limit, 99, 0)
+        return TrimmedFlips(held, held, held, held, held)
+
+    for limit, withstood in (
+        (0.4, [1, 1]),
+        (0.5, [2, 1]),
+        (1.0, [3, 2]),
+        (2.0, [4, 3]),
+        (4.0, [9, 4]),
+        (8.0, [9, 9]),
+    ):
+        found = _withstood(
+            tallies,
+            RewardUnits(0.0, math.nan, 0),
+            np.array([0, 1]),
+            fewest,
+            partial(flips_with, limit=limit),
+        )
+        assert found.tolist() == withstood
+    assert set(seen) <= {0.5, 1.0, 2.0, 4.0, 8.0}
+
+
+def test_of_binary_rewards_one_more_account_is_withstood_than_is_certain() -> None:
+    tallies = tallied([(0, 0, 0, 1.0)], n_contexts=2, n_actions=1)
+    fewest = np.array([9, 1, 3, 4])
+    found = _withstood(tallies, RewardUnits(0.0, 1.0, 2), np.array([0, 1]), fewest, trimmed_flips)
+    assert found.tolist() == [3, 1, 3, 3]
 
 
 def test_the_largest_share_of_visits_is_over_all_users_of_a_context() -> None:

@@ -42,26 +42,30 @@ def flips_of(
 
 
 def attacked_log() -> tuple[Tallies, Design]:
-    """Return a log of ten users; in context 1 four got action 1, three action 0, one action 2."""
-    here = [(0, 1, 5.0), (1, 1, 8.0), (2, 1, 3.0), (3, 1, 4.0)]
+    """Return a log of eleven users; in context 1 four got action 1, three action 0, one action 2.
+
+    User 1 is twice as active, so that their share of the reward is 4. User 8 did nothing, and of
+    9 and 10, who never met the context, the design gives one to each of the two larger groups.
+    """
+    here = [(0, 1, 5.0), (1, 1, 8.0), (2, 1, 3.0), (3, 1, 4.5)]
     here += [(4, 0, 1.0), (5, 0, -2.0), (6, 0, 2.0), (7, 2, 0.5)]
     events = [(user, 1, action, reward) for user, action, reward in here]
-    # User 1 is twice as active, so that their share of the reward is 4; user 9 did nothing.
-    events += [(1, 0, 0, 1.0), (8, 0, 0, 1.0)]
-    tallies = tallied(events, n_users=10, n_contexts=2, n_actions=3)
-    return tallies, Design(np.ones(2, np.bool_), np.array([[9, 0, 0], [4, 4, 1]]))
+    events += [(1, 0, 0, 1.0), (9, 0, 0, 1.0), (10, 0, 0, 1.0)]
+    tallies = tallied(events, n_contexts=2, n_actions=3)
+    return tallies, Design(np.ones(2, np.bool_), np.array([[9, 0, 0], [4, 5, 1]]))
 
 
 @pytest.mark.parametrize(
     ("numbers", "origin", "from_leader", "from_rival"),
     [
-        ((2, 0), 0.0, [0, 1], []),
-        ((3, 1), 0.0, [0, 1, 3], [5]),
-        ((1, 3), 0.0, [0], [5, 8, 4]),
-        ((0, 4), 0.0, [], [5, 8, 4, 6]),
-        # Measured from 2, user 1 has (8 - 2)/2 and the one who never came counts as more.
+        ((2, 0), 0.0, [0, 3], []),
+        ((3, 1), 0.0, [0, 3, 1], [5]),
+        ((1, 3), 0.0, [0], [5, 10, 4]),
+        ((0, 4), 0.0, [], [5, 10, 4, 6]),
+        ((5, 0), 0.0, [0, 3, 1, 2, 9], []),
+        # Measured from 2, user 1 has (8 - 2)/2 = 3, and those who never came count as more.
         ((2, 3), 2.0, [0, 1], [5, 4, 6]),
-        ((0, 4), 2.0, [], [5, 4, 6, 8]),
+        ((0, 4), 2.0, [], [5, 4, 6, 10]),
     ],
 )
 def test_the_attack_takes_the_accounts_that_speak_most_for_the_leader_and_least_for_the_rival(
@@ -75,8 +79,8 @@ def test_the_attack_takes_the_accounts_that_speak_most_for_the_leader_and_least_
     attacked, accounts = attack_frequent(tallies, design, flips, 0)
     assert accounts.tolist() == from_leader + from_rival
     before, after = tables(tallies), tables(attacked)
-    loud = 4.0 * (1.0 + 25.5) * 10
-    for user in range(10):
+    loud = 4.0 * (1.0 + 26.0) * 11
+    for user in range(11):
         if user not in accounts:
             for old, new in zip(before, after, strict=True):
                 np.testing.assert_array_equal(old[user], new[user])

@@ -132,6 +132,18 @@ def test_rows_of_rewards_are_those_of_the_active_users_and_rare_cells(
     np.testing.assert_allclose(dense, rare_rows(tallies), rtol=1e-12)
 
 
+def test_sums_of_zero_are_not_stored_and_users_without_other_ones_have_empty_rows() -> None:
+    events = [(0, 0, 1, 5.0), (0, 1, 0, 2.0), (0, 1, 1, 0.0), (1, 3, 0, 0.0), (2, 0, 0, 7.0)]
+    events += [(4, 1, 1, 1.0), (4, 3, 0, 3.0), (4, 3, 2, -4.0), (4, 3, 2, -4.0)]
+    tallies = tallied(events, n_contexts=N_CONTEXTS, n_actions=N_ACTIONS)
+    rows = reward_rows(tallies, SCALES, ~IS_FREQUENT)
+    assert rows.shape == (4, 6)
+    assert rows.indptr.tolist() == [0, 1, 1, 1, 4]
+    assert rows.indices.tolist() == [0, 1, 3, 5]
+    # A reward times three actions, over interactions and scale.
+    assert rows.data.tolist() == [2 * 3 / 3 / 2, 1 * 3 / 4 / 2, 3 * 3 / 4 / 1, -8 * 3 / 4 / 1]
+
+
 @pytest.mark.parametrize("cut", [(), (20, 45)])
 def test_rare_contexts_are_the_filtered_mean_of_all_their_cells_together(
     rng: np.random.Generator, cut: tuple[int, ...]
