@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unswayed.tallies import Tallies, tally
 
 
 def tallied(
-    events: Sequence[tuple[int, int, int, float]],
+    events: ArrayLike,
     *,
     n_users: int | None = None,
     n_contexts: int,
     n_actions: int,
     weights: Sequence[float] | None = None,
 ) -> Tallies:
-    """Tally a list of (user, context, action, reward)."""
-    columns = np.array(events, float).reshape(-1, 4).T
+    """Tally rows of (user, context, action, reward)."""
+    columns = np.asarray(events, float).reshape(-1, 4).T
     users, contexts, actions = columns[:3].astype(np.int64)
     return tally(
         users,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypedDict
 
 import numpy as np
 import pytest
@@ -19,7 +20,16 @@ from unswayed.tallies import Tallies
 N_USERS, N_CONTEXTS, N_ACTIONS = 240, 3, 3
 NOT_BINARY = RewardUnits(0.75, np.nan, 0)
 BINARY = RewardUnits(3.0, 2.0, 0)
-OPTIONS = {"adversarial_fraction": 0.1, "failure_probability": 0.2}
+
+
+class Options(TypedDict):
+    """What intervals are asked for with."""
+
+    adversarial_fraction: float
+    failure_probability: float
+
+
+OPTIONS: Options = {"adversarial_fraction": 0.1, "failure_probability": 0.2}
 
 
 def world(
@@ -44,7 +54,7 @@ def world(
     }[kind]
     rewards[users < 12] = 5.0
     weights = rng.uniform(0.5, 2.0, users.size).tolist() if is_weighted else None
-    events = list(zip(users, contexts, actions, rewards, strict=True))
+    events = np.column_stack([users, contexts, actions, rewards])
     return tallied(
         events, n_users=N_USERS, n_contexts=N_CONTEXTS, n_actions=N_ACTIONS, weights=weights
     )
@@ -83,7 +93,7 @@ def test_intervals_equal_their_literal_twin_whatever_the_share_of_colluders(
     tallies = world(rng, kind)
     units = BINARY if kind == "binary" else NOT_BINARY
     given = (tallies, sticky_design(tallies), units)
-    options = {"adversarial_fraction": alpha, "failure_probability": 0.05}
+    options: Options = {"adversarial_fraction": alpha, "failure_probability": 0.05}
     assert_same(cell_intervals(*given, **options), interval_tables(*given, **options))
 
 
@@ -131,7 +141,7 @@ def test_large_cells_are_judged_by_a_sample_of_their_users(
     is_drawn = generator(0, "intervals").random(len(tallies.cells)) < shares[tallies.cells]
     is_sampled = tallies.csr(is_drawn.astype(float)).toarray() > 0
     for failure in (0.05, 0.1, 0.2, 0.3, 0.4):
-        options = {"adversarial_fraction": 0.1, "failure_probability": failure}
+        options: Options = {"adversarial_fraction": 0.1, "failure_probability": failure}
         assert_same(
             cell_intervals(*given, **options),
             interval_tables(*given, **options, is_sampled=is_sampled),
@@ -187,7 +197,7 @@ def test_cells_of_one_or_two_users_have_intervals_too() -> None:
     for units in (BINARY, NOT_BINARY):
         for alpha in (0.0, 0.1):
             given = (tallies, sticky_design(tallies), units)
-            options = {"adversarial_fraction": alpha, "failure_probability": 0.1}
+            options: Options = {"adversarial_fraction": alpha, "failure_probability": 0.1}
             found = cell_intervals(*given, **options)
             assert_same(found, interval_tables(*given, **options))
             assert np.isnan(found.low).tolist() == [[False, False, True], [False] * 3]
@@ -200,7 +210,8 @@ def test_rates_of_many_kinds_of_groups_equal_their_literal_twin(rng: np.random.G
     for group in range(n_groups):
         n = int(rng.integers(0, 60))
         tries = rng.choice([[1, 1], [1, 3], [2, 60]][group % 3], size=n)
-        rates = [0.0, 0.02, 0.5, 1.0, np.where(rng.random(n) < 0.5, 0.05, 0.95)][group % 5]
+        tastes = np.where(rng.random(n) < 0.5, 0.05, 0.95)
+        rates = [*(np.full(n, rate) for rate in (0.0, 0.02, 0.5, 1.0)), tastes][group % 5]
         values.append(rng.binomial(tries, rates, size=n) / tries)
         trials.append(tries)
         groups.append(np.full(n, group))

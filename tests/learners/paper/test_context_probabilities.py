@@ -31,14 +31,14 @@ def uneven(rng: np.random.Generator, n_users: int = 300) -> Tallies:
     contexts = rng.choice(N_CONTEXTS, p=[0.4, 0.3, 0.2, 0.085, 0.01, 0.005], size=users.size)
     contexts[users < 30] = np.where(rng.random((users < 30).sum()) < 0.5, 4, 0)
     actions = rng.integers(2, size=users.size)
-    events = list(zip(users, contexts, actions, np.ones(users.size), strict=True))
+    events = np.column_stack([users, contexts, actions, np.ones(users.size)])
     return tallied(events, n_users=n_users, n_contexts=N_CONTEXTS, n_actions=2)
 
 
 def visits_of(tallies: Tallies) -> np.ndarray:
     """Return how often each active user came to each context."""
     visits = tallies.csr(tallies.counts).toarray().reshape(-1, N_CONTEXTS, 2).sum(axis=2)
-    return visits[visits.sum(axis=1) > 0]
+    return np.asarray(visits[visits.sum(axis=1) > 0])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1])

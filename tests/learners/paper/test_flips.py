@@ -49,7 +49,7 @@ def world(
     rewards = means + 0.3 * rng.standard_normal(users.size)
     if is_binary:
         rewards = 1.0 + 2.0 * (rng.random(users.size) < means)
-    events = list(zip(users, contexts, actions, rewards, strict=True))
+    events = np.column_stack([users, contexts, actions, rewards])
     tallies = tallied(events, n_users=n_users, n_contexts=n_contexts, n_actions=n_actions)
     return tallies, sticky_design(tallies)
 

@@ -29,7 +29,7 @@ def world(rng: np.random.Generator) -> tuple[Tallies, Design]:
     actions = assigned[users, contexts]
     rewards = rng.normal(1.0 + actions, 1.0)
     rewards[users < 12] = np.where(actions[users < 12] == 0, 40.0, -40.0)
-    events = list(zip(users, contexts, actions, rewards, strict=True))
+    events = np.column_stack([users, contexts, actions, rewards])
     tallies = tallied(events, n_users=N_USERS, n_contexts=N_CONTEXTS, n_actions=N_ACTIONS)
     return tallies, sticky_design(tallies)
 

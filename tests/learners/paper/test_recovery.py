@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def world(rng: np.random.Generator, n_users: int = 60) -> Tallies:
     actions[(contexts == 2) & (actions == 2)] = 0
     rewards = rng.choice([-1.0, 0.0, 2.0], size=users.size)
     rewards[users % 20 == 6] = 50.0
-    events = list(zip(users, contexts, actions, rewards, strict=True))
+    events = np.column_stack([users, contexts, actions, rewards])
     return tallied(events, n_users=n_users, n_contexts=N_CONTEXTS, n_actions=N_ACTIONS)
 
 
@@ -83,10 +85,9 @@ def test_frequent_contexts_are_estimated_per_interaction_unless_asked_otherwise(
     tallies = world(rng)
     design = Design(np.ones(N_CONTEXTS, np.bool_), sizes_of(tallies))
     given = (tallies, design, SCALES, IS_FREQUENT)
-    options = {"adversarial_fraction": 0.1, "failure_probability": 0.1}
     plain, asked = (
-        recover_frequent(*given, **options),
-        recover_frequent(*given, **options, per_visit=False),
+        recover(*given, adversarial_fraction=0.1, failure_probability=0.1)
+        for recover in (recover_frequent, partial(recover_frequent, per_visit=False))
     )
     np.testing.assert_array_equal(plain.scaled_means, asked.scaled_means)
 
