@@ -72,6 +72,7 @@ def test_a_duel_is_between_the_two_largest_means_that_are_known() -> None:
     assert _duel(means, 1) == Duel(1, leader=0, rival=1)
     assert _duel(means, 2) == Duel(2, leader=2, rival=1)
     assert _duel(means, 3) is None
+    assert _duel(np.zeros((1, 99)), 0) == Duel(0, leader=0, rival=1)
     assert _duel(np.full((1, 2), nan), 0) is None
 
 
@@ -93,7 +94,7 @@ def small_log() -> Tallies:
             (4, 1, 0, 1.0),
             (4, 1, 1, 3.0),
             (4, 1, 2, 3.0),
-            (5, 1, 1, 2.0),
+            (5, 1, 2, 2.75),
         ],
         n_users=7,
         n_contexts=2,
@@ -123,10 +124,10 @@ def sticky_here() -> Design:
 
 
 def test_reversed_accounts_report_the_extreme_rewards_against_the_leader() -> None:
-    """Users 0, 1, 2 and 4 speak of the two, by 8/2, 6/2, 4/3 and 9/3 per interaction."""
+    """They would change their reports by 8/2, 6/2, 4/3, 0, 9/3 and 3.75 per interaction."""
     reverse, most = tactics(uniform_design(small_log()))[0]
     assert most == 3  # half of the six active accounts
-    for n_accounts, turned in ((1, [0]), (2, [0, 1]), (3, [0, 1, 4])):
+    for n_accounts, turned in ((1, [0]), (2, [0, 5]), (3, [0, 5, 1])):
         expected = tables(small_log())
         for user in turned:
             for action, reward in ((2, LOW), (0, HIGH)):
@@ -168,10 +169,10 @@ def moved_tables(accounts: list[int], share: float) -> dict[str, np.ndarray]:
 def test_moved_accounts_spend_a_share_of_their_plays_in_the_context(
     which: int, share: float
 ) -> None:
-    """Support for the leader per interaction: 3, 5/2, -2/3, 0, (3 - 1)/3 and 0."""
+    """Support for the leader per interaction: 3, 5/2, -2/3, 0, (3 - 1)/3 and 2.75."""
     move, most = tactics(uniform_design(small_log()))[which]
     assert most == 3
-    for accounts in ([0], [0, 1], [0, 1, 4]):
+    for accounts in ([0], [0, 5], [0, 5, 1]):
         found = tables(move(len(accounts)))
         for name, table in moved_tables(accounts, share).items():
             np.testing.assert_allclose(found[name], table, atol=1e-12)
@@ -184,7 +185,7 @@ def test_in_a_sticky_context_moved_accounts_keep_their_action(which: int, share:
         [
             (0, 1, 2, 4.0),
             (0, 0, 1, 2.0),
-            (1, 1, 0, 5.0),
+            (1, 1, 0, 8.0),
             (1, 0, 0, 1.0),
             (1, 0, 0, 1.0),
             (2, 1, 1, 9.0),
@@ -248,6 +249,19 @@ def lead(n_for: int, n_against: int, *, n_users: int) -> Tallies:
         n_contexts=1,
         n_actions=2,
     )
+
+
+def test_of_accounts_that_speak_alike_the_first_are_taken() -> None:
+    tallies = lead(60, 10, n_users=90)
+    before = tables_of(tallies)
+    for tactic, _ in _tactics(tallies, uniform_design(tallies), Duel(0, leader=0, rival=1)):
+        after = tables_of(tactic(25))
+        assert np.flatnonzero((before != after).any(axis=1)).tolist() == list(range(25))
+
+
+def tables_of(tallies: Tallies) -> np.ndarray:
+    """Return sums and counts of the cells; one row a user."""
+    return np.hstack([tallies.csr(x).toarray() for x in (tallies.sums, tallies.counts)])
 
 
 @pytest.mark.parametrize(

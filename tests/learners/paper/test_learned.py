@@ -77,7 +77,7 @@ def test_the_evidence_is_that_of_both_filters(rng: np.random.Generator) -> None:
     assert rare.removed > 0
     np.testing.assert_array_equal(learned.user_weights[:-2], rare.weights)
     assert learned.user_weights[-2:].tolist() == [1.0, 1.0]
-    assert learned.user_weights[:12].max() < 0.5
+    assert np.median(learned.user_weights[:12]) < 0.5
     np.testing.assert_array_equal(learned.context_probabilities, contexts.context_probabilities)
 
 
