@@ -167,8 +167,8 @@ def test_parts_of_the_cells_end_where_another_hundred_of_visitors_is_full(
 
 def test_dispersion_is_the_variance_over_what_one_rate_explains() -> None:
     """Users of 4 and 4 trials with 1 and 3 successes; one alone; nobody; all alike."""
-    values = np.array([0.25, 0.75, 0.5, 1.0, 1.0])
-    trials, groups = np.array([4, 4, 2, 1, 3]), np.array([0, 0, 1, 3, 3])
+    values = np.array([0.25, 0.75, 1.0, 1.0, 1.0])
+    trials, groups = np.array([4, 4, 1, 1, 3]), np.array([0, 0, 1, 3, 3])
     found = intervals._dispersion(values, trials, groups, 4)
     # Rate one half: 2 · 4 · (1/4)² over one degree of freedom and 1/4.
     assert found.tolist() == [2.0, 0.0, 0.0, 0.0]
