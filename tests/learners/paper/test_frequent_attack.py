@@ -92,6 +92,15 @@ def test_the_attack_takes_the_accounts_that_speak_most_for_the_leader_and_least_
         np.testing.assert_array_equal(after[1][user], reward * expected)
 
 
+def test_a_group_smaller_than_who_came_has_nobody_absent() -> None:
+    tallies, _ = attacked_log()
+    design = Design(np.ones(2, np.bool_), np.array([[9, 0, 0], [5, 2, 1]]))
+    flips = replace(flips_of(tallies, leader=1, rival=0, numbers=(4, 4)), visitors=np.array([9]))
+    _, accounts = attack_frequent(tallies, design, flips, 0)
+    # All four who met the leader; both who never came are with the rival.
+    assert accounts.tolist() == [0, 3, 1, 2, 5, 9, 10, 4]
+
+
 def test_if_staying_away_is_cheaper_the_visitors_of_the_leader_do() -> None:
     """Five replaced accounts would be needed, and four came."""
     tallies, design = attacked_log()
