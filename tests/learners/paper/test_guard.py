@@ -144,3 +144,65 @@ def test_in_peace_the_guard_leaves_the_best_pooled_action(
 ) -> None:
     pooled, guard, _ = pushed(rng, is_attacked=False, n_users=n_users)
     assert allowed_actions(guard)[0, pooled.argmax()]
+
+
+def test_the_only_action_that_was_learned_has_nothing_to_lose_even_without_a_bound() -> None:
+    nan, inf = np.nan, np.inf
+    guard = guard_of(
+        np.array([[-inf, nan], [0.25, nan]]),
+        np.array([[0.5, nan], [0.5, nan]]),
+        np.array([[inf, nan], [0.75, nan]]),
+    )
+    np.testing.assert_array_equal(certified_losses(guard), [[0.0, nan], [0.0, nan]])
+    assert allowed_actions(guard, factor=2.0).all()
+
+
+def test_losses_compare_with_the_best_rival_that_was_learned() -> None:
+    nan, inf = np.nan, np.inf
+    low = np.array([[0.5, 0.25, nan], [0.0, -inf, 0.5], [0.75, 0.0, 0.125]])
+    high = np.array([[1.0, 0.75, nan], [0.25, inf, 1.0], [1.0, 0.5, 0.25]])
+    mean = np.array([[0.75, 0.5, nan], [0.125, 0.5, 0.75], [0.875, 0.25, 0.1875]])
+    losses = certified_losses(guard_of(low, mean, high))
+    np.testing.assert_array_equal(losses, [[0.25, 0.75, nan], [inf, inf, inf], [0.0, 1.0, 0.875]])
+
+
+def test_an_interval_with_only_one_end_counts_as_nothing_learned() -> None:
+    nan = np.nan
+    low, high = np.array([[0.0, nan, 0.0]]), np.array([[0.5, 9.0, nan]])
+    losses = certified_losses(guard_of(low, np.array([[0.25, 1.0, 1.0]]), high))
+    np.testing.assert_array_equal(losses, [[0.0, nan, nan]])
+
+
+def test_intervals_that_touch_rule_nothing_out() -> None:
+    low, high = np.array([[0.5, 0.25]]), np.array([[0.75, 0.5]])
+    guard = guard_of(low, (low + high) / 2, high)
+    assert allowed_actions(guard).tolist() == [[True, True]]
+    lower = guard_of(low, (low + high) / 2, np.array([[0.75, 0.4375]]))
+    assert allowed_actions(lower).tolist() == [[True, False]]
+
+
+def test_each_context_is_judged_by_its_own_intervals() -> None:
+    low = np.array([[0.5, 0.0], [0.0, 5.0]])
+    high = np.array([[0.75, 0.25], [0.5, 6.0]])
+    guard = guard_of(low, (low + high) / 2, high)
+    assert allowed_actions(guard).tolist() == [[True, False], [False, True]]
+
+
+def test_a_certified_loss_of_just_the_factor_is_allowed() -> None:
+    """Losses of a quarter for the guard's choice, and of a half for the other."""
+    low, high = np.array([[0.25, 0.0]]), np.array([[0.5, 0.5]])
+    guard = guard_of(low, np.array([[0.375, 0.25]]), high)
+    np.testing.assert_array_equal(certified_losses(guard), [[0.25, 0.5]])
+    assert allowed_actions(guard, factor=2.0).tolist() == [[True, True]]
+    assert allowed_actions(guard, factor=1.75).tolist() == [[True, False]]
+
+
+def test_the_guards_choice_is_the_largest_mean_with_an_interval() -> None:
+    nan = np.nan
+    guard = guard_of(
+        np.array([[nan, 0.0, 0.25]]), np.array([[9.0, 0.25, 0.5]]), np.array([[nan, 0.5, 0.75]])
+    )
+    # Losses: 0.75 of action 1, 0.25 of the guard's choice, action 2.
+    np.testing.assert_array_equal(certified_losses(guard), [[nan, 0.75, 0.25]])
+    assert allowed_actions(guard, factor=2.5).tolist() == [[True, False, True]]
+    assert allowed_actions(guard, factor=3.0).tolist() == [[True, True, True]]

@@ -100,7 +100,7 @@ def estimate_context_probabilities(
 
 def _capped_visits(tallies: Tallies, most: float) -> FloatArray:
     """Return the visits to each context, with the visits of very active users scaled down."""
-    factors = np.minimum(1.0, most / np.maximum(tallies.interactions, most))
+    factors = most / np.maximum(tallies.interactions, most)
     weights = tallies.counts * np.repeat(factors, np.diff(tallies.indptr))
     contexts = tallies.cells // tallies.n_actions
     return np.bincount(contexts, weights, minlength=tallies.n_contexts).astype(np.float64)

@@ -37,8 +37,9 @@ def certified_losses(guard: Estimates) -> FloatArray:
     losses = np.zeros(high.shape)
     for action in range(high.shape[1]):
         rivals = np.delete(high, action, axis=1).max(axis=1, initial=-np.inf)
-        losses[:, action] = np.maximum(rivals - low[:, action], 0.0)
-    return np.where(is_known, losses, np.nan)
+        has_rival = rivals > -np.inf  # alone, even an action without a bound loses nothing
+        np.subtract(rivals, low[:, action], out=losses[:, action], where=has_rival)
+    return np.where(is_known, np.maximum(losses, 0.0), np.nan)
 
 
 def allowed_actions(guard: Estimates, *, factor: float | None = None) -> BoolArray:

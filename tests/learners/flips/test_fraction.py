@@ -1,0 +1,211 @@
+"""Flip fractions of any method: what is asked for, what is attacked, what is reported."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.learners.tiny_logs import tallied
+from unswayed.errors import InputError
+from unswayed.learners.design import Design, sticky_design, uniform_design
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.flips.bounds import Certificate
+from unswayed.learners.flips.fraction import CERTIFY_CHOICES, check_certify, flip_bounds
+from unswayed.learners.methods import METHODS
+from unswayed.learners.paper import learn_paper
+from unswayed.tallies import Tallies, UserTallies
+
+
+class Pooled:
+    """A method that trusts everybody; it remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[Design, float, Tallies | None]] = []
+
+    def __call__(
+        self,
+        tallies: UserTallies,
+        design: Design,
+        *,
+        adversarial_fraction: float,
+        warmup: Tallies | None = None,
+    ) -> Estimates:
+        """Return the mean of all rewards of each cell."""
+        self.given.append((design, adversarial_fraction, warmup))
+        counts, sums = tallies.cell_sums("counts"), tallies.cell_sums("sums")
+        means = np.full(counts.shape, np.nan)
+        means[counts > 0] = sums[counts > 0] / counts[counts > 0]
+        return Estimates(
+            mean_rewards=means,
+            sampling_errors=np.zeros(means.shape),
+            bias_bounds=np.zeros(means.shape),
+            context_probabilities=np.full(len(means), 1 / len(means)),
+            frequent_contexts=np.zeros(len(means), np.bool_),
+            user_weights=np.ones(tallies.n_users),
+            decided_by=np.full(len(means), "mean"),
+        )
+
+
+@pytest.fixture
+def pooled(monkeypatch: pytest.MonkeyPatch) -> Pooled:
+    """Return a method of one's own, by the name "pooled"."""
+    method = Pooled()
+    monkeypatch.setitem(METHODS, "pooled", method)
+    return method
+
+
+def votes() -> Tallies:
+    """Return a log of 40 users: leads of 6 and of 16 votes, and a context with one action."""
+    events = [
+        (user, context, action, float(is_for == (action == 0)))
+        for context, n_for in ((0, 23), (1, 28))
+        for user in range(40)
+        for action in (0, 1)
+        for is_for in [user < n_for]
+    ]
+    events += [(user, 2, 1, 1.0) for user in range(40)]
+    return tallied(events, n_users=44, n_contexts=3, n_actions=2)
+
+
+@pytest.mark.parametrize("choice", CERTIFY_CHOICES)
+def test_every_way_to_certify_is_known_by_its_name(choice: str) -> None:
+    assert check_certify(choice) == choice
+
+
+def test_another_way_to_certify_is_refused_with_the_choices() -> None:
+    with pytest.raises(InputError) as error:
+        check_certify("maybe")
+    assert str(error.value) == "`certify` is 'maybe': choose one of none, bounds, attack."
+    assert error.value.on_command_line.startswith("--certify is 'maybe'")
+
+
+def test_bounds_are_found_without_learning_again_unless_asked_otherwise(pooled: Pooled) -> None:
+    tallies = votes()
+    design = uniform_design(tallies)
+    before = pooled(tallies, design, adversarial_fraction=0.1)
+    given = ("pooled", tallies, design, before)
+    assert flip_bounds(*given, adversarial_fraction=0.1, certify="none") is None
+    for bounds in (
+        flip_bounds(*given, adversarial_fraction=0.1),
+        flip_bounds(*given, adversarial_fraction=0.1, certify="bounds"),
+    ):
+        assert bounds is not None
+        assert bounds.n_accounts == 40
+        assert bounds.lower.tolist() == [1 / 40] * 3
+        assert np.isnan(bounds.upper).all()
+    assert len(pooled.given) == 1
+
+
+def test_an_attack_is_made_on_every_decision_with_what_the_method_was_given(
+    pooled: Pooled,
+) -> None:
+    """Accounts that move all 5 plays take a vote from the leader and give the rival 2.5.
+
+    So a lead of 23 to 17 falls to 2, and one of 28 to 12 to 5. Without a rival there is no attack.
+    """
+    tallies = votes()
+    design, warmup = uniform_design(tallies), votes()
+    before = pooled(tallies, design, adversarial_fraction=0.125, warmup=warmup)
+    heard: list[tuple[int, int]] = []
+    bounds = flip_bounds(
+        "pooled",
+        tallies,
+        design,
+        before,
+        adversarial_fraction=0.125,
+        warmup=warmup,
+        certify="attack",
+        on_attack=lambda done, total: heard.append((done, total)),
+    )
+    assert bounds is not None
+    assert heard == [(0, 3), (1, 3), (2, 3)]
+    np.testing.assert_array_equal(bounds.upper, [2 / 40, 5 / 40, np.nan])
+    assert bounds.lower.tolist() == [1 / 40] * 3
+    assert (bounds.certificates == Certificate.ONE_ACCOUNT).all()
+    assert len(pooled.given) > 10
+    for given in pooled.given:
+        assert given == (design, 0.125, warmup)
+
+
+def test_attacks_need_nobody_to_listen(pooled: Pooled) -> None:
+    tallies = votes()
+    design = uniform_design(tallies)
+    before = pooled(tallies, design, adversarial_fraction=0.1)
+    bounds = flip_bounds(
+        "pooled", tallies, design, before, adversarial_fraction=0.1, certify="attack"
+    )
+    assert bounds is not None
+    assert bounds.upper[0] == 2 / 40
+
+
+def test_attacks_on_tallies_in_many_places_are_refused(pooled: Pooled) -> None:
+    tallies = votes()
+    design = uniform_design(tallies)
+    before = pooled(tallies, design, adversarial_fraction=0.1)
+    elsewhere = tallies.transformed(lambda block: block)
+    with pytest.raises(InputError) as error:
+        flip_bounds("pooled", elsewhere, design, before, adversarial_fraction=0.1, certify="attack")
+    assert str(error.value) == (
+        'attacks need all tallies in one place; use `certify="bounds"` for so large a log.'
+    )
+    bounds = flip_bounds("pooled", elsewhere, design, before, adversarial_fraction=0.1)
+    assert bounds is not None
+    assert bounds.n_accounts == 40
+
+
+def test_an_attack_that_the_bounds_propose_is_tried_first() -> None:
+    """Of groups of 30, 7 are trimmed at each end, so 8 loud accounts are enough.
+
+    Accounts that stay within the rewards of the others would have to be twice as many.
+    """
+    tallies = tallied(
+        [
+            (user, context, user % 2, user % 2 + user % 5 / 10)
+            for user in range(60)
+            for context in (0, 0, 0, 1, 1, 2)
+        ],
+        n_contexts=3,
+        n_actions=2,
+    )
+    design = sticky_design(tallies)
+    before = learn_paper(tallies, design, adversarial_fraction=0.1)
+    given = ("paper", tallies, design, before)
+    bounds = flip_bounds(*given, adversarial_fraction=0.1)
+    assert bounds is not None
+    assert list(bounds.untried) == [0, 1]
+    assert np.isnan(bounds.upper).all()
+    assert bounds.lower.tolist() == [1 / 60] * 3
+    assert bounds.held.tolist() == [8 / 60, 8 / 60, 1 / 60]
+    assert bounds.certificates.tolist() == ["context step", "context step", "one account"]
+    tried = flip_bounds(*given, adversarial_fraction=0.1, certify="attack")
+    assert tried is not None
+    assert tried.upper[:2].tolist() == [8 / 60, 8 / 60]
+    assert tried.upper[2] > 8 / 60
+    assert tried.held.tolist() == bounds.held.tolist()
+
+
+def test_an_attack_that_only_loses_the_decision_is_no_success() -> None:
+    """Four met the chosen action of context 1. Without them the context itself is lost."""
+    events = [(user, 0, user % 2, user % 2 * 2 + user % 7 / 7) for user in range(60)] * 3
+    events += [(user, 1, user % 2, 9.0 if user % 2 == 0 else -9.0) for user in range(7)]
+    tallies = tallied(events, n_contexts=2, n_actions=2)
+    design = sticky_design(tallies)
+    before = learn_paper(tallies, design, adversarial_fraction=0.1)
+    given = ("paper", tallies, design, before)
+    bounds = flip_bounds(*given, adversarial_fraction=0.1)
+    assert bounds is not None
+    assert bounds.upper[0] == 8 / 60
+    assert list(bounds.untried) == [1]
+    attacked, accounts = bounds.untried[1]()
+    assert accounts.tolist() == [0, 2, 4, 6]
+    assert np.isnan(learn_paper(attacked, design, adversarial_fraction=0.1).mean_rewards[1]).all()
+    heard: list[tuple[int, int]] = []
+    tried = flip_bounds(
+        *given,
+        adversarial_fraction=0.1,
+        certify="attack",
+        on_attack=lambda done, total: heard.append((done, total)),
+    )
+    assert tried is not None
+    assert heard == [(0, 1)]
+    np.testing.assert_array_equal(tried.upper, [8 / 60, np.nan])

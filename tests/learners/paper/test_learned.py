@@ -1,0 +1,202 @@
+"""What the paper's method returns beside its means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.learners.tiny_logs import tallied
+from unswayed.estimators import trimmed_mean
+from unswayed.learners.design import Design, sticky_design, uniform_design
+from unswayed.learners.paper import (
+    estimate_context_probabilities,
+    frequent_contexts,
+    learn_paper,
+)
+from unswayed.learners.paper.intervals import cell_intervals
+from unswayed.learners.paper.recovery import recover_rare
+from unswayed.learners.paper.reward_units import measure_units, measured_from
+from unswayed.tallies import Tallies
+
+N_USERS, N_CONTEXTS, N_ACTIONS = 120, 4, 2
+
+
+def world(rng: np.random.Generator) -> tuple[Tallies, Design]:
+    """Return a sticky log of uneven contexts; a tenth push action 0, two users never came."""
+    users = np.repeat(np.arange(N_USERS - 2), 10)
+    contexts = rng.choice(N_CONTEXTS, p=[0.1, 0.4, 0.2, 0.3], size=users.size)
+    assigned = rng.integers(N_ACTIONS, size=(N_USERS, N_CONTEXTS))
+    actions = assigned[users, contexts]
+    rewards = rng.normal(1.0 + actions, 1.0)
+    rewards[users < 12] = np.where(actions[users < 12] == 0, 40.0, -40.0)
+    events = np.column_stack([users, contexts, actions, rewards])
+    tallies = tallied(events, n_users=N_USERS, n_contexts=N_CONTEXTS, n_actions=N_ACTIONS)
+    return tallies, sticky_design(tallies)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "n_actions", "expected"),
+    [
+        ([0.1, 0.4, 0.2, 0.3], 1, [False, True, False, False]),
+        ([0.1, 0.4, 0.2, 0.3], 3, [False, True, True, True]),
+        ([0.25, 0.25, 0.25, 0.25], 2, [True, True, False, False]),
+        ([0.5, 0.5], 7, [True, True]),
+    ],
+)
+def test_the_most_probable_contexts_are_frequent_as_many_as_there_are_actions(
+    probabilities: list[float], n_actions: int, expected: list[bool]
+) -> None:
+    found = frequent_contexts(np.array(probabilities), n_actions=n_actions)
+    assert found.dtype == np.bool_
+    assert found.tolist() == expected
+
+
+def test_the_evidence_is_that_of_both_filters(rng: np.random.Generator) -> None:
+    tallies, design = world(rng)
+    learned = learn_paper(tallies, design, adversarial_fraction=0.1)
+    contexts = estimate_context_probabilities(tallies, adversarial_fraction=0.1)
+    units = measure_units(tallies, adversarial_fraction=0.1)
+    rare = recover_rare(
+        measured_from(tallies, units),
+        contexts.scales,
+        ~learned.frequent_contexts,
+        adversarial_fraction=0.1,
+    ).filtered
+    assert rare is not None
+    expected = {
+        name: {
+            "stopped": filtered.stopped,
+            "removed": filtered.removed,
+            "rounds": filtered.iterations,
+            "top_eigenvalue": filtered.spectrum[-1].top_eigenvalue,
+            "threshold": filtered.spectrum[-1].threshold,
+        }
+        for name, filtered in (("context_filter", contexts.filtered), ("reward_filter", rare))
+    }
+    assert learned.evidence == expected
+    assert rare.removed > 0
+    np.testing.assert_array_equal(learned.user_weights[:-2], rare.weights)
+    assert learned.user_weights[-2:].tolist() == [1.0, 1.0]
+    assert np.median(learned.user_weights[:12]) < 0.5
+    np.testing.assert_array_equal(learned.context_probabilities, contexts.context_probabilities)
+
+
+def test_with_nobody_suspected_filters_have_no_spectrum_to_report(
+    rng: np.random.Generator,
+) -> None:
+    tallies, design = world(rng)
+    nothing = {
+        "stopped": "budget",
+        "removed": 0.0,
+        "rounds": 0,
+        "top_eigenvalue": None,
+        "threshold": None,
+    }
+    learned = learn_paper(tallies, design, adversarial_fraction=0.0)
+    assert learned.evidence == {"context_filter": nothing, "reward_filter": nothing}
+
+
+def test_trimmed_means_decide_frequent_contexts_and_the_filter_all_others(
+    rng: np.random.Generator,
+) -> None:
+    tallies, design = world(rng)
+    learned = learn_paper(tallies, design, adversarial_fraction=0.1)
+    assert learned.frequent_contexts.tolist() == [False, True, False, True]
+    assert learned.decided_by.tolist() == [
+        "spectral filter",
+        "trimmed mean",
+        "spectral filter",
+        "trimmed mean",
+    ]
+    played = Design(np.array([True, False, False, False]), design.group_sizes)
+    assert learn_paper(tallies, played, adversarial_fraction=0.1).frequent_contexts.tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_without_rare_contexts_no_filter_weighs_the_users() -> None:
+    tallies = tallied(
+        [(user, user % 2, user // 2 % 2, float(user % 5)) for user in range(40)],
+        n_contexts=2,
+        n_actions=2,
+    )
+    learned = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=0.1)
+    assert learned.frequent_contexts.all()
+    assert list(learned.evidence) == ["context_filter"]
+    assert learned.user_weights.tolist() == [1.0] * 40
+
+
+def test_intervals_and_both_of_their_parts_fit_together(rng: np.random.Generator) -> None:
+    tallies, design = world(rng)
+    learned = learn_paper(tallies, design, adversarial_fraction=0.1)
+    units = measure_units(tallies, adversarial_fraction=0.1)
+    cells = cell_intervals(
+        tallies, design, units, adversarial_fraction=0.1, failure_probability=0.1
+    )
+    low, high = learned.interval
+    np.testing.assert_array_equal(low, cells.low)
+    np.testing.assert_array_equal(high, cells.high)
+    means = learned.mean_rewards
+    half = np.where(high - means > means - low, high - means, means - low)
+    chance = np.where(cells.sampling_errors < half, cells.sampling_errors, half)
+    np.testing.assert_array_equal(learned.sampling_errors, chance)
+    np.testing.assert_array_equal(learned.bias_bounds, half - chance)
+
+
+def test_a_context_that_nobody_visited_in_the_warm_up_stays_unknown() -> None:
+    """Its probability is zero, so nothing can be divided by it."""
+    events = [(user, user % 3, user // 3 % 2, float(user % 7)) for user in range(60)]
+    tallies = tallied(events, n_contexts=3, n_actions=2)
+    warmup = tallied([(user, user % 2, 0, 0.0) for user in range(60)], n_contexts=3, n_actions=2)
+    learned = learn_paper(tallies, uniform_design(tallies), adversarial_fraction=0.1, warmup=warmup)
+    assert learned.context_probabilities[2] == 0.0
+    for table in (learned.mean_rewards, *learned.interval, learned.sampling_errors):
+        assert np.isnan(table[2]).all()
+        assert not np.isnan(table[:2]).any()
+
+
+def test_per_visit_frequent_contexts_are_trimmed_means_of_the_visitors(
+    rng: np.random.Generator,
+) -> None:
+    tallies, design = world(rng)
+    learned = learn_paper(tallies, design, adversarial_fraction=0.1, per_visit=True)
+    plain = learn_paper(tallies, design, adversarial_fraction=0.1)
+    means = tallies.csr(tallies.sums / tallies.counts).toarray()
+    came = tallies.csr(tallies.counts).toarray() > 0
+    for context in (1, 3):
+        for action in range(N_ACTIONS):
+            cell = context * N_ACTIONS + action
+            expected = trimmed_mean(
+                means[came[:, cell], cell],
+                adversarial_fraction=0.1,
+                failure_probability=0.1 / (N_CONTEXTS * N_ACTIONS),
+            )
+            assert learned.mean_rewards[context, action] == pytest.approx(expected.estimate)
+    np.testing.assert_array_equal(learned.mean_rewards[[0, 2]], plain.mean_rewards[[0, 2]])
+    assert (learned.mean_rewards[[1, 3]] != plain.mean_rewards[[1, 3]]).all()
+
+
+def test_per_visit_a_context_without_a_probability_stays_unknown_as_well() -> None:
+    events = [(user, user % 2, user // 2 % 2, float(user % 7)) for user in range(60)]
+    tallies = tallied(events, n_contexts=2, n_actions=2)
+    warmup = tallied([(user, 0, 0, 0.0) for user in range(60)], n_contexts=2, n_actions=2)
+    learned = learn_paper(
+        tallies,
+        sticky_design(tallies),
+        adversarial_fraction=0.1,
+        warmup=warmup,
+        per_visit=True,
+    )
+    assert learned.frequent_contexts.all()
+    assert np.isnan(learned.mean_rewards).tolist() == [[False, False], [True, True]]
+
+
+def test_per_visit_cells_without_visits_stay_unknown() -> None:
+    tallies = tallied(
+        [(user, 0, user % 2, float(user % 3)) for user in range(30)], n_contexts=1, n_actions=3
+    )
+    learned = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=0.0, per_visit=True)
+    np.testing.assert_allclose(learned.mean_rewards, [[1.0, 1.0, np.nan]])

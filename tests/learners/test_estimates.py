@@ -1,0 +1,76 @@
+"""What learning methods return: intervals and the policy that is made of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tests.learners.tiny_logs import tallied
+from unswayed.events import Labels
+from unswayed.learners.estimates import Estimates
+
+MEANS = np.array([[0.5, 0.25], [1.0, np.nan]])
+
+
+def estimated() -> Estimates:
+    """Return estimates of two contexts and two actions, one of which nothing is known of."""
+    return Estimates(
+        mean_rewards=MEANS,
+        sampling_errors=np.array([[0.125, 0.25], [0.5, np.nan]]),
+        bias_bounds=np.array([[0.25, 0.5], [np.inf, np.nan]]),
+        context_probabilities=np.array([0.75, 0.25]),
+        frequent_contexts=np.array([True, False]),
+        user_weights=np.array([1.0, 0.5]),
+        decided_by=np.array(["trimmed mean", "spectral filter"]),
+    )
+
+
+def test_intervals_reach_as_far_as_both_parts_together() -> None:
+    low, high = estimated().interval
+    np.testing.assert_array_equal(low, [[0.125, -0.5], [-np.inf, np.nan]])
+    np.testing.assert_array_equal(high, [[0.875, 1.0], [np.inf, np.nan]])
+
+
+def test_given_ends_stand_in_place_of_half_widths() -> None:
+    low, high = MEANS - 0.0625, MEANS + 2.0
+    with_low, with_high = replace(estimated(), low=low), replace(estimated(), high=high)
+    np.testing.assert_array_equal(with_low.interval[0], low)
+    np.testing.assert_array_equal(with_low.interval[1], estimated().interval[1])
+    np.testing.assert_array_equal(with_high.interval[0], estimated().interval[0])
+    np.testing.assert_array_equal(with_high.interval[1], high)
+
+
+def test_without_evidence_there_is_an_empty_dictionary_of_ones_own() -> None:
+    first, second = estimated(), estimated()
+    assert first.evidence == {}
+    assert first.evidence is not second.evidence
+
+
+def test_a_policy_holds_the_estimates_and_how_often_each_cell_was_played() -> None:
+    tallies = tallied(
+        [(0, 0, 0, 1.0), (0, 0, 0, 0.0), (1, 0, 0, 0.0), (1, 1, 1, 3.0)],
+        n_contexts=2,
+        n_actions=2,
+        weights=[2.0, 2.0, 4.0, 8.0],
+    )
+    contexts, actions = Labels.of(["home", "search"]), Labels.of(["tea", "milk"])
+    estimates = estimated()
+    policy = estimates.policy(
+        tallies, contexts, actions, adversarial_fraction=0.125, method="paper"
+    )
+    assert policy.context_labels is contexts
+    assert policy.action_labels is actions
+    low, high = estimates.interval
+    for found, expected in (
+        (policy.mean_rewards, MEANS),
+        (policy.low, low),
+        (policy.high, high),
+        (policy.sampling_errors, estimates.sampling_errors),
+        (policy.context_probabilities, [0.75, 0.25]),
+        # Plays, not their weights.
+        (policy.counts, [[3, 0], [0, 1]]),
+    ):
+        np.testing.assert_array_equal(found, expected)
+    assert policy.counts.dtype == np.int64
+    assert (policy.adversarial_fraction, policy.method) == (0.125, "paper")
