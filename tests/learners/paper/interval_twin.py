@@ -63,9 +63,12 @@ def rate_ends(
     ]
     mean = float(values.mean())
     rate = (trials * values).sum() / trials.sum()
-    explained = max(rate * (1 - rate), np.finfo(float).tiny)
-    spread = (trials * (values - rate) ** 2).sum() / max(len(values) - 1, 1)
-    if spread / explained <= 1.5 and alike[0] <= mean <= alike[1]:
+    explained = max(rate * (1 - rate), 1e-12)
+    # Of a common rate: terms of mean one, with the variance of squares of binomial numbers.
+    terms = trials * (values - rate) ** 2 / explained
+    variance = np.mean(2 + (1 - 6 * explained) / (trials * explained)) / len(values)
+    by_chance = 1 + 1e-9 + 3 * max(variance, 0.0) ** 0.5
+    if terms.mean() <= min(1.5, by_chance) and alike[0] <= mean <= alike[1]:
         reach = upper_quantile(half / 4) * standard_error(values)
         return min(alike[0], max(mean - reach, 0.0)), max(alike[1], min(mean + reach, 1.0))
     return max(plain[0], free[0]), min(plain[1], free[1])

@@ -169,13 +169,31 @@ def test_dispersion_is_the_variance_over_what_one_rate_explains() -> None:
     """Users of 4 and 4 trials with 1 and 3 successes; one alone; nobody; all alike."""
     values = np.array([0.25, 0.75, 1.0, 1.0, 1.0])
     trials, groups = np.array([4, 4, 1, 1, 3]), np.array([0, 0, 1, 3, 3])
-    found = intervals._dispersion(values, trials, groups, 4)
-    # Rate one half: 2 · 4 · (1/4)² over one degree of freedom and 1/4.
-    assert found.tolist() == [2.0, 0.0, 0.0, 0.0]
-    uneven = intervals._dispersion(
+    found, by_chance = intervals._dispersion(values, trials, groups, 4)
+    # Rate one half: 2 · 4 · (1/4)² over two users and 1/4.
+    assert found.tolist() == [1.0, 0.0, 0.0, 0.0]
+    # Terms of variance 2 + (1 - 6/4)/(4/4) each.
+    assert by_chance[0] == pytest.approx(1 + 3 * np.sqrt(1.5 / 2))
+    uneven, _ = intervals._dispersion(
         np.array([0.0, 1.0, 0.5]), np.array([1, 1, 2]), np.zeros(3, np.int64), 1
     )
-    assert uneven.tolist() == [(0.25 + 0.25) / 2 / 0.25]
+    assert uneven.tolist() == [(0.25 + 0.25) / 3 / 0.25]
+
+
+@pytest.mark.parametrize(("rate", "most"), [(0.02, 3), (0.3, 1), (0.5, 1), (0.5, 12)])
+def test_chance_rarely_makes_users_of_one_rate_differ_more_than_it_may(
+    rng: np.random.Generator, rate: float, most: int
+) -> None:
+    """One group in 741 has a normal number above three errors; skewed ones a few more."""
+    n_groups, n = 1000, 400
+    trials = rng.integers(1, most, n_groups * n, endpoint=True)
+    values, groups = rng.binomial(trials, rate) / trials, np.repeat(np.arange(n_groups), n)
+    found, by_chance = intervals._dispersion(values, trials, groups, n_groups)
+    assert (found > by_chance).mean() < 0.01
+    if most == 12:  # single trials cannot differ, and few rare successes hardly show it
+        tasted = rng.binomial(trials, rng.beta(rate, 1 - rate, n_groups * n)) / trials
+        found, by_chance = intervals._dispersion(tasted, trials, groups, n_groups)
+        assert (found > by_chance).mean() > 0.9
 
 
 def test_standard_errors_are_those_of_plain_means() -> None:
@@ -232,12 +250,14 @@ def test_rates_of_many_kinds_of_groups_equal_their_literal_twin(
         failure_probability=failure,
         pilot=pilot,
     )
-    spreads = intervals._dispersion(
+    spreads, by_chance = intervals._dispersion(
         np.concatenate(values), np.concatenate(trials), np.concatenate(groups), n_groups
     )
     for group in range(n_groups):
         # Where the spread is just the largest that is allowed, rounding decides.
-        if len(values[group]) > n_bad[group] and not np.isclose(spreads[group], 1.5):
+        if len(values[group]) > n_bad[group] and not np.isclose(
+            spreads[group], min(1.5, by_chance[group])
+        ):
             expected = rate_ends(
                 values[group],
                 trials[group],

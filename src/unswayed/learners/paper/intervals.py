@@ -238,7 +238,7 @@ def _rates(
     plain = sums / np.maximum(sizes, 1)
     reach = -special.ndtri(half / 4.0) * _standard_errors(sizes, sums, squares)
     dispersion, by_chance = _dispersion(values, trials, groups, n_groups)
-    is_alike = dispersion <= np.minimum(1.0 + by_chance, LARGEST_DISPERSION)
+    is_alike = dispersion <= np.minimum(by_chance, LARGEST_DISPERSION)
     is_narrow = is_alike & (narrow.low <= plain) & (plain <= narrow.high)
     return Intervals(
         np.where(is_narrow, np.minimum(narrow.low, np.maximum(plain - reach, 0.0)), wide.low),
@@ -251,20 +251,19 @@ def _dispersion(
 ) -> tuple[FloatArray, FloatArray]:
     """Return how much users of each group spread, over what one common rate explains.
 
-    Also by how much chance makes it larger than one, if there is one rate, but for one group in a
-    thousand. A user with t trials adds a term of mean one, whose variance is
-    2 + (1 - 6·p·q)/(t·p·q).
+    Also how large chance makes it if there is one rate, but for one group in a thousand. It is a
+    mean over users; one with t trials adds a term of mean one and variance 2 + (1 - 6·p·q)/(t·p·q).
     """
     plays = np.bincount(groups, trials, minlength=n_groups)
     rates = np.bincount(groups, trials * values, minlength=n_groups) / np.maximum(plays, 1)
     spread = np.bincount(groups, trials * (values - rates[groups]) ** 2, minlength=n_groups)
     sizes = np.bincount(groups, minlength=n_groups)
     explained = np.maximum(rates * (1.0 - rates), 1e-12)  # at rates of 0 and 1 nobody differs
-    dispersion = spread / np.maximum(sizes - 1, 1) / explained
-    inverses = np.bincount(groups, 1.0 / trials, minlength=n_groups)
-    variances = 2.0 * sizes + inverses * (1.0 / explained - 6.0)
-    by_chance = DISPERSION_ERRORS * np.sqrt(np.maximum(variances, 0.0)) / np.maximum(sizes, 1)
-    return dispersion, by_chance
+    n = np.maximum(sizes, 1)
+    variances = 2.0 * sizes + np.bincount(groups, 1.0 / trials, n_groups) * (1.0 / explained - 6.0)
+    errors = np.sqrt(np.maximum(variances, 0.0)) / n
+    # Single trials have a mean of one exactly, but for rounding.
+    return spread / n / explained, 1.0 + 1e-9 + DISPERSION_ERRORS * errors
 
 
 def _parts(visitors: FloatArray) -> list[tuple[int, int]]:
