@@ -1,6 +1,7 @@
 """What the baselines share: checked arrivals and means."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ def test_arrivals_of_any_integers_and_numbers_become_plain_contiguous_arrays(
     rng: np.random.Generator,
 ) -> None:
     setting = small_setting(rng, n_users=3, n_contexts=2, n_actions=2)
-    given = (
+    given: tuple[Any, Any, Any] = (
         np.array([0, 9, 1, 9, 2, 9], np.int32)[::2],
         np.array([1, 9, 0, 9, 1, 9], np.uint8)[::2],
         np.array([[0, 1, 2], [3, 4, 5]], np.float32).T,
@@ -23,7 +24,7 @@ def test_arrivals_of_any_integers_and_numbers_become_plain_contiguous_arrays(
     assert users.tolist() == [0, 1, 2]
     assert contexts.tolist() == [1, 0, 1]
     assert outcomes.tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
-    assert (users.dtype, contexts.dtype, outcomes.dtype) == (np.int64, np.int64, np.float64)
+    assert [a.dtype.name for a in (users, contexts, outcomes)] == ["int64", "int64", "float64"]
     assert all(array.flags.c_contiguous for array in (users, contexts, outcomes))
 
 

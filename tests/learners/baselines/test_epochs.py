@@ -43,7 +43,7 @@ class LiteralEpochs:
     @property
     def full_length(self) -> float:
         """How long an epoch is in which every action is active."""
-        return len(self.gap) * self.unit_plays * 4 ** (self.m - 1)
+        return len(self.gap) * self.unit_plays * 4.0 ** (self.m - 1)
 
     @property
     def n_arrivals(self) -> int:

@@ -121,7 +121,7 @@ def test_users_who_never_met_in_a_cell_stay_together(rng: np.random.Generator) -
     setting = small_setting(rng, n_users=2, n_contexts=2, n_actions=1)
     learner = RclubStyle(setting)
     users = np.array([0, 1] * 50)
-    learner.play(users, users.copy(), np.where(users == 0, 0.0, 1e6)[:, None])
+    learner.play(users, users.copy(), np.where(users[:, None] == 1, 1e6, 0.0))
     assert learner.cluster_of.tolist() == [0, 0]
 
 
@@ -131,7 +131,9 @@ def test_edges_are_cut_only_when_the_plays_have_doubled(rng: np.random.Generator
 
     def play(reward_of_second: float, n: int) -> int:
         users = np.arange(n) % 2
-        learner.play(users, np.zeros(n, np.int64), reward_of_second * users[:, None])
+        learner.play(
+            users, np.zeros(n, np.int64), np.where(users[:, None] == 1, reward_of_second, 0.0)
+        )
         return len(partition(learner.cluster_of))
 
     assert play(0.0, 3) == 1
