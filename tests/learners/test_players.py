@@ -187,6 +187,19 @@ def test_a_log_goes_like_its_literal_twin(streams: Streams) -> None:
     )
 
 
+def test_without_exploration_a_log_holds_the_best_means_so_far(rng: np.random.Generator) -> None:
+    method = Recorder(np.eye(1, 3))
+    learner = LogLearner(a_setting(rng, n_users=1, n_contexts=1), method, epsilon=0.0)
+    zero = np.zeros(1, np.int64)
+    rewards = [[-1.0, -2.0, -3.0]] * 3 + [[-9.0, 0.0, 0.0]] + [[0.0, 0.0, 0.0]]
+    played = [int(learner.play(zero, zero, np.array([row]))[0]) for row in rewards]
+    # Each action is tried as long as it counts as zero; the mean of action 0 falls to -5 then.
+    assert played == [0, 1, 2, 0, 1]
+    learner.learn()
+    ((tallies, _, _),) = method.given
+    np.testing.assert_allclose(dense(tallies, tallies.counts)[0, 0], np.array([2, 2, 1]) / 3)
+
+
 def test_learners_are_the_methods_online_and_on_a_log_variants_and_baselines() -> None:
     specs = learner_specs()
     assert list(specs) == [

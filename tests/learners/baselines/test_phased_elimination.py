@@ -1,6 +1,7 @@
 """Phased elimination, step by step."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import log, sqrt
 from statistics import NormalDist, median
 
@@ -11,6 +12,15 @@ from tests.learners.baselines.scenes import Arrivals, bernoulli_arrivals, small_
 from unswayed.learners.baselines import PhasedElimination, phased_elimination
 
 Streams = Callable[..., np.random.Generator]
+
+
+def literal_gamma(
+    plays: list[int], *, n_users: int, n_cells: int, phase: int, alpha: float
+) -> float:
+    """Return how far a median may be off, from the plays of each user and action."""
+    bias = NormalDist().inv_cdf(0.5 / (1 - alpha))
+    chance = 1.25 * sqrt(2 * log(2 * n_cells * phase**2 / 0.1) / n_users)
+    return 0.5 / sqrt(sum(plays) / len(plays)) * (bias + chance)
 
 
 class LiteralPhases:
@@ -38,12 +48,13 @@ class LiteralPhases:
 
     def end(self) -> None:
         """Eliminate, and begin the next phase."""
-        by_user = [x for a in self.active for x in self.rewards[a].values()]
-        n_users = min(len(self.rewards[a]) for a in self.active)
-        plays = sum(len(x) for x in by_user) / len(by_user)
-        bias = NormalDist().inv_cdf(0.5 / (1 - self.alpha))
-        chance = 1.25 * sqrt(2 * log(2 * self.n_cells * self.phase**2 / 0.1) / n_users)
-        gamma = 0.5 / sqrt(plays) * (bias + chance)
+        gamma = literal_gamma(
+            [len(x) for a in self.active for x in self.rewards[a].values()],
+            n_users=min(len(self.rewards[a]) for a in self.active),
+            n_cells=self.n_cells,
+            phase=self.phase,
+            alpha=self.alpha,
+        )
         found = dict(zip(self.active, self.medians(), strict=True))
         for action, estimate in found.items():
             self.estimates[action] = estimate
@@ -79,6 +90,38 @@ def test_phases_go_like_their_literal_twin(alpha: float, streams: Streams) -> No
     assert 4 in n_active
     assert {1, 2, 3} & set(n_active), "the scene must hold eliminations"
     assert learner.phases.min() > 3
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2])
+@pytest.mark.parametrize("phase", [1, 2, 3])
+@pytest.mark.parametrize(("factor", "stays"), [(1 - 1e-6, True), (1 + 1e-6, False)])
+def test_an_action_goes_when_it_is_more_than_two_gammas_below_the_best(
+    alpha: float, phase: int, factor: float, stays: bool, streams: Streams
+) -> None:
+    # What is played does not depend on rewards until an action goes: a first run shows the plays.
+    setting = small_setting(
+        streams("play"), n_users=30, n_contexts=3, n_actions=2, adversarial_fraction=alpha
+    )
+    lengths = [2 * 64, 2 * 256, 2 * 1024]
+    before = sum(lengths[: phase - 1])
+    n = before + lengths[phase - 1]
+    users, contexts = streams("users").integers(30, size=n), np.ones(n, np.int64)
+    actions = PhasedElimination(setting).play(users, contexts, np.full((n, 2), 0.7))
+    plays = np.zeros((30, 2), np.int64)
+    np.add.at(plays, (users[before:], actions[before:]), 1)
+    gamma = literal_gamma(
+        plays[plays > 0].tolist(),
+        n_users=int((plays > 0).sum(axis=0).min()),
+        n_cells=3 * 2,
+        phase=phase,
+        alpha=alpha,
+    )
+    outcomes = np.full((n, 2), 0.7)
+    outcomes[before:, 0] -= factor * 2 * gamma
+    learner = PhasedElimination(replace(setting, rng=streams("play")))
+    assert learner.play(users, contexts, outcomes).tolist() == actions.tolist()
+    assert learner.phases.tolist() == [1, phase + 1, 1]
+    assert learner.is_active.tolist() == [[True, True], [stays, True], [True, True]]
 
 
 def test_in_the_first_phase_the_medians_so_far_are_recommended(rng: np.random.Generator) -> None:
