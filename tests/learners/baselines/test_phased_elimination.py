@@ -92,22 +92,22 @@ def test_phases_go_like_their_literal_twin(alpha: float, streams: Streams) -> No
     assert learner.phases.min() > 3
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.2])
+@pytest.mark.parametrize(("alpha", "n_users"), [(0.0, 30), (0.2, 30), (0.2, 1)])
 @pytest.mark.parametrize("phase", [1, 2, 3])
 @pytest.mark.parametrize(("factor", "stays"), [(1 - 1e-6, True), (1 + 1e-6, False)])
 def test_an_action_goes_when_it_is_more_than_two_gammas_below_the_best(
-    alpha: float, phase: int, factor: float, stays: bool, streams: Streams
+    alpha: float, n_users: int, phase: int, factor: float, stays: bool, streams: Streams
 ) -> None:
     # What is played does not depend on rewards until an action goes: a first run shows the plays.
     setting = small_setting(
-        streams("play"), n_users=30, n_contexts=3, n_actions=2, adversarial_fraction=alpha
+        streams("play"), n_users=n_users, n_contexts=3, n_actions=2, adversarial_fraction=alpha
     )
     lengths = [2 * 64, 2 * 256, 2 * 1024]
     before = sum(lengths[: phase - 1])
     n = before + lengths[phase - 1]
-    users, contexts = streams("users").integers(30, size=n), np.ones(n, np.int64)
+    users, contexts = streams("users").integers(n_users, size=n), np.ones(n, np.int64)
     actions = PhasedElimination(setting).play(users, contexts, np.full((n, 2), 0.7))
-    plays = np.zeros((30, 2), np.int64)
+    plays = np.zeros((n_users, 2), np.int64)
     np.add.at(plays, (users[before:], actions[before:]), 1)
     gamma = literal_gamma(
         plays[plays > 0].tolist(),
@@ -131,6 +131,7 @@ def test_in_the_first_phase_the_medians_so_far_are_recommended(rng: np.random.Ge
     outcomes = np.where(users[:, None] == 4, [0.0, -1e6], [0.4, 0.6])
     learner.play(*Arrivals(users, np.zeros(50, np.int64), outcomes))
     assert learner.phases.tolist() == [1, 1]
+    assert learner.phases.dtype == np.int64
     assert learner.remaining.tolist() == [2 * 64 - 50, 2 * 64]
     assert np.isnan(learner.estimates).all()
     recommended = learner.action_probabilities(np.arange(5))
