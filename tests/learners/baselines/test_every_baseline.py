@@ -82,7 +82,9 @@ def test_one_batch_equals_the_same_batch_split(spec: LearnerSpec, streams: Strea
 
 
 @every_baseline
-def test_actions_and_counts_are_whole_numbers(spec: LearnerSpec, rng: np.random.Generator) -> None:
+def test_actions_and_counts_are_whole_numbers_and_masks_are_boolean(
+    spec: LearnerSpec, rng: np.random.Generator
+) -> None:
     setting = small_setting(rng)
     learner = spec.make(setting)
     actions = learner.play(*bernoulli_arrivals(rng, setting, 50))
@@ -90,6 +92,8 @@ def test_actions_and_counts_are_whole_numbers(spec: LearnerSpec, rng: np.random.
     for name, state in vars(learner).items():
         if name.endswith("counts") and not isinstance(learner, PhasedElimination):
             assert np.issubdtype(state.dtype, np.integer), name
+        if name.lstrip("_").startswith("is_"):
+            assert state.dtype == np.bool_, name
 
 
 @every_baseline
