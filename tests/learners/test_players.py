@@ -1,11 +1,267 @@
-import numpy as np
+"""Learners of the arena: keyed assignment, a log with propensities, and all names."""
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unswayed.learners.baselines import BASELINES
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import Setting
+from unswayed.learners.methods import METHODS
+from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.paper import learn_paper
-from unswayed.learners.players import EPSILON, LogLearner
+from unswayed.learners.players import EPSILON, Explorer, LogLearner, learner_specs
+from unswayed.policy import Assignment
 from unswayed.tallies import Tallies
+
+Streams = Callable[..., np.random.Generator]
+
+
+def a_setting(
+    rng: np.random.Generator,
+    *,
+    n_users: int = 7,
+    n_contexts: int = 5,
+    n_actions: int = 3,
+    interactions_per_user: int = 9,
+) -> Setting:
+    return Setting(
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+        interactions_per_user=interactions_per_user,
+        adversarial_fraction=0.15,
+        rng=rng,
+    )
+
+
+class Recorder:
+    """A method that keeps what it is given, and always finds the same mean rewards."""
+
+    def __init__(self, mean_rewards: np.ndarray) -> None:
+        self.mean_rewards = mean_rewards
+        self.given: list[tuple[Tallies, Design, dict[str, Any]]] = []
+
+    def __call__(self, tallies: Any, design: Design, **options: Any) -> Estimates:
+        """Return the same means for all data."""
+        self.given.append((tallies, design, options))
+        n_contexts = tallies.n_contexts
+        return Estimates(
+            mean_rewards=self.mean_rewards,
+            sampling_errors=np.zeros_like(self.mean_rewards),
+            bias_bounds=np.zeros_like(self.mean_rewards),
+            context_probabilities=np.full(n_contexts, 1 / n_contexts),
+            frequent_contexts=np.ones(n_contexts, np.bool_),
+            user_weights=np.ones(tallies.n_users),
+            decided_by=np.full(n_contexts, "nobody"),
+        )
+
+
+def dense(tallies: Tallies, values: np.ndarray) -> np.ndarray:
+    """Return a column of the tallies, shape (n_users, n_contexts, n_actions)."""
+    table = np.zeros((tallies.n_users, tallies.n_contexts * tallies.n_actions))
+    users = np.repeat(np.arange(tallies.n_users), np.diff(tallies.indptr))
+    table[users, tallies.cells] = values
+    return table.reshape(tallies.n_users, tallies.n_contexts, tallies.n_actions)
+
+
+def summed(n: tuple[int, int, int], cells: list[Any], values: Any) -> np.ndarray:
+    table = np.zeros(n)
+    np.add.at(table, tuple(cells), values)
+    return table
+
+
+def test_an_explorer_goes_one_arrival_at_a_time_whatever_the_batches(streams: Streams) -> None:
+    """Seven users with nine interactions, five contexts and three actions: 13 are warm-up."""
+    setting = a_setting(streams("play"))
+    twin = Exploration(
+        n_actions=3,
+        contexts=range(5),
+        assignment=Assignment(secret=streams("play").bytes(16)),
+        warmup_interactions=13,
+        adversarial_fraction=0.15,
+    )
+    twin.add_users(range(7))
+    scene = streams("scene")
+    users, contexts = scene.integers(7, size=63), scene.integers(5, size=63)
+    outcomes = scene.integers(0, 9, size=(63, 3)).astype(np.float64)
+    expected = []
+    for i in range(63):
+        actions = twin.decide(users[i : i + 1], contexts[i : i + 1])
+        twin.observe(users[i : i + 1], contexts[i : i + 1], actions, outcomes[i, actions])
+        expected.append(int(actions[0]))
+    method = Recorder(np.eye(5, 3))
+    learner = Explorer(setting, method)
+    played = [
+        learner.play(users[part], contexts[part], outcomes[part])
+        for part in (slice(0, 4), slice(4, 40), slice(40, 40), slice(40, 63))
+    ]
+    assert np.concatenate(played).tolist() == expected
+    assert all(actions.dtype == np.int64 for actions in played)
+    learner.learn()
+    ((main, design, options),) = method.given
+    assert options.keys() == {"adversarial_fraction", "warmup"}
+    assert options["adversarial_fraction"] == 0.15
+    assert design.is_sticky.sum() == 3  # as many frequent contexts as actions
+    for tallies, part in ((options["warmup"], slice(0, 13)), (main, slice(13, 63))):
+        cells = [users[part], contexts[part], expected[part]]
+        assert dense(tallies, tallies.counts).tolist() == summed((7, 5, 3), cells, 1).tolist()
+        rewards = outcomes[np.arange(63), expected][part]
+        assert dense(tallies, tallies.sums).tolist() == summed((7, 5, 3), cells, rewards).tolist()
+
+
+@pytest.mark.parametrize("n_contexts", [2, 3])
+def test_up_to_as_many_contexts_as_actions_users_keep_their_actions_from_the_start(
+    n_contexts: int, rng: np.random.Generator
+) -> None:
+    method = Recorder(np.eye(n_contexts, 3))
+    learner = Explorer(a_setting(rng, n_users=50, n_contexts=n_contexts), method)
+    users, contexts = np.divmod(np.arange(50 * n_contexts), n_contexts)
+    first, second = (learner.play(users, contexts, np.zeros((len(users), 3))) for _ in range(2))
+    assert first.tolist() == second.tolist()
+    assert set(first.tolist()) == {0, 1, 2}
+    learner.learn()
+    ((tallies, design, options),) = method.given
+    assert options == {"adversarial_fraction": 0.15, "warmup": None}
+    assert design.is_sticky.all()
+    assert tallies.counts.sum() == 2 * len(users)
+    sizes = np.zeros((n_contexts, 3), np.int64)
+    np.add.at(sizes, (contexts, first), 1)
+    assert design.group_sizes.tolist() == sizes.tolist()
+
+
+@pytest.mark.parametrize("player", [Explorer, LogLearner])
+def test_the_policy_is_even_among_the_best_means_that_were_learned(
+    player: type[Explorer] | type[LogLearner], rng: np.random.Generator
+) -> None:
+    found = np.array([[0.2, 0.7, 0.7], [np.nan, -1.0, -2.0]])
+    learner = player(a_setting(rng, n_contexts=2), Recorder(found))
+    learner.play(np.arange(7), np.arange(7) % 2, np.zeros((7, 3)))
+    assert learner.action_probabilities(np.arange(7)).tolist() == [[0.0, 0.5, 0.5], [0.0, 1.0, 0.0]]
+
+
+def test_a_log_goes_like_its_literal_twin(streams: Streams) -> None:
+    """Rewards are mostly negative: an action without a play counts as zero, and is greedy."""
+    setting = a_setting(streams("play"), n_users=40, n_contexts=2)
+    method = Recorder(np.eye(2, 3))
+    learner = LogLearner(setting, method, epsilon=0.4)
+    twin, scene = streams("play"), streams("scene")
+    rewards: dict[tuple[int, int], list[float]] = {}
+    cells, weights, received = [], [], []
+    for n in (25, 40, 1, 60):
+        users, contexts = scene.integers(40, size=n), scene.integers(2, size=n)
+        outcomes = scene.integers(-8, 2, size=(n, 3)).astype(np.float64)
+        means = [
+            [sum(x) / len(x) if (x := rewards.get((s, a))) else 0.0 for a in range(3)]
+            for s in range(2)
+        ]
+        draws, others = twin.random(n), twin.integers(3, size=n)
+        expected = []
+        for i in range(n):
+            of_context = means[contexts[i]]
+            greedy = of_context.index(max(of_context))
+            expected.append(int(others[i]) if draws[i] < 0.4 else greedy)
+            probability = 0.4 / 3 + (0.6 if expected[i] == greedy else 0.0)
+            weights.append(1 / (3 * probability))
+            received.append(outcomes[i, expected[i]])
+            cells.append((users[i], contexts[i], expected[i]))
+        actions = learner.play(users, contexts, outcomes)
+        assert actions.tolist() == expected
+        for i in range(n):
+            cell = (int(contexts[i]), expected[i])
+            rewards.setdefault(cell, []).append(outcomes[i, expected[i]])
+    learner.learn()
+    ((tallies, design, options),) = method.given
+    assert options == {"adversarial_fraction": 0.15}
+    assert not design.is_sticky.any()
+    columns = [np.array(column) for column in zip(*cells, strict=True)]
+    shape = (40, 2, 3)
+    np.testing.assert_array_equal(dense(tallies, tallies.plays), summed(shape, columns, 1))
+    np.testing.assert_allclose(dense(tallies, tallies.counts), summed(shape, columns, weights))
+    weighted = np.array(weights) * received
+    np.testing.assert_allclose(
+        dense(tallies, tallies.sums), summed(shape, columns, weighted), atol=1e-12
+    )
+
+
+def test_without_exploration_a_log_holds_the_best_means_so_far(rng: np.random.Generator) -> None:
+    method = Recorder(np.eye(1, 3))
+    learner = LogLearner(a_setting(rng, n_users=1, n_contexts=1), method, epsilon=0.0)
+    zero = np.zeros(1, np.int64)
+    rewards = [[-1.0, -2.0, -3.0]] * 3 + [[-9.0, 0.0, 0.0]] + [[0.0, 0.0, 0.0]]
+    played = [int(learner.play(zero, zero, np.array([row]))[0]) for row in rewards]
+    # Each action is tried as long as it counts as zero; the mean of action 0 falls to -5 then.
+    assert played == [0, 1, 2, 0, 1]
+    learner.learn()
+    ((tallies, _, _),) = method.given
+    np.testing.assert_allclose(dense(tallies, tallies.counts)[0, 0], np.array([2, 2, 1]) / 3)
+
+
+def test_learners_are_the_methods_online_and_on_a_log_variants_and_baselines() -> None:
+    specs = learner_specs()
+    assert list(specs) == [
+        "paper",
+        "discount",
+        "paper-on-log",
+        "discount-on-log",
+        "paper-per-visit",
+        "epochs",
+        "epochs-paper",
+        "epochs-share",
+        "epochs-personal",
+        "epochs-forget",
+        "explore-then-commit",
+        *BASELINES,
+    ]
+    assert all(name == spec.name for name, spec in specs.items())
+    assert specs["paper"].summary == (
+        "Robust MCB: trimmed means for frequent contexts, a spectral filter for rare ones"
+    )
+    assert specs["paper-on-log"].summary == (
+        "paper, from the log of an epsilon-greedy system with its propensities"
+    )
+    assert specs["barbar"] is BASELINES["barbar"]
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        ("Learn by ear.\n\n    At length.\n    ", "Learn by ear."),
+        ("\n    Learn by ear.\n", "Learn by ear."),
+        ("", "a method of your own"),
+        (None, "a method of your own"),
+    ],
+)
+def test_a_method_of_ones_own_is_described_by_the_first_line_of_its_docstring(
+    text: str | None, summary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = Recorder(np.eye(2, 3))
+    method.__doc__ = text
+    monkeypatch.setitem(METHODS, "mine", method)
+    specs = learner_specs()
+    assert specs["mine"].summary == summary
+    assert specs["mine-on-log"].summary == (
+        "mine, from the log of an epsilon-greedy system with its propensities"
+    )
+
+
+@pytest.mark.parametrize(("name", "player"), [("mine", Explorer), ("mine-on-log", LogLearner)])
+def test_learners_of_a_method_learn_with_it(
+    name: str,
+    player: type[Explorer] | type[LogLearner],
+    monkeypatch: pytest.MonkeyPatch,
+    rng: np.random.Generator,
+) -> None:
+    method = Recorder(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]))
+    monkeypatch.setitem(METHODS, "mine", method)
+    learner = learner_specs()[name].make(a_setting(rng, n_contexts=2))
+    assert isinstance(learner, player)
+    learner.play(np.arange(7), np.arange(7) % 2, np.zeros((7, 3)))
+    assert learner.action_probabilities(np.arange(7)).tolist() == method.mean_rewards.tolist()
+    assert len(method.given) == 1
 
 
 def test_an_epsilon_greedy_log_is_weighed_back_to_uniform_plays(rng: np.random.Generator) -> None:

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from math import log, log2, sqrt
 
@@ -117,9 +118,51 @@ def test_layers_are_drawn_with_halving_probabilities(rng: np.random.Generator) -
     np.testing.assert_allclose(shares, [0.5 + 1 / 16, 0.25, 0.125, 0.0625], atol=tolerance)
 
 
+def test_a_context_counts_on_its_even_share_of_all_interactions(rng: np.random.Generator) -> None:
+    setting = small_setting(rng, n_users=9, n_contexts=3, n_actions=2, interactions_per_user=4)
+    learner = ActiveArmElimination(setting, failure_probability=0.05)
+    assert learner.n_layers == 4  # 9·4/3 = 12 arrivals, and 2^3 < 12 <= 2^4
+    assert learner.log_term == pytest.approx(log(4 * 2 * 12 * log2(12) / 0.05))
+    assert learner.counts.shape == learner.sums.shape == learner.is_active.shape == (3, 4, 2)
+
+
+def test_a_share_below_two_arrivals_counts_as_two(rng: np.random.Generator) -> None:
+    setting = small_setting(rng, n_users=1, n_contexts=2, n_actions=5, interactions_per_user=3)
+    learner = ActiveArmElimination(setting)
+    assert learner.n_layers == 1
+    assert learner.log_term == pytest.approx(log(4 * 5 * 2 * 1 / 0.1))
+
+
+def test_the_best_active_action_of_the_first_layer_that_has_any_is_recommended(
+    rng: np.random.Generator,
+) -> None:
+    setting = small_setting(rng, n_users=1, n_contexts=4, n_actions=3, interactions_per_user=16)
+    learner = ActiveArmElimination(setting)
+    assert learner.n_layers == 2
+    learner.counts[:] = 10
+    learner.sums[:] = [[5.0, 1.0, 3.0], [9.0, 2.0, 6.0]]
+    # Context 0: layer 1 still has all. Context 1: layer 1 is empty, and layer 2 lost action 0.
+    learner.is_active[1] = [[False, False, False], [False, True, True]]
+    # Context 2: the active actions of layer 1 that were never played come after the one that was.
+    learner.is_active[2, 0] = [False, True, True]
+    learner.counts[2, 0] = [10, 10, 0]
+    learner.sums[2, 0] = [5.0, -1e6, 0.0]
+    # Context 3: of the active ones none was played, and the deleted one stays away.
+    learner.is_active[3, 0] = [False, True, True]
+    learner.counts[3, 0] = [10, 0, 0]
+    learner.sums[3, 0] = [5.0, 0.0, 0.0]
+    assert learner.action_probabilities(np.array([0])).tolist() == [
+        [1.0, 0.0, 0.0],
+        [0.0, 0.0, 1.0],
+        [0.0, 1.0, 0.0],
+        [0.0, 0.5, 0.5],
+    ]
+
+
 @pytest.mark.parametrize("value", [0.0, 1.0, float("nan")])
 def test_a_failure_probability_outside_of_0_to_1_is_refused(
     value: float, rng: np.random.Generator
 ) -> None:
-    with pytest.raises(InputError, match="failure_probability"):
+    sentence = f"failure_probability is {value}: it must lie between 0 and 1."
+    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
         ActiveArmElimination(small_setting(rng), failure_probability=value)

@@ -1,5 +1,6 @@
-"""The bookkeeping of BARBAR and of the Liu-style learner."""
+"""The bookkeeping of BARBAR and of the learners in the style of Liu and of BARBAT."""
 
+import re
 from collections.abc import Callable
 from math import ceil, log, log2
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.learners.baselines.scenes import Arrivals, bernoulli_arrivals, small_setting
 from unswayed.errors import InputError
-from unswayed.learners.baselines import ORIGINAL_CONSTANT, Barbar, LiuStyle
+from unswayed.learners.baselines import ORIGINAL_CONSTANT, Barbar, BarbatStyle, LiuStyle
 from unswayed.learners.baselines.barbar import DEFAULT_CONSTANT, plays_of_unit_gap
 
 Streams = Callable[..., np.random.Generator]
@@ -17,8 +18,8 @@ Streams = Callable[..., np.random.Generator]
 class LiteralEpochs:
     """One context, one epoch after another, straight from the descriptions."""
 
-    def __init__(self, kind: str, n_actions: int, unit_plays: float) -> None:
-        self.kind, self.unit_plays = kind, unit_plays
+    def __init__(self, kind: str, n_actions: int, unit_plays: float, badness: float = 1.0) -> None:
+        self.kind, self.unit_plays, self.badness = kind, unit_plays, badness
         self.m = 1
         self.gap = [1.0] * n_actions
         self.active = [True] * n_actions
@@ -28,12 +29,26 @@ class LiteralEpochs:
     @property
     def planned(self) -> list[float]:
         """Plays due to each action in the running epoch."""
-        if self.kind == "barbar":
-            return [self.unit_plays / gap**2 for gap in self.gap]
+        if self.kind in ("barbar", "barbat"):
+            due = [self.unit_plays / gap**2 for gap in self.gap]
+            if self.kind == "barbat" and self.m > 1:
+                best = self.estimate.index(max(self.estimate))
+                due[best] = self.full_length - sum(n for i, n in enumerate(due) if i != best)
+            return due
         return [
             self.unit_plays * 4 ** (self.m - 1) if active else self.unit_plays / gap**2
             for active, gap in zip(self.active, self.gap, strict=True)
         ]
+
+    @property
+    def full_length(self) -> float:
+        """How long an epoch is in which every action is active."""
+        return len(self.gap) * self.unit_plays * 4.0 ** (self.m - 1)
+
+    @property
+    def n_arrivals(self) -> int:
+        """How long the running epoch is."""
+        return ceil(self.full_length if self.kind == "barbat" else sum(self.planned))
 
     def step(self, u: float, outcome: np.ndarray) -> int:
         """Play one arrival with the uniform draw u."""
@@ -41,7 +56,7 @@ class LiteralEpochs:
         thresholds = np.cumsum(planned) / sum(planned)
         action = min(int(np.searchsorted(thresholds, u, side="right")), len(planned) - 1)
         self.history.append((action, float(outcome[action])))
-        if len(self.history) == ceil(sum(planned)):
+        if len(self.history) == self.n_arrivals:
             self.end(planned)
         return action
 
@@ -51,30 +66,41 @@ class LiteralEpochs:
             sum(reward for action, reward in self.history if action == i) / n
             for i, n in enumerate(planned)
         ]
-        if self.kind == "barbar":
+        if self.kind in ("barbar", "barbat"):
             best = max(x - gap / 16 for x, gap in zip(r, self.gap, strict=True))
             self.gap = [max(2.0**-self.m, best - x) for x in r]
         else:
             best = max(x for x, active in zip(r, self.active, strict=True) if active)
-            self.active = [best - x <= 2.0**-self.m for x in r]
+            self.active = [best - x <= self.badness * 2.0**-self.m for x in r]
             self.gap = [best - x for x in r]
         self.estimate = r
         self.history = []
         self.m += 1
 
 
-@pytest.mark.parametrize(("kind", "make"), [("barbar", Barbar), ("liu", LiuStyle)])
+@pytest.mark.parametrize(
+    ("kind", "make", "options"),
+    [
+        ("barbar", Barbar, {}),
+        ("barbat", BarbatStyle, {}),
+        ("liu", LiuStyle, {}),
+        ("liu", LiuStyle, {"badness": 1.7}),
+    ],
+)
 def test_epochs_go_like_their_literal_twin(
-    kind: str, make: type[Barbar] | type[LiuStyle], streams: Streams
+    kind: str,
+    make: Callable[..., Barbar | BarbatStyle | LiuStyle],
+    options: dict[str, float],
+    streams: Streams,
 ) -> None:
-    # Horizon 20·600/3 = 4000 arrivals a context. With constant 2 lambda is 17, so three epochs
-    # take at most 4·17·(1 + 4 + 16) = 1,428 arrivals.
+    # Horizon 20·600/3 = 4000 arrivals a context. With constant 2 and delta 0.2 lambda is 15, so
+    # three epochs take at most 4·15·(1 + 4 + 16) = 1,260 arrivals.
     setting = small_setting(streams("play"), interactions_per_user=600)
     means = np.array([[0.9, 0.1, 0.5, 0.85], [0.0, 1.0, 0.95, 0.5], [0.5, 0.5, 0.5, 0.5]])
     arrivals = bernoulli_arrivals(streams("arrivals"), setting, 12_000, mean_rewards=means)
-    learner = make(setting, constant=2.0)
-    unit_plays = 2 * log(8 * 4 * log2(4000) / 0.1)
-    twins = [LiteralEpochs(kind, 4, unit_plays) for _ in range(3)]
+    learner = make(setting, constant=2.0, failure_probability=0.2, **options)
+    unit_plays = 2 * log(8 * 4 * log2(4000) / 0.2)
+    twins = [LiteralEpochs(kind, 4, unit_plays, **options) for _ in range(3)]
     stream = streams("play")
     expected = [
         twins[context].step(stream.random(), outcome)
@@ -83,12 +109,16 @@ def test_epochs_go_like_their_literal_twin(
     assert learner.play(*arrivals).tolist() == expected
     for context, twin in enumerate(twins):
         assert learner.epochs[context] == twin.m > 3
-        np.testing.assert_allclose(learner.planned[context], twin.planned, rtol=1e-12)
+        np.testing.assert_allclose(learner.planned[context], twin.planned, rtol=1e-9)
         np.testing.assert_allclose(learner.estimates[context], twin.estimate, rtol=1e-12)
-        left = ceil(sum(twin.planned)) - len(twin.history)
-        assert learner.remaining[context] == left
+        assert learner.remaining[context] == twin.n_arrivals - len(twin.history)
         if isinstance(learner, LiuStyle):
             assert learner.is_active[context].tolist() == twin.active
+            resolution = 2.0 ** -(twin.m - 1)
+            gaps = [resolution if a else g for a, g in zip(twin.active, twin.gap, strict=True)]
+            np.testing.assert_allclose(learner.gaps[context], gaps, rtol=1e-9)
+        else:
+            np.testing.assert_allclose(learner.gaps[context], twin.gap, rtol=1e-9)
 
 
 def test_the_first_original_epoch_of_figure_2d_takes_45162_plays(rng: np.random.Generator) -> None:
@@ -152,17 +182,72 @@ def test_before_the_first_epoch_ends_running_means_are_recommended(
     assert recommended[1].tolist() == third
 
 
+def test_after_the_first_epoch_its_estimates_are_recommended_and_not_what_runs(
+    rng: np.random.Generator,
+) -> None:
+    learner = Barbar(small_setting(rng, n_contexts=1, n_actions=2))
+    learner.play(*constant_arrivals([1.0, 0.0], int(learner.remaining[0])))
+    learner.play(*constant_arrivals([0.0, 1.0], 20))
+    assert learner.epochs.tolist() == [2]
+    assert learner.action_probabilities(np.array([0])).tolist() == [[1.0, 0.0]]
+
+
+@pytest.mark.parametrize("make", [Barbar, BarbatStyle, LiuStyle])
+def test_a_new_learner_plans_lambda_plays_for_every_action(
+    make: Callable[..., Barbar | BarbatStyle | LiuStyle], rng: np.random.Generator
+) -> None:
+    setting = small_setting(rng, n_users=6, n_contexts=2, n_actions=3, interactions_per_user=8)
+    learner = make(setting)
+    unit_plays = 8 * log(8 * 3 * log2(24) / 0.1)  # 6·8/2 arrivals a context, default options
+    assert learner.unit_plays == pytest.approx(unit_plays)
+    np.testing.assert_allclose(learner.planned, np.full((2, 3), unit_plays))
+    assert learner.remaining.tolist() == [ceil(3 * unit_plays)] * 2
+    assert learner.gaps.tolist() == [[1.0] * 3] * 2
+    assert learner.epochs.tolist() == [1, 1]
+    assert np.isnan(learner.estimates).all()
+    assert learner.estimates.shape == (2, 3)
+    assert learner.epochs.dtype == learner.remaining.dtype == np.int64
+
+
+def test_a_horizon_below_two_arrivals_counts_as_two(rng: np.random.Generator) -> None:
+    setting = small_setting(rng, n_users=1, n_contexts=2, n_actions=3, interactions_per_user=3)
+    assert Barbar(setting, constant=1.0).unit_plays == pytest.approx(log(8 * 3 * 1 / 0.1))
+
+
+def test_gaps_of_absurd_rewards_stop_at_a_billion(rng: np.random.Generator) -> None:
+    learner = Barbar(small_setting(rng, n_contexts=1, n_actions=2))
+    learner.play(*constant_arrivals([1e12, 0.0], int(learner.remaining[0])))
+    assert learner.gaps.tolist() == [[0.5, 1e9]]
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "sentence"),
     [
-        ({"constant": 0.0}, "constant"),
-        ({"constant": float("nan")}, "constant"),
-        ({"failure_probability": 1.0}, "failure_probability"),
-        ({"badness": 0.5}, "badness"),
+        ({"constant": 0.0}, "constant is 0.0: it must be positive and finite."),
+        ({"constant": float("nan")}, "constant is nan: it must be positive and finite."),
+        ({"constant": float("inf")}, "constant is inf: it must be positive and finite."),
+        (
+            {"failure_probability": 0.0},
+            "failure_probability is 0.0: it must lie between 0 and 1.",
+        ),
+        (
+            {"failure_probability": 1.0},
+            "failure_probability is 1.0: it must lie between 0 and 1.",
+        ),
+        (
+            {"badness": 0.99},
+            "badness is 0.99: it must be finite and at least 1, or bad actions would be played "
+            "more than active ones.",
+        ),
+        (
+            {"badness": float("inf")},
+            "badness is inf: it must be finite and at least 1, or bad actions would be played "
+            "more than active ones.",
+        ),
     ],
 )
 def test_options_that_cannot_work_are_refused(
-    options: dict[str, float], message: str, rng: np.random.Generator
+    options: dict[str, float], sentence: str, rng: np.random.Generator
 ) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
         LiuStyle(small_setting(rng), **options)

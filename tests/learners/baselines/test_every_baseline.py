@@ -15,6 +15,7 @@ from unswayed.learners.baselines import (
     Barbar,
     LiuStyle,
     NaiveMean,
+    PhasedElimination,
 )
 from unswayed.learners.interface import LearnerSpec
 
@@ -78,6 +79,21 @@ def test_one_batch_equals_the_same_batch_split(spec: LearnerSpec, streams: Strea
     np.testing.assert_array_equal(
         whole.action_probabilities(everyone), split.action_probabilities(everyone)
     )
+
+
+@every_baseline
+def test_actions_and_counts_are_whole_numbers_and_masks_are_boolean(
+    spec: LearnerSpec, rng: np.random.Generator
+) -> None:
+    setting = small_setting(rng)
+    learner = spec.make(setting)
+    actions = learner.play(*bernoulli_arrivals(rng, setting, 50))
+    assert actions.dtype == np.int64
+    for name, state in vars(learner).items():
+        if name.endswith("counts") and not isinstance(learner, PhasedElimination):
+            assert np.issubdtype(state.dtype, np.integer), name
+        if name.lstrip("_").startswith("is_"):
+            assert state.dtype == np.bool_, name
 
 
 @every_baseline

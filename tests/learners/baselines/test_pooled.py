@@ -1,5 +1,6 @@
 """Step by step: the uniform explorer, epsilon-greedy and Thompson sampling."""
 
+import re
 from collections.abc import Callable
 from math import inf, sqrt
 
@@ -8,7 +9,8 @@ import pytest
 
 from tests.learners.baselines.scenes import bernoulli_arrivals, chosen_among_ties, small_setting
 from unswayed.errors import InputError
-from unswayed.learners.baselines import EpsilonGreedy, NaiveMean, ThompsonSampling
+from unswayed.learners.baselines import EpsilonGreedy, NaiveMean, NaiveUCB, ThompsonSampling
+from unswayed.learners.baselines.pooled import PooledMeans
 
 Streams = Callable[..., np.random.Generator]
 
@@ -45,8 +47,38 @@ def test_epsilon_greedy_plays_like_its_literal_twin(streams: Streams) -> None:
 
 @pytest.mark.parametrize("gap", [0.0, -0.1, 1.5, float("nan")])
 def test_epsilon_greedy_refuses_a_gap_that_cannot_be(gap: float, rng: np.random.Generator) -> None:
-    with pytest.raises(InputError, match="assumed_gap"):
+    sentence = f"assumed_gap is {gap}: it must be above 0 and at most 1."
+    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
         EpsilonGreedy(small_setting(rng), assumed_gap=gap)
+
+
+@pytest.mark.parametrize(("options", "gap"), [({}, 0.3), ({"assumed_gap": 1.0}, 1.0)])
+def test_epsilon_greedy_explores_six_arrivals_an_action_over_the_squared_gap(
+    options: dict[str, float], gap: float, rng: np.random.Generator
+) -> None:
+    learner = EpsilonGreedy(small_setting(rng, n_actions=5), **options)
+    assert learner.n_exploring == pytest.approx(6.0 * 5 / gap**2)
+
+
+@pytest.mark.parametrize("make", [NaiveMean, EpsilonGreedy, ThompsonSampling, NaiveUCB])
+def test_tables_add_up_what_was_played_and_the_best_mean_is_recommended(
+    make: type[PooledMeans], rng: np.random.Generator
+) -> None:
+    setting = small_setting(rng)
+    arrivals = bernoulli_arrivals(rng, setting, 300)
+    learner = make(setting)
+    actions = learner.play(*arrivals)
+    sums, counts = np.zeros((3, 4)), np.zeros((3, 4), np.int64)
+    for context, action, outcome in zip(arrivals.contexts, actions, arrivals.outcomes, strict=True):
+        sums[context, action] += outcome[action]
+        counts[context, action] += 1
+    assert learner.sums.tolist() == sums.tolist()
+    assert learner.counts.tolist() == counts.tolist()
+    means = sums / np.maximum(counts, 1)
+    means[counts == 0] = -1.0
+    is_best = means == means.max(axis=1, keepdims=True)
+    expected = is_best / is_best.sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(learner.action_probabilities(np.arange(20)), expected)
 
 
 def test_thompson_sampling_plays_like_its_literal_twin(streams: Streams) -> None:

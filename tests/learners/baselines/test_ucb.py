@@ -54,6 +54,8 @@ def test_independent_ucb_plays_like_one_literal_twin_a_user(streams: Streams) ->
     assert learner.play(*arrivals).tolist() == expected
     for (user, context), rewards in seen.items():
         assert learner.counts[user * 3 + context].tolist() == [len(x) for x in rewards]
+        assert learner.sums[user * 3 + context].tolist() == [sum(x) for x in rewards]
+    assert learner.counts.shape == learner.sums.shape == (20 * 3, 4)
 
 
 def test_ucb_plays_every_action_once_before_any_twice(rng: np.random.Generator) -> None:
@@ -76,5 +78,5 @@ def test_independent_ucb_averages_over_the_given_users_only(rng: np.random.Gener
 
 
 def test_independent_ucb_refuses_an_average_over_nobody(rng: np.random.Generator) -> None:
-    with pytest.raises(InputError, match="at least one user"):
+    with pytest.raises(InputError, match=r"^no users to average over: name at least one user\.$"):
         IndependentUCB(small_setting(rng)).action_probabilities(np.array([], dtype=np.int64))

@@ -102,7 +102,7 @@ class PhasedElimination:
         self.estimates[context, active] = estimates[active]
         counts = self._counts[:, context][:, active]
         n_users = max(1, int((counts > 0).sum(axis=0).min()))
-        plays = max(1.0, counts.sum() / max(1, int((counts > 0).sum())))
+        plays = float(counts[counts > 0].mean())
         reach = 2.0 * self._gamma(n_users, plays, int(self.phases[context]))
         self.is_active[context, active] = ~(
             estimates[active] < np.nanmax(estimates[active]) - reach

@@ -43,7 +43,6 @@ class RclubStyle:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         n_cells = setting.n_contexts * setting.n_actions
-        self.cluster_of: IntArray = np.zeros(setting.n_users, np.int64)
         self._sums = np.zeros((setting.n_users, n_cells))
         self._counts = np.zeros((setting.n_users, n_cells), dtype=np.int32)
         self._is_edge: BoolArray = np.ones((setting.n_users, setting.n_users), np.bool_)
@@ -92,7 +91,7 @@ class RclubStyle:
 
     def _rebuild(self) -> None:
         n_clusters, labels = sparse.csgraph.connected_components(self._is_edge, directed=False)
-        self.cluster_of = labels.astype(np.int64)
+        self.cluster_of: IntArray = labels.astype(np.int64)
         member = sparse.csr_array(
             (np.ones(len(labels)), (labels, np.arange(len(labels)))),
             shape=(n_clusters, len(labels)),
