@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.learners.discount.responses.responses import Responses
+from unswayed.arrays import FloatArray
+from unswayed.engine import Blocked
+from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
 from unswayed.tallies import Tallies
 
 Numbers = Sequence[float] | Sequence[int] | npt.NDArray[np.generic]
@@ -75,4 +79,35 @@ def tallies_from(
         sums=counts * own,
         squares=counts * (np.asarray(variances, np.float64) + own * own),
         weighted_plays=np.empty(0),
+    )
+
+
+def in_blocks(responses: Responses, *edges: int) -> BlockedResponses:
+    """Return the same responses in blocks of users."""
+    bounds = [0, *edges, responses.n_users]
+    parts = [responses.of_range(a, b) for a, b in pairwise(bounds)]
+    sizes = tuple(b - a for a, b in pairwise(bounds))
+    contexts = responses.cells // responses.n_actions
+    return BlockedResponses(
+        blocks=Blocked.here(parts, sizes),
+        entries=np.bincount(contexts, minlength=responses.n_contexts),
+        n_contexts=responses.n_contexts,
+        n_actions=responses.n_actions,
+        is_binary=responses.is_binary,
+        context_probabilities=responses.context_probabilities,
+    )
+
+
+def grid_of(means: FloatArray, **options: Any) -> Responses:
+    """Return responses of users who all met every cell of two or more contexts once."""
+    n_users, n_contexts, n_actions = means.shape
+    return responses_from(
+        users=np.repeat(np.arange(n_users), n_contexts * n_actions),
+        cells=np.tile(np.arange(n_contexts * n_actions), n_users),
+        plays=np.ones(means.size),
+        means=means.ravel(),
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+        **options,
     )
