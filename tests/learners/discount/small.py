@@ -111,3 +111,18 @@ def grid_of(means: FloatArray, **options: Any) -> Responses:
         n_actions=n_actions,
         **options,
     )
+
+
+def sample_of(means: Sequence[float], users: Sequence[int], **options: Any) -> Tallies:
+    """Return tallies of users who met every cell of one context once at most."""
+    size = len(means)
+    return tallies_from(
+        users,
+        range(size),
+        options.get("plays", np.ones(size)),
+        means,
+        options.get("variances", np.zeros(size)),
+        n_users=options.get("n_users", max(users) + 1),
+        n_contexts=1,
+        n_actions=size,
+    )
