@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from unswayed.arrays import FloatArray
 from unswayed.engine import Blocked
+from unswayed.learners.discount.loud.class_counts import Counts
+from unswayed.learners.discount.responses.categories import Categories, find_categories
 from unswayed.learners.discount.responses.responses import BlockedResponses, Responses
 from unswayed.tallies import Tallies
 
@@ -125,4 +127,28 @@ def sample_of(means: Sequence[float], users: Sequence[int], **options: Any) -> T
         n_users=options.get("n_users", max(users) + 1),
         n_contexts=1,
         n_actions=size,
+    )
+
+
+CLICKS = find_categories(np.array([0.0, 0.0, 0.0, 1.0]))
+
+
+def stars() -> Categories:
+    """Return categories of three stars."""
+    return find_categories(np.repeat([1.0, 2.0, 3.0], [30, 40, 30]))
+
+
+def random_counts(rng: np.random.Generator, *, n_users: int = 30, n_categories: int = 2) -> Counts:
+    """Return counts of users in three contexts of two actions; the last user met nothing."""
+    plays = rng.poisson(0.7, (n_users, 6 * n_categories)) * rng.integers(1, 4, (n_users, 1))
+    plays[-1] = 0
+    users, keys = np.nonzero(plays)
+    return Counts(
+        n_contexts=3,
+        n_actions=2,
+        n_categories=n_categories,
+        indptr=indptr_of(users, n_users),
+        keys=keys.astype(np.int32),
+        counts=plays[users, keys].astype(float),
+        activity=plays.sum(axis=1).astype(float),
     )
