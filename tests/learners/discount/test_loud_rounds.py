@@ -78,10 +78,8 @@ def test_a_round_is_reported_as_it_was_judged(log: Log, found: LoudLies) -> None
     (own,) = generator(1).spawn(1)
     again = rounds._search(counts, plays.categories, np.ones(N_USERS), 0.1, {}, own)
     assert again is not None
-    assert not plays.categories.is_rare
-    assert again.round == replace(
-        first, taste_share=again.round.taste_share, stake=again.round.stake
-    )
+    assert plays.categories.is_rare  # then nobody is said to repeat themselves
+    assert again.round.to_json() == first.to_json()
     accused = again.coalition.accused(N_USERS)
     assert again.round.accused == pytest.approx((accused > 0.5).mean())
     assert again.round.removed == pytest.approx(accused.mean())
