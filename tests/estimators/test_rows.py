@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -138,8 +140,9 @@ def test_a_mean_keeps_its_digits_whatever_a_row_without_weight_holds() -> None:
 
 @pytest.mark.parametrize("kind", [np.int64, np.float32, np.bool_])
 def test_rows_of_any_numbers_become_floats(kind: type) -> None:
-    array = np.array([[1, 0, 1], [0, 0, 1]]).astype(kind)
-    for matrix in (array, array.tolist(), sparse.csr_array(array), sparse.coo_matrix(array)):
+    array: Any = np.array([[1, 0, 1], [0, 0, 1]]).astype(kind)
+    matrices: list[Any] = [array, array.tolist(), sparse.csr_array(array), sparse.coo_matrix(array)]
+    for matrix in matrices:
         rows = as_rows(matrix)
         assert rows.shape == (2, 3)
         assert rows.mean(np.ones(2)).tolist() == [0.5, 0.0, 1.0]

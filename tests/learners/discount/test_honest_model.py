@@ -183,7 +183,7 @@ def test_laws_of_cells_shrink_to_that_of_their_action(
 
 def test_the_evidence_of_whole_counts_is_a_dirichlet_multinomial() -> None:
     law, here = np.array([[0.2, 0.5, 0.3]]), np.array([[[3.0, 0.0, 2.0]]])
-    expected = stats.dirichlet_multinomial(10.0 * law[0], 5).logpmf([3, 0, 2])
+    expected = stats.dirichlet_multinomial(10.0 * law[0], np.array(5)).logpmf([3, 0, 2])
     n_orders = math.log(math.factorial(5) / (math.factorial(3) * math.factorial(2)))
     assert _evidence(here, law, 10.0)[0] == pytest.approx(expected - n_orders)
 

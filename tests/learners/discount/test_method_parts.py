@@ -21,6 +21,7 @@ from unswayed.learners.discount.means.bounded import cell_values
 from unswayed.learners.discount.responses.clipping import clipped_responses
 from unswayed.learners.discount.trial.verdicts import Discounted, Round, Verdict
 from unswayed.learners.paper import learn_paper
+from unswayed.learners.paper.method import FAILURE_PROBABILITY
 from unswayed.randomness import generator
 
 
@@ -276,7 +277,7 @@ def test_estimates_without_colluders_are_the_shrunken_means(rng: np.random.Gener
     assert found.evidence["cut"] == 0.0
     values = cell_values(responses, np.ones(60))
     assert_allclose(found.mean_rewards, values.shrunken, atol=0.05)
-    z = stats.norm.ppf(1.0 - method.FAILURE_PROBABILITY / 2.0)
+    z = stats.norm.ppf(1.0 - FAILURE_PROBABILITY / 2.0)
     assert_allclose(found.sampling_errors, z * np.sqrt(values.variances), rtol=0.1)
 
 

@@ -23,7 +23,9 @@ from unswayed.randomness import generator
 
 def crowd(rng: np.random.Generator, n: int = 300, shift: float = 2.0) -> FloatArray:
     """Return profiles of three numbers; a fifth of the users is shifted and more alike."""
-    profiles = rng.standard_normal((n, 3)) @ np.array([[1.0, 0.4, 0.0], [0, 1, 0.2], [0, 0, 1]])
+    profiles: FloatArray = rng.standard_normal((n, 3)) @ np.array(
+        [[1.0, 0.4, 0.0], [0, 1, 0.2], [0, 0, 1]]
+    )
     profiles[: n // 5] = 0.5 * profiles[: n // 5] + shift
     return profiles
 

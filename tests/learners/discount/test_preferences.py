@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.learners.discount.small import grid_of, responses_from
+from tests.learners.discount.small import grid_of, in_blocks, responses_from
 from unswayed.learners.discount.trial import majority
 from unswayed.learners.discount.trial.aims import pooled_means
 from unswayed.learners.discount.trial.majority import Preferences, contradicts
@@ -107,7 +107,7 @@ def test_a_preference_is_the_mean_over_compared_cells(rng: np.random.Generator) 
     responses, weights = grid_of(rng.random((20, 2, 3))), rng.random(20)
     signs = np.array([1.0, 0.0, -1.0, 0.0, 1.0, -1.0])
     means = pooled_means(responses, weights).ravel()
-    found = majority._preference(responses, weights, signs)
+    found = majority._preference(in_blocks(responses), weights, signs)
     assert found == pytest.approx((means[0] - means[2] + means[4] - means[5]) / 4.0)
 
 
@@ -121,8 +121,8 @@ def test_moments_of_preferences_are_ratios_of_their_sums(rng: np.random.Generato
     centre = pooled_means(responses, weights).ravel()
     # Four plays a user, of which up to eight would count.
     sums = majority._moments(responses, weights, signs, centre, 0.3, 0.1, 8.0)
-    found = majority._preferences(responses, weights, signs, 0.3, 0.1)
-    assert found.mean == pytest.approx(majority._preference(responses, weights, signs))
+    found = majority._preferences(in_blocks(responses), weights, signs, 0.3, 0.1)
+    assert found.mean == pytest.approx(majority._preference(in_blocks(responses), weights, signs))
     assert found.variance == pytest.approx(sums[1] / sums[0])
     assert found.skew == pytest.approx(sums[3] / sums[2])
     scatter = sums[6] - 2.0 * found.skew * sums[5] + found.skew**2 * sums[4]
@@ -131,7 +131,9 @@ def test_moments_of_preferences_are_ratios_of_their_sums(rng: np.random.Generato
 
 def test_without_plays_there_preferences_are_nothing() -> None:
     responses = grid_of(np.zeros((3, 2, 2)))
-    nothing = majority._preferences(responses, np.zeros(3), np.array([1.0, -1.0, 0, 0]), 1.0, 1.0)
+    nothing = majority._preferences(
+        in_blocks(responses), np.zeros(3), np.array([1.0, -1.0, 0, 0]), 1.0, 1.0
+    )
     assert nothing == (0.0, 0.0, 0.0, 0.0)
 
 
@@ -139,4 +141,4 @@ def test_an_accusation_that_changes_no_decision_is_not_contradicted(
     rng: np.random.Generator,
 ) -> None:
     responses = grid_of(rng.random((20, 2, 3)))
-    assert contradicts(responses, np.ones(20), np.ones(20)) is False
+    assert contradicts(in_blocks(responses), np.ones(20), np.ones(20)) is False

@@ -96,7 +96,9 @@ def test_few_cells_have_one_direction_and_many_have_six(rng: np.random.Generator
             n_users=40, n_contexts=1, n_actions=n_cells,
         )  # fmt: skip
         ones = np.ones(n_cells)
-        data = residuals_of(responses, np.ones(40), Noise(0.0, 0 * ones, ones, ones, ones), float)
+        data = residuals_of(
+            responses, np.ones(40), Noise(0.0, 0 * ones, ones, ones, ones), np.float64
+        )
         assert fit_tastes(data, rng).loadings.shape == (n_cells, rank)
 
 
@@ -139,7 +141,7 @@ def test_of_two_actions_there_are_two_rivals_and_equal_means_rank_as_they_stand(
         n_users=40, n_contexts=4, n_actions=2,
     )  # fmt: skip
     ones = np.ones(8)
-    data = residuals_of(responses, np.ones(40), Noise(0.0, 0 * ones, ones, ones, ones), float)
+    data = residuals_of(responses, np.ones(40), Noise(0.0, 0 * ones, ones, ones, ones), np.float64)
     found = profiler_for(data, np.array([1.0, 1.0, 0.0, 2.0, 3.0, 1.0, 0.0, 0.0]), rng)
     assert found.rank_of_cell.tolist() == [0, 1, 1, 0, 0, 1, 0, 1]
     assert found.n_rivals == 2

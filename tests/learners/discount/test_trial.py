@@ -92,7 +92,7 @@ def test_a_coalition_is_aimed_if_it_was_believed_and_is_clearly_aligned() -> Non
     assert Discounted(np.ones(1), False, [ROUND, refused, aligned]).is_aimed
 
 
-SMALL = {  # users, cells, plays and means; two contexts of two actions
+SMALL: dict[str, Any] = {  # users, cells, plays and means; two contexts of two actions
     "users": [0, 0, 1, 1, 2],
     "cells": [0, 2, 0, 1, 2],
     "plays": [1.0, 2.0, 3.0, 1.0, 2.0],
