@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from tests.learners.discount.small import grid_of, in_blocks, responses_from
 from unswayed.learners.discount.trial import majority
@@ -115,7 +115,7 @@ def test_moments_of_preferences_are_ratios_of_their_sums(rng: np.random.Generato
     means = rng.random((25, 2, 3))
     responses, weights = grid_of(means), rng.random(25)
     signs = np.array([1.0, 0.0, -1.0, 0.0, 1.0, -1.0])
-    assert_array_equal(
+    assert_allclose(
         majority._plays_there(responses, weights, signs), [weights.sum(), 4.0 * weights.sum()]
     )
     centre = pooled_means(responses, weights).ravel()
