@@ -126,8 +126,7 @@ def test_fits_are_em_along_a_line(
     starts, models = rng.random((N_USERS, n_fits)) ** 2, random_models(rng, n_fits)
     starts[: N_USERS // 5, ::2] = 0.9
     found = fit_coalitions(data.strips, starts, models, n_steps)
-    assert len(found) == n_fits
-    for k, fit in enumerate(found):
+    for k, fit in zip(range(n_fits), found, strict=True):
         expected = fit_by_hand(data, starts[:, k], models[k], n_steps)
         for name, value in expected.items():
             assert_allclose(getattr(fit, name), value, rtol=2e-5, atol=2e-6, err_msg=name)
