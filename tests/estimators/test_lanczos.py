@@ -102,3 +102,102 @@ def test_a_search_for_several_ends_with_its_products_or_with_the_directions() ->
     asked.clear()
     top_eigenpairs(lambda v: product(v) + v, np.ones(4), 1, n_steps=2)
     assert len(asked) == 2
+
+
+class Diagonal:
+    """A diagonal operator that counts its products."""
+
+    def __init__(self, diagonal: FloatArray) -> None:
+        self.diagonal = diagonal
+        self.n_products = 0
+
+    def __call__(self, direction: FloatArray) -> FloatArray:
+        """Return the product with a direction."""
+        self.n_products += 1
+        assert np.linalg.norm(direction) == pytest.approx(1.0)
+        return self.diagonal * direction
+
+
+def test_a_search_that_one_basis_does_not_end_begins_again_at_the_best_direction() -> None:
+    """A gap of a thousandth takes more than thirty products, and fewer than twenty bases."""
+    operator = Diagonal(np.append(np.linspace(0.0, 0.999, 499), 1.0))
+    start = np.ones(500)
+    top = top_eigenpair(operator, start, operator.diagonal * start, tolerance=1e-6)
+    assert 30 < operator.n_products < 600
+    assert top.value == pytest.approx(1.0, abs=1e-9)
+    assert abs(top.vector[-1]) == pytest.approx(1.0, abs=1e-5)
+    assert abs(float(top.vector @ top.runner_up)) < 1e-9
+    assert np.linalg.norm(top.runner_up) == pytest.approx(1.0)
+
+
+def test_after_twenty_bases_of_thirty_the_best_direction_is_returned() -> None:
+    """The largest eigenvalues lie close together."""
+    operator = Diagonal(1.0 - np.linspace(1.0, 0.0, 400) ** 2)
+    start = np.ones(400)
+    top = top_eigenpair(operator, start, operator.diagonal * start, tolerance=0.0)
+    assert operator.n_products == 20 * 30
+    assert top.value == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_basis_is_exhausted_where_nothing_is_left_but_rounding() -> None:
+    """Two directions are all there is; a tolerance of zero begins again there, twenty times."""
+    operator = Diagonal(np.append(np.zeros(98), [3.0, 5.0]))
+    start = np.append(np.zeros(98), [1.0, 1.0])
+    top = top_eigenpair(operator, start, operator.diagonal * start, tolerance=0.0)
+    assert operator.n_products <= 1 + 2 * 20
+    assert top.value == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 3])
+def test_a_basis_has_no_more_directions_than_there_are_columns(n_columns: int) -> None:
+    operator = Diagonal(np.arange(1.0, n_columns + 1.0))
+    start = np.ones(n_columns)
+    top = top_eigenpair(operator, start, operator.diagonal * start, tolerance=1e-12)
+    assert top.value == pytest.approx(n_columns)
+    assert np.abs(top.vector).tolist() == pytest.approx(np.eye(n_columns)[-1], abs=1e-6)
+
+
+def test_the_length_of_the_start_does_not_matter() -> None:
+    diagonal = np.linspace(0.0, 1.0, 50)
+    results = [
+        top_eigenpair(Diagonal(diagonal), start, diagonal * start, tolerance=1e-3)
+        for start in (np.ones(50), np.full(50, 8.0))
+    ]
+    assert results[0].value == pytest.approx(results[1].value, rel=1e-12)
+    np.testing.assert_allclose(results[0].vector, results[1].vector, atol=1e-9)
+
+
+def test_a_search_ends_as_soon_as_the_residual_allows() -> None:
+    """From cos φ of one axis and sin φ of another the residual is (5 − 3)·cos φ·sin φ at once."""
+    axes = np.array([np.cos(0.01), np.sin(0.01)])
+    start = np.append(np.zeros(48), axes[::-1])
+    operator = Diagonal(np.append(np.zeros(48), [3.0, 5.0]))
+    residual = 2.0 * axes[0] * axes[1]
+    value = 5.0 * axes[0] ** 2 + 3.0 * axes[1] ** 2
+    for tolerance, n_products in ((1.001 * residual / value, 0), (0.999 * residual / value, 1)):
+        operator.n_products = 0
+        top = top_eigenpair(operator, start, operator.diagonal * start, tolerance=tolerance)
+        assert operator.n_products == n_products
+    assert top.value == pytest.approx(5.0, rel=1e-12)
+
+
+def test_an_operator_of_zeros_has_the_value_zero() -> None:
+    operator = Diagonal(np.full(40, -1e-30))
+    top = top_eigenpair(operator, np.ones(40), np.full(40, -1e-30), tolerance=TOLERANCE)
+    assert top.value == 0.0
+
+
+def test_several_eigenpairs_by_few_products_are_those_of_the_projected_operator(
+    rng: np.random.Generator,
+) -> None:
+    """Ritz values of the Krylov space that is spanned by powers of the operator."""
+    diagonal, start = np.linspace(1.0, 2.0, 60) ** 4, rng.standard_normal(60)
+    operator = Diagonal(diagonal)
+    values, vectors = top_eigenpairs(operator, start, 3, n_steps=6)
+    assert operator.n_products == 6
+    powers = np.stack([diagonal**power * start for power in range(6)], axis=1)
+    basis, _ = np.linalg.qr(powers)
+    ritz, rotation = np.linalg.eigh(basis.T @ (diagonal[:, None] * basis))
+    np.testing.assert_allclose(values, ritz[::-1][:3], rtol=1e-6)
+    overlaps = np.abs(np.sum(vectors * (basis @ rotation)[:, ::-1][:, :3], axis=0))
+    np.testing.assert_allclose(overlaps, 1.0, rtol=1e-6)

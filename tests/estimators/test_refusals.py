@@ -15,6 +15,7 @@ from unswayed.estimators import (
     spectral_filter,
     trim_count,
     trimmed_mean,
+    trimmed_means,
 )
 from unswayed.estimators.inputs import check_row_weights
 from unswayed.randomness import generator
@@ -177,3 +178,139 @@ def test_the_split_trimmed_mean_equals_its_definition(rng: np.random.Generator) 
     assert (found.n_tolerated, found.is_covered, found.outcome) == (n_cut, True, "clipped")
     is_inside = (averaged >= reference[n_cut]) & (averaged <= reference[999 - n_cut])
     assert sorted(points[found.weights == 1.0]) == pytest.approx(sorted(averaged[is_inside]))
+
+
+def test_of_equal_points_the_first_come_first_in_a_split(rng: np.random.Generator) -> None:
+    """Weights say which points entered; equal points are ranked as they stand."""
+    points = rng.integers(0, 4, 2000).astype(float)
+    by_rank = np.argsort(points, kind="stable")
+    found = median_of_means(points, **ALPHA, rng=generator(3), n_blocks=8)
+    blocks = by_rank[generator(3).permutation(2000)].reshape(-1, 8).T
+    means = points[blocks].mean(axis=1)
+    order = np.argsort(means, kind="stable")
+    entered = np.zeros(2000)
+    entered[blocks[order[3:5]].ravel()] = 1.0
+    np.testing.assert_array_equal(found.weights, entered)
+    assert found.estimate == pytest.approx(means[order[3:5]].mean())
+
+    split = lugosi_mendelson_mean(points, adversarial_fraction=0.01, rng=generator(3))
+    order = by_rank[generator(3).permutation(2000)]
+    reference = np.sort(points[order[1000:]])
+    n_cut = int(np.floor(1000 * 8 * 0.01 + 12 * np.log(4 / 0.05)))
+    is_inside = (points >= reference[n_cut]) & (points <= reference[999 - n_cut])
+    entered = np.zeros(2000)
+    entered[order[:1000]] = is_inside[order[:1000]]
+    np.testing.assert_array_equal(split.weights, entered)
+
+
+def test_one_point_in_twenty_groups_may_fail_by_default(rng: np.random.Generator) -> None:
+    points, groups = rng.standard_normal(900), np.zeros(900, np.int64)
+    stated: dict[str, Any] = {"adversarial_fraction": 0.01, "failure_probability": 0.05}
+    default: dict[str, Any] = {"adversarial_fraction": 0.01}
+    assert trimmed_mean(points, **default).n_tolerated == trim_count(900, **stated)
+    grouped = trimmed_means(points, groups, 1, **default)
+    assert grouped.n_trimmed.tolist() == [trim_count(900, **stated)]
+    for estimator in (median_of_means, lugosi_mendelson_mean):
+        found = estimator(points, **default, rng=generator(0))
+        same = estimator(points, **stated, rng=generator(0))
+        assert (found.estimate, found.n_tolerated) == (same.estimate, same.n_tolerated)
+
+
+def test_a_block_of_one_point_each_is_the_limit(rng: np.random.Generator) -> None:
+    points = rng.standard_normal(30)
+    all_blocks = median_of_means(points, **ALPHA, rng=generator(0), n_blocks=30)
+    too_many = median_of_means(points, **ALPHA, rng=generator(0), n_blocks=31)
+    assert (all_blocks.outcome, too_many.outcome) == ("blocks", "median")
+    assert all_blocks.estimate == too_many.estimate == np.median(points)
+    one_block = median_of_means(points, **ALPHA, rng=generator(0), n_blocks=1)
+    assert one_block.estimate == pytest.approx(points.mean())
+    assert np.isnan(one_block.standard_error)
+    two_blocks = median_of_means(points, **ALPHA, rng=generator(0), n_blocks=2)
+    assert two_blocks.weights.tolist() == [1.0] * 30
+    assert two_blocks.standard_error > 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "sentence"),
+    [
+        (
+            ([1.0], [0, 1], 2),
+            {},
+            "values has shape (1,) and groups (2,): give one group for each value.",
+        ),
+        (
+            ([[1.0]], [[0]], 2),
+            {},
+            "values has shape (1, 1) and groups (1, 1): give one group for each value.",
+        ),
+        (([1.0], [2], 2), {}, "groups must lie between 0 and 1."),
+        (([1.0, 1.0], [0, -1], 2), {}, "groups must lie between 0 and 1."),
+        (
+            ([1.0, np.inf], [0, 1], 2),
+            {},
+            "values holds 1 numbers that are NaN or infinite: drop them or set them first.",
+        ),
+        (([1.0], [0], 2), {"n_zeros": [1]}, "n_zeros must hold 2 counts, none of them negative."),
+        (
+            ([1.0], [0], 2),
+            {"n_zeros": [0, -1]},
+            "n_zeros must hold 2 counts, none of them negative.",
+        ),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(
+    arguments: Any, options: dict[str, Any], sentence: str
+) -> None:
+    assert refusal(trimmed_means, *arguments, **ALPHA, **options) == sentence
+
+
+def test_groups_are_counted_with_their_zeros() -> None:
+    found = trimmed_means(
+        [3, 1, 5, 2],
+        [0, 0, 2, 0],
+        4,
+        adversarial_fraction=0.3,
+        failure_probability=0.4,
+        n_zeros=[2, 0, 1, 3],
+    )
+    assert found.n_points.tolist() == [5, 0, 2, 3]
+    # P(B(5, .3) > 2) = .163, P(B(5, .3) > 1) = .47; of two points P(B > 1) = .09; P(B(3) > 1) = .22
+    assert found.n_trimmed.tolist() == [2, 0, 0, 1]
+    assert found.is_covered.tolist() == [True, True, False, True]
+    np.testing.assert_array_equal(found.estimates, [1.0, np.nan, 2.5, 0.0])
+
+
+def test_a_cut_may_be_given_and_is_as_large_as_the_median_allows() -> None:
+    points = [1.0, 2.0, 4.0, 8.0, 16.0, 0.0]
+    for n_trimmed, estimate, outcome in (
+        (0, 31.0 / 6.0, "mean"),
+        (1, 15.0 / 4.0, "trimmed"),
+        (2, 3.0, "trimmed"),
+        (3, 3.0, "median"),
+    ):
+        found = trimmed_mean(points, **ALPHA, n_trimmed=n_trimmed)
+        assert (found.estimate, found.outcome) == (estimate, outcome)
+        assert found.is_covered == (n_trimmed < 3)
+        assert found.n_tolerated == min(n_trimmed, 2)
+
+
+def test_points_tied_with_an_edge_share_what_is_kept_of_them() -> None:
+    found = trimmed_mean([1.0, 1.0, 1.0, 2.0, 3.0, 3.0], **ALPHA, n_trimmed=1)
+    np.testing.assert_allclose(found.weights, [2 / 3, 2 / 3, 2 / 3, 1.0, 0.5, 0.5])
+    alike = trimmed_mean([5.0] * 4, **ALPHA, n_trimmed=1)
+    assert alike.weights.tolist() == [0.5] * 4
+
+
+def test_counts_keep_the_shape_of_the_sizes() -> None:
+    sizes = np.array([[10, 100], [100, 0]])
+    counts = trim_count(sizes, adversarial_fraction=0.2, failure_probability=0.05)
+    assert counts.tolist() == [[4, 27], [27, 0]]
+    assert type(trim_count(100, adversarial_fraction=0.2, failure_probability=0.05)) is int
+    nothing = trim_count(np.zeros(0, np.int64), adversarial_fraction=0.2, failure_probability=0.05)
+    assert nothing.tolist() == []
+
+
+def test_zero_and_one_point_are_sizes() -> None:
+    assert trim_count(0, adversarial_fraction=0.2, failure_probability=0.05) == 0
+    assert trim_count(1, adversarial_fraction=0.2, failure_probability=0.05) == 1
+    assert trim_count(1, adversarial_fraction=0.2, failure_probability=0.2) == 0

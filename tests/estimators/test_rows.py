@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from scipy.linalg import expm
 
 from tests.estimators.samples import normal_rows, sparse_rows
 from unswayed.estimators.quantum_entropy import exponential_times
-from unswayed.estimators.rows import as_rows
+from unswayed.estimators.rows import DenseRows, SparseRows, as_rows
 from unswayed.estimators.spectrum import WeightedRows, top_direction
 from unswayed.estimators.tails import kept_shares, robust_variance, weighted_quantile
 
@@ -115,3 +117,69 @@ def test_rows_that_are_kept_have_all_columns_still() -> None:
     kept = as_rows(matrix).keep(np.array([True, False, True]))
     assert kept.shape == (2, 3)
     np.testing.assert_array_equal(kept.mean(np.ones(2)), [2.5, 1.0, 0.0])
+
+
+def test_dense_rows_are_centred_a_block_at_a_time(rng: np.random.Generator) -> None:
+    """2^18 entries are 131 rows of 2,000 columns; a row that is longer stands alone."""
+    array, weights, centre = rng.standard_normal((300, 2000)), rng.random(300), rng.random(2000)
+    rows = DenseRows(array)
+    assert list(rows._blocks()) == [slice(0, 131), slice(131, 262), slice(262, 393)]
+    assert list(DenseRows(np.zeros((2, 300_000)))._blocks()) == [slice(0, 1), slice(1, 2)]
+    centred = array - centre
+    np.testing.assert_allclose(rows.mean(weights), np.average(array, axis=0, weights=weights))
+    np.testing.assert_allclose(rows.squared_distances(centre), np.square(centred).sum(axis=1))
+    np.testing.assert_allclose(rows.column_squares(weights, centre), weights @ np.square(centred))
+
+
+def test_a_mean_keeps_its_digits_whatever_a_row_without_weight_holds() -> None:
+    array = 1e9 + np.arange(8.0)[:, None] / 8.0
+    array[0] = 1e25
+    weights = np.array([0.0, 0.5, 0.5, 1.0, 0.5, 0.5, 0.25, 0.25])
+    assert as_rows(array).mean(weights)[0] == 1e9 + np.average(np.arange(8.0) / 8, weights=weights)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float32, np.bool_])
+def test_rows_of_any_numbers_become_floats(kind: type) -> None:
+    array: Any = np.array([[1, 0, 1], [0, 0, 1]]).astype(kind)
+    matrices: list[Any] = [array, array.tolist(), sparse.csr_array(array), sparse.coo_matrix(array)]
+    for matrix in matrices:
+        rows = as_rows(matrix)
+        assert rows.shape == (2, 3)
+        assert rows.mean(np.ones(2)).tolist() == [0.5, 0.0, 1.0]
+        assert rows.largest_entries().dtype == np.float64
+        assert as_rows(rows) is rows
+
+
+def test_a_sparse_matrix_is_copied_only_to_sum_duplicates() -> None:
+    clean = sparse.csr_array(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    taken = as_rows(clean)
+    assert isinstance(taken, SparseRows)
+    assert np.shares_memory(taken.data, clean.data)
+    twice = sparse.csr_array((np.array([1.0, 1.0, 3.0]), np.array([0, 0, 1]), np.array([0, 2, 3])))
+    assert as_rows(twice).largest_entries().tolist() == [2.0, 3.0]
+    assert twice.nnz == 3
+    dense = np.array([[1.0, 2.0]])
+    taken_dense = as_rows(dense)
+    assert isinstance(taken_dense, DenseRows)
+    assert taken_dense.array is dense
+
+
+def test_the_largest_entry_may_be_negative() -> None:
+    array = np.array([[1.0, -3.0], [2.0, 0.0], [-1.0, -2.0]])
+    for matrix in (array, sparse.csr_array(array)):
+        assert as_rows(matrix).largest_entries().tolist() == [3.0, 2.0, 2.0]
+
+
+def test_strided_directions_give_what_contiguous_ones_give(rng: np.random.Generator) -> None:
+    """To the last bit: strides are lost on the way to another process."""
+    matrix, _, _ = sparse_rows(rng, n_rows=80, n_columns=200, per_row=6)
+    rows, weights, centre = as_rows(matrix), rng.random(80), rng.standard_normal(200)
+    wide = rng.standard_normal((200, 6))
+    for strided in (wide[:, ::2], wide[:, 1:2], wide[:, :3]):
+        contiguous = np.array(strided, order="C")
+        np.testing.assert_array_equal(
+            rows.project(centre, strided), rows.project(centre, contiguous)
+        )
+        np.testing.assert_array_equal(
+            rows.gram(weights, centre, strided), rows.gram(weights, centre, contiguous)
+        )

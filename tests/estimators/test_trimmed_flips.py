@@ -163,3 +163,53 @@ def test_a_leader_without_rivals_falls_only_when_all_of_it_is_replaced() -> None
         is_known=np.array([[True, False]]),
     )
     assert (flips.fewest[0], flips.rivals[0]) == (3, NO_RIVAL)
+
+
+def test_every_row_has_its_own_leader_cut_and_margin() -> None:
+    """Points 3…9 against 0…6, and the other way round, with a cut of two; means 6 and 3.
+
+    A replacement moves a mean by one, up to two. A difference of means that may be off by one and
+    a half besides is certified for one replacement fewer; what is enough does not change.
+    """
+    high, low = np.arange(3.0, 10.0), np.arange(7.0)
+    flips = trimmed_flips(
+        np.concatenate([high, low, low, high]),
+        np.repeat(np.arange(4), 7),
+        n_zeros=np.zeros((2, 2), np.int8),
+        n_cut=np.full((2, 2), 2, np.int8),
+        leaders=np.array([0, 1], np.int8),
+        is_known=np.ones((2, 2), np.bool_),
+        margins=np.array([0.0, 1.5]),
+    )
+    assert flips.fewest.tolist() == [3, 2]
+    assert flips.enough.tolist() == [3, 3]
+    assert flips.rivals.tolist() == [1, 0]
+    assert (flips.from_leader + flips.from_rival).tolist() == [3, 3]
+    assert all(
+        getattr(flips, name).flags.c_contiguous
+        for name in ("fewest", "enough", "rivals", "from_leader", "from_rival")
+    )
+
+
+def test_a_budget_is_spent_where_it_moves_a_mean_most() -> None:
+    """The leader's points lie close together, those of the rival far apart, and the reverse."""
+    close, apart = [9.0, 10.0, 10.0, 10.0, 11.0], [0.0, 2.0, 9.0, 30.0, 90.0]
+    flips = flips_of([close, apart], [1, 1])  # means 10 and 13.7
+    assert (flips.rivals[0], flips.enough[0]) == (0, 1)
+    assert (flips.from_leader[0], flips.from_rival[0]) == (1, 0)
+    flips = flips_of([[v + 10.0 for v in close], apart], [1, 1])  # means 20 and 13.7
+    assert (flips.rivals[0], flips.enough[0]) == (1, 1)
+    assert (flips.from_leader[0], flips.from_rival[0]) == (0, 1)
+
+
+def test_a_leader_without_points_in_rivals_has_nothing_to_spend() -> None:
+    flips = trimmed_flips(
+        np.array([1.0, 2.0, 3.0]),
+        np.zeros(3, np.int64),
+        n_zeros=np.array([[2, 0]]),
+        n_cut=np.array([[1, 0]]),
+        leaders=np.array([0]),
+        is_known=np.array([[True, False]]),
+    )
+    assert flips.fewest.tolist() == [5]
+    assert flips.enough.tolist() == flips.from_leader.tolist() == flips.from_rival.tolist() == [0]
