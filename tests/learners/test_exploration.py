@@ -88,6 +88,7 @@ def test_users_who_come_later_begin_at_their_first_play() -> None:
     exploration.add_users(USERS[1:3])
     assert exploration.n_users == 3
     assert exploration.plays.tolist() == [5, 0, 0]
+    assert exploration.plays.dtype == np.int64
     later = exploration.decide(np.array([2, 0, 2]), np.array([1, 1, 1]))
     assert later.tolist() == [drawn(2, 1, 0), drawn(0, 1, 5), drawn(2, 1, 1)]
 
@@ -141,7 +142,7 @@ def test_codes_out_of_bounds_are_named() -> None:
     check_bounds(np.zeros(0, np.int64), 0, "user")
     check_bounds(np.array([0, 4]), 5, "user")
     with pytest.raises(IndexError, match="^user code 7 is not among the 5 known ones$"):
-        check_bounds(np.array([1, 7, -1, 9]), 5, "user")
+        check_bounds(np.array([1, 0, 7, -1, 9]), 5, "user")
 
 
 def test_the_warm_up_counts_down_to_nothing() -> None:
@@ -156,7 +157,7 @@ def test_the_warm_up_counts_down_to_nothing() -> None:
     assert n_plays(exploration) == {"warmup": 4, "main": 2}
 
 
-@pytest.mark.parametrize("size", [1, 7, 40, 41, 200])
+@pytest.mark.parametrize("size", [7, 39, 40, 41, 200])
 def test_where_a_batch_ends_does_not_matter(size: int) -> None:
     """The frequent contexts are fixed after 40 plays, in the middle of a batch or not."""
     rng = np.random.default_rng(5)
@@ -206,6 +207,7 @@ def test_while_the_warm_up_lasts_its_plays_stand_for_the_main_phase() -> None:
     assert (tallies.n_users, tallies.n_contexts, tallies.counts.sum()) == (30, 3, 2)
     assert design.is_sticky.tolist() == [False] * 3
     assert design.group_sizes.tolist() == [[0, 0]] * 3
+    assert (design.is_sticky.dtype, design.group_sizes.dtype) == (np.bool_, np.int64)
 
 
 def test_groups_are_counted_over_the_users_who_came() -> None:

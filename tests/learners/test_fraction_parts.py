@@ -223,6 +223,18 @@ def test_an_estimate_is_put_together_from_its_parts(
     assert found.chosen == min(max(found.upper + found.allowance, FLOOR), CEILING)
 
 
+def test_a_user_who_played_once_is_worth_one_response(rng: np.random.Generator) -> None:
+    tallies = log(rng, gap=0.5, noise=0.5, plays=1)
+    found = estimate_fraction(tallies, uniform_design(tallies))
+    assert found.answers_per_user == pytest.approx(1.0)
+    weights = learn_discounted(
+        tallies, uniform_design(tallies), adversarial_fraction=0.4
+    ).user_weights
+    noise = measure_noise(clipped_responses(tallies), weights)
+    deviation = math.sqrt(np.median(noise.variances))
+    assert found.hidden_from == smallest_swap_coalition(found.gap, 1, 2, noise=deviation)
+
+
 def test_estimates_reach_the_floor_and_the_ceiling(rng: np.random.Generator) -> None:
     clear = log(rng, gap=0.5, noise=0.2)
     assert estimate_fraction(clear, uniform_design(clear)).chosen == FLOOR
