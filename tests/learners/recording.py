@@ -39,6 +39,7 @@ class Recording:
         adversarial_fraction: float,
         warmup: Tallies | None = None,
     ) -> Estimates:
+        """Return pooled means, and keep what was given."""
         self.given.append(Given(tallies, design, adversarial_fraction, warmup))
         counts, sums = tallies.cell_sums("counts"), tallies.cell_sums("sums")
         means = np.where(counts > 0, sums / np.maximum(counts, 1e-9), np.nan)

@@ -141,7 +141,7 @@ def test_codes_out_of_bounds_are_named() -> None:
         assert str(caught.value) == sentence
     check_bounds(np.zeros(0, np.int64), 0, "user")
     check_bounds(np.array([0, 4]), 5, "user")
-    with pytest.raises(IndexError, match="^user code 7 is not among the 5 known ones$"):
+    with pytest.raises(IndexError, match=r"^user code 7 is not among the 5 known ones$"):
         check_bounds(np.array([1, 0, 7, -1, 9]), 5, "user")
 
 

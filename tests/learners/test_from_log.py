@@ -45,7 +45,9 @@ def rows(users: list[str] = USERS, n_rounds: int = 1) -> dict[str, list[Any]]:
         for action in ("tea", "milk")
     ]
     names = ("user", "context", "action", "reward")
-    return {name: list(column) for name, column in zip(names, zip(*plays, strict=True), strict=True)}
+    return {
+        name: list(column) for name, column in zip(names, zip(*plays, strict=True), strict=True)
+    }
 
 
 LOG = pa.table(rows())

@@ -76,7 +76,7 @@ def test_one_decision_may_wait() -> None:
     second = waiting.add((4, 5, 6))
     assert waiting.to_json() == {second: [4, 5, 6]}
     assert "is not open" in refusal(waiting.find, [second])
-    with pytest.raises(ValueError, match="^decision 'a' is of nobody$"):
+    with pytest.raises(ValueError, match=r"^decision 'a' is of nobody$"):
         waiting.restore({"a": [0, -1, 0]}, most=(1, 1, 1))
     with pytest.raises(ValueError, match="values to unpack"):
         waiting.restore({"a": [0, 0]}, most=(1, 1, 1))

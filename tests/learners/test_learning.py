@@ -102,9 +102,7 @@ def sticky_log(rng: np.random.Generator, n_users: int = 120) -> tuple[Tallies, D
     assigned = rng.integers(2, size=(n_users, 2))
     actions = assigned[users, contexts]
     rewards = actions + 0.1 * rng.standard_normal(users.size)
-    tallies = tally(
-        users, contexts, actions, rewards, n_users=n_users, n_contexts=2, n_actions=2
-    )
+    tallies = tally(users, contexts, actions, rewards, n_users=n_users, n_contexts=2, n_actions=2)
     return tallies, sticky_design(tallies)
 
 

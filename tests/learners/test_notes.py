@@ -78,10 +78,11 @@ def test_actions_that_do_not_look_uniform_are_noted_with_what_to_do() -> None:
 
 def test_cells_without_plays_are_noted_by_the_first() -> None:
     cells = (("home", "tea"), ("search", "milk"))
-    assert notes(never_played=cells[:1]) == notes(never_played=cells) == (
+    never = (
         "some actions were never played in some contexts, for instance 'tea' in 'home'; they have "
         "no estimate there.",
     )
+    assert notes(never_played=cells[:1]) == notes(never_played=cells) == never
     assert notes(unsupported=cells) == (
         "where some actions have no support, the ranking of the others is right, but their means "
         "are too large by the ratio of all actions to those that could be played.",

@@ -109,7 +109,7 @@ LOCAL_ONLY: list[tuple[dict[str, Any], str, str]] = [
     ({"personal": True}, "`personal` is for `learn_log`.", "--personal is for --engine local."),
     (
         {"certify": "attack"},
-        "attacks need all tallies in one place: use `learn_log`, or `certify=\"bounds\"`.",
+        'attacks need all tallies in one place: use `learn_log`, or `certify="bounds"`.',
         "attacks need all tallies in one place: use --engine local, or --certify bounds.",
     ),
 ]
