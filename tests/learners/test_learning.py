@@ -112,11 +112,8 @@ def test_certified_flip_fractions_are_those_of_the_bounds(rng: np.random.Generat
     assert learned.flips is not None
     assert learned.flips.is_certified
     np.testing.assert_array_equal(learned.policy.flip_fraction, learned.flips.lower)
-    upper = learned.policy.flip_fraction_upper
-    if np.isnan(learned.flips.upper).all():
-        assert upper is None
-    else:
-        np.testing.assert_array_equal(upper, learned.flips.upper)
+    assert np.isfinite(learned.flips.upper).all()
+    np.testing.assert_array_equal(learned.policy.flip_fraction_upper, learned.flips.upper)
 
 
 def test_attacks_are_announced_and_their_shares_kept(recorded: Recording) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.learners.recording import RECORDED, Recording
 from tests.refusals import refusal
 from unswayed import Columns, Events, RobustMCB
+from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS
 from unswayed.policy import Assignment
 
@@ -151,6 +152,24 @@ def test_a_reward_is_counted_where_it_was_decided() -> None:
     n_tea = [decision.action for decision in decisions].count("tea")
     assert cells(learner) == {("cart", "tea"): (n_tea, 0.25), ("cart", "milk"): (12 - n_tea, 0.75)}
     assert list(learner.user_labels_) == [f"user-{n}" for n in range(12)]
+
+
+def test_a_user_whose_first_call_was_stopped_short_is_decided_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The label was known by then, and its digest was not."""
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    learner = shop()
+    learner.decide("ann", "cart")
+    with monkeypatch.context() as patch:
+        patch.setattr(Exploration, "add_users", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            learner.decide("bob", "cart")
+    assert learner.decide("bob", "cart") == drawn("bob", "cart", 0, 0, ["tea", "milk"])
+    assert learner.decide("ann", "cart") == drawn("ann", "cart", 1, 0, ["tea", "milk"])
 
 
 def test_open_decisions_follow_their_actions_to_new_codes() -> None:
