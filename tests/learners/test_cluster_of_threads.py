@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,7 @@ from unswayed.tallies.store import load_index
 @pytest.fixture(scope="module")
 def threads() -> Iterator[Any]:
     """Yield a client of one worker in this process."""
-    import distributed  # type: ignore[import-untyped]  # publishes no types
-
+    distributed: Any = import_module("distributed")  # publishes no types
     with distributed.Client(
         processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None
     ) as client:

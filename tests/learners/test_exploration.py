@@ -41,8 +41,10 @@ def drawn(user: int, context: int, play: int | None, n_actions: int = 2) -> int:
     return int(action)
 
 
-def columns(*rows: tuple[int, ...]) -> list[Any]:
-    return [np.array(column) for column in zip(*rows, strict=True)]
+def observe(exploration: Exploration, *rows: tuple[int, int, int], rewards: Any = 1.0) -> None:
+    """Take in rows of user, context and action."""
+    users, contexts, actions = (np.array(column) for column in zip(*rows, strict=True))
+    exploration.observe(users, contexts, actions, np.broadcast_to(rewards, len(rows)))
 
 
 def n_plays(exploration: Exploration) -> dict[str, int]:
@@ -109,8 +111,7 @@ def test_single_decisions_are_those_of_a_batch(warmup: int, rng: np.random.Gener
 
 def test_single_decisions_fix_the_frequent_contexts_where_the_warm_up_ends() -> None:
     exploration = explore(3, warmup=3)
-    everywhere = columns((0, 0, 0), (1, 0, 0), (2, 1, 0))
-    exploration.observe(*everywhere, np.ones(3))
+    observe(exploration, (0, 0, 0), (1, 0, 0), (2, 1, 0))
     assert exploration.to_json()["sticky"] is None
     assert exploration.decide_one(5, 0) == drawn(5, 0, None)
     assert exploration.to_json()["sticky"] == [True, True, False]
@@ -201,23 +202,24 @@ def test_frequent_contexts_are_those_of_algorithm_1(rng: np.random.Generator) ->
 
 def test_while_the_warm_up_lasts_its_plays_stand_for_the_main_phase() -> None:
     exploration = explore(3, warmup=10)
-    exploration.observe(*columns((0, 0, 0), (4, 2, 1)), np.array([1.0, 0.5]))
+    observe(exploration, (0, 0, 0), (4, 2, 1), rewards=[1.0, 0.5])
     tallies, design, warmup = exploration.observed()
     assert warmup is None
     assert (tallies.n_users, tallies.n_contexts, tallies.counts.sum()) == (30, 3, 2)
     assert design.is_sticky.tolist() == [False] * 3
     assert design.group_sizes.tolist() == [[0, 0]] * 3
-    assert (design.is_sticky.dtype, design.group_sizes.dtype) == (np.bool_, np.int64)
+    assert design.is_sticky.dtype == np.bool_
+    assert design.group_sizes.dtype == np.int64
 
 
 def test_groups_are_counted_over_the_users_who_came() -> None:
     """A user who came, but never to a context, is in that context's group all the same."""
     exploration = explore(3, warmup=3)
-    exploration.observe(*columns((0, 0, 0), (1, 0, 0), (2, 1, 0)), np.ones(3))
+    observe(exploration, (0, 0, 0), (1, 0, 0), (2, 1, 0))
     exploration.decide(np.array([9]), np.array([0]))
     active = [3, 5, 6, 7, 11]
     rows = [(user, 2, user % 2) for user in active]
-    exploration.observe(*columns(*rows), np.ones(5))
+    observe(exploration, *rows)
     main, design, warmup = exploration.observed()
     assert warmup is not None
     assert (warmup.counts.sum(), main.counts.sum()) == (3, 5)
@@ -232,7 +234,7 @@ def test_groups_are_counted_over_the_users_who_came() -> None:
 def test_without_a_warm_up_there_is_none_to_learn_from() -> None:
     exploration = explore(2)
     action = drawn(4, 1, None)
-    exploration.observe(*columns((4, 1, action)), np.array([0.5]))
+    observe(exploration, (4, 1, action), rewards=0.5)
     main, design, warmup = exploration.observed()
     assert warmup is None
     assert main.sums.tolist() == [0.5]

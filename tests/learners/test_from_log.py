@@ -80,7 +80,8 @@ def test_all_that_was_learned_and_read_is_returned(recorded: Recording) -> None:
     assert policy.source["notes"] == []
     assert (policy.source["events"], policy.source["users"]) == (160, 40)
     assert "changes" not in policy.source
-    assert policy.personal is policy.groups is None
+    assert policy.personal is None
+    assert policy.groups is None
     assert recorded.given[-1].adversarial_fraction == 0.1
     assert recorded.given[-1].warmup is None
 

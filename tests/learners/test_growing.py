@@ -42,8 +42,8 @@ def test_a_text_is_no_column_of_labels() -> None:
 
 def test_labels_in_arrays_are_plain_labels() -> None:
     numbers, names = GrowingLabels(), GrowingLabels()
-    assert numbers.codes(np.array([7, 5, 7])).tolist() == [0, 1, 0]  # type: ignore[arg-type]
-    assert names.codes(np.array(["b", "a"])).tolist() == [0, 1]  # type: ignore[arg-type]
+    assert numbers.codes(np.array([7, 5, 7])).tolist() == [0, 1, 0]
+    assert names.codes(np.array(["b", "a"])).tolist() == [0, 1]
     assert [type(label) for label in (*numbers.since(0), *names.since(0))] == [int] * 2 + [str] * 2
     assert numbers.codes([]).dtype == np.int64
 

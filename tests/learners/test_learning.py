@@ -34,7 +34,7 @@ WARMUP = played((3, 1, 1, 1.0))
 
 
 def learn(tallies: Tallies = DAY, design: Design = DESIGN, **options: Any) -> Any:
-    given = {"adversarial_fraction": 0.2, "method": RECORDED} | options
+    given: dict[str, Any] = {"adversarial_fraction": 0.2, "method": RECORDED} | options
     return learn_policy(tallies, design, CONTEXTS, ACTIONS, **given)
 
 

@@ -120,12 +120,9 @@ def test_a_cluster_refuses_what_needs_all_events_in_one_place(
     options: dict[str, Any], in_python: str, on_command_line: str
 ) -> None:
     """Before it connects to anything."""
-    for call in (
-        lambda: learn_on_cluster("x.parquet", **options),
-        lambda: learn_on_cluster("x.parquet", LearnOptions(**options)),
-    ):
+    for given, changes in ((None, options), (LearnOptions(**options), {})):
         with pytest.raises(InputError) as caught:
-            call()
+            learn_on_cluster("x.parquet", given, **changes)
         assert str(caught.value) == in_python
         assert caught.value.on_command_line == on_command_line
 
