@@ -125,11 +125,12 @@ def test_a_log_is_held_to_the_share_that_was_stated() -> None:
 
 
 def test_an_unknown_share_is_chosen_noted_and_held_to_the_same_checks(recorded: Recording) -> None:
-    learned = learn(adversarial_fraction="auto")
+    learned = learn(adversarial_fraction="auto", max_interactions_per_user=100)
     found = learned.policy.source["adversarial_fraction"]
     alpha = recorded.given[-1].adversarial_fraction
     assert found["chosen"] == learned.policy.adversarial_fraction == alpha
-    assert learned.notes[0] == found["statement"]
+    assert learned.notes[0].startswith("0 users had more than 100 interactions; ")
+    assert learned.notes[1] == found["statement"]
     tallies = tally_events(read_events(LOG).events)
     assert learned.summary == summarise(
         tallies.tallies, tallies.context_labels, tallies.action_labels, adversarial_fraction=alpha
