@@ -1,4 +1,4 @@
-"""A cluster of real worker processes, and a log for it."""
+"""A cluster of real worker processes and a log for it; a method that keeps what it is given."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.learners.recording import RECORDED, Recording
 from unswayed.engine.workers import connected
+from unswayed.learners.methods import METHODS
 from unswayed.tallies import cluster_parts, log_tallies
 
 
@@ -18,6 +20,14 @@ def client() -> Iterator[Any]:
     """Yield a client of two worker processes."""
     with connected(None) as client:
         yield client
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Recording:
+    """Return a method that keeps what it is given, and learn by it under its name."""
+    recording = Recording()
+    monkeypatch.setitem(METHODS, RECORDED, recording)
+    return recording
 
 
 @pytest.fixture

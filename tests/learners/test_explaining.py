@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from unswayed.events import Labels
+from unswayed.events import Events, Labels
 from unswayed.learners.explaining import (
     changed_decisions,
     decision_rows,
     leads,
     named_lies,
     notes_on_policy,
+    plain_actions,
 )
 from unswayed.policy import Policy
+from unswayed.tallies import tally_events
 
 MEANS = np.array([[0.2, 0.6, 0.5], [0.5, np.nan, np.nan], [0.1, 0.1, 0.0]])
 
@@ -98,3 +100,83 @@ def test_a_lie_about_two_actions_is_listed_by_context() -> None:
     lie = {"cells": [1, 6], "raises": True, "accounts": 10.0}
     (named,) = named_lies([lie], make_policy())
     assert named["by_context"] == {"home": "milk", "cart": "tea"}
+
+
+def test_plain_means_are_sums_by_plays_where_there_are_any() -> None:
+    log = Events.of(
+        ["ann", "ann", "bob", "bob", "cid"],
+        ["home", "home", "home", "search", "cart"],
+        ["tea", "tea", "milk", "milk", "milk"],
+        [0.5, 0.5, 0.9, -0.5, 0.0],
+    )
+    # More rewards of tea at home, larger ones of milk; elsewhere milk alone was played, in vain.
+    assert plain_actions(tally_events(log).tallies).tolist() == [1, 1, 1]
+
+
+def test_plain_means_weigh_plays_by_their_propensities() -> None:
+    log = Events.of(
+        ["ann", "bob"], ["home"] * 2, ["tea", "milk"], [0.5, 0.4], propensities=[0.9, 0.1]
+    )
+    tallies = tally_events(log).uniform()
+    np.testing.assert_allclose(tallies.cell_sums("counts"), [[0.5 / 0.9, 0.5 / 0.1]])
+    assert plain_actions(tallies).tolist() == [0]
+
+
+def test_a_row_holds_the_decision_its_interval_and_its_runner_up() -> None:
+    flat = replace(
+        make_policy(changed={"home": "cola"}),
+        low=np.where(np.isnan(MEANS), np.nan, MEANS - 0.2),
+        high=np.where(np.isnan(MEANS), np.nan, MEANS + 0.2),
+        context_probabilities=np.array([0.2, 0.6, 0.2]),
+    )
+    first, second, third = decision_rows(flat)
+    assert [first["context"], second["context"], third["context"]] == ["search", "home", "cart"]
+    for number in ("mean", "low", "high", "lead", "bias_bound"):
+        second[number] = round(second[number], 12)
+    assert second == {
+        "code": 0,
+        "context": "home",
+        "share": 0.2,
+        "action": "milk",
+        "mean": 0.6,
+        "low": 0.4,
+        "high": 0.8,
+        "runner_up": "cola",
+        "lead": 0.1,
+        "naive": "cola",
+        "sampling_error": 0.05,
+        "bias_bound": 0.15,
+        "withstands": None,
+        "falls_to": None,
+    }
+    assert (first["action"], first["runner_up"], third["action"]) == ("tea", None, "tea")
+
+
+def test_of_equally_frequent_contexts_the_first_comes_first() -> None:
+    n = 40
+    policy = Policy(
+        context_labels=Labels.numbered(n),
+        action_labels=Labels.of(["tea", "milk"]),
+        mean_rewards=np.tile([0.2, 0.3], (n, 1)),
+        low=np.zeros((n, 2)),
+        high=np.ones((n, 2)),
+        counts=np.ones((n, 2), np.int64),
+        context_probabilities=np.where(np.arange(n) % 2, 0.02, 0.03),
+        adversarial_fraction=0.1,
+        method="paper",
+    )
+    rows = decision_rows(policy)
+    assert [row["code"] for row in rows] == [*range(0, n, 2), *range(1, n, 2)]
+    assert {row["runner_up"] for row in rows} == {"tea"}
+    # Without a sampling error nobody knows which part of the interval is which.
+    assert {row["sampling_error"] for row in rows} == {row["bias_bound"] for row in rows} == {None}
+
+
+def test_a_named_lie_has_all_that_is_promised() -> None:
+    policy = replace(make_policy(), counts=np.ones((3, 3), np.int64))
+    down = {"cells": [0, 3], "raises": False, "accounts": 12.345}
+    up = {"cells": [8], "raises": True, "accounts": 7.0}
+    assert named_lies([down, up], policy) == [
+        {"direction": "down", "accounts": 12.3, "contexts": 2, "actions": ["tea"]},
+        {"direction": "up", "accounts": 7.0, "contexts": 1, "actions": ["cola"]},
+    ]

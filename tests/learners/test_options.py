@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pyarrow as pa
 import pytest
 
+from tests.refusals import refusal
 from unswayed.errors import InputError, option
 from unswayed.events import Columns, read_events
 from unswayed.learners.from_log import learn_log, learn_on_cluster
@@ -36,6 +37,94 @@ def test_options_are_checked_when_they_are_made() -> None:
         with pytest.raises(InputError) as caught:
             LearnOptions(**wrong)
         assert sentence in str(caught.value)
+
+
+def test_text_becomes_what_it_stands_for() -> None:
+    given = LearnOptions(
+        adversarial_fraction="0.2",  # type: ignore[arg-type]  # as the command line gives it
+        reward_range="1,5",
+        half_life="7d",
+        groups=" 3 ",
+        max_interactions_per_user=1,
+    )
+    assert given.adversarial_fraction == 0.2
+    assert given.reward_range == (1.0, 5.0)
+    assert given.half_life == 7 * 86_400.0
+    assert given.groups == 3
+    assert given.max_interactions_per_user == 1
+    again = given.changed(reward_range=(0, 1), groups="auto", half_life=20)
+    assert (again.reward_range, again.groups, again.half_life) == ((0.0, 1.0), "auto", 20.0)
+    assert again.adversarial_fraction == 0.2
+    assert LearnOptions(personal=True).personal
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"reward_range": "5,1"},
+        {"half_life": "soon"},
+        {"groups": 1},
+        {"certify": "maybe"},
+        {"on_bad_rows": "keep"},
+    ],
+)
+def test_a_wrong_value_is_refused_under_its_name(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    assert refusal(LearnOptions, **wrong).startswith(f"`{name}` is ")
+    with pytest.raises(InputError):
+        LearnOptions().changed(**wrong)
+
+
+def test_by_default_a_tenth_may_collude_and_nothing_is_left_out() -> None:
+    options = LearnOptions()
+    assert (options.adversarial_fraction, options.method) == (0.1, "discount")
+    assert (options.design, options.certify, options.on_bad_rows) == ("auto", "bounds", "error")
+    for name in ("query", "memory", "max_interactions_per_user", "tallies", "reward_range"):
+        assert getattr(options, name) is None
+    for name in ("half_life", "groups"):
+        assert getattr(options, name) is None
+    assert not options.allow_unplayed
+    assert not options.personal
+
+
+LOCAL_ONLY: list[tuple[dict[str, Any], str, str]] = [
+    (
+        {"query": "SELECT 1"},
+        "workers cannot open the result of a query: write it to Parquet files in a place that "
+        "every worker can open and learn from those, or use `learn_log`.",
+        "workers cannot open the result of a query: write it to Parquet files in a place that "
+        "every worker can open and learn from those, or use --engine local.",
+    ),
+    (
+        {"memory": 10**9},
+        "`memory` is for `learn_log`; a Dask worker has a limit of its own.",
+        "--memory is for --engine local; a Dask worker has a limit of its own.",
+    ),
+    (
+        {"half_life": "7d"},
+        "`half_life` is for `learn_log`.",
+        "--half-life is for --engine local.",
+    ),
+    ({"groups": 2}, "`groups` is for `learn_log`.", "--groups is for --engine local."),
+    ({"personal": True}, "`personal` is for `learn_log`.", "--personal is for --engine local."),
+    (
+        {"certify": "attack"},
+        'attacks need all tallies in one place: use `learn_log`, or `certify="bounds"`.',
+        "attacks need all tallies in one place: use --engine local, or --certify bounds.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "in_python", "on_command_line"), LOCAL_ONLY)
+def test_a_cluster_refuses_what_needs_all_events_in_one_place(
+    options: dict[str, Any], in_python: str, on_command_line: str
+) -> None:
+    """Before it connects to anything."""
+    for given, changes in ((None, options), (LearnOptions(**options), {})):
+        with pytest.raises(InputError) as caught:
+            learn_on_cluster("x.parquet", given, **changes)
+        assert str(caught.value) == in_python
+        assert caught.value.on_command_line == on_command_line
 
 
 def test_errors_name_parameters_in_python_and_options_on_the_command_line(tmp_path: Path) -> None:

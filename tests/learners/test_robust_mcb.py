@@ -222,3 +222,27 @@ def test_rewards_too_close_together_for_their_size_are_refused(
     log = Events.of(users, ["home"] * 600, actions, rewards + 1e8)
     with pytest.raises(InputError, match="subtract a constant"):
         RobustMCB(0.1, method=method).fit(log)
+
+
+@pytest.mark.parametrize("alpha", [0.1, "auto"])
+def test_rewards_without_any_noise_are_learned_from(alpha: Any, rng: np.random.Generator) -> None:
+    """Means of equal rewards differ by rounding, which is no scatter."""
+    users, actions = np.repeat(np.arange(150), 12), rng.integers(2, size=1800)
+    contexts = rng.integers(2, size=1800)
+    log = Events.of(users, contexts, actions, 0.4 * (actions == 1))
+    learner = RobustMCB(alpha).fit(log)
+    assert learner.predict([0, 1]) == [1, 1]
+    np.testing.assert_allclose(learner.predict_expectations([0, 1]), [[0.0, 0.4]] * 2, atol=1e-9)
+
+
+def test_an_unknown_share_is_estimated_although_a_context_was_never_met(
+    rng: np.random.Generator,
+) -> None:
+    learner = RobustMCB("auto", actions=["tea", "milk"], contexts=["home", "cart"], certify="none")
+    users = list(range(100)) * 3
+    actions = learner.decide_many(users, ["home"] * 300)
+    rewards = [float(rng.random() < (0.8 if action == "milk" else 0.3)) for action in actions]
+    learner.observe_many(users, ["home"] * 300, actions, rewards)
+    assert learner.policy().decide("home").action == "milk"
+    assert learner.unknown_fraction_ is not None
+    assert learner.unknown_fraction_.gap == pytest.approx(0.5, abs=0.4)

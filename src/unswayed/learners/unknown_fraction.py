@@ -243,7 +243,7 @@ def _upper_bound(share: float, n_users: int) -> float:
 
 def _median_gap(means: FloatArray) -> float:
     """Return the median lead of the best action over the next, where two are known."""
+    means = means[(~np.isnan(means)).sum(axis=1) > 1]
     known = np.sort(np.where(np.isnan(means), -np.inf, means), axis=1)
     leads = known[:, -1] - known[:, -2]
-    leads = leads[np.isfinite(leads)]
     return float(np.median(leads)) if leads.size else 0.0

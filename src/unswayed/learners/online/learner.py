@@ -16,7 +16,7 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.flips.bounds import FlipBounds
 from unswayed.learners.learning import check_actions
 from unswayed.learners.online.exploration import Exploration
-from unswayed.learners.online.growing import GrowingLabels, check_storable
+from unswayed.learners.online.growing import GrowingLabels
 from unswayed.learners.online.open_decisions import OpenDecision, OpenDecisions
 from unswayed.learners.online.saved import SavedLearner
 from unswayed.learners.unknown_fraction import SEARCHED_FRACTION, Auto, UnknownFraction
@@ -276,7 +276,6 @@ class OnlineLearner(Fitted):
 
     def _change_actions(self, actions: Labels) -> LogTallies | None:
         """Go on with other actions: uniform plays, from new draws; return what was observed."""
-        check_storable(actions[len(actions) - 1], len(actions) - 1)
         old, exploration = self._action_labels(), self._exploration
         observed = None
         if exploration is not None and exploration.n_events:

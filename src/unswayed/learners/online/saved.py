@@ -117,13 +117,17 @@ def _read(content: Path, name: str) -> SavedLearner:
         )
     users = pq.read_table(content / _USERS)
     tallies = {}
-    for piece, labels in state["pieces"].items():
-        index = Index(
-            context_labels=Labels.of(labels["contexts"]), action_labels=Labels.of(labels["actions"])
-        )
-        part = load_piece(index, content, str(piece))
-        assert isinstance(part, LogTallies)  # the index keeps no events
-        tallies[str(piece)] = part
-    policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
+    try:
+        for piece, labels in state["pieces"].items():
+            index = Index(
+                context_labels=Labels.of(labels["contexts"]),
+                action_labels=Labels.of(labels["actions"]),
+            )
+            part = load_piece(index, content, str(piece))
+            assert isinstance(part, LogTallies)  # the index keeps no events
+            tallies[str(piece)] = part
+        policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
+    except InputError as error:  # names the folder it was unpacked to, which is gone by now
+        raise ValueError("its tallies or its policy cannot be read") from error
     plays = users["plays"].to_numpy().astype(np.int64)
     return SavedLearner(state, Labels.of(users["user"].to_pylist()), plays, tallies, policy)

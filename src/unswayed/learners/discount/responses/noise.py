@@ -33,6 +33,9 @@ inflates the variance of the cells it attacks, and must not hide in it."""
 BINARY_RANGE = (0.03, 0.97)
 """Ours: means that give the variance of a binary cell stay in here."""
 
+ROUNDING = 1e-12
+"""Ours: deviations below this share of the largest mean are rounding, and no scatter."""
+
 EXTRA_STEPS = 20
 """Ours: Lanczos steps for the top directions, beyond their number."""
 
@@ -78,7 +81,8 @@ def measure_noise(
         typical = float(np.median(variances[users > 0])) if (users > 0).any() else 1.0
         low, high = VARIANCE_RANGE
         variances = np.clip(variances, low * pooled, max(high * typical, low * pooled))
-        variances = np.maximum(variances, np.finfo(float).tiny ** 0.5)
+        rounding = (ROUNDING * float(np.abs(means).max(initial=0.0))) ** 2
+        variances = np.maximum(variances, max(rounding, np.finfo(float).tiny ** 0.5))
     return Noise(share, means, variances, users, mass)
 
 

@@ -1,0 +1,104 @@
+"""Options on their way to a cluster; its worker is a thread of this process, which starts fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.learners.recording import RECORDED, Recording
+from tests.learners.same_bits import assert_same_bits
+from tests.learners.test_from_log import USERS, rows
+from tests.refusals import refusal
+from unswayed import Columns, learn_log, learn_on_cluster
+from unswayed.learners.options import LearnOptions
+from unswayed.tallies.store import load_index
+
+
+@pytest.fixture(scope="module")
+def threads() -> Iterator[Any]:
+    """Yield a client of one worker in this process."""
+    distributed: Any = import_module("distributed")  # publishes no types
+    with distributed.Client(
+        processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Return a folder of a log with propensities, other names and a bad row."""
+    table = rows(n_rounds=3)
+    table["account"] = table.pop("user")
+    table["propensity"] = [0.02] * 12 + [0.5] * 468
+    table["reward"][100] = None
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    pq.write_table(pa.table(table), folder / "day.parquet")
+    return folder
+
+
+@pytest.fixture
+def options(recorded: Recording) -> LearnOptions:
+    """Return options that a cluster takes, none of them as by default."""
+    assert recorded.given == []
+    return LearnOptions(
+        method=RECORDED,
+        columns=Columns(user="account"),
+        on_bad_rows="drop",
+        min_propensity=0.1,
+        max_interactions_per_user=10,
+        adversarial_fraction=0.05,
+    )
+
+
+def test_a_cluster_learns_by_the_same_options(
+    threads: Any, logs: Path, options: LearnOptions
+) -> None:
+    heard: list[str] = []
+    here = learn_log(str(logs), options)
+    there = learn_on_cluster(
+        str(logs), options, client=threads, with_users=True, on_step=heard.append
+    )
+    assert_same_bits(here, there)
+    assert here.provenance == there.provenance
+    assert here.notes == there.notes
+    assert len(there.notes) >= 3  # on the bad row, the propensities and the cap
+    assert heard[0] == "reading"
+    assert heard[-2:] == ["validating", "learning"]
+    assert sorted(map(str, there.user_labels)) == USERS
+    without = learn_on_cluster(str(logs), options, client=threads)
+    assert len(without.user_labels) == 0
+    np.testing.assert_array_equal(without.policy.mean_rewards, here.policy.mean_rewards)
+
+
+def test_a_cluster_adds_to_a_folder_of_tallies(
+    threads: Any, logs: Path, tmp_path: Path, options: LearnOptions
+) -> None:
+    sums, events = tmp_path / "sums", tmp_path / "events"
+    learn_on_cluster(
+        str(logs), options, max_interactions_per_user=None, tallies=str(sums), client=threads
+    )
+    there = learn_on_cluster(str(logs), options, tallies=events, client=threads)
+    assert there.notes[-1] == f"learned from 1 logs in {events}."
+    for folder, keeps_events in ((sums, False), (events, True)):
+        index = load_index(folder)
+        assert index is not None
+        assert (index.keeps_events, len(index.logs)) == (keeps_events, 1)
+    assert refusal(learn_on_cluster, str(logs), options, tallies=sums, client=threads) == (
+        "these tallies hold sums, and a cap on interactions needs the events of a user; give "
+        "`max_interactions_per_user` from the first log on, in a new folder."
+    )
+    here = learn_log(None, options, tallies=events)
+    np.testing.assert_array_equal(there.policy.mean_rewards, here.policy.mean_rewards)
+
+
+def test_a_cluster_without_a_scheduler_is_named(logs: Path, options: LearnOptions) -> None:
+    message = refusal(learn_on_cluster, str(logs), options, scheduler="nonsense://nowhere")
+    assert message.startswith("there is no Dask scheduler at nonsense://nowhere: ")

@@ -1,0 +1,347 @@
+"""From a log to a policy: every option reaches the step that it is for, and every note is there."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.learners.recording import RECORDED, Recording
+from tests.refusals import refusal
+from unswayed import Columns, learn_log
+from unswayed.events import read_events
+from unswayed.learners.change_test import changes_between
+from unswayed.learners.explaining import NO_WINDOW
+from unswayed.learners.from_log import STEPS, LearnedLog
+from unswayed.learners.groups import find_groups
+from unswayed.learners.options import LearnOptions
+from unswayed.learners.personal import personal_decisions
+from unswayed.tallies import tally_events
+from unswayed.tallies.log_data import windows_of
+from unswayed.tallies.log_summary import summarise
+
+pytestmark = pytest.mark.usefixtures("recorded")
+
+USERS = [f"user-{number:02}" for number in range(40)]
+
+
+def noise(*play: object) -> float:
+    """Return up to a tenth, by a hash of the play."""
+    return 0.01 * (crc32(repr(play).encode()) % 11)
+
+
+def rows(users: list[str] = USERS, n_rounds: int = 1) -> dict[str, list[Any]]:
+    """Return a log in which every user plays every action in every context, so many times."""
+    plays = [
+        (user, context, action, float(action == best) + noise(user, number, context, action))
+        for user in users
+        for number in range(n_rounds)
+        for context, best in (("home", "tea"), ("cart", "milk"))
+        for action in ("tea", "milk")
+    ]
+    names = ("user", "context", "action", "reward")
+    return {
+        name: list(column) for name, column in zip(names, zip(*plays, strict=True), strict=True)
+    }
+
+
+LOG = pa.table(rows())
+
+
+def by_user(learned: LearnedLog, values: Any) -> dict[Any, Any]:
+    return dict(sorted(zip(learned.user_labels, values.tolist(), strict=True)))
+
+
+def learn(log: Any = LOG, **options: Any) -> LearnedLog:
+    return learn_log(log, **({"method": RECORDED} | options))
+
+
+def test_all_that_was_learned_and_read_is_returned(recorded: Recording) -> None:
+    learned = learn()
+    assert by_user(learned, learned.user_weights) == dict.fromkeys(USERS, 1.0)
+    assert by_user(learned, learned.interactions) == dict.fromkeys(USERS, 4)
+    assert learned.interactions.dtype == np.int64
+    assert learned.provenance.n_rows == 160
+    tallies = tally_events(read_events(LOG).events)
+    assert learned.summary == summarise(
+        tallies.tallies, tallies.context_labels, tallies.action_labels, adversarial_fraction=0.1
+    )
+    policy = learned.policy
+    assert policy.decide("home").action == "tea"
+    assert policy.decide("cart").action == "milk"
+    assert learned.notes == ()
+    assert policy.source["read"] == learned.provenance.to_json()
+    assert policy.source["findings"] == learned.summary.to_json()
+    assert policy.source["notes"] == []
+    assert (policy.source["events"], policy.source["users"]) == (160, 40)
+    assert "changes" not in policy.source
+    assert policy.personal is None
+    assert policy.groups is None
+    assert recorded.given[-1].adversarial_fraction == 0.1
+    assert recorded.given[-1].warmup is None
+
+
+def test_options_may_be_changed_in_the_call(recorded: Recording) -> None:
+    options = LearnOptions(method=RECORDED, adversarial_fraction=0.2, design="sticky")
+    learned = learn_log(LOG, options)
+    assert learned.policy.adversarial_fraction == recorded.given[-1].adversarial_fraction == 0.2
+    assert recorded.given[-1].design.is_sticky.all()
+    learned = learn_log(LOG, options, adversarial_fraction=0.05, design="uniform")
+    assert learned.policy.adversarial_fraction == recorded.given[-1].adversarial_fraction == 0.05
+    assert not recorded.given[-1].design.is_sticky.any()
+
+
+def test_steps_are_announced_as_they_begin() -> None:
+    heard: list[str] = []
+    learn(on_step=heard.append)
+    assert tuple(heard) == STEPS == ("reading", "tallying", "validating", "learning")
+    del heard[:]
+    learned = learn(on_step=heard.append, certify="attack")
+    assert heard[4:] == ["attacking decision 1 of 2", "attacking decision 2 of 2"]
+    assert learned.policy.flip_fraction_upper is not None
+    assert learn(certify="bounds").policy.flip_fraction_upper is None
+
+
+def test_a_log_is_held_to_the_share_that_was_stated() -> None:
+    """At a share of .1 a cell needs more than 2.25 users, and without colluders more than 1."""
+    few = rows(USERS[:2])
+    few["context"] = ["rare"] * len(few["context"])
+    log = pa.concat_tables([LOG, pa.table(few)])
+    assert learn(log, adversarial_fraction=0.0).summary.n_rare_contexts == 0
+    learned = learn(log, adversarial_fraction=0.1)
+    assert learned.summary.rarest_contexts == ("rare",)
+    assert learned.notes == (
+        "1 contexts (4.8% of the events) are too rare for a sound decision, for instance 'rare'.",
+        "1 of 3 decisions are close: the lead over the runner-up is within sampling error, for "
+        "instance in 'rare'.",
+    )
+    assert learned.policy.source["notes"] == list(learned.notes)
+    assert "smaller alpha" in refusal(learn, log, adversarial_fraction=0.45)
+
+
+def test_an_unknown_share_is_chosen_noted_and_held_to_the_same_checks(recorded: Recording) -> None:
+    learned = learn(adversarial_fraction="auto", max_interactions_per_user=100)
+    found = learned.policy.source["adversarial_fraction"]
+    alpha = recorded.given[-1].adversarial_fraction
+    assert found["chosen"] == learned.policy.adversarial_fraction == alpha
+    assert learned.notes[0].startswith("0 users had more than 100 interactions; ")
+    assert learned.notes[1] == found["statement"]
+    tallies = tally_events(read_events(LOG).events)
+    assert learned.summary == summarise(
+        tallies.tallies, tallies.context_labels, tallies.action_labels, adversarial_fraction=alpha
+    )
+
+
+def test_intervals_end_where_rewards_do() -> None:
+    """Rewards lie between 0 and 1.1."""
+    free = learn().policy
+    assert free.low.min() < 0
+    cut = learn(reward_range="0,1.1").policy
+    assert cut.low.min() == 0.0
+    np.testing.assert_array_equal(cut.high, np.minimum(free.high, 1.1))
+    np.testing.assert_array_equal(cut.mean_rewards, free.mean_rewards)
+    assert refusal(learn, reward_range=(0, 1)).startswith("`reward_range` is 0 to 1, but rewards")
+
+
+def test_cells_without_plays_are_refused_unless_they_are_allowed() -> None:
+    table = rows()
+    table["action"] += ["soup"] * 40  # at home only
+    for name, constant in (("user", None), ("context", "home"), ("reward", 0.5)):
+        table[name] += USERS if constant is None else [constant] * 40
+    log = pa.table(table)
+    assert "allow_unplayed" in refusal(learn, log)
+    learned = learn(log, allow_unplayed=True)
+    assert [note.split(",")[0] for note in learned.notes[-2:]] == [
+        "some actions were never played in some contexts",
+        "where some actions have no support",
+    ]
+    assert "'soup' in 'cart'" in learned.notes[-2]
+
+
+def test_rows_that_were_left_out_come_first_in_the_notes() -> None:
+    table = rows()
+    table["reward"][5] = None
+    log = pa.table(table)
+    learned = learn(log, on_bad_rows="drop")
+    assert learned.notes[0].startswith("1 rows were left out (1: ")
+    assert learned.summary.n_events == 159
+    assert "on_bad_rows" in refusal(learn, log)
+
+
+def test_propensities_weigh_events_and_small_ones_are_raised(recorded: Recording) -> None:
+    shares = np.full(160, 0.5)
+    shares[:8], shares[8:12] = 0.01, 0.05
+    log = LOG.append_column("propensity", pa.array(shares))
+    learned = learn(log, min_propensity=0.05)
+    assert learned.notes[0] == (
+        "events weigh 1/propensity; 5.00% of the propensities are below 0.05 and count as that."
+    )
+    # Two actions: an event of propensity .5 weighs one, and one of .05 or less weighs ten.
+    counts = by_user(learned, recorded.given[-1].tallies.interactions)
+    assert list(counts.values()) == pytest.approx([40.0] * 3 + [4.0] * 37)
+    assert learned.summary.is_weighted
+    assert learned.interactions.tolist() == [4] * 40
+    learn(log, min_propensity=0.01)
+    counts = by_user(learned, recorded.given[-1].tallies.interactions)
+    assert counts["user-00"] == pytest.approx(4 * 0.5 / 0.01)
+
+
+def test_a_cap_is_kept_and_noted(recorded: Recording) -> None:
+    log = pa.concat_tables([LOG, pa.table(rows(USERS[:3], n_rounds=5))])
+    learned = learn(log, max_interactions_per_user=6)
+    assert list(by_user(learned, learned.interactions).values()) == [6] * 3 + [4] * 37
+    assert recorded.given[-1].tallies.interactions.sum() == 18 + 148
+    assert learned.notes[0] == (
+        "3 users had more than 6 interactions; a sample of as many was kept of each, and 54 events "
+        "left out."
+    )
+    assert learned.policy.source["notes"][0] == learned.notes[0]
+
+
+def test_logs_are_added_to_a_folder_and_learned_from_together(
+    tmp_path: Path, recorded: Recording
+) -> None:
+    heard: list[str] = []
+    first, second = LOG.slice(0, 80), LOG.slice(80)
+    table = second.to_pydict()
+    table["reward"][0] = None
+    learn(first, tallies=tmp_path)
+    both = learn(pa.table(table), tallies=tmp_path, on_bad_rows="drop", on_step=heard.append)
+    assert tuple(heard) == STEPS
+    assert both.summary.n_events == 159
+    assert [note.split(" (")[0] for note in both.notes[:2]] == [
+        "1 rows were left out",
+        f"learned from 2 logs in {tmp_path}.",
+    ]
+    assert both.provenance.n_rows == 80
+    del heard[:]
+    again = learn(None, tallies=tmp_path, on_step=heard.append)
+    assert heard == ["reading", "validating", "learning"]
+    assert again.notes[0] == f"learned from 2 logs in {tmp_path}."  # the bad row is old news
+    assert again.provenance == both.provenance
+    np.testing.assert_array_equal(again.policy.mean_rewards, both.policy.mean_rewards)
+    assert len(recorded.given) == 3
+
+
+def test_what_a_folder_cannot_give_is_refused(tmp_path: Path) -> None:
+    assert refusal(learn, None) == (
+        "say what to learn from: a log, or `tallies` with a folder of tallies."
+    )
+    empty, sums = tmp_path / "empty", tmp_path / "sums"
+    empty.mkdir()
+    assert refusal(learn, None, tallies=empty) == (
+        f"{empty} holds no tallies yet; give a log to add to them."
+    )
+    learn(LOG.slice(0, 80), tallies=sums)
+    for source in (None, LOG.slice(80)):
+        assert refusal(learn, source, tallies=sums, max_interactions_per_user=3) == (
+            "these tallies hold sums, and a cap on interactions needs the events of a user; give "
+            "`max_interactions_per_user` from the first log on, in a new folder."
+        )
+    assert learn(None, tallies=sums).summary.n_events == 80
+
+
+def test_a_folder_that_begins_with_a_cap_keeps_all_events(tmp_path: Path) -> None:
+    learn(LOG.slice(0, 80), tallies=tmp_path, max_interactions_per_user=3)
+    assert learn(LOG.slice(80), tallies=tmp_path).interactions.tolist() == [4] * 40
+    capped = learn(None, tallies=tmp_path, max_interactions_per_user=2)
+    assert capped.interactions.tolist() == [2] * 40
+    assert capped.notes[:2] == (
+        "40 users had more than 2 interactions; a sample of as many was kept of each, and 80 "
+        "events left out.",
+        f"learned from 2 logs in {tmp_path}.",
+    )
+
+
+def test_a_folder_cuts_later_logs_into_the_bins_of_the_first(tmp_path: Path) -> None:
+    columns = Columns(context=("price",), bins={"price": 2})
+    prices = np.where(np.array(rows()["context"]) == "home", 1.0, 9.0)
+    log = LOG.drop_columns("context").append_column("price", pa.array(prices))
+    first = learn(log, columns=columns, tallies=tmp_path)
+    (edge,) = first.provenance.bins["price"]
+    later = log.set_column(3, "price", pa.array(prices * 100)).slice(0, 80)
+    second = learn(later, columns=columns, tallies=tmp_path)
+    assert second.provenance.bins == {"price": (edge,)}
+    assert list(second.policy.context_labels) == list(first.policy.context_labels)
+
+
+def test_the_result_of_a_query_is_learned_from(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "log.db") as database:
+        database.execute("CREATE TABLE plays (user, context, action, reward)")
+        columns = [LOG[name].to_pylist() for name in ("user", "context", "action", "reward")]
+        database.executemany("INSERT INTO plays VALUES (?, ?, ?, ?)", zip(*columns, strict=True))
+    database.close()
+    source = f"sqlite:///{tmp_path / 'log.db'}"
+    learned = learn(source, query="SELECT * FROM plays WHERE user < 'user-30'")
+    assert len(learned.user_labels) == 30
+    learned = learn(
+        source,
+        query="SELECT user AS account, context, action, reward FROM plays",
+        columns=Columns(user="account"),
+    )
+    assert len(learned.user_labels) == 40
+
+
+def test_users_and_groups_get_decisions_of_their_own(recorded: Recording) -> None:
+    table = rows(n_rounds=12)
+    noise = np.random.default_rng(3).normal(scale=0.05, size=len(table["reward"]))
+    is_other = np.array([user < "user-15" for user in table["user"]])
+    is_tea = np.array(table["action"]) == "tea"
+    log = pa.table({**table, "reward": np.where(is_other, is_tea, ~is_tea) + noise})
+    common = learn(log, adversarial_fraction=0.0)
+    personal = learn(log, personal=True, adversarial_fraction=0.0)
+    tallies = recorded.given[-1].tallies
+    expected = personal_decisions(
+        tallies,  # type: ignore[arg-type]  # all of them are here
+        common.policy,
+        common.user_labels,
+        adversarial_fraction=0.0,
+    )
+    own = personal.policy.personal
+    assert own is not None
+    assert list(own.user_labels) == list(expected.decisions.user_labels)
+    assert sorted(map(str, own.user_labels)) == USERS[:15]
+    assert personal.notes[-1] == (
+        f"{expected.n_different} of 40 users differ from the common taste by more than chance; 15 "
+        "of them get 30 decisions of their own."
+    )
+    grouped = learn(log, groups=2, adversarial_fraction=0.0, design="uniform")
+    found = find_groups(
+        tallies,  # type: ignore[arg-type]
+        common.policy,
+        adversarial_fraction=0.0,
+        n_groups=2,
+    )
+    assert grouped.notes[-1] == found.statement()
+    assert grouped.policy.groups is not None
+    assert grouped.policy.personal is None
+    assert grouped.policy.decide("home", "user-03").action == "tea"
+    assert grouped.policy.decide("home", "user-30").action == "milk"
+
+
+def test_what_changed_is_tested_noted_and_kept() -> None:
+    """Forty days, in each a play of every cell by some user; at the end tea and milk turn."""
+    table = rows(n_rounds=40)
+    times = np.tile(np.repeat(np.arange(40.0), 4), 40)
+    rewards = np.array(table["reward"])
+    log = pa.table({**table, "time": times, "reward": np.where(times >= 30, 2 - rewards, rewards)})
+    learned = learn(log, half_life=10, adversarial_fraction=0.05)
+    events = read_events(log, is_dated=True).events
+    windows = windows_of(events, 10.0)
+    assert windows is not None
+    expected = changes_between(*windows, adversarial_fraction=0.05)
+    assert learned.policy.source["changes"] == expected.to_json()
+    assert learned.notes[-1] == expected.statement()
+    assert learned.notes[0].startswith("with a half-life of 10 ")
+    n_forgotten = len(events) - learned.summary.n_events
+    assert f" {n_forgotten:,} events were forgotten" in learned.notes[0]
+    assert learned.policy.source["notes"] == list(learned.notes)
+    whole = learn(log, half_life=100, adversarial_fraction=0.05)
+    assert whole.notes[-1] == NO_WINDOW
+    assert "changes" not in whole.policy.source
+    assert learn(log).summary.n_events == len(events)

@@ -1,0 +1,195 @@
+"""What is in the file of a learner, and how a file without one is refused."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.learners.recording import RECORDED
+from tests.refusals import refusal
+from unswayed import Events, Policy, RobustMCB
+
+pytestmark = pytest.mark.usefixtures("recorded")
+
+SECRET = bytes(range(16))
+
+
+def shop(**options: Any) -> RobustMCB:
+    given = {"actions": ["tea", "milk"], "contexts": ["café"], "method": RECORDED} | options
+    return RobustMCB(0.2, secret=SECRET, **given)
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def written(path: Path, files: dict[str, bytes], **changes: Any) -> Path:
+    """Write the file of a learner again, with some entries of its state changed."""
+    state = {**json.loads(files["learner.json"]), **changes}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, json.dumps(state) if name == "learner.json" else content)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "learner.zip"
+
+
+def test_a_file_holds_all_that_a_learner_is(path: Path) -> None:
+    learner = shop(warmup_interactions=2)
+    learner.observe_many(["ann", "bob"], ["café"] * 2, ["tea", "milk"], [0.25, 0.75])
+    learner.add_action("soup")
+    learner.decide_many(["bob", "bob", "cid"], ["café", "cart", "cart"])
+    learner.observe("cid", "cart", "soup", 1.0)
+    waiting = learner.decide_once("bob", "cart")
+    code = ["tea", "milk", "soup"].index(str(waiting.action))
+    learner.policy()
+    learner.save(path)
+    files = contents(path)
+    labels = {"contexts": ["café", "cart"], "actions": ["tea", "milk", "soup"]}
+    assert json.loads(files["learner.json"]) == {
+        "format": "unswayed-learner",
+        "version": 1,
+        "parameters": learner.get_params(),
+        "secret": SECRET.hex(),
+        "epoch": 1,
+        "contexts": ["café", "cart"],
+        "exploration": {
+            "warmup_interactions": 0,
+            "adversarial_fraction": 0.2,
+            "sticky": [False, False],
+        },
+        "open_decisions": {waiting.id: [1, 1, code]},
+        "pieces": {
+            "warmup": labels,
+            "main": labels,
+            "phase-0": {"contexts": ["café"], "actions": ["tea", "milk"]},
+        },
+    }
+    assert "café".encode() in files["learner.json"]  # and not as an escape
+    users = pq.read_table(BytesIO(files["users.parquet"])).to_pydict()
+    assert users == {"user": ["ann", "bob", "cid"], "plays": [0, 3, 1]}
+    assert Policy.from_json(json.loads(files["policy.json"])).to_json() == learner.policy_.to_json()
+    assert list(files) == sorted(files)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_learner_that_decided_nothing_has_no_tallies_and_no_policy(path: Path) -> None:
+    shop().save(path)
+    files = contents(path)
+    state = json.loads(files["learner.json"])
+    assert state["exploration"] is None
+    assert (state["epoch"], state["pieces"], state["open_decisions"]) == (0, {}, {})
+    assert set(files) == {"learner.json", "users.parquet"}
+    loaded = RobustMCB.load(path)
+    assert "nothing was learned yet" in refusal(loaded.predict, ["café"])
+    assert "nothing to learn from yet" in refusal(loaded.policy)
+
+
+def test_a_loaded_learner_has_its_policy_and_learns_again_from_everything(path: Path) -> None:
+    learner = shop(warmup_interactions=3)
+    learner.fit(Events.of(["ann", "bob"], ["café"] * 2, ["tea", "milk"], [0.25, 0.75]))
+    users = [f"user-{n}" for n in range(8)]
+    actions = learner.decide_many(users, ["cart"] * 8)
+    learner.observe_many(users, ["cart"] * 8, actions, np.arange(8.0))
+    before = learner.policy()
+    learner.save(path)
+    loaded = RobustMCB.load(path)
+    assert loaded.policy_.to_json() == before.to_json()
+    assert refusal(lambda: loaded.user_weights_) == (
+        "a loaded learner has its policy only; call policy() to learn again."
+    )
+    again = loaded.policy()
+    assert again is not before
+    assert loaded.user_weights_.shape == (10,)
+    for name in ("mean_rewards", "counts", "context_probabilities"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(before, name))
+    assert loaded._exploration is not None
+    assert learner._exploration is not None
+    assert loaded._exploration.to_json() == learner._exploration.to_json()
+    assert loaded._exploration.warmup_left == 0
+    assert loaded.decide_many(users, ["cart"] * 8) == learner.decide_many(users, ["cart"] * 8)
+    loaded.save(path)
+    assert RobustMCB.load(path).get_params() == learner.get_params()
+
+
+def test_single_decisions_after_loading_know_users_and_contexts(path: Path) -> None:
+    learner = shop()
+    for n in range(20):
+        learner.decide(f"user-{n}", "cart")
+    learner.save(path)
+    loaded = RobustMCB.load(path)
+    for context in ("cart", "café", "new"):
+        for n in range(22):
+            assert loaded.decide(f"user-{n}", context) == learner.decide(f"user-{n}", context)
+
+
+def test_a_file_without_a_learner_is_refused_by_name(path: Path, tmp_path: Path) -> None:
+    learner = shop()
+    learner.observe("ann", "cart", "tea", 1.0)
+    learner.decide_once("ann", "cart")
+    learner.save(path)
+    files, broken = contents(path), tmp_path / "broken.zip"
+
+    def said(**changes: Any) -> str:
+        return refusal(RobustMCB.load, written(broken, files, **changes))
+
+    damaged = f"{broken} holds no learner, or is damaged ({{}}); save the learner again."
+    assert said(format="else") == damaged.format("its format is 'else'")
+    assert said(version=2) == (
+        f"{broken} has version 2, and this program reads version 1; use the program that wrote it."
+    )
+    assert said(open_decisions={"a": [0, 0, 2]}) == damaged.format("decision 'a' is of nobody")
+    for bad in ([1, 0, 0], [0, 2, 0]):
+        assert said(open_decisions={"a": bad}) == damaged.format("decision 'a' is of nobody")
+    state = json.loads(files["learner.json"])["exploration"]
+    assert said(exploration={**state, "sticky": [True]}) == damaged.format(
+        "frequent contexts do not fit the contexts"
+    )
+    assert said(exploration={}) == damaged.format("'warmup_interactions'")
+    assert said(pieces={}) == damaged.format("'warmup'")
+    assert said(epoch=None).startswith(f"{broken} holds no learner, or is damaged (")
+    assert RobustMCB.load(written(broken, files)).decide("ann", "cart") in ("tea", "milk")
+    missing = tmp_path / "missing.zip"
+    assert refusal(RobustMCB.load, missing) == (
+        f"cannot read the learner {missing}: No such file or directory."
+    )
+    broken.write_bytes(b"no zip")
+    assert refusal(RobustMCB.load, broken) == damaged.format("File is not a zip file")
+
+
+def test_what_is_missing_in_a_file_is_said_of_that_file(path: Path, tmp_path: Path) -> None:
+    """And not of the folder that it was unpacked to."""
+    learner = shop()
+    learner.observe("ann", "cart", "tea", 1.0)
+    learner.policy()
+    learner.save(path)
+    files, broken = contents(path), tmp_path / "broken.zip"
+    unread = (
+        f"{broken} holds no learner, or is damaged (its tallies or its policy cannot be read); "
+        "save the learner again."
+    )
+    for name in files:
+        changed = {**files, name: b"{"}
+        if name == "policy.json":
+            assert refusal(RobustMCB.load, written(broken, changed)) == unread
+        del changed[name]
+        with zipfile.ZipFile(broken, "w") as archive:
+            for other, content in changed.items():
+                archive.writestr(other, content)
+        if name == "policy.json":
+            assert not hasattr(RobustMCB.load(broken), "policy_")
+        elif name in ("learner.json", "users.parquet"):
+            assert refusal(RobustMCB.load, broken).startswith(f"cannot read the learner {broken}: ")
+        else:
+            assert refusal(RobustMCB.load, broken) == unread

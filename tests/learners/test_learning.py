@@ -1,0 +1,200 @@
+"""From tallies to a policy: what the method is given, and what is kept of what it returns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.learners.recording import RECORDED, Recording
+from tests.refusals import refusal
+from unswayed.events import Events, Labels
+from unswayed.learners.design import Design, sticky_design, uniform_design
+from unswayed.learners.interface import evenly_among_best
+from unswayed.learners.learning import LARGEST_OFFSET, check_precision, learn_policy
+from unswayed.learners.methods import METHODS, WHILE_SERVING
+from unswayed.learners.unknown_fraction import estimate_fraction
+from unswayed.tallies import Tallies, tally, tally_events
+
+CONTEXTS, ACTIONS = Labels.of(["home", "cart"]), Labels.of(["tea", "milk"])
+
+
+def played(*rows: tuple[int, int, int, float], n_users: int = 4) -> Tallies:
+    """Return the tallies of rows of user, context, action and reward."""
+    users, contexts, actions, rewards = map(np.array, zip(*rows, strict=True))
+    return tally(users, contexts, actions, rewards, n_users=n_users, n_contexts=2, n_actions=2)
+
+
+# At home milk is better by plain means, in the cart tea is; the last user never came.
+DAY = played((0, 0, 0, 0.2), (0, 0, 1, 0.6), (1, 0, 1, 0.8), (1, 1, 0, 0.5), (2, 1, 1, 0.0))
+DESIGN = uniform_design(DAY)
+WARMUP = played((3, 1, 1, 1.0))
+
+
+def learn(tallies: Tallies = DAY, design: Design = DESIGN, **options: Any) -> Any:
+    given: dict[str, Any] = {"adversarial_fraction": 0.2, "method": RECORDED} | options
+    return learn_policy(tallies, design, CONTEXTS, ACTIONS, **given)
+
+
+def test_the_method_is_given_the_tallies_the_design_the_share_and_the_warm_up(
+    recorded: Recording,
+) -> None:
+    learn(warmup=WARMUP)
+    learn()
+    first, second = recorded.given
+    assert (first.tallies, first.design, first.warmup) == (DAY, DESIGN, WARMUP)
+    assert first.adversarial_fraction == 0.2
+    assert second.warmup is None
+
+
+def test_the_policy_says_what_it_was_learned_from(recorded: Recording) -> None:
+    recorded.evidence = {
+        "removed": 0.25,
+        "lies": [{"cells": [1], "raises": True, "accounts": 1.0}],
+    }
+    learned = learn()
+    policy = learned.policy
+    np.testing.assert_allclose(policy.mean_rewards, [[0.2, 0.7], [0.5, 0.0]])
+    assert (policy.context_labels, policy.action_labels) == (CONTEXTS, ACTIONS)
+    assert (policy.adversarial_fraction, policy.method) == (0.2, RECORDED)
+    assert policy.source == {
+        "events": 5,
+        "users": 4,
+        "evidence": {
+            "removed": 0.25,
+            "lies": [{"direction": "up", "accounts": 1.0, "contexts": 1, "actions": ["milk"]}],
+        },
+        "changed": {},
+    }
+    np.testing.assert_array_equal(learned.estimates.mean_rewards, policy.mean_rewards)
+    assert learned.unknown_fraction is None
+
+
+def test_decisions_that_plain_means_take_otherwise_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def turned(*given: Any, **options: Any) -> Any:
+        found = Recording()(*given, **options)
+        return replace(found, mean_rewards=found.mean_rewards[:, ::-1])
+
+    monkeypatch.setitem(METHODS, "turned", turned)
+    found = learn(method="turned").policy.source
+    assert found["changed"] == {"home": "milk", "cart": "tea"}
+    assert found["evidence"] == {"lies": []}
+
+
+def test_without_a_certificate_a_policy_claims_no_flip_fraction(recorded: Recording) -> None:
+    """A single account is what holds for every method, and says nothing."""
+    assert recorded.given == []
+    learned = learn()
+    assert learned.flips is not None  # bounds are computed by default
+    assert not learned.flips.is_certified
+    assert learned.policy.flip_fraction is learned.policy.flip_fraction_upper is None
+    assert learn(certify="none").flips is None
+
+
+def sticky_log(rng: np.random.Generator, n_users: int = 120) -> tuple[Tallies, Design]:
+    """Return plays of users who keep one action in each context; milk is better by far."""
+    users = np.repeat(np.arange(n_users), 6)
+    contexts = np.tile([0, 1, 0, 1, 0, 1], n_users)
+    assigned = rng.integers(2, size=(n_users, 2))
+    actions = assigned[users, contexts]
+    rewards = actions + 0.1 * rng.standard_normal(users.size)
+    tallies = tally(users, contexts, actions, rewards, n_users=n_users, n_contexts=2, n_actions=2)
+    return tallies, sticky_design(tallies)
+
+
+def test_certified_flip_fractions_are_those_of_the_bounds(rng: np.random.Generator) -> None:
+    tallies, design = sticky_log(rng)
+    learned = learn(tallies, design, method="paper", adversarial_fraction=0.1)
+    assert learned.flips is not None
+    assert learned.flips.is_certified
+    np.testing.assert_array_equal(learned.policy.flip_fraction, learned.flips.lower)
+    assert np.isfinite(learned.flips.upper).all()
+    np.testing.assert_array_equal(learned.policy.flip_fraction_upper, learned.flips.upper)
+
+
+def test_attacks_are_announced_and_their_shares_kept(recorded: Recording) -> None:
+    heard: list[tuple[int, int]] = []
+    learned = learn(certify="attack", on_attack=lambda done, total: heard.append((done, total)))
+    assert heard == [(0, 2), (1, 2)]
+    assert len(recorded.given) > 1  # learned again for each attack
+    upper = learned.policy.flip_fraction_upper
+    assert upper is not None
+    np.testing.assert_array_equal(upper, learned.flips.upper)
+    assert np.nanmax(upper) > 0
+    learn(certify="attack")  # nobody has to listen
+
+
+def test_some_methods_learn_otherwise_while_they_serve(
+    recorded: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = Recording()
+    monkeypatch.setitem(WHILE_SERVING, RECORDED, serving)
+    learn()
+    assert (len(recorded.given), len(serving.given)) == (1, 0)
+    learn(while_serving=True)
+    assert (len(recorded.given), len(serving.given)) == (1, 1)
+
+
+def test_an_unknown_share_is_estimated_from_all_that_was_seen(
+    recorded: Recording, rng: np.random.Generator
+) -> None:
+    """The warm-up counts, too: the estimate is the one that is given both."""
+    tallies, design = sticky_log(rng)
+    warmup = tallies.of_range(0, tallies.n_users)
+    expected = estimate_fraction(tallies, design, warmup=warmup)
+    learned = learn(tallies, design, adversarial_fraction="auto", warmup=warmup)
+    assert learned.unknown_fraction == expected
+    assert recorded.given[-1].adversarial_fraction == expected.chosen
+    assert learned.policy.adversarial_fraction == expected.chosen
+    assert learned.policy.source["adversarial_fraction"] == expected.to_json()
+
+
+def test_nothing_is_learned_from_no_events_or_one_action(recorded: Recording) -> None:
+    empty = played((0, 0, 0, 1.0)).of_range(0, 0)
+    assert refusal(learn, empty) == (
+        "there are no interactions to learn from; give at least one event."
+    )
+    one = Labels.of(["tea"])
+    assert refusal(
+        learn_policy, DAY, DESIGN, CONTEXTS, one, adversarial_fraction=0.1, method=RECORDED
+    ) == ("there is 1 action; a decision needs at least two.")
+    assert recorded.given == []
+
+
+def test_rewards_are_precise_enough_up_to_a_limit() -> None:
+    def of(low: float, high: float) -> Tallies:
+        events = Events.of(["ann", "bob"], ["home"] * 2, ["tea", "milk"], [low, high])
+        return tally_events(events).tallies
+
+    check_precision(of(-LARGEST_OFFSET + 1, -LARGEST_OFFSET + 2))
+    check_precision(of(LARGEST_OFFSET - 1, LARGEST_OFFSET))
+    check_precision(of(-LARGEST_OFFSET, LARGEST_OFFSET))
+    for low in (LARGEST_OFFSET, -LARGEST_OFFSET - 2):
+        assert "too close together" in refusal(check_precision, of(low, low + 1))
+
+
+def test_rewards_are_compared_as_means_of_plays() -> None:
+    """Sums of many plays are larger than any reward."""
+    rewards = np.repeat([2e7, 2e7 + 1], 100)
+    users = np.repeat(["ann", "bob"], 100)
+    log = Events.of(users, ["home"] * 200, np.repeat(["tea", "milk"], 100), rewards)
+    check_precision(tally_events(log).tallies)
+
+
+def test_rows_are_shared_among_their_largest_entries() -> None:
+    unknown = np.nan
+    values = np.array(
+        [
+            [[-1.0, -2.0, -1.0], [unknown, -5.0, unknown]],
+            [[unknown] * 3, [0.0, 0.0, 0.0]],
+        ]
+    )
+    third = 1 / 3
+    np.testing.assert_allclose(
+        evenly_among_best(values),
+        [[[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]], [[third] * 3, [third] * 3]],
+    )

@@ -1,0 +1,187 @@
+"""Each note on a log and on a policy, word for word, and when it is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tests.learners.test_explaining import make_policy
+from unswayed.events import Columns, Labels, Provenance
+from unswayed.learners.explaining import (
+    note_on_cap,
+    note_on_forgetting,
+    note_on_logs,
+    note_on_propensities,
+    note_on_tastes,
+    notes_on_bad_rows,
+    notes_on_policy,
+    notes_on_summary,
+    shown_time,
+)
+from unswayed.learners.personal import Personal
+from unswayed.policy import PersonalDecisions
+from unswayed.tallies.log_summary import LogSummary
+
+SOUND = LogSummary(
+    n_events=6_000,
+    n_users=300,
+    n_contexts=3,
+    n_actions=3,
+    is_weighted=False,
+    fewest_interactions=1,
+    median_interactions=20.0,
+    most_interactions=20,
+    interaction_ratio=20.0,
+    repeated_share=0.5,
+    uniform_p_value=0.5,
+    looks_uniform=True,
+    n_rare_contexts=0,
+    rare_share=0.0,
+    rarest_contexts=(),
+    never_played=(),
+    unsupported=(),
+    lowest_reward_mean=0.0,
+    highest_reward_mean=1.0,
+    is_binary=True,
+)
+
+
+def notes(**changes: Any) -> tuple[str, ...]:
+    return notes_on_summary(replace(SOUND, **changes))
+
+
+def test_a_sound_log_gets_no_note() -> None:
+    """A ratio of 20 is the largest that is not mentioned."""
+    assert notes() == ()
+
+
+def test_users_who_play_much_more_than_others_are_noted() -> None:
+    assert notes(interaction_ratio=1234.4) == (
+        "the most active user has 1,234 times the interactions of the least active; guarantees "
+        "weaken with that ratio, and a cap on interactions per user bounds it.",
+    )
+
+
+def test_actions_that_do_not_look_uniform_are_noted_with_what_to_do() -> None:
+    odd = {"looks_uniform": False, "uniform_p_value": 0.00031}
+    assert notes(**odd) == (
+        "actions do not look uniformly explored (p = 0.0003); give a propensity column if the log "
+        "was not explored uniformly.",
+    )
+    assert notes(**odd, is_weighted=True) == (
+        "actions do not look uniformly explored (p = 0.0003); the propensities do not fit the log; "
+        "check them.",
+    )
+
+
+def test_cells_without_plays_are_noted_by_the_first() -> None:
+    cells = (("home", "tea"), ("search", "milk"))
+    never = (
+        "some actions were never played in some contexts, for instance 'tea' in 'home'; they have "
+        "no estimate there.",
+    )
+    assert notes(never_played=cells[:1]) == notes(never_played=cells) == never
+    assert notes(unsupported=cells) == (
+        "where some actions have no support, the ranking of the others is right, but their means "
+        "are too large by the ratio of all actions to those that could be played.",
+    )
+
+
+def test_rare_contexts_are_noted_with_examples() -> None:
+    rare = {"n_rare_contexts": 1200, "rare_share": 0.034, "rarest_contexts": ("a", "b")}
+    assert notes(**rare) == (
+        "1,200 contexts (3.4% of the events) are too rare for a sound decision, for instance 'a', "
+        "'b'.",
+    )
+
+
+def test_notes_on_a_log_come_in_one_order() -> None:
+    every = notes(
+        interaction_ratio=30.0,
+        looks_uniform=False,
+        never_played=(("home", "tea"),),
+        unsupported=(("home", "tea"),),
+        n_rare_contexts=1,
+        rarest_contexts=("a",),
+    )
+    assert [note.split()[0] for note in every] == ["the", "actions", "some", "where", "1"]
+
+
+def test_rows_that_were_left_out_are_counted_by_reason() -> None:
+    read = Provenance("log.csv", 9_000, Columns())
+    assert notes_on_bad_rows(read) == ()
+    bad = replace(read, bad_rows={"reward is missing": 1200, "user is missing": 3})
+    assert notes_on_bad_rows(bad) == (
+        "1,203 rows were left out (1,200: reward is missing; 3: user is missing).",
+    )
+
+
+def test_what_was_weighed_capped_forgotten_and_added_up_is_noted() -> None:
+    assert note_on_propensities(0.01234, 0.05) == (
+        "events weigh 1/propensity; 1.23% of the propensities are below 0.05 and count as that."
+    )
+    assert note_on_cap(1000, 2000, 3000) == (
+        "2,000 users had more than 1,000 interactions; a sample of as many was kept of each, and "
+        "3,000 events left out."
+    )
+    assert note_on_forgetting(5400.0, 4000) == (
+        "with a half-life of 1.5h 4,000 events were forgotten; older ones count less often."
+    )
+    assert note_on_logs(3, "tallies") == "learned from 3 logs in tallies."
+
+
+def test_times_are_shown_in_the_largest_unit_that_fits() -> None:
+    lengths = (86400.0, 86399.0, 604800.0, 3600.0, 3599.0, 5400.0, 20.0)
+    assert [shown_time(length) for length in lengths] == [
+        *("1d", "24h", "7d", "1h", "3599", "1.5h", "20"),
+    ]
+
+
+def test_users_of_another_taste_are_counted() -> None:
+    codes = np.array([0, 0, 1])
+    found = Personal(
+        decisions=PersonalDecisions(Labels.of(["ann", "bob"]), codes, codes, codes),
+        n_different=1500,
+        noise=0.5,
+    )
+    assert note_on_tastes(found, 20_000) == (
+        "1,500 of 20,000 users differ from the common taste by more than chance; 2 of them get 3 "
+        "decisions of their own."
+    )
+
+
+def test_notes_on_a_policy_are_whole_sentences() -> None:
+    """Three examples at most; a lead as large as the sampling error is not close."""
+    means = np.array([[0.0, 0.25, 0.125], [0.5, np.nan, np.nan], [0.1, 0.1, 0.0]])
+    errors = np.full((3, 3), 0.125)
+    policy = replace(make_policy(), mean_rewards=means, sampling_errors=errors)
+    lie = {
+        "direction": "down",
+        "accounts": 1234.5,
+        "contexts": 4,
+        "actions": ["tea", "milk"],
+        "by_context": {"a": "tea", "b": "milk", "c": 7, "d": "tea"},
+    }
+    source = {
+        "evidence": {"lies": [lie], "bounded": 0.0011, "cut": 0.5},
+        "changed": dict.fromkeys("wxyz", "tea"),
+    }
+    assert notes_on_policy(policy, source) == (
+        "about 1,234 accounts lower one action in each of 4 contexts, such as 'tea' in a, 'milk' "
+        "in b, 7 in c; they count less.",
+        "4 of 3 decisions differ from those by plain means, for instance 'w', 'x', 'y'.",
+        "1 of 3 decisions are close: the lead over the runner-up is within sampling error, for "
+        "instance in 'cart'.",
+        "0.1% of the plays do not count: an account's plays of a cell are capped at those of the "
+        "third most active account.",
+        "50.0% of the rewards lie beyond the tail of most users' rewards and were clipped to it.",
+    )
+
+
+def test_shares_of_a_thousandth_are_not_worth_a_note() -> None:
+    policy = replace(make_policy(), sampling_errors=None)
+    assert notes_on_policy(policy, {"evidence": {}, "changed": {}}) == ()
+    least = {"evidence": {"bounded": 0.001, "cut": 0.001}, "changed": {}}
+    assert notes_on_policy(policy, least) == ()

@@ -1,0 +1,309 @@
+"""The learner by its labels: what it plays, what it counts, and what it hands to its method."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.learners.recording import RECORDED, Recording
+from tests.refusals import refusal
+from unswayed import Columns, Events, RobustMCB
+from unswayed.learners.online.exploration import Exploration
+from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS
+from unswayed.policy import Assignment
+
+pytestmark = pytest.mark.usefixtures("recorded")
+
+SECRET = bytes(range(16))
+
+
+def shop(alpha: Any = 0.1, **options: Any) -> RobustMCB:
+    """Return a learner of two actions and a context, by the method that keeps what it is given."""
+    given = {"actions": ["tea", "milk"], "contexts": ["home"], "method": RECORDED} | options
+    return RobustMCB(alpha, secret=SECRET, **given)
+
+
+def drawn(user: str, context: str, play: int | None, epoch: int, actions: list[str]) -> str:
+    """Return an action by the assignment itself; no play is the one for ever."""
+    draw = Assignment(secret=SECRET, epoch=epoch)
+    (code,) = draw.actions(
+        draw.digests("user", [user]),
+        draw.digests("context", [context]),
+        n_actions=len(actions),
+        plays=None if play is None else np.array([play]),
+    )
+    return actions[int(code)]
+
+
+def cells(learner: RobustMCB) -> dict[tuple[Any, Any], tuple[int, float]]:
+    """Return the plays and the mean of each cell that was played, by labels."""
+    policy = learner.policy()
+    return {
+        (policy.context_labels[int(s)], policy.action_labels[int(a)]): (
+            int(policy.counts[s, a]),
+            round(float(policy.mean_rewards[s, a]), 9),
+        )
+        for s, a in zip(*np.nonzero(policy.counts), strict=True)
+    }
+
+
+def test_parameters_are_those_it_was_made_with() -> None:
+    assert RobustMCB().get_params() == {
+        "adversarial_fraction": 0.1,
+        "method": "discount",
+        "actions": None,
+        "contexts": [],
+        "warmup_interactions": 0,
+        "certify": "bounds",
+        "max_open_decisions": MAX_OPEN_DECISIONS,
+    }
+    given = {
+        "adversarial_fraction": "auto",
+        "method": "paper",
+        "actions": [3, 1],
+        "contexts": ["home"],
+        "warmup_interactions": 5,
+        "certify": "none",
+        "max_open_decisions": 9,
+    }
+    assert RobustMCB(**given).get_params() == given  # type: ignore[arg-type]
+    assert MAX_OPEN_DECISIONS == 1_000_000
+
+
+def test_only_what_differs_from_the_defaults_is_shown() -> None:
+    assert repr(RobustMCB()) == "RobustMCB(adversarial_fraction=0.1)"
+    assert repr(RobustMCB(actions=list(range(6)))) == (
+        "RobustMCB(adversarial_fraction=0.1, actions=[0, 1, 2, 3, 4, 5])"
+    )
+    many = RobustMCB("auto", method="paper", actions=list("abcdefg"), certify="none")
+    assert repr(many) == (
+        "RobustMCB(adversarial_fraction='auto', method='paper', "
+        "actions=['a', 'b', 'c', 'd', 'e', … 'g'], certify='none')"
+    )
+    few = RobustMCB(0.2, warmup_interactions=5, max_open_decisions=9)
+    assert repr(few) == (
+        "RobustMCB(adversarial_fraction=0.2, warmup_interactions=5, max_open_decisions=9)"
+    )
+
+
+def test_what_was_observed_and_learned_is_shown() -> None:
+    learner = shop(actions=["tea", "milk"])
+    plain = (
+        "RobustMCB(adversarial_fraction=0.1, method='recorded', actions=['tea', 'milk'], "
+        "contexts=['home'])"
+    )
+    learner.decide("ann", "home")
+    assert repr(learner) == plain
+    learner.observe("ann", "cart", "tea", 1.0)
+    assert repr(learner) == plain + "  # observed: 1 events"
+    learner.policy()
+    assert repr(learner) == plain + "  # observed: 1 events; learned: 2 contexts, 2 actions"
+    log = Events.of(["ann"], ["home"], ["tea"], [1.0])
+    assert repr(shop().fit(log)) == plain + "  # learned: 1 context, 2 actions"
+
+
+def test_the_method_is_given_what_was_observed_by_phase(recorded: Recording) -> None:
+    learner = shop(0.2, contexts=["home", "cart", "search"], warmup_interactions=4)
+    users = [f"user-{number}" for number in range(6)]
+    for context in ("home", "cart"):
+        actions = learner.decide_many(users, [context] * 6)
+        learner.observe_many(users, [context] * 6, actions, np.arange(6.0))
+    learner.policy()
+    tallies, design, alpha, warmup = recorded.given[-1]
+    assert alpha == 0.2
+    assert warmup is not None
+    assert tallies.interactions.sum() + warmup.interactions.sum() == 12
+    assert warmup.interactions.sum() >= 4
+    assert design.is_sticky.sum() == 2
+    assert (tallies.n_users, tallies.n_contexts) == (6, 3)
+    assert list(learner.user_labels_) == users
+    # Once there is a log, too, all plays count alike.
+    learner.partial_fit(Events.of(["new"] * 2, ["home"] * 2, ["tea", "milk"], [0.5] * 2))
+    assert recorded.given[-1].tallies.interactions.sum() == 2
+    learner.policy()
+    assert recorded.given[-1].tallies.interactions.sum() == 14
+    assert recorded.given[-1].warmup is None
+    assert len(learner.user_labels_) == 7
+
+
+def test_while_the_share_is_unknown_the_warm_up_allows_for_many() -> None:
+    for alpha, expected in (("auto", 0.4), (0.2, 0.2)):
+        learner = shop(alpha, contexts=[], warmup_interactions=7)
+        learner.decide("ann", "home")
+        assert learner._exploration is not None
+        assert learner._exploration.to_json() == {
+            "warmup_interactions": 7,
+            "adversarial_fraction": expected,
+            "sticky": None,
+        }
+
+
+def test_a_reward_is_counted_where_it_was_decided() -> None:
+    learner = shop(contexts=["home"])
+    decisions = [learner.decide_once(f"user-{n}", "cart") for n in range(12)]
+    assert {decision.action for decision in decisions} == {"tea", "milk"}
+    for number, decision in enumerate(decisions):
+        assert decision.action == drawn(f"user-{number}", "cart", 0, 0, ["tea", "milk"])
+        learner.observe_once(decision.id, 0.25 if decision.action == "tea" else 0.75)
+    n_tea = [decision.action for decision in decisions].count("tea")
+    assert cells(learner) == {("cart", "tea"): (n_tea, 0.25), ("cart", "milk"): (12 - n_tea, 0.75)}
+    assert list(learner.user_labels_) == [f"user-{n}" for n in range(12)]
+
+
+def test_a_user_whose_first_call_was_stopped_short_is_decided_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The label was known by then, and its digest was not."""
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    learner = shop()
+    learner.decide("ann", "cart")
+    with monkeypatch.context() as patch:
+        patch.setattr(Exploration, "add_users", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            learner.decide("bob", "cart")
+    assert learner.decide("bob", "cart") == drawn("bob", "cart", 0, 0, ["tea", "milk"])
+    assert learner.decide("ann", "cart") == drawn("ann", "cart", 1, 0, ["tea", "milk"])
+
+
+def test_open_decisions_follow_their_actions_to_new_codes() -> None:
+    learner = shop(actions=["tea", "milk", "soup"], contexts=[])
+    decisions = [learner.decide_once(f"user-{n}", "cart") for n in range(20)]
+    learner.remove_action("tea")
+    learner.add_action("cola")
+    rewards = {"milk": 0.25, "soup": 0.75}
+    for decision in decisions:
+        if decision.action == "tea":
+            assert "is not open" in refusal(learner.observe_once, decision.id, 1.0)
+        else:
+            learner.observe_once(decision.id, rewards[str(decision.action)])
+    played = [str(decision.action) for decision in decisions if decision.action != "tea"]
+    assert cells(learner) == {
+        ("cart", action): (played.count(action), mean) for action, mean in rewards.items()
+    }
+    assert list(learner.action_labels_) == ["milk", "soup", "cola"]
+
+
+def test_after_a_change_of_actions_plays_are_drawn_anew_and_uniformly() -> None:
+    learner = shop(warmup_interactions=100)
+    for _ in range(3):
+        learner.decide("ann", "home")
+    learner.observe("ann", "home", "milk", 0.5)
+    learner.add_action("soup")
+    names = ["tea", "milk", "soup"]
+    assert learner.get_params()["actions"] == names
+    found = [learner.decide("ann", "home") for _ in range(6)]
+    assert found == [drawn("ann", "home", play, 1, names) for play in range(6)]
+    assert learner.decide_many(["bob"], ["home"]) == [drawn("bob", "home", 0, 1, names)]
+    learner.observe("ann", "home", "soup", 1.0)
+    # What was observed before counts as a log of its own.
+    assert {cell: count for cell, (count, _) in cells(learner).items()} == {
+        ("home", "milk"): 1,
+        ("home", "soup"): 1,
+    }
+
+
+def test_an_action_that_cannot_be_stored_is_refused_and_changes_nothing() -> None:
+    learner, untouched = shop(), shop()
+    assert refusal(learner.add_action, "\ud800") == (
+        "label '\\ud800' is not valid Unicode text; decode it properly first."
+    )
+    assert learner.get_params() == untouched.get_params()
+    users = [f"user-{n}" for n in range(20)]
+    assert learner.decide_many(users, ["cart"] * 20) == untouched.decide_many(users, ["cart"] * 20)
+
+
+def test_what_was_learned_is_forgotten_with_an_action() -> None:
+    learner = shop("auto", actions=["tea", "milk", "soup"])
+    names = ("policy_", "estimates_", "flip_bounds_", "unknown_fraction_")
+    users = [f"user-{n}" for n in range(30)]
+    learner.observe_many(users, ["cart"] * 30, ["tea", "milk", "soup"] * 10, np.ones(30))
+    learner.policy()
+    assert all(hasattr(learner, name) for name in names)
+    learner.remove_action("milk")
+    assert not any(hasattr(learner, name) for name in names)
+    assert cells(learner) == {("cart", "tea"): (10, 1.0), ("cart", "soup"): (10, 1.0)}
+    assert "at least two" in refusal(learner.remove_action, "tea")
+    assert list(learner.action_labels_) == ["tea", "soup"]
+
+
+def test_predictions_are_rows_of_the_policy() -> None:
+    log = Events.of(
+        ["ann", "bob", "ann"], ["home", "home", "cart"], ["tea", "milk", "milk"], [0.25, 0.75, 0.5]
+    )
+    learner = shop(actions=["milk", "tea"]).fit(log)
+    assert list(learner.action_labels_) == ["milk", "tea"]
+    np.testing.assert_array_equal(
+        learner.predict_expectations(["cart", "?", "home"]),
+        [[0.5, np.nan], [np.nan, np.nan], [0.75, 0.25]],
+    )
+    assert learner.predict(["home", "?"]) == ["milk", "milk"]
+    assert learner.frequent_contexts_ == ["home"]
+    assert learner.user_weights_.tolist() == [1.0, 1.0]
+    assert list(learner.user_labels_) == ["ann", "bob"]
+    assert refusal(learner.predict_expectations, "am") == (
+        "contexts is the text 'am'; give a list, such as ['am']."
+    )
+    assert refusal(learner.decide_many, "am", ["home"] * 2, mode="policy") == (
+        "users is the text 'am'; give a list, such as ['am']."
+    )
+    assert learner.decide_many(["x", "y"], ["home", "cart"], mode="policy") == ["milk", "milk"]
+
+
+STICKY = {
+    "user": [f"user-{n}" for n in range(50) for _ in range(2)],
+    "context": ["home"] * 100,
+    "action": [("tea", "milk")[n % 2] for n in range(50) for _ in range(2)],
+    "reward": [1.0] * 99 + [float("nan")],
+}
+
+
+@pytest.mark.parametrize("name", ["fit", "partial_fit"])
+def test_a_log_is_read_as_it_was_said(name: str, recorded: Recording) -> None:
+    """By its columns, with its bad rows, and by the design that it shows or that is given."""
+    table = pa.table(STICKY).rename_columns({"user": "account"})
+    how = {"columns": Columns(user="account"), "on_bad_rows": "drop"}
+    for design, is_sticky in ((None, True), ("uniform", False), ("sticky", True)):
+        chosen = {} if design is None else {"design": design}
+        learner = getattr(shop(), name)(table, **how, **chosen)
+        given = recorded.given[-1]
+        assert given.design.is_sticky.tolist() == [is_sticky]
+        assert given.tallies.interactions.sum() == 99
+        assert len(learner.user_labels_) == 50
+    assert "no column 'user'" in refusal(getattr(shop(), name), table, on_bad_rows="drop")
+    message = refusal(getattr(shop(), name), table, columns=Columns(user="account"))
+    assert "on_bad_rows" in message
+
+
+def test_a_log_of_users_who_change_their_action_is_uniform(recorded: Recording) -> None:
+    shop().fit(pa.table({**STICKY, "action": ["tea", "milk"] * 50, "reward": [1.0] * 100}))
+    assert recorded.given[-1].design.is_sticky.tolist() == [False]
+
+
+def test_refused_logs_leave_what_was_fitted_before() -> None:
+    day = Events.of(["ann", "bob"], ["home"] * 2, ["tea", "milk"], [0.25, 0.75])
+    learner = shop().fit(day)
+    strange = Events.of(["ann"], ["home"], ["gin"], [1.0])
+    assert refusal(learner.partial_fit, strange) == (
+        "the log has action 'gin', which is not among `actions`."
+    )
+    assert learner.policy() is learner.policy_
+    learner.partial_fit(day)
+    assert cells(learner) == {("home", "tea"): (2, 0.25), ("home", "milk"): (2, 0.75)}
+    learner.fit(day)
+    assert cells(learner) == {("home", "tea"): (1, 0.25), ("home", "milk"): (1, 0.75)}
+
+
+def test_a_pickled_learner_works_on_its_own() -> None:
+    learner = shop()
+    learner.decide("ann", "cart")
+    copy = pickle.loads(pickle.dumps(learner))
+    assert copy.decide("ann", "cart") == drawn("ann", "cart", 1, 0, ["tea", "milk"])
+    assert learner.decide("ann", "cart") == drawn("ann", "cart", 1, 0, ["tea", "milk"])
+    assert copy.get_params() == learner.get_params()
