@@ -185,16 +185,29 @@ def test_doubt_is_the_sum_of_both_errors_over_the_lead(
 
 def test_an_interval_that_touches_the_best_lower_end_survives() -> None:
     """The policy's own action stays even where another interval lies above its own."""
-    low = np.array([[0.0, 0.5, -np.inf], [0.5, np.nan, 0.25]])
-    high = np.array([[0.25, 0.75, 0.5], [0.75, np.nan, 0.375]])
+    low = [[0.0, 0.5, -np.inf], [0.5, np.nan, 0.25], [0.875, 0.875, 0.875]]
+    high = [[0.25, 0.75, 0.5], [0.75, np.nan, 0.375], [1.0, 1.0, 1.0]]
     policy = a_policy(
-        [[0.25, 0.0, 0.0], [0.5, np.nan, 0.375]],
-        ("lunch", "dinner"),
-        low=low,
-        high=high,
-        sampling_errors=np.full((2, 3), 9.0),
+        [[0.25, 0.0, 0.0], [0.5, np.nan, 0.375], [1.0, 0.875, 0.875]],
+        ("lunch", "dinner", "brunch"),
+        low=np.array(low),
+        high=np.array(high),
+        sampling_errors=np.full((3, 3), 9.0),
     )
-    assert surviving_actions(policy).tolist() == [[True, True, True], [True, True, False]]
+    assert surviving_actions(policy).tolist() == [
+        [True, True, True],
+        [True, True, False],
+        [True, True, True],
+    ]
+    # Of an action without a mean nothing is known, whatever its interval is.
+    policy = a_policy(
+        [[0.5, np.nan, 0.375]],
+        ("lunch",),
+        low=np.array([[0.25, np.nan, 0.25]]),
+        high=np.array([[0.75, np.nan, 0.5]]),
+        sampling_errors=np.full((1, 3), 9.0),
+    )
+    assert surviving_actions(policy).tolist() == [[True, True, True]]
 
 
 def estimates(weights: list[float], **evidence: Any) -> Estimates:
