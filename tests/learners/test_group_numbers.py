@@ -13,7 +13,7 @@ from unswayed.learners.design import Design, DesignName, uniform_design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.groups import Groups, check_groups, find_groups, group_decisions
 from unswayed.learners.groups.clusters import Plays, cluster, log_likelihoods, plays_of
-from unswayed.learners.groups.finding import NO_GROUP, certain, own_actions
+from unswayed.learners.groups.finding import NO_GROUP, _assigned, certain, own_actions
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
 from unswayed.learners.personal import Residuals
@@ -154,6 +154,27 @@ def test_groups_are_those_of_loops_over_users(
     assert found.gains == pytest.approx(gains, rel=1e-9)
     assert found.n_tried == sum(sizes)
     assert found.sizes.tolist() == [members.count(group) for group in range(len(gains))]
+
+
+def test_candidates_that_gain_nothing_or_are_no_larger_than_a_coalition_are_no_groups() -> None:
+    """Three users are for the first centre, two for the second, four for the third; one doubts."""
+    wants = [0, 0, 0, 1, 1, 2, 2, 2, 2]
+    sums = np.concatenate([np.eye(3)[wants], np.zeros((1, 3))]) * 9.0
+    plays, centres = of_dense(np.ones((10, 3)), sums), np.eye(3)
+    labels = np.array([*wants, NO_GROUP])
+
+    def groups(gains: list[float], most: int) -> Groups:
+        return _assigned(plays, centres, np.array(gains), most=most)
+
+    every = groups([0.5, 0.25, 0.125], 1)
+    assert every.members.tolist() == labels.tolist()
+    assert (every.gains, every.n_tried) == ((0.5, 0.25, 0.125), 3)
+    larger = groups([0.5, 0.25, 0.125], 2)
+    assert larger.members.tolist() == [0, 0, 0, -1, -1, 1, 1, 1, 1, -1]
+    assert larger.gains == (0.5, 0.125)
+    useful = groups([0.0, 0.25, -np.inf], 1)
+    assert useful.members.tolist() == [-1, -1, -1, 0, 0, -1, -1, -1, -1, -1]
+    assert (useful.gains, useful.sizes.tolist()) == ((0.25,), [2])
 
 
 def test_groups_are_looked_for_in_all_numbers_by_default(rng: np.random.Generator) -> None:
