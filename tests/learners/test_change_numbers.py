@@ -115,6 +115,18 @@ def test_colluders_of_a_cell_are_those_with_the_most_visits_over_the_number_of_a
     assert many.dtype == np.int64
 
 
+def test_every_visit_of_a_colluder_counts_also_that_of_the_first_user() -> None:
+    """The first has 30 visits and the next 4, of ten actions in one context and one in another."""
+    users, contexts = np.repeat([0, 1, 1], [30, 4, 9]), np.repeat([0, 0, 1], [30, 4, 9])
+    actions = np.arange(43) % 10
+    tallies = tally(users, contexts, actions, np.ones(43), n_users=2, n_contexts=2, n_actions=10)
+    design = uniform_design(tallies)
+    # 3.4 + ln 2 / 3 + sqrt((ln 2)² / 9 + 6.8 ln 2) = 5.8, and 0.9, 1.2 and 1.3 in their place.
+    assert most_colluders(tallies, 20, design, 0.5).tolist() == [5] * 10 + [2] * 10
+    # With 3 and 0.9 expected plays 5.3 and 2.3; one colluder is no more than that.
+    assert most_colluders(tallies, 1, design, 0.5).tolist() == [1] * 20
+
+
 def test_nobody_met_a_context_and_no_colluder_is_there() -> None:
     shape = {"n_users": 4, "n_contexts": 2, "n_actions": 2}
     nothing = np.empty(0, np.int64)
@@ -205,23 +217,28 @@ def test_a_design_is_passed_on_and_a_moment_belongs_to_what_follows(
         assert changes_at(events, 0.6, adversarial_fraction=0.4, design=design) == expected
 
 
-def test_colluders_are_counted_among_the_users_of_both_windows() -> None:
-    """Ten users before and ten others after: a tenth of all is two, and of a window one."""
+@pytest.mark.parametrize("n_met", [1, 2])
+def test_colluders_are_counted_among_the_users_of_both_windows(n_met: int) -> None:
+    """Ten users before and ten others after: a tenth of all is two, and of a window one.
 
-    def window(users: range) -> Tallies:
-        columns: list[Any] = [(user, 0, action) for user in users for action in (0, 1)]
+    Only cells that were met in both windows have a share of the level.
+    """
+
+    def window(users: range, n_actions: int) -> Tallies:
+        columns: list[Any] = [(user, 0, action) for user in users for action in range(n_actions)]
         codes = np.array(columns).T
         rewards = np.linspace(0.0, 1.0, len(columns))
         return tally(*codes, rewards, n_users=20, n_contexts=1, n_actions=2)
 
     labels = (Labels.numbered(20), Labels.of(["lunch"]), Labels.of(["tea", "soup"]))
-    parts = [window(range(10)), window(range(10, 20))]
+    parts = [window(range(10), 2), window(range(10, 20), n_met)]
     logs = [LogTallies(part, *labels) for part in parts]
     result = changes_between(logs[0], logs[1], adversarial_fraction=0.1)
-    delta = 0.01 / (4 * 2)
-    intervals = [literal_intervals(part, 2, uniform_design(part), delta) for part in parts]
+    delta = 0.01 / (4 * n_met)
+    intervals = [literal_intervals(part, 2, uniform_design(part), delta)[:n_met] for part in parts]
     widths = [np.mean([high - low for low, high in pair]) for pair in zip(*intervals, strict=True)]
     assert np.isfinite(widths).all()
+    assert result.n_tested == n_met
     assert result.visible == pytest.approx(np.median(widths))
 
 
