@@ -64,7 +64,7 @@ def test_each_outcome_has_its_sentence() -> None:
 def played(rng: np.random.Generator, *, n: int, moves: dict[tuple[int, int], float]) -> Events:
     """Return plays of 90 users in 3 contexts, 2 of them met; means move at time 1 by ``moves``."""
     users, contexts, actions = (rng.integers(most, size=n) for most in (90, 2, 3))
-    times = 0.5 * rng.integers(4, size=n)
+    times = rng.integers(4, size=n) / np.float64(2.0)
     moved = np.zeros((3, 3))
     for cell, move in moves.items():
         moved[cell] = move
@@ -101,7 +101,7 @@ def test_colluders_of_a_cell_are_those_with_the_most_visits_over_the_number_of_a
 ) -> None:
     """Contexts are met unevenly, and in the first of them an account keeps its action."""
     n = 400
-    shape = {"n_users": 80, "n_contexts": 3, "n_actions": 5}
+    shape: dict[str, Any] = {"n_users": 80, "n_contexts": 3, "n_actions": 5}
     users = np.minimum(rng.geometric(0.04, size=n), 80) - 1
     contexts = rng.choice(3, size=n, p=[0.6, 0.3, 0.1])
     tallies = tally(users, contexts, rng.integers(5, size=n), np.ones(n), **shape)
@@ -111,7 +111,7 @@ def test_colluders_of_a_cell_are_those_with_the_most_visits_over_the_number_of_a
             found = most_colluders(tallies, n_colluders, chosen, delta)
             assert found.tolist() == literal_most(tallies, n_colluders, chosen, delta)
     many = most_colluders(tallies, 40, design, 0.5)
-    assert len({*many.tolist()}) > 2  # the bounds differ between contexts
+    assert len({*many.tolist()}) > 1  # the bounds differ between contexts
     assert many.dtype == np.int64
 
 
@@ -128,7 +128,7 @@ def test_every_visit_of_a_colluder_counts_also_that_of_the_first_user() -> None:
 
 
 def test_nobody_met_a_context_and_no_colluder_is_there() -> None:
-    shape = {"n_users": 4, "n_contexts": 2, "n_actions": 2}
+    shape: dict[str, Any] = {"n_users": 4, "n_contexts": 2, "n_actions": 2}
     nothing = np.empty(0, np.int64)
     tallies = tally(nothing, nothing, nothing, np.empty(0), **shape)
     # Freedman's bound of an empty sum: 2 ln(1/δ) / 3.
@@ -221,16 +221,17 @@ def test_a_design_is_passed_on_and_a_moment_belongs_to_what_follows(
 def test_colluders_are_counted_among_the_users_of_both_windows(n_met: int) -> None:
     """Ten users before and ten others after: a tenth of all is two, and of a window one.
 
-    Only cells that were met in both windows have a share of the level.
+    Ten more never came and do not count. Only cells that were met in both windows have a share of
+    the level.
     """
 
     def window(users: range, n_actions: int) -> Tallies:
         columns: list[Any] = [(user, 0, action) for user in users for action in range(n_actions)]
-        codes = np.array(columns).T
+        owners, contexts, actions = np.array(columns).T
         rewards = np.linspace(0.0, 1.0, len(columns))
-        return tally(*codes, rewards, n_users=20, n_contexts=1, n_actions=2)
+        return tally(owners, contexts, actions, rewards, n_users=30, n_contexts=1, n_actions=2)
 
-    labels = (Labels.numbered(20), Labels.of(["lunch"]), Labels.of(["tea", "soup"]))
+    labels = (Labels.numbered(30), Labels.of(["lunch"]), Labels.of(["tea", "soup"]))
     parts = [window(range(10), 2), window(range(10, 20), n_met)]
     logs = [LogTallies(part, *labels) for part in parts]
     result = changes_between(logs[0], logs[1], adversarial_fraction=0.1)

@@ -124,7 +124,7 @@ def tastes(
     means = np.array([[0.8, 0.3, 0.1], [0.1, 0.9, 0.2], [0.3, 0.4, 0.7]])[np.arange(CONTEXTS) % 3]
     best = (contexts + (rng.random(USERS) < 0.45)[users]) % ACTIONS
     rewards = 0.3 + 0.5 * (actions == best) + noise * rng.standard_normal(len(users))
-    shape = {"n_users": USERS, "n_contexts": CONTEXTS, "n_actions": ACTIONS}
+    shape: dict[str, Any] = {"n_users": USERS, "n_contexts": CONTEXTS, "n_actions": ACTIONS}
     table = np.where(means == means.max(axis=1, keepdims=True), 0.6, 0.35)
     table[11], table[4, 2] = np.nan, np.nan
     return tally(users, contexts, actions, rewards, **shape), a_policy(table)
@@ -274,7 +274,7 @@ def test_a_group_is_learned_from_its_members_for_all_colluders(
 def test_a_context_that_a_group_never_met_stays_as_it_is(rng: np.random.Generator) -> None:
     n = 3_000
     users, actions = rng.integers(30, size=n), rng.integers(2, size=n)
-    shape = {"n_users": 30, "n_contexts": 2, "n_actions": 2}
+    shape: dict[str, Any] = {"n_users": 30, "n_contexts": 2, "n_actions": 2}
     rewards = actions + 0.1 * rng.standard_normal(n)
     tallies = tally(users, np.zeros(n, np.int64), actions, rewards, **shape)
     policy = a_policy(np.array([[0.9, 0.1], [0.9, 0.1]]))

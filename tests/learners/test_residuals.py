@@ -24,7 +24,7 @@ def tallied(plays: Plays, n_users: int, n_contexts: int, n_actions: int) -> Tall
     rows = [(user, cell, told) for (user, cell), all_told in plays.items() for told in all_told]
     users, cells, rewards = (np.array(column) for column in zip(*rows, strict=True))
     contexts, actions = np.divmod(cells, n_actions)
-    shape = {"n_users": n_users, "n_contexts": n_contexts, "n_actions": n_actions}
+    shape: dict[str, Any] = {"n_users": n_users, "n_contexts": n_contexts, "n_actions": n_actions}
     return tally(users, contexts, actions, rewards, **shape)
 
 
@@ -196,7 +196,7 @@ def test_nobody_differs_and_there_are_no_decisions() -> None:
     own = personal.decisions
     assert (personal.n_different, len(own.user_labels)) == (0, 0)
     for column in (own.users, own.contexts, own.actions):
-        assert (column.dtype, len(column)) == (np.int64, 0)
+        assert (column.dtype.name, len(column)) == ("int64", 0)
     with pytest.raises(InputError, match=r"below 0\.5"):
         personal_decisions(
             tallied(plays, 3, 1, 2),

@@ -71,10 +71,10 @@ def test_what_explorers_said_is_kept_by_user_context_and_action() -> None:
     assert list(collected.action_labels) == ACTIONS
     tallies = collected.tallies
     found = {}
-    for row, user in enumerate(collected.user_labels):
+    for row, name in enumerate(collected.user_labels.texts):
         for entry in range(tallies.indptr[row], tallies.indptr[row + 1]):
-            context, action = divmod(int(tallies.cells[entry]), len(ACTIONS))
-            cell = (user, collected.context_labels[context], ACTIONS[action])
+            place, action = divmod(int(tallies.cells[entry]), len(ACTIONS))
+            cell = (name, collected.context_labels.texts[place], ACTIONS[action])
             found[cell] = (float(tallies.plays[entry]), float(tallies.sums[entry]))
     assert found == {cell: (len(told), sum(told)) for cell, told in said.items()}
 

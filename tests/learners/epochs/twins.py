@@ -178,5 +178,5 @@ class LiteralPersonal(LiteralEpochs):
                 of_users.append(excess / plays)
         largest = np.quantile(of_users, 1 - alpha)
         kept = [value for value in of_users if value <= largest]
-        variance, chance = np.mean(kept), np.std(kept) / len(kept) ** 0.5
+        variance, chance = float(np.mean(kept)), float(np.std(kept)) / len(kept) ** 0.5
         self.taste = variance**0.5 if variance > 3 * chance else 0.0
