@@ -50,13 +50,20 @@ def a_setting(rng: np.random.Generator, **changes: Any) -> Setting:
     return Setting(rng=rng, **(settings | changes))
 
 
-def arrivals(rng: np.random.Generator, setting: Setting, n: int, *, taste: float = 0.0) -> Arrivals:
+def arrivals(
+    rng: np.random.Generator,
+    setting: Setting,
+    n: int,
+    *,
+    taste: float = 0.0,
+    deviation: float = 0.2,
+) -> Arrivals:
     """Return noisy rewards; the best action of context s is s modulo A, by 0.4."""
     users, contexts = (rng.integers(most, size=n) for most in (setting.n_users, setting.n_contexts))
     shape = (setting.n_users, setting.n_contexts, setting.n_actions)
     best = np.arange(setting.n_contexts)[:, None] % setting.n_actions
     means = 0.3 + 0.4 * (np.arange(setting.n_actions) == best) + taste * rng.standard_normal(shape)
-    noise = 0.2 * rng.standard_normal((n, setting.n_actions))
+    noise = deviation * rng.standard_normal((n, setting.n_actions))
     return Arrivals(users, contexts, means[users, contexts] + noise)
 
 
@@ -215,13 +222,16 @@ def test_arrivals_of_one_batch_are_of_one_age(streams: Streams) -> None:
 
 @pytest.mark.parametrize("taste", [0.0, 0.8])
 def test_tastes_go_like_their_literal_twin(taste: float, streams: Streams) -> None:
+    """One user comes once and one never; for others chance and taste are of about one size."""
     setting = a_setting(streams("play"), n_users=30, n_contexts=2)
     schedule = Schedule(first=9)
     player = PersonalEpochPlayer(setting)
     assert player.schedule == schedule
     assert (player.taste, player.noise) == (0.0, 1.0)
     twin = LiteralPersonal(a_setting(streams("play"), n_users=30, n_contexts=2), schedule)
-    given = arrivals(streams("arrivals"), setting, 30 * 40, taste=taste)
+    given = arrivals(streams("arrivals"), setting, 30 * 40, taste=taste, deviation=0.6)
+    given.users[given.users >= 28] = 7
+    given.users[5] = 29
     for row in range(len(given.users)):
         one = given.rows(slice(row, row + 1))
         assert player.play(*one).tolist() == stepped(twin, one)
