@@ -243,6 +243,34 @@ def test_tastes_go_like_their_literal_twin(taste: float, streams: Streams) -> No
     assert (twin.taste > 0.3) == (taste > 0.0)
 
 
+def test_a_draw_is_a_quarter_as_wide_as_the_posterior_around_its_mean(streams: Streams) -> None:
+    """Users with few plays, so that what is common, one's own plays and the draw all matter."""
+    rng = streams("world")
+    shape = (200, 3, 2)
+    player = PersonalEpochPlayer(a_setting(streams("play"), n_users=200))
+    player.taste, player.noise = 1.5, 0.8
+    player._common = 0.3 * rng.standard_normal(shape[1:])
+    player._own_counts = rng.integers(3, size=shape).astype(np.float64)
+    player._own_sums = player._own_counts * rng.normal(size=shape)
+    users, contexts = rng.integers(200, size=900), rng.integers(3, size=900)
+    stream = streams("play")
+    stream.bytes(16)  # the secret
+    expected = []
+    for (user, context), normals in zip(
+        zip(users, contexts, strict=True), stream.standard_normal((900, 2)), strict=True
+    ):
+        draws = []
+        for action, normal in enumerate(normals):
+            precision = 1 / 1.5**2 + player._own_counts[user, context, action] / 0.8**2
+            mean = (
+                player._common[context, action] / 1.5**2
+                + player._own_sums[user, context, action] / 0.8**2
+            ) / precision
+            draws.append(mean + 0.25 * np.sqrt(1 / precision) * normal)
+        expected.append(int(np.argmax(draws)))
+    assert player._sampled(users, contexts).tolist() == expected
+
+
 def test_without_repeated_plays_tastes_are_not_estimated(streams: Streams) -> None:
     """Each of 128 users meets each of 4 contexts once in epoch 0."""
     setting = a_setting(streams("play"), n_users=128, n_contexts=4)
