@@ -217,29 +217,35 @@ def test_a_design_is_passed_on_and_a_moment_belongs_to_what_follows(
         assert changes_at(events, 0.6, adversarial_fraction=0.4, design=design) == expected
 
 
-@pytest.mark.parametrize("n_met", [1, 2])
-def test_colluders_are_counted_among_the_users_of_both_windows(n_met: int) -> None:
+@pytest.mark.parametrize("n_dinners", [0, 1])
+@pytest.mark.parametrize("n_played", [(2, 2), (2, 1), (1, 2)])
+def test_colluders_are_counted_among_the_users_of_both_windows(
+    n_played: tuple[int, int], n_dinners: int
+) -> None:
     """Ten users before and ten others after: a tenth of all is two, and of a window one.
 
     Ten more never came and do not count. Only cells that were met in both windows have a share of
-    the level.
+    the level; so has dinner if one user met it in each, and it is not tested.
     """
 
     def window(users: range, n_actions: int) -> Tallies:
-        columns: list[Any] = [(user, 0, action) for user in users for action in range(n_actions)]
-        owners, contexts, actions = np.array(columns).T
-        rewards = np.linspace(0.0, 1.0, len(columns))
-        return tally(owners, contexts, actions, rewards, n_users=30, n_contexts=1, n_actions=2)
+        columns = [(user, 0, action) for user in users for action in range(n_actions)]
+        owners, contexts, actions = np.array(columns + [(users[0], 1, 0)] * n_dinners).T
+        rewards = np.linspace(0.0, 1.0, len(owners))
+        return tally(owners, contexts, actions, rewards, n_users=30, n_contexts=2, n_actions=2)
 
-    labels = (Labels.numbered(30), Labels.of(["lunch"]), Labels.of(["tea", "soup"]))
-    parts = [window(range(10), 2), window(range(10, 20), n_met)]
+    labels = (Labels.numbered(30), Labels.of(["lunch", "dinner"]), Labels.of(["tea", "soup"]))
+    parts = [window(range(10), n_played[0]), window(range(10, 20), n_played[1])]
     logs = [LogTallies(part, *labels) for part in parts]
     result = changes_between(logs[0], logs[1], adversarial_fraction=0.1)
-    delta = 0.01 / (4 * n_met)
-    intervals = [literal_intervals(part, 2, uniform_design(part), delta)[:n_met] for part in parts]
+    n_tested = min(n_played)
+    delta = 0.01 / (4 * (n_tested + n_dinners))
+    intervals = [
+        literal_intervals(part, 2, uniform_design(part), delta)[:n_tested] for part in parts
+    ]
     widths = [np.mean([high - low for low, high in pair]) for pair in zip(*intervals, strict=True)]
     assert np.isfinite(widths).all()
-    assert result.n_tested == n_met
+    assert (result.n_tested, result.n_cells) == (n_tested, 4)
     assert result.visible == pytest.approx(np.median(widths))
 
 
