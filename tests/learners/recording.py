@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +24,24 @@ class Given(NamedTuple):
     warmup: Tallies | None
 
 
+def pooled(tallies: UserTallies) -> Estimates:
+    """Return the mean of all rewards of each cell, which trusts everybody; half-widths of .1."""
+    counts, sums = tallies.cell_sums("counts"), tallies.cell_sums("sums")
+    visits = counts.sum(axis=1)
+    return Estimates(
+        mean_rewards=np.where(counts > 0, sums / np.maximum(counts, 1e-9), np.nan),
+        sampling_errors=np.full(counts.shape, 0.1),
+        bias_bounds=np.full(counts.shape, 0.1),
+        context_probabilities=visits / max(visits.sum(), 1e-9),
+        frequent_contexts=visits >= visits.max(),
+        user_weights=np.ones(tallies.n_users),
+        decided_by=np.full(len(visits), "pooled mean"),
+    )
+
+
 @dataclass
 class Recording:
-    """Pooled means with half-widths of a tenth each; every user keeps its weight."""
+    """Pooled means; every user keeps its weight."""
 
     given: list[Given] = field(default_factory=list)
     evidence: dict[str, Any] = field(default_factory=dict)
@@ -41,16 +56,4 @@ class Recording:
     ) -> Estimates:
         """Return pooled means, and keep what was given."""
         self.given.append(Given(tallies, design, adversarial_fraction, warmup))
-        counts, sums = tallies.cell_sums("counts"), tallies.cell_sums("sums")
-        means = np.where(counts > 0, sums / np.maximum(counts, 1e-9), np.nan)
-        visits = counts.sum(axis=1)
-        return Estimates(
-            mean_rewards=means,
-            sampling_errors=np.full(means.shape, 0.1),
-            bias_bounds=np.full(means.shape, 0.1),
-            context_probabilities=visits / visits.sum(),
-            frequent_contexts=visits >= visits.max(),
-            user_weights=np.ones(tallies.n_users),
-            decided_by=np.full(len(visits), "pooled mean"),
-            evidence=dict(self.evidence),
-        )
+        return replace(pooled(tallies), evidence=dict(self.evidence))

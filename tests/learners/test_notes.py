@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.learners.test_explaining import make_policy
+from tests.tallies import summaries
 from unswayed.events import Columns, Labels, Provenance
 from unswayed.learners.explaining import (
     note_on_cap,
@@ -22,29 +23,18 @@ from unswayed.learners.explaining import (
 )
 from unswayed.learners.personal import Personal
 from unswayed.policy import PersonalDecisions
-from unswayed.tallies.log_summary import LogSummary
 
-SOUND = LogSummary(
+SOUND = replace(
+    summaries.SOUND,
     n_events=6_000,
     n_users=300,
     n_contexts=3,
-    n_actions=3,
-    is_weighted=False,
-    fewest_interactions=1,
     median_interactions=20.0,
     most_interactions=20,
     interaction_ratio=20.0,
     repeated_share=0.5,
     uniform_p_value=0.5,
-    looks_uniform=True,
-    n_rare_contexts=0,
     rare_share=0.0,
-    rarest_contexts=(),
-    never_played=(),
-    unsupported=(),
-    lowest_reward_mean=0.0,
-    highest_reward_mean=1.0,
-    is_binary=True,
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.learners.baselines.scenes import small_setting
 from unswayed.learners.baselines import BASELINES
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
@@ -28,13 +29,13 @@ def a_setting(
     n_actions: int = 3,
     interactions_per_user: int = 9,
 ) -> Setting:
-    return Setting(
+    return small_setting(
+        rng,
         n_users=n_users,
         n_contexts=n_contexts,
         n_actions=n_actions,
         interactions_per_user=interactions_per_user,
         adversarial_fraction=0.15,
-        rng=rng,
     )
 
 

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.refusals import refusal
+from tests.tallies.summaries import SOUND
 from unswayed.events import Events, Labels
 from unswayed.tallies import merged, tally, tally_events
-from unswayed.tallies.log_summary import LogSummary, check_learnable
+from unswayed.tallies.log_summary import check_learnable
 from unswayed.tallies.log_tallies import merged_logs
 from unswayed.tallies.store import (
     Index,
@@ -33,28 +34,6 @@ LOG = Events.of(["ann", "bob"], ["home", "cart"], ["tea", "milk"], [1.0, 0.5])
 WEIGHTED = Events.of(["ann"], ["home"], ["tea"], [1.0], propensities=[0.5])
 RARE = Events.of(["ann"] * 2, ["home"] * 2, ["tea"] * 2, [1.0] * 2, propensities=[1e-308] * 2)
 DAY = tally_events(LOG)
-SOUND = LogSummary(
-    n_events=100,
-    n_users=1000,
-    n_contexts=2000,
-    n_actions=3,
-    is_weighted=False,
-    fewest_interactions=1,
-    median_interactions=2.0,
-    most_interactions=4,
-    interaction_ratio=4.0,
-    repeated_share=0.0,
-    uniform_p_value=1.0,
-    looks_uniform=True,
-    n_rare_contexts=0,
-    rare_share=0.5,
-    rarest_contexts=(),
-    never_played=(),
-    unsupported=(),
-    lowest_reward_mean=0.0,
-    highest_reward_mean=1.0,
-    is_binary=True,
-)
 
 
 @pytest.mark.parametrize(

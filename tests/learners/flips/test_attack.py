@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.learners.recording import pooled
 from tests.learners.tiny_logs import tallied
 from unswayed.learners.design import Design, uniform_design
-from unswayed.learners.estimates import Estimates
 from unswayed.learners.flips.attack import Duel, Tactic, _duel, _fewest, _tactics, attack_decision
 from unswayed.tallies import Tallies
 
@@ -220,22 +220,6 @@ def test_a_single_account_cannot_be_a_coalition_of_up_to_half() -> None:
         [(user, 1, action, 1.0) for user in (0, 1) for action in (0, 2)], n_contexts=2, n_actions=3
     )
     assert [most for _, most in _tactics(pair, uniform_design(pair), DUEL)] == [1, 1]
-
-
-def pooled(tallies: Tallies) -> Estimates:
-    """Return the mean of all rewards of each cell, which trusts everybody."""
-    counts, sums = tallies.cell_sums("counts"), tallies.cell_sums("sums")
-    means = np.full(counts.shape, np.nan)
-    means[counts > 0] = sums[counts > 0] / counts[counts > 0]
-    return Estimates(
-        mean_rewards=means,
-        sampling_errors=np.zeros(means.shape),
-        bias_bounds=np.zeros(means.shape),
-        context_probabilities=np.full(len(means), 1 / len(means)),
-        frequent_contexts=np.zeros(len(means), np.bool_),
-        user_weights=np.ones(tallies.n_users),
-        decided_by=np.full(len(means), "mean"),
-    )
 
 
 def lead(n_for: int, n_against: int, *, n_users: int) -> Tallies:

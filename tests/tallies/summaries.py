@@ -1,0 +1,28 @@
+"""The summary of a log that can be learned from, for tests to change a field of."""
+
+from __future__ import annotations
+
+from unswayed.tallies.log_summary import LogSummary
+
+SOUND = LogSummary(
+    n_events=100,
+    n_users=1000,
+    n_contexts=2000,
+    n_actions=3,
+    is_weighted=False,
+    fewest_interactions=1,
+    median_interactions=2.0,
+    most_interactions=4,
+    interaction_ratio=4.0,
+    repeated_share=0.0,
+    uniform_p_value=1.0,
+    looks_uniform=True,
+    n_rare_contexts=0,
+    rare_share=0.5,
+    rarest_contexts=(),
+    never_played=(),
+    unsupported=(),
+    lowest_reward_mean=0.0,
+    highest_reward_mean=1.0,
+    is_binary=True,
+)
