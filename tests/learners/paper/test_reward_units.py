@@ -213,3 +213,20 @@ def test_the_mean_of_a_user_is_over_all_plays_of_those_who_played() -> None:
         n_actions=2,
     )
     assert user_means(tallies).tolist() == [3.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0, 1.0), (2.0, 5.0), (-3.5, 4.25), (1e7, 1e7 + 1), (2.0, 1e6), (0.0, 3e-8)]
+)
+def test_the_smaller_of_two_values_is_found_to_the_last_digit(
+    rng: np.random.Generator, low: float, high: float
+) -> None:
+    """Else an interval would end above what users without a success have."""
+    n_users = 200
+    users = np.repeat(np.arange(n_users), 5)
+    rewards = np.where(rng.random(users.size) < 0.3, high, low)
+    events = np.column_stack([users, np.zeros((users.size, 2)), rewards])
+    tallies = tallied(events, n_contexts=1, n_actions=2)
+    units = measure_units(tallies, adversarial_fraction=0.1)
+    assert units.origin == low
+    assert units.span == pytest.approx(high - low, rel=1e-8)

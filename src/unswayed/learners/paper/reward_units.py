@@ -152,9 +152,8 @@ def _two_values(entries: FloatArray) -> tuple[float, float] | None:
     _, labels, sizes = np.unique(rounded, axis=0, return_inverse=True, return_counts=True)
     chosen = labels.ravel() == sizes.argmax()
     low, span = float(np.median(lows[chosen])), float(np.median(spans[chosen]))
-    # Rounded, so that zero is zero and one is one.
-    span = float(f"{span:.9g}")
-    return float(np.rint((pivot + low) / span * 1e9)) / 1e9 * span, span
+    # Rounded to a billionth of the span and decimally, so that zero is zero and two is two.
+    return round(pivot + low, 9 - math.ceil(math.log10(span))) + 0.0, float(f"{span:.9g}")
 
 
 def _with_few_bits(value: float) -> float:
