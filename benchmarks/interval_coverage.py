@@ -313,16 +313,18 @@ def settings() -> Iterator[Setting]:
                     has_tastes=True,
                     likeness=2.0,
                 )
-    # So many users that tastes which are hardly seen cost more than chance.
-    for base, likeness, plays in ((0.1, 44.0, 10), (0.3, 5.7, 4), (0.02, 140.0, 30)):
+    # So many users that tastes which hardly show cost more than chance.
+    for base, likeness, plays in ((0.1, 40.0, 30), (0.3, 6.0, 12), (0.02, 140.0, 90)):
         for alpha in (0.05, 0.2):
             for attack in ("none", "push"):
                 yield Setting(
                     base=base,
                     n_contexts=1,
-                    n_users=20_000,
+                    n_actions=3,
+                    n_users=6000,
                     plays=plays,
                     alpha=alpha,
+                    design="uniform",
                     attack=attack,
                     has_tastes=True,
                     likeness=likeness,

@@ -77,6 +77,33 @@ def test_intervals_hold_among_users_who_differ_very_much_and_to_one_side(
     assert row.holds, row
 
 
+def test_intervals_hold_where_colluders_make_skewed_users_look_symmetric() -> None:
+    """Sixty plays of one context: means of baskets are skewed and have no ties."""
+    setting = Setting(
+        rewards="revenue", base=1.0, n_contexts=1, n_users=4000, plays=60, attack="balance"
+    )
+    row = measure(setting, n_logs=30)
+    assert row.holds, row
+
+
+def test_intervals_hold_where_tastes_of_many_users_hardly_show() -> None:
+    """Users of a cell spread 1.2 times as much as one rate explains."""
+    setting = Setting(
+        base=0.1,
+        n_contexts=1,
+        n_actions=3,
+        n_users=6000,
+        plays=30,
+        alpha=0.05,
+        design="uniform",
+        attack="push",
+        has_tastes=True,
+        likeness=40.0,
+    )
+    row = measure(setting, n_logs=30)
+    assert row.holds, row
+
+
 @pytest.mark.parametrize("design", ["sticky", "uniform"])
 def test_intervals_hold_with_more_contexts_than_actions(design: str) -> None:
     setting = Setting(
