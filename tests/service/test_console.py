@@ -250,7 +250,7 @@ def test_audits_go_on_while_the_page_is_open(
     settings = msgspec.structs.replace(SHOP, reward_window=1.0, alpha=0.2)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as shop:
         quiet.open(f"{shop.address}/console/c/shop/audit")
-        quiet.until("document.getElementById('audited').dataset.number > 0")
+        until(lambda: quiet.value("document.getElementById('audited').dataset.number > 0"), 60.0)
         assert "there is nothing to audit yet" in quiet.text("#audited")
         visit(shop, rng, n_users=100, visits=4, colluders=0.3)
         time.sleep(1.5)

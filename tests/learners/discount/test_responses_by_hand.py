@@ -117,7 +117,8 @@ def test_few_repeats_and_small_shares_are_no_taste() -> None:
 def test_a_log_of_one_value_has_a_variance_that_is_hardly_anything() -> None:
     found = measure_noise(grid_of(np.full((5, 2, 2), 3.0)), np.ones(5))
     assert (found.variances > 0.0).all()
-    assert found.variances.max() < 1e-100
+    # Rounding, a part in 10^12 of the mean, is no scatter.
+    np.testing.assert_allclose(found.variances, (1e-12 * 3.0) ** 2)
     nobody = measure_noise(grid_of(np.full((5, 2, 2), 3.0)), np.zeros(5))
     assert nobody.means.tolist() == [0.0] * 4
 
