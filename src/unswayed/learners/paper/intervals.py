@@ -28,9 +28,9 @@ explains are taken to be alike. Rates that are Beta(2p, 2 - 2p), far more one-si
 in collected ratings, were covered less than stated without it: 68 % at p = .02, alpha = .2."""
 
 DISPERSION_ERRORS = 3.0
-"""Ours: nor may they exceed that variance by more than so many standard errors. Among 6,000 users of
-a cell, 1.2 times the variance passes the limit above, and one-sided tastes then move the middle of
-users away from their mean by more than chance: 37 % were covered in ``interval_coverage``."""
+"""Ours: nor may they exceed that variance by more than so many standard errors. Among 6,000 users
+of a cell 1.2 times the variance passes the limit above, and one-sided tastes then move the middle
+of users away from their mean by more than chance: 37 % were covered in ``interval_coverage``."""
 
 MOST_VISITORS = 20_000
 """Ours: cells with more users are judged by a random sample of about so many. Chance then makes
