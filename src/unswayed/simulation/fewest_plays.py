@@ -128,6 +128,9 @@ def fewest_plays(
         plan, check_context_probabilities(context_probabilities), LARGEST_SEARCHED_RUN
     )
     planned = tried.methods[0].interactions_per_user
+    # A lead below the target costs hardly more than that, even if all decisions are wrong.
+    leads = simulated_leads(tried)
+    leads = [gap for gap in leads if gap > tried.target_suboptimality] or leads
     most = planned << MOST_DOUBLINGS
     steps: list[SearchStep] = []
     with Workers(processes) as workers:
@@ -135,8 +138,7 @@ def fewest_plays(
         def is_enough(plays: int, worlds: int) -> bool:
             worst: PlanTrial | None = None
             for attack in attacks:
-                # The largest leads are lost most easily, so what fails fails soon.
-                for gap in reversed(simulated_leads(tried)):
+                for gap in leads:
                     trial = simulated_trial(
                         tried,
                         nu,
