@@ -17,16 +17,14 @@ import argparse
 import math
 from dataclasses import dataclass
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from planner_worlds import context_probabilities
 from unswayed.limits.checks import Traffic
 from unswayed.limits.planner import EVERYDAY, PAPER_METHOD, plan_traffic
+from unswayed.processes import Workers
 from unswayed.simulation.fewest_plays import fewest_plays
-from unswayed.simulation.planned import simulated_traffic, widest_gap
-from unswayed.simulation.settings import Settings
-from unswayed.simulation.simulate import simulate
+from unswayed.simulation.planned import PlanTrial, simulated_trial, widest_gap
 
 DELTA = 0.1
 LEADS = (1.3, 2.0)
@@ -100,31 +98,30 @@ def tried(
         plays = search.interactions_per_user
     else:
         plays = math.ceil(share * planned)
-    found = []
-    for attack in ATTACKS:
-        for gap in sorted({min(lead * epsilon, widest_gap(traffic)) for lead in LEADS}):
-            settings = Settings(
-                contexts=question.n_contexts,
-                actions=question.n_actions,
-                users=plan.n_users,
-                interactions=plays,
-                alpha=question.alpha,
-                attack=attack,
-                algorithms=(method if traffic.exploration == 1.0 else f"{method}-on-log",),
-                repetitions=repetitions,
-                seed=seed,
-                gap=gap,
-                context_probabilities=tuple(nu.tolist()),
-                **simulated_traffic(traffic),
-            )
-            losses = np.array([row.loss for row in simulate(settings)])
-            within, mean = float((losses <= epsilon).mean()), float(losses.mean())
-            found.append((within, -mean, attack, gap / epsilon))
-    within, loss, attack, lead = min(found)
-    verdict = "holds" if within >= 1 - DELTA - 1e-12 else "fails"
+    with Workers(1) as workers:
+        worst = min(
+            (
+                simulated_trial(
+                    plan,
+                    nu,
+                    method,
+                    plays,
+                    attack=attack,
+                    gap=gap,
+                    repetitions=repetitions,
+                    seed=seed,
+                    workers=workers,
+                )
+                for attack in ATTACKS
+                for gap in sorted({min(lead * epsilon, widest_gap(traffic)) for lead in LEADS})
+            ),
+            key=PlanTrial.rank,
+        )
     return (
-        f"{question}: {plan.n_users} users, {plays} of {planned} plays: {verdict}; worst {attack} "
-        f"at lead {lead:.3g} epsilon: {within:.2f} within, mean loss {-loss / epsilon:.2f} epsilon"
+        f"{question}: {plan.n_users} users, {plays} of {planned} plays: "
+        f"{'holds' if worst.holds(DELTA) else 'fails'}; worst {worst.attack} at lead "
+        f"{worst.gap / epsilon:.3g} epsilon: {worst.share_within:.2f} within, mean loss "
+        f"{worst.mean / epsilon:.2f} epsilon"
     )
 
 
