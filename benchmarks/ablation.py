@@ -34,8 +34,8 @@ from unswayed.learners.discount.tastes import populations
 from unswayed.learners.discount.tastes import rounds as taste_rounds
 from unswayed.learners.discount.trial import aims, verdicts
 from unswayed.learners.discount.trial.verdicts import Discounted
-from unswayed.simulation.worlds import build, specs
-from unswayed.simulation.worlds.replays import is_installed
+from worlds import build, specs
+from worlds.replays import is_installed
 
 WHOLE, POOLED, ORACLE = "nothing", "everything: the plain mean", "oracle"
 FAMILIES = ("loud", "hidden", "rated", "real")

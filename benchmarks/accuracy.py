@@ -27,8 +27,8 @@ from unswayed.learners.methods import METHODS
 from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.randomness import generator
 from unswayed.reports.style import STYLE, look_of, new_figure, save
-from unswayed.simulation.worlds import PARTS, Spec, World, build, specs
-from unswayed.simulation.worlds.replays import HOW_TO_INSTALL, is_installed
+from worlds import PARTS, Spec, World, build, specs
+from worlds.replays import HOW_TO_INSTALL, is_installed
 
 QUICK_DIVISOR = 3
 LEAST_PER_FAMILY = 3

@@ -25,10 +25,10 @@ from unswayed.audit.auditing import audit_events
 from unswayed.audit.redteam import area_under_curve
 from unswayed.audit.results import Audit
 from unswayed.events import Events, Labels
-from unswayed.simulation.worlds import PARTS, Part, World
-from unswayed.simulation.worlds.production import build_production, production_specs
-from unswayed.simulation.worlds.replays import is_installed, rating_table
-from unswayed.simulation.worlds.reviews import (
+from worlds import PARTS, Part, World
+from worlds.production import build_production, production_specs
+from worlds.replays import is_installed, rating_table
+from worlds.reviews import (
     CLEAN,
     ReviewLog,
     ReviewSpec,

@@ -1,6 +1,6 @@
 """Off-policy evaluation under attack: bias, sign and coverage of the uplift, beside an oracle.
 
-2,000 users with 30 plays each, 10 contexts, 5 actions (``simulation/worlds/evaluations.py``):
+2,000 users with 30 plays each, 10 contexts, 5 actions (``worlds/evaluations.py``):
 clicks from frequent to rare, normal, skewed and starred rewards, tastes, heavy-tailed activity, and
 logged propensities. A share of the users lies: ``push`` and ``nuke`` about one item, which the
 policy plays; ``swap`` about the best and the second best item of each context, and ``quiet`` the
@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from unswayed.evaluation import Evaluation, evaluate_events
-from unswayed.simulation.worlds.evaluations import (
+from worlds.evaluations import (
     ATTACKS,
     KINDS,
     N_ACTIONS,

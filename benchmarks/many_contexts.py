@@ -18,7 +18,7 @@ import numpy as np
 from unswayed.learners.design import uniform_design
 from unswayed.learners.discount import learn_discounted
 from unswayed.randomness import generator
-from unswayed.simulation.worlds import World
+from worlds import World
 
 COLLUDING, STATED = 0.1, 0.15
 USERS, PLAYS, CONTEXTS, ACTIONS = 125_000, 40, 1_000, 20

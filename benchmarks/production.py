@@ -19,13 +19,13 @@ import numpy as np
 
 from unswayed.arrays import IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
-from unswayed.simulation.worlds import PARTS, World
-from unswayed.simulation.worlds.production import (
+from worlds import PARTS, World
+from worlds.production import (
     ProductionSpec,
     build_production,
     production_specs,
 )
-from unswayed.simulation.worlds.production.building import LIAR_SPECS, build_liar
+from worlds.production.building import LIAR_SPECS, build_liar
 
 PER_CELL, WITHOUT_BOTS = "plain mean", "without bots"
 WORSE_THAN_PER_CELL = 0.02

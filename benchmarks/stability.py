@@ -18,8 +18,8 @@ import numpy as np
 from unswayed.arrays import IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
 from unswayed.randomness import generator
-from unswayed.simulation.worlds import PARTS, World
-from unswayed.simulation.worlds.production import build_production, production_specs
+from worlds import PARTS, World
+from worlds.production import build_production, production_specs
 
 DROPPED = 0.01
 SCALE, SHIFT = 7.3, 100.0

@@ -10,7 +10,7 @@ import json
 
 import numpy as np
 
-from unswayed.simulation.worlds import Spec, build
+from worlds import Spec, build
 
 STRENGTHS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)
 TASTES = {"none": 0.0, "rank two": 0.12}

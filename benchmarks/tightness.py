@@ -31,7 +31,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.randomness import generator
 from unswayed.reports.style import GREY, STYLE, label_ends, look_of, new_figure, save
-from unswayed.simulation.worlds import World
+from worlds import World
 
 N_CONTEXTS, N_ACTIONS, PLAYS = 10, 5, 50
 GAP_SHARE = 0.75

@@ -22,11 +22,11 @@ import numpy as np
 
 from unswayed.arrays import IntArray
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS, method_names
-from unswayed.simulation.worlds.world import PARTS, Part, World
 from worlds.wild import AB_ATTACKS, FEW_ATTACKS, KINDS, ab_test, build_wild, few_accounts, wild_spec
 from worlds.wild.kinds import Kind
 from worlds.wild.small import hidden_gap
 from worlds.wild.specs import Family
+from worlds.world import PARTS, Part, World
 
 NAIVE, ORACLE = "naive", "without bots"
 MOST_HONEST_REMOVED = 0.02

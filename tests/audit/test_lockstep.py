@@ -9,7 +9,7 @@ from unswayed.audit.lockstep import Lockstep, find_lockstep, ratings_of
 from unswayed.audit.lockstep.kernels import Rated, binomial_tail, pair_evidence, poisson_tail
 from unswayed.audit.lockstep.scores import _spread
 from unswayed.audit.redteam import area_under_curve
-from unswayed.simulation.worlds.reviews import (
+from worlds.reviews import (
     CLEAN,
     ReviewSpec,
     build_reviews,

@@ -14,8 +14,8 @@ from unswayed.audit.results import (
     FLAGGED_WHERE_SERVERS_CHOSE,
     FLAGGED_WHERE_USERS_CHOSE,
 )
-from unswayed.simulation.worlds.production import build_production, production_specs
-from unswayed.simulation.worlds.reviews import build_reviews, review_specs
+from worlds.production import build_production, production_specs
+from worlds.reviews import build_reviews, review_specs
 
 ROOT = Path(__file__).parents[2]
 

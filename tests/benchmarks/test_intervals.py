@@ -12,7 +12,7 @@ from unswayed.learners.design import design_of_log
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
-from unswayed.simulation.worlds import Spec, World, build
+from worlds import Spec, World, build
 
 ALPHA = 0.2
 KINDS = [("binary", "sticky"), ("binary", "uniform"), ("normal", "sticky"), ("normal", "uniform")]

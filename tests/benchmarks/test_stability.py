@@ -10,9 +10,9 @@ from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
-from unswayed.simulation.worlds import World
-from unswayed.simulation.worlds.production import build_production, production_specs
 from unswayed.tallies import Tallies, UserTallies
+from worlds import World
+from worlds.production import build_production, production_specs
 
 
 def a_world() -> World:

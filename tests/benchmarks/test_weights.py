@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unswayed.learners.design import design_of_log
 from unswayed.learners.discount import learn_discounted
-from unswayed.simulation.worlds import World, build, specs
+from worlds import World, build, specs
 
 DESIGNS: tuple[Literal["sticky", "uniform", "mixed"], ...] = ("sticky", "uniform", "mixed")
 LARGEST_SHARE = 0.01

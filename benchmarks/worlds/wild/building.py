@@ -8,11 +8,11 @@ import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.randomness import generator
-from unswayed.simulation.worlds.world import NOBODY, World
 from worlds.wild.people import Crowd, make_crowd
 from worlds.wild.rewards import lie
 from worlds.wild.specs import ATTACKS, WildSpec
 from worlds.wild.traffic import make_visitors, play
+from worlds.world import NOBODY, World
 
 N_FACTIONS = 3
 FEW_CONTEXTS = 0.12

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from unswayed.randomness import generator
-from unswayed.simulation.worlds.world import Part
 from worlds.wild.specs import (
     ATTACKS,
     Activity,
@@ -18,6 +17,7 @@ from worlds.wild.specs import (
     Trait,
     WildSpec,
 )
+from worlds.world import Part
 
 Range = tuple[float, float]
 

@@ -12,11 +12,11 @@ from scipy.stats import binom
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.limits import one_sided_adversary, smallest_two_sided_coalition, two_sided_adversaries
 from unswayed.randomness import generator
-from unswayed.simulation.worlds.world import Part, World
 from worlds.wild.building import lies, make_plot
 from worlds.wild.people import make_crowd
 from worlds.wild.specs import Family, WildSpec
 from worlds.wild.traffic import make_visitors, play
+from worlds.world import Part, World
 
 FEW_ATTACKS = ("half push", "loud push", "push each", "swap", "sink", "within", "nuke", "wholesale")
 """Attacks of ``ATTACKS`` that few accounts are tried with."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from unswayed.simulation.worlds.world import Part
+from worlds.world import Part
 
 Family = Literal[
     "clicks",

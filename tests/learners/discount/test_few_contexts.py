@@ -8,7 +8,7 @@ from unswayed.learners.design import design_of_log
 from unswayed.learners.discount import learn_discounted
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate
-from unswayed.simulation.worlds.production import build_production, production_specs
+from worlds.production import build_production, production_specs
 
 TWO_CELLS_A_USER = {"contexts": 2, "actions": 10, "users": 300, "interactions": 30, "gap": 0.3}
 FIVE_CONTEXTS = {"contexts": 5, "actions": 5, "users": 2000, "interactions": 100, "gap": 0.1}

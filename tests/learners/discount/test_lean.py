@@ -9,12 +9,12 @@ from unswayed.learners.discount.responses.categories import LEAN
 from unswayed.learners.discount.responses.sampling import lean_of_users
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import run_repetition
-from unswayed.simulation.worlds.production import (
+from unswayed.tallies import Tallies, tally
+from worlds.production import (
     ProductionSpec,
     build_production,
     production_specs,
 )
-from unswayed.tallies import Tallies, tally
 
 N_USERS, N_CELLS = 900, 10
 FIVE_ERRORS = 5 * 1.2533 / np.sqrt(N_CELLS - 1) / np.sqrt(N_USERS)

@@ -3,15 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unswayed.simulation.worlds import PARTS, Part
-from unswayed.simulation.worlds.production import (
+from worlds import PARTS, Part
+from worlds.production import (
     ProductionSpec,
     build_production,
     production_specs,
 )
-from unswayed.simulation.worlds.production.building import LIAR_SPECS, build_liar
-from unswayed.simulation.worlds.production.rewards import make_rewards
-from unswayed.simulation.worlds.production.specs import (
+from worlds.production.building import LIAR_SPECS, build_liar
+from worlds.production.rewards import make_rewards
+from worlds.production.specs import (
     ACTIVITIES,
     ATTACKS,
     BOT_ACTIVITIES,
@@ -22,7 +22,7 @@ from unswayed.simulation.worlds.production.specs import (
     Logging,
     RewardKind,
 )
-from unswayed.simulation.worlds.production.traffic import make_platform
+from worlds.production.traffic import make_platform
 
 FAILURE = 1e-9
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import Any
 
-from unswayed.simulation.worlds.building import Spec
-from unswayed.simulation.worlds.world import Part
+from worlds.building import Spec
+from worlds.world import Part
 
 LOUD_SIZES: dict[Part, list[dict[str, Any]]] = {
     "development": [

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.simulation.worlds.production.specs import ProductionSpec
+from worlds.production.specs import ProductionSpec
 
 CONTEXT_SD = 0.4
 BASKET_SD = 0.8

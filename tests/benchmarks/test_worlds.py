@@ -9,7 +9,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.simulation.attacks.registry import ATTACKS, PLAY_ATTACKS
-from unswayed.simulation.worlds import PARTS, Spec, World, build, specs
+from worlds import PARTS, Spec, World, build, specs
 
 SMALL = Spec(
     name="small",

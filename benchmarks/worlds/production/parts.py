@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unswayed.randomness import generator
-from unswayed.simulation.worlds.production.specs import (
+from worlds.production.specs import (
     ACTIVITIES,
     ATTACKS,
     BOT_ACTIVITIES,
@@ -23,7 +23,7 @@ from unswayed.simulation.worlds.production.specs import (
     RewardKind,
     Tastes,
 )
-from unswayed.simulation.worlds.world import Part
+from worlds.world import Part
 
 # Dealt at random, besides the known kinds below.
 N_PEACEFUL = 13

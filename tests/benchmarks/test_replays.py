@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.simulation.worlds import PARTS, Spec, build, building, replays, specs
-from unswayed.simulation.worlds.replays import RatingTable, rating_table
+from worlds import PARTS, Spec, build, building, replays, specs
+from worlds.replays import RatingTable, rating_table
 
 N_USERS, N_ITEMS = 400, 420
 FAMILIES = ("real", "uneven")

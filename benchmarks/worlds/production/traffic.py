@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.simulation.worlds.production.specs import ProductionSpec
+from worlds.production.specs import ProductionSpec
 
 AT_HOME = 0.9
 ON_MAIN_DEVICE = 0.8

@@ -18,8 +18,8 @@ from unswayed.simulation.attacks.on_plays import Plays
 from unswayed.simulation.attacks.registry import PLAY_ATTACKS, Knob, make_attack
 from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, zipf_probabilities
 from unswayed.simulation.tastes import TASTE_LAWS, ratings
-from unswayed.simulation.worlds.replays import play_contexts, pretended, rated_actions, replayed
-from unswayed.simulation.worlds.world import NOBODY, World
+from worlds.replays import play_contexts, pretended, rated_actions, replayed
+from worlds.world import NOBODY, World
 
 NO_ATTACK = "none"
 FLOODED_PLAYS = 0.8

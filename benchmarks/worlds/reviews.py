@@ -8,7 +8,7 @@ import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.randomness import generator
-from unswayed.simulation.worlds.world import Part
+from worlds.world import Part
 
 DAYS = 1_000.0
 STARS_NOISE = 0.8

@@ -8,10 +8,10 @@ import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.randomness import generator
-from unswayed.simulation.worlds.production.rewards import RewardModel, make_rewards
-from unswayed.simulation.worlds.production.specs import ProductionSpec
-from unswayed.simulation.worlds.production.traffic import make_platform, make_visitors, visit
-from unswayed.simulation.worlds.world import NOBODY, World
+from worlds.production.rewards import RewardModel, make_rewards
+from worlds.production.specs import ProductionSpec
+from worlds.production.traffic import make_platform, make_visitors, visit
+from worlds.world import NOBODY, World
 
 CAMOUFLAGE_ITEMS = 2
 CAMOUFLAGE_PROBABILITY = 0.5
