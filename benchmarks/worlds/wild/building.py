@@ -92,7 +92,7 @@ def make_plot(spec: WildSpec, rng: np.random.Generator, true_means: FloatArray) 
     if attack.aim == "item":
         raised[:] = rng.choice(worse)
     elif attack.aim == "factions":
-        raised[:] = rng.choice(worse, (N_FACTIONS, 1), replace=len(worse) < N_FACTIONS)
+        raised[:] = np.resize(rng.permutation(worse), (N_FACTIONS, 1))
     elif attack.aim == "each":
         place = rng.integers(max(1, A // 2), size=S)
         raised[:] = ranked[np.arange(S), place]

@@ -122,8 +122,10 @@ def make_crowd(spec: WildSpec, rng: np.random.Generator) -> Crowd:
     if "drift" in spec.traits:
         groups[is_marked], own = len(own), [*own, 0.4 * effects + 0.9 * _effects(spec, rng)]
     if "fans" in spec.traits:
+        # Of the better half, so that fans make it win where it would not.
+        better = np.argsort(effects.mean(axis=0))[A // 2 :]
         loved = effects.copy()
-        loved[:, int(rng.integers(A))] += FAN_BONUS * _scale(spec)
+        loved[:, int(rng.choice(better))] += FAN_BONUS * _scale(spec)
         groups[is_marked], own = len(own), [*own, loved]
     if "camps" in spec.traits:
         camps = effects + CAMP_BONUS * _scale(spec) * np.eye(A)[:, None, :]
