@@ -1,0 +1,451 @@
+"""A coalition: a second population whose tilts are free in every cell, found by EM.
+
+Colluders have the tilts d1 and no tastes of their own beyond the honest ones; honest accounts have
+d0. Membership follows from the likelihoods and a prior by activity. Starts come from the accounts'
+residuals alone and do not know which action wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
+
+from unswayed.arrays import CellArray, FloatArray, IntArray
+from unswayed.compiled import compiled
+from unswayed.engine import Blocked
+from unswayed.learners.bounded.honest import (
+    PRICE,
+    Accounts,
+    Honest,
+    Law,
+    class_levels,
+    class_shares,
+    factor_analysis,
+    fit_plain,
+    fit_tastes,
+    leading_directions,
+    likelihoods,
+    refit,
+)
+from unswayed.learners.bounded.rewards import Scored
+
+MASS_MARGIN = 1.25
+"""A coalition has at most this many times the stated share of the accounts."""
+
+N_DIRECTIONS, N_ACTIONS = 4, 4
+"""Starts from skew directions of tastes, and from single actions."""
+
+SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 10, 2
+"""Steps of EM from every start, steps from the best, and how many of them."""
+
+LEAST_GAIN = 10.0
+"""Nats by which a coalition must explain the log better than honest accounts."""
+
+ACTIVITY_ACCOUNTS = 30.0
+"""The prior of an activity class is shrunk towards that of all by this many accounts."""
+
+TILT_PAIRS = (
+    (1.0, 0.0),
+    (2.0, 0.0),
+    (1.0, -0.7),
+    (2.0, -0.7),
+    (-1.0, 0.0),
+    (-2.0, 0.0),
+    (-1.0, 0.35),
+    (-2.0, 0.35),
+)
+"""Tilts of colluders and of others on one action, from which EM may start."""
+
+ALIKE = 0.9
+"""Correlation of memberships from which two candidates are the same."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coalition:
+    """A candidate.
+
+    Attributes
+    ----------
+    members
+        Shape (n_users,); probability of membership.
+    tilts, honest_tilts
+        Shape (n_cells,); of colluders and of the others.
+    aim
+        Shape (n_cells,); tilts of colluders relative to the others and to their own level.
+    gain
+        Nats gained over the better model of honest accounts, prices paid.
+    honest
+        Loadings, covariance and levels of honest accounts.
+    prior
+        Shape (n_activity,); prior probability by log2 of activity.
+    n_free
+        Free numbers among the tilts.
+    """
+
+    members: FloatArray
+    tilts: FloatArray
+    honest_tilts: FloatArray
+    aim: FloatArray
+    gain: float
+    honest: Honest
+    prior: FloatArray
+    action_tilts: FloatArray
+    level: float
+    n_free: int
+    kind: str = ""
+
+    @property
+    def share(self) -> float:
+        """Mean membership."""
+        return float(self.members.mean())
+
+
+class Search:
+    """Looks for coalitions among accounts."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        law: Law,
+        weights: FloatArray,
+        n_actions: int,
+        *,
+        most: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self.accounts, self.law, self.weights = accounts, law, weights
+        self.n_cells, self.n_actions, self.most = len(law.means), n_actions, most
+        self.by_action = np.arange(self.n_cells) % n_actions
+        self.rng = rng
+        self.plays, self.scores = accounts.sums(weights, self.n_cells)
+        self.in_class = np.bincount(accounts.activity, weights)
+        self.directions = leading_directions(accounts, law, weights, rng)
+        self.plain = fit_plain(accounts, law, weights)
+        self.best = fit_tastes(accounts, law, weights, self.plain, self.directions)
+        self.base = self.best.worth(weights)
+
+    def candidates(self) -> list[Coalition]:
+        """Return the coalitions that gain most, the best first."""
+        starts = [*self._direction_starts(), *self._action_starts()]
+        distinct: list[Coalition] = []
+        models = [self.plain] if self.best is self.plain else [self.plain, self.best]
+        for honest in models:
+            fits = [self._em(self._start(members, honest), SHORT_STEPS) for members in starts]
+            fits.sort(key=lambda fit: -fit.gain)
+            n_before = len(distinct)
+            for fit in fits:
+                if len(distinct) < n_before + N_FINALISTS and not any(
+                    _alike(fit, other) for other in distinct
+                ):
+                    distinct.append(fit)
+        finals: list[Coalition] = []
+        for fit in distinct:
+            last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
+            if not any(_alike(last, other) for other in finals):
+                finals.append(self._aimed(last))
+        found = [f for f in finals if f.gain > LEAST_GAIN and float(self.weights @ f.members) >= 2]
+        return sorted(found, key=lambda f: -f.gain)
+
+    def _refitted(self, fit: Coalition) -> Coalition:
+        """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
+        rest = self.weights * (1.0 - fit.members)
+        return replace(fit, honest=refit(self.accounts, self.law, rest, self.best))
+
+    def _aimed(self, fit: Coalition) -> Coalition:
+        """Count only the evidence that the group differs in more than its level."""
+        level = float(np.average(fit.tilts - fit.honest_tilts - fit.aim))
+        flat = replace(fit, tilts=fit.honest_tilts + level, n_free=1)
+        return replace(fit, gain=min(fit.gain, fit.gain - self._e_step(flat).gain))
+
+    def _start(self, members: FloatArray, honest: Honest) -> Coalition:
+        """Return a candidate with given members; honest tastes leave out what sets them apart."""
+        covariance = honest.covariance
+        if covariance.shape[0] > 1:
+            q = self.weights * members
+            rest = self.weights - q
+            apart = q @ honest.tastes / q.sum() - rest @ honest.tastes / rest.sum()
+            apart /= np.linalg.norm(apart) + 1e-12
+            covariance = np.eye(len(apart)) - 0.7 * np.outer(apart, apart)
+        zero = np.zeros(self.n_cells)
+        return Coalition(
+            members,
+            zero,
+            zero,
+            zero,
+            -np.inf,
+            replace(honest, covariance=covariance),
+            self._prior(members),
+            np.zeros(self.n_actions),
+            0.0,
+            0,
+        )
+
+    def _prior(self, members: FloatArray) -> FloatArray:
+        q = self.weights * members
+        share = q.sum() / self.weights.sum()
+        prior = (
+            np.bincount(self.accounts.activity, q, len(self.in_class)) + ACTIVITY_ACCOUNTS * share
+        ) / (self.in_class + ACTIVITY_ACCOUNTS)
+        share = float(prior @ self.in_class / self.weights.sum())
+        return np.clip(prior * min(1.0, self.most / max(share, 1e-9)), 1e-6, 0.9)
+
+    def _em(self, fit: Coalition, steps: int, *, turn: bool = False) -> Coalition:
+        for step in range(steps):
+            fit = self._m_step(fit)
+            if turn and step == 0:
+                fit = self._turned(fit)
+            fit = self._e_step(fit)
+        return fit
+
+    def _turned(self, fit: Coalition) -> Coalition:
+        """Exchange the roles in cells in which most accounts would be members."""
+        one = np.ones(len(self.accounts.cells))
+        users = np.repeat(np.arange(self.accounts.n_users), np.diff(self.accounts.indptr))
+        theirs = np.bincount(
+            self.accounts.cells, (self.weights * fit.members)[users], self.n_cells
+        )
+        n = np.bincount(self.accounts.cells, self.weights[users] * one, self.n_cells)
+        is_turned = theirs > 0.5 * n
+        if not is_turned.any():
+            return fit
+        tilts = np.where(is_turned, fit.honest_tilts, fit.tilts)
+        others = np.where(is_turned, fit.tilts, fit.honest_tilts)
+        return replace(fit, tilts=tilts, honest_tilts=others)
+
+    def _m_step(self, fit: Coalition) -> Coalition:
+        """Fit tilts by moments, which do not stall where tastes explain a part of a shift."""
+        law, by_action = self.law, self.by_action
+        plays, scores = self.accounts.sums(self.weights * fit.members, self.n_cells)
+        steps = 3 if fit.n_free else 8
+        everywhere = np.zeros(self.n_cells, np.int64)
+        level = law.solve(scores, plays, np.array([fit.level]), everywhere, steps)
+        of_action = law.solve(scores, plays + 1e-6, fit.action_tilts, by_action, steps)
+        z_action = (of_action - level) ** 2 * np.bincount(by_action, plays * law.variances)
+        base = (level + (of_action - level) * _kept(z_action))[by_action]
+        raw = law.solve(scores + 2.0 * law.at(base)[1], plays + 2.0, base, steps=steps)
+        z = (raw - base) ** 2 * plays * law.variances
+        tilts = base + (raw - base) * _kept(z)
+        honest_plays = np.maximum(self.plays - plays, 0.0) + 2.0
+        others = law.solve(self.scores - scores, honest_plays, fit.honest_tilts, steps=2)
+        weight = plays * law.variances
+        gap = tilts - others
+        own_level = float(weight @ gap / max(float(weight.sum()), 1e-9))
+        return replace(
+            fit,
+            tilts=tilts,
+            honest_tilts=others,
+            aim=gap - own_level,
+            prior=self._prior(fit.members),
+            action_tilts=of_action,
+            level=float(level[0]),
+            n_free=1 + int((z > 1.0).sum() + (z_action > 1.0).sum()),
+        )
+
+    def _e_step(self, fit: Coalition) -> Coalition:
+        honest, w = fit.honest, self.weights
+        found = likelihoods(
+            self.accounts,
+            self.law,
+            w,
+            honest.loadings,
+            honest.covariance,
+            fit.honest_tilts,
+            honest.levels,
+            fit.tilts,
+        )
+        joint = found.honest + np.log(honest.shares)[:, None]
+        as_honest = special.logsumexp(joint, axis=0)
+        prior = fit.prior[self.accounts.activity]
+        odds = found.colluding - as_honest + np.log(prior / (1.0 - prior))
+        total = float(w @ (as_honest + np.log1p(-prior) + np.logaddexp(0.0, odds)))
+        members = special.expit(odds)
+        if w @ members > self.most * w.sum():
+            members = special.expit(odds + _offset(odds, w, self.most * float(w.sum())))
+        parts = w * (1.0 - members) * np.exp(joint - as_honest)
+        return replace(
+            fit,
+            members=members,
+            gain=total - honest.price - PRICE * fit.n_free - self.base,
+            honest=replace(
+                honest,
+                covariance=found.covariance(parts[0]),
+                shares=class_shares(parts),
+                levels=class_levels(
+                    self.accounts, self.law, parts, fit.honest_tilts, honest.levels
+                ),
+            ),
+        )
+
+    def _direction_starts(self) -> list[FloatArray]:
+        """Return members along the most skewed directions of the accounts' tastes."""
+        is_in = self.weights > 0.5
+        _, tastes = factor_analysis(self.accounts, self.law, self.weights, self.directions)
+        tastes -= tastes[is_in].mean(axis=0)
+        n_members = max(3, int(self.most * is_in.sum()))
+        values, vectors = np.linalg.eigh(tastes[is_in].T @ tastes[is_in] / is_in.sum())
+        white = tastes @ (vectors / np.sqrt(np.maximum(values, 1e-6)))
+        inside = np.clip(white[is_in], -4.0, 4.0)
+        n = white.shape[1]
+        directions = list(np.eye(n))
+        for _ in range(2 * N_DIRECTIONS):
+            d = self.rng.standard_normal(n)
+            for _ in range(20):  # fixed point of the third moment
+                d = d / (np.linalg.norm(d) + 1e-12)
+                d = (inside * ((inside @ d) ** 2)[:, None]).mean(axis=0)
+            directions.append(d / (np.linalg.norm(d) + 1e-12))
+        places = [sign * (white @ d) for d in directions for sign in (1.0, -1.0)]
+        places.sort(key=lambda y: -float((np.clip(y[is_in], -4.0, 4.0) ** 3).mean()))
+        kept: list[FloatArray] = []
+        for y in places:
+            if all(np.corrcoef(y[is_in], other[is_in])[0, 1] < ALIKE for other in kept):
+                kept.append(y)
+            if len(kept) == N_DIRECTIONS:
+                break
+        found = []
+        for y in kept:
+            y = np.where(is_in, y, -np.inf)
+            found.append(0.9 * (y >= np.partition(y, -n_members)[-n_members]))
+        return found
+
+    def _action_starts(self) -> list[FloatArray]:
+        """Return members of coalitions about a single action, in closed form."""
+        tilts = sorted({t for pair in TILT_PAIRS for t in pair})
+        pairs = np.array([[tilts.index(t) for t in pair] for pair in TILT_PAIRS])
+        psi = np.stack([self.law.at(np.full(self.n_cells, t))[0] for t in tilts])
+        ratios, gains, priors = _action_gains(
+            self.accounts.indptr,
+            self.accounts.cells,
+            self.accounts.plays,
+            self.accounts.scores,
+            self.weights,
+            self.accounts.activity,
+            len(self.in_class),
+            self.n_actions,
+            psi,
+            np.array(tilts),
+            pairs,
+            self.most,
+        )
+        order = np.argsort(-gains.ravel(), kind="stable")
+        found: dict[tuple[int, bool], FloatArray] = {}
+        for place in order:
+            c, a = divmod(int(place), self.n_actions)
+            key = (a, TILT_PAIRS[c][0] > 0)
+            if key in found:
+                continue
+            prior = priors[c, a][self.accounts.activity]
+            ratio = ratios[pairs[c, 0], :, a] - ratios[pairs[c, 1], :, a]
+            found[key] = special.expit(ratio + np.log(prior / (1.0 - prior)))
+            if len(found) == N_ACTIONS:
+                break
+        return list(found.values())
+
+
+def members_of(
+    blocks: Blocked[Scored],
+    coalition: Coalition,
+    law: Law,
+    correlation: float,
+    weights: FloatArray,
+    most: float,
+) -> FloatArray:
+    """Return the probability of membership of all accounts; shape (n_users,)."""
+    odds = blocks.map_rows(log_odds, coalition, law, correlation, rows=weights)
+    mass = most * float(weights.sum())
+    if weights @ special.expit(odds) > mass:
+        odds = odds + _offset(odds, weights, mass)
+    return np.asarray(special.expit(odds))
+
+
+def log_odds(
+    rows: Scored, weights: FloatArray, coalition: Coalition, law: Law, correlation: float
+) -> FloatArray:
+    """Return the log-odds of membership of a block's accounts."""
+    accounts, honest = Accounts.of(rows, correlation), coalition.honest
+    found = likelihoods(
+        accounts,
+        law,
+        weights,
+        honest.loadings,
+        honest.covariance,
+        coalition.honest_tilts,
+        honest.levels,
+        coalition.tilts,
+    )
+    as_honest = special.logsumexp(found.honest + np.log(honest.shares)[:, None], axis=0)
+    last = len(coalition.prior) - 1
+    prior = coalition.prior[np.minimum(accounts.activity, last)]
+    return np.asarray(found.colluding - as_honest + np.log(prior / (1.0 - prior)))
+
+
+def _kept(z: FloatArray) -> FloatArray:
+    """Return the positive-part shrinkage factor of a squared z-value."""
+    return np.maximum(0.0, 1.0 - 1.0 / np.maximum(z, 1e-9))
+
+
+def _alike(one: Coalition, other: Coalition) -> bool:
+    if one.members.std() < 1e-9 or other.members.std() < 1e-9:
+        return False
+    return bool(np.corrcoef(one.members, other.members)[0, 1] > ALIKE)
+
+
+def _offset(odds: FloatArray, weights: FloatArray, mass: float) -> float:
+    """Return the shift of log-odds at which memberships have a given mass."""
+    low, high = -60.0, 0.0
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        if weights @ special.expit(odds + middle) > mass:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+@compiled
+def _action_gains(
+    indptr: IntArray,
+    cells: CellArray,
+    plays: FloatArray,
+    scores: FloatArray,
+    weights: FloatArray,
+    activity: IntArray,
+    n_activity: int,
+    n_actions: int,
+    psi: FloatArray,
+    tilts: FloatArray,
+    pairs: IntArray,
+    most: float,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return log-ratios by tilt, account and action; gains and priors of two populations."""
+    n_users, n_tilts, n_pairs = len(indptr) - 1, len(tilts), len(pairs)
+    ratios = np.zeros((n_tilts, n_users, n_actions))
+    gains = np.zeros((n_pairs, n_actions))
+    priors = np.zeros((n_pairs, n_actions, n_activity))
+    total, in_class = weights.sum(), np.zeros(n_activity)
+    for i in range(n_users):
+        in_class[activity[i]] += weights[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            j = cells[p]
+            for t in range(n_tilts):
+                ratios[t, i, j % n_actions] += scores[p] * tilts[t] - plays[p] * psi[t, j]
+    for c in range(n_pairs):
+        for a in range(n_actions):
+            prior = np.full(n_activity, most / 3.0)
+            for _ in range(3):
+                found, mass, value = np.zeros(n_activity), 0.0, 0.0
+                for i in range(n_users):
+                    other = ratios[pairs[c, 1], i, a]
+                    pi = prior[activity[i]]
+                    r = np.exp(min(ratios[pairs[c, 0], i, a] - other, 50.0)) * pi
+                    z = weights[i] * r / (r + 1.0 - pi)
+                    found[activity[i]] += z
+                    mass += z
+                    value += weights[i] * (other + np.log(r + 1.0 - pi))
+                gains[c, a] = value
+                priors[c, a] = prior
+                for k in range(n_activity):
+                    one = (found[k] + 30.0 * mass / total) / (in_class[k] + 30.0)
+                    prior[k] = min(max(one * min(1.0, most * total / max(mass, 1e-9)), 1e-6), 0.9)
+    return ratios, gains, priors

@@ -1,0 +1,669 @@
+"""Honest accounts: one family of reward laws, levels and tastes.
+
+A cell's rewards have a law p_k over categories with normal scores s_k. A tilt t changes it to
+p_k·exp(t·s_k − ψ(t)), so that clicks, stars, baskets and dwell times are one exponential family.
+Honest account i has the tilt c_i + Λ_j·z_i in cell j: a level c_i from three classes, and tastes
+z_i ~ N(0, S), integrated out by one Newton step (Laplace).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse, special
+
+from unswayed.arrays import CellArray, FloatArray, IntArray
+from unswayed.compiled import compiled
+from unswayed.learners.bounded.rewards import Scored
+
+LAW_PLAYS = 10.0
+"""A cell's law is shrunk towards the log's by this many plays."""
+
+LEAST_CORRELATION, MOST_CORRELATION = 0.05, 0.95
+"""Plays of one account in one cell are worth at most 20: no account repeats itself for nothing."""
+
+FEWEST_REPEATS = 50.0
+"""Repeated plays from which the intraclass correlation is estimated."""
+
+TASTES = (1, 2, 4)
+"""Factors of taste beside the level that are tried; the best number is used, prices paid."""
+
+FACTOR_STEPS, LEVEL_STEPS, TASTE_STEPS = 8, 15, 6
+"""Steps of EM for the loadings, for levels alone, and for levels with tastes."""
+
+PRICE = 1.5
+"""Nats that every free number costs."""
+
+LEVEL_STARTS = (0.0, 1.5, -1.5)
+"""Levels of the three classes to start from, as tilts: usual, eager and silent accounts."""
+
+LARGEST_TILT = 6.0
+
+GRID_STEP, GRID_END = 0.5, 12.0
+"""Tilts of single accounts are read off a table from −12 to 12."""
+
+SETTLED, MOST_STEPS = 0.3, 6
+"""Newton's steps for an account's tastes end when the next one would gain fewer nats."""
+
+
+class Law(NamedTuple):
+    """Laws of rewards; every array but ``means`` has shape (n_cells, n_categories).
+
+    ``means`` is the mean score of each cell's own rewards, which differs from zero by shrinkage.
+    """
+
+    log_probabilities: FloatArray
+    scores: FloatArray
+    variances: FloatArray
+    means: FloatArray
+
+    @classmethod
+    def of_counts(cls, counts: FloatArray) -> Law:
+        """Return the laws of categories that were counted; shape (n_cells, n_categories)."""
+        overall = counts.sum(axis=0)
+        overall = (overall + 0.5) / (overall + 0.5).sum()
+        n = counts.sum(axis=1, keepdims=True)
+        p = (counts + LAW_PLAYS * overall) / (n + LAW_PLAYS)
+        middle = np.clip(np.cumsum(p, axis=1) - p / 2.0, 1e-4, 1.0 - 1e-4)
+        scores = special.ndtri(middle)
+        scores -= (p * scores).sum(axis=1, keepdims=True)
+        own = (counts * scores).sum(axis=1) / np.maximum(n[:, 0], 1e-9)
+        variances = np.maximum((p * scores**2).sum(axis=1), 1e-6)
+        return cls(np.log(np.maximum(p, 1e-12)), scores, variances, own)
+
+    @property
+    def table(self) -> FloatArray:
+        """Scores centred at each cell's own rewards."""
+        return self.scores - self.means[:, None]
+
+    def at(self, tilts: FloatArray) -> FloatArray:
+        """Return ψ, ψ' and ψ'' of each cell at its tilt; shape (3, n_cells)."""
+        return _tilted(self.log_probabilities, self.scores, np.ascontiguousarray(tilts))
+
+    def grid(self) -> FloatArray:
+        """Return ψ, ψ' and ψ'' of each cell over the grid of tilts; shape (n_cells, n, 3)."""
+        tilts = np.arange(-GRID_END, GRID_END + GRID_STEP, GRID_STEP)
+        table = np.stack([self.at(np.full(len(self.means), t)) for t in tilts])
+        return np.ascontiguousarray(table.transpose(2, 0, 1))
+
+    def solve(
+        self,
+        scores: FloatArray,
+        plays: FloatArray,
+        start: FloatArray,
+        groups: IntArray | None = None,
+        steps: int = 3,
+    ) -> FloatArray:
+        """Return the tilts at which Σ scores = Σ plays·ψ', for each cell or group of cells."""
+        tilts = start
+        for _ in range(steps):
+            _, slope, curvature = self.at(tilts if groups is None else tilts[groups])
+            above, below = scores - plays * slope, plays * curvature
+            if groups is not None:
+                above = np.bincount(groups, above, len(start))
+                below = np.bincount(groups, below, len(start))
+            step = np.clip(above / np.maximum(below, 1e-9), -1.0, 1.0)
+            tilts = np.clip(tilts + step, -LARGEST_TILT, LARGEST_TILT)
+        return tilts
+
+
+@compiled
+def _tilted(log_p: FloatArray, scores: FloatArray, tilts: FloatArray) -> FloatArray:
+    n_cells, n_categories = scores.shape
+    out = np.empty((3, n_cells))
+    for j in range(n_cells):
+        top = -1e300
+        for k in range(n_categories):
+            top = max(top, log_p[j, k] + tilts[j] * scores[j, k])
+        total, first, second = 0.0, 0.0, 0.0
+        for k in range(n_categories):
+            s = scores[j, k]
+            e = np.exp(log_p[j, k] + tilts[j] * s - top)
+            total += e
+            first += e * s
+            second += e * s * s
+        first /= total
+        out[0, j] = top + np.log(total)
+        out[1, j] = first
+        out[2, j] = max(second / total - first * first, 1e-6)
+    return out
+
+
+def intraclass_correlation(
+    rows: Scored, variances: FloatArray, trimmed: float
+) -> float:
+    """Return the correlation of an account's repeated plays of a cell beyond its own level.
+
+    One-way analysis of variance within accounts: sums of squares between their cells, and within
+    cells, of standardised scores. The accounts whose cells differ most are left out, a share
+    ``trimmed``, and as many that differ least: bots that answer every play of their item alike
+    would make everybody's repeated plays worthless.
+    """
+    users = np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))
+    unit = np.sqrt(variances)[rows.cells]
+    scores, n = rows.scores / unit, rows.plays
+
+    def by_user(values: FloatArray) -> FloatArray:
+        return np.bincount(users, values, rows.n_users)
+
+    within = by_user(rows.squared_scores / unit**2 - scores**2 / n)
+    repeats, plays, n_cells = by_user(n - 1.0), by_user(n), by_user(np.ones(len(n)))
+    total = np.maximum(plays, 1e-9)
+    between = by_user(scores**2 / n) - by_user(scores) ** 2 / total
+    room = plays - by_user(n * n) / total
+    voters = np.flatnonzero((repeats > 0.5) & (n_cells > 1.5))
+    ratio = between[voters] / np.maximum(n_cells[voters] - 1.0, 1.0)
+    voters = voters[np.argsort(ratio, kind="stable")]
+    n_out = int(trimmed * len(voters))
+    voters = voters[n_out : len(voters) - n_out]
+    count = float(repeats[voters].sum())
+    if count < FEWEST_REPEATS:
+        return LEAST_CORRELATION
+    noise = float(within[voters].sum()) / count
+    excess = between[voters] - (n_cells[voters] - 1.0) * noise
+    own = max(float(excess.sum() / max(float(room[voters].sum()), 1e-9)), 0.0)
+    found = own / max(own + noise, 1e-9)
+    return min(max(found, LEAST_CORRELATION), MOST_CORRELATION)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Accounts:
+    """Accounts' effective plays and scores, as likelihoods take them.
+
+    Attributes
+    ----------
+    indptr, cells
+        Rows of accounts.
+    plays, scores
+        Effective plays of each entry, and the sum of their scores.
+    activity
+        Shape (n_users,); log2 of all plays, rounded down.
+    """
+
+    indptr: IntArray
+    cells: CellArray
+    plays: FloatArray
+    scores: FloatArray
+    activity: IntArray
+
+    @classmethod
+    def of(cls, rows: Scored, correlation: float) -> Accounts:
+        """Return the accounts of a block."""
+        worth = 1.0 / (1.0 + (rows.plays - 1.0) * correlation)
+        users = np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))
+        plays = np.maximum(np.bincount(users, rows.plays, rows.n_users), 1.0)
+        activity = np.log2(plays).astype(np.int64)
+        return cls(rows.indptr, rows.cells, rows.plays * worth, rows.scores * worth, activity)
+
+    @property
+    def n_users(self) -> int:
+        """Number of accounts."""
+        return len(self.indptr) - 1
+
+    def sums(self, weights: FloatArray, n_cells: int) -> tuple[FloatArray, FloatArray]:
+        """Return weighted plays and scores of each cell."""
+        return _weighted_sums(self.indptr, self.cells, self.plays, self.scores, weights, n_cells)
+
+
+@compiled
+def _weighted_sums(
+    indptr: IntArray,
+    cells: CellArray,
+    plays: FloatArray,
+    scores: FloatArray,
+    weights: FloatArray,
+    n_cells: int,
+) -> tuple[FloatArray, FloatArray]:
+    n, total = np.zeros(n_cells), np.zeros(n_cells)
+    for i in range(len(indptr) - 1):
+        w = weights[i]
+        if w < 1e-9:
+            continue
+        for p in range(indptr[i], indptr[i + 1]):
+            n[cells[p]] += w * plays[p]
+            total[cells[p]] += w * scores[p]
+    return n, total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Honest:
+    """Honest accounts without a coalition.
+
+    Attributes
+    ----------
+    loadings
+        Shape (n_cells, n_factors); the first factor is a level, the same in all cells.
+    covariance
+        Shape (n_factors, n_factors); of the factors.
+    levels, shares
+        Shape (3,); tilt and share of each class.
+    tastes
+        Shape (n_users, n_factors); posterior means of the factors.
+    log_likelihoods
+        Shape (n_users,).
+    price
+        Nats for the loadings.
+    """
+
+    loadings: FloatArray
+    covariance: FloatArray
+    levels: FloatArray
+    shares: FloatArray
+    tastes: FloatArray
+    log_likelihoods: FloatArray
+    price: float
+
+    def worth(self, weights: FloatArray) -> float:
+        """Return the log-likelihood of the accounts, less the price of the loadings."""
+        return float(weights @ self.log_likelihoods) - self.price
+
+
+def fit_plain(accounts: Accounts, law: Law, weights: FloatArray) -> Honest:
+    """Fit accounts that differ by their level only."""
+    n_cells = len(law.means)
+    start = Honest(
+        np.ones((n_cells, 1)),
+        np.full((1, 1), 0.05),
+        np.array(LEVEL_STARTS),
+        np.array([0.9, 0.05, 0.05]),
+        np.zeros((accounts.n_users, 1)),
+        np.zeros(accounts.n_users),
+        0.0,
+    )
+    return _levelled(start, accounts, law, weights, LEVEL_STEPS)
+
+
+def fit_tastes(
+    accounts: Accounts, law: Law, weights: FloatArray, plain: Honest, directions: FloatArray
+) -> Honest:
+    """Fit accounts with a level and factors of taste, as many as pay; ``plain`` if none does."""
+    best = plain
+    for n in TASTES:
+        fit = _with_tastes(accounts, law, weights, directions[:, :n])
+        if fit.worth(weights) <= best.worth(weights):
+            break
+        best = fit
+    return best
+
+
+def refit(accounts: Accounts, law: Law, weights: FloatArray, before: Honest) -> Honest:
+    """Fit honest accounts anew to other weights, with as many tastes as before or with none."""
+    plain = fit_plain(accounts, law, weights)
+    if before.loadings.shape[1] == 1:
+        return plain
+    tastes = _with_tastes(accounts, law, weights, before.loadings[:, 1:])
+    return max(plain, tastes, key=lambda fit: fit.worth(weights))
+
+
+def _with_tastes(
+    accounts: Accounts, law: Law, weights: FloatArray, leading: FloatArray
+) -> Honest:
+    loadings, tastes = factor_analysis(accounts, law, weights, leading)
+    n_cells, n_factors = loadings.shape
+    plays, _ = accounts.sums(weights, n_cells)
+    start = Honest(
+        loadings,
+        np.eye(n_factors),
+        np.array(LEVEL_STARTS),
+        np.array([0.9, 0.05, 0.05]),
+        tastes,
+        np.zeros(accounts.n_users),
+        PRICE * (n_factors - 1) * float((plays > 1.0).sum()),
+    )
+    return _levelled(start, accounts, law, weights, TASTE_STEPS)
+
+
+def _levelled(
+    start: Honest, accounts: Accounts, law: Law, weights: FloatArray, n_steps: int
+) -> Honest:
+    """Fit the classes of levels and the covariance by EM."""
+    zero = np.zeros(len(law.means))
+    fit = start
+    for step in range(n_steps):
+        found = likelihoods(accounts, law, weights, fit.loadings, fit.covariance, zero, fit.levels)
+        joint = found.honest + np.log(fit.shares)[:, None]
+        total = special.logsumexp(joint, axis=0)
+        fit = replace(fit, log_likelihoods=total, tastes=found.tastes)
+        if step == n_steps - 1:
+            break
+        parts = weights * np.exp(joint - total)
+        fit = replace(
+            fit,
+            shares=class_shares(parts),
+            levels=class_levels(accounts, law, parts, zero, fit.levels),
+            covariance=found.covariance(parts[0]),
+        )
+    return fit
+
+
+def class_shares(parts: FloatArray) -> FloatArray:
+    """Return shares of classes from memberships of shape (n_classes, n_users)."""
+    total = parts.sum(axis=1) + 1.0
+    return np.asarray(total / total.sum())
+
+
+def class_levels(
+    accounts: Accounts, law: Law, parts: FloatArray, tilts: FloatArray, levels: FloatArray
+) -> FloatArray:
+    """Return one Newton step of the levels of all classes but the first, which is zero."""
+    n_cells = len(tilts)
+    out = levels.copy()
+    for k in range(1, len(levels)):
+        plays, scores = accounts.sums(parts[k], n_cells)
+        _, slope, curvature = law.at(tilts + levels[k])
+        step = float((scores - plays * slope).sum() / max(float((plays * curvature).sum()), 1e-9))
+        out[k] = np.clip(levels[k] + np.clip(step, -1.0, 1.0), -LARGEST_TILT, LARGEST_TILT)
+    # A class stays on its side: two equal ones would say the same twice.
+    out[1], out[2] = max(out[1], 0.3), min(out[2], -0.3)
+    return out
+
+
+class Likelihoods(NamedTuple):
+    """Log-likelihoods of accounts, ``honest`` (n_classes, n_users), ``colluding`` (n_users,).
+
+    ``tastes`` and ``scatter`` are posterior means, and the mean posterior covariance, of the
+    factors in the first class.
+    """
+
+    honest: FloatArray
+    colluding: FloatArray
+    tastes: FloatArray
+    scatter: FloatArray
+
+    def covariance(self, weights: FloatArray) -> FloatArray:
+        """Return the covariance of the factors among weighted accounts."""
+        q = weights / max(float(weights.sum()), 1e-9)
+        n = self.scatter.shape[0]
+        found: FloatArray = (self.tastes.T * q) @ self.tastes + self.scatter + 1e-3 * np.eye(n)
+        return found
+
+
+def likelihoods(
+    accounts: Accounts,
+    law: Law,
+    weights: FloatArray,
+    loadings: FloatArray,
+    covariance: FloatArray,
+    tilts: FloatArray,
+    levels: FloatArray,
+    colluding: FloatArray | None = None,
+) -> Likelihoods:
+    """Return log-likelihoods of accounts that are honest with each level, or collude.
+
+    Parameters
+    ----------
+    tilts, levels
+        Shape (n_cells,) and (n_classes,); honest tilts are ``tilts + level``.
+    colluding
+        Shape (n_cells,); tilts of colluders; None for none.
+    """
+    hypotheses = [tilts + level for level in levels]
+    if colluding is not None:
+        hypotheses.append(colluding)
+    at = np.stack([law.at(d) for d in hypotheses])
+    found, tastes, scatter = _likelihoods(
+        accounts.indptr,
+        accounts.cells,
+        accounts.plays,
+        accounts.scores,
+        weights,
+        loadings,
+        np.linalg.inv(covariance),
+        at,
+        np.stack(hypotheses),
+        law.grid(),
+    )
+    found -= 0.5 * np.linalg.slogdet(covariance)[1]
+    n = len(levels)
+    return Likelihoods(
+        found[:n], found[n] if colluding is not None else np.empty(0), tastes, scatter
+    )
+
+
+@compiled
+def _invert(
+    m: FloatArray, inverse: FloatArray, lower: FloatArray, solved: FloatArray
+) -> float:
+    """Fill the inverse of a positive definite matrix and return its log-determinant."""
+    n = m.shape[0]
+    if n == 1:
+        inverse[0, 0] = 1.0 / m[0, 0]
+        return float(np.log(m[0, 0]))
+    log_det = 0.0
+    for k in range(n):
+        t = m[k, k]
+        for q in range(k):
+            t -= lower[k, q] * lower[k, q]
+        t = np.sqrt(max(t, 1e-12))
+        lower[k, k] = t
+        log_det += 2.0 * np.log(t)
+        for r in range(k + 1, n):
+            z = m[r, k]
+            for q in range(k):
+                z -= lower[r, q] * lower[k, q]
+            lower[r, k] = z / t
+    for k in range(n):
+        solved[k, k] = 1.0 / lower[k, k]
+        for r in range(k + 1, n):
+            z = 0.0
+            for q in range(k, r):
+                z -= lower[r, q] * solved[q, k]
+            solved[r, k] = z / lower[r, r]
+    for k in range(n):
+        for q in range(k + 1):
+            z = 0.0
+            for r in range(k, n):
+                z += solved[r, k] * solved[r, q]
+            inverse[k, q] = z
+            inverse[q, k] = z
+    return log_det
+
+
+@compiled
+def _read(table: FloatArray, tilt: float) -> tuple[float, float, float]:
+    """Return ψ, ψ' and ψ'' at a tilt by Hermite interpolation; ψ is linear beyond the grid."""
+    last = table.shape[0] - 1
+    place = (tilt + GRID_END) / GRID_STEP
+    if place <= 0.0:
+        return table[0, 0] + (tilt + GRID_END) * table[0, 1], table[0, 1], 1e-6
+    if place >= last:
+        return table[last, 0] + (tilt - GRID_END) * table[last, 1], table[last, 1], 1e-6
+    k = int(place)
+    t = place - k
+    f0, f1 = table[k, 0], table[k + 1, 0]
+    g0, g1 = table[k, 1] * GRID_STEP, table[k + 1, 1] * GRID_STEP
+    c, d = 3.0 * (f1 - f0) - 2.0 * g0 - g1, 2.0 * (f0 - f1) + g0 + g1
+    value = f0 + t * (g0 + t * (c + t * d))
+    slope = (g0 + t * (2.0 * c + 3.0 * t * d)) / GRID_STEP
+    return value, slope, (1.0 - t) * table[k, 2] + t * table[k + 1, 2]
+
+
+@compiled
+def _likelihoods(
+    indptr: IntArray,
+    cells: CellArray,
+    plays: FloatArray,
+    scores: FloatArray,
+    weights: FloatArray,
+    loadings: FloatArray,
+    precision: FloatArray,
+    at: FloatArray,
+    tilts: FloatArray,
+    grid: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return log-likelihoods with tastes integrated out around their mode (Laplace)."""
+    n_users, n_factors, n_hypotheses = len(indptr) - 1, loadings.shape[1], len(tilts)
+    found, tastes = np.zeros((n_hypotheses, n_users)), np.zeros((n_users, n_factors))
+    m, inverse = np.zeros((n_factors, n_factors)), np.zeros((n_factors, n_factors))
+    lower, solved = np.zeros((n_factors, n_factors)), np.zeros((n_factors, n_factors))
+    scatter, b = np.zeros((n_factors, n_factors)), np.zeros(n_factors)
+    z, step = np.zeros(n_factors), np.zeros(n_factors)
+    total = 0.0
+    for i in range(n_users):
+        w = weights[i]
+        if w < 1e-3:
+            continue
+        for h in range(n_hypotheses):
+            z[:] = 0.0
+            step[:] = 0.0
+            before, log_det, gain = -np.inf, 0.0, 0.0
+            for turn in range(MOST_STEPS):
+                value = 0.0
+                for k in range(n_factors):
+                    b[k] = 0.0
+                    for q in range(k + 1):
+                        m[k, q] = precision[k, q]
+                        value -= (0.5 if q == k else 1.0) * z[k] * z[q] * precision[k, q]
+                    for q in range(n_factors):
+                        b[k] -= precision[k, q] * z[q]
+                for p in range(indptr[i], indptr[i + 1]):
+                    j, n = cells[p], plays[p]
+                    if turn == 0:
+                        tilt = tilts[h, j]
+                        psi, slope, curvature = at[h, 0, j], at[h, 1, j], at[h, 2, j]
+                    else:
+                        tilt = tilts[h, j]
+                        for k in range(n_factors):
+                            tilt += loadings[j, k] * z[k]
+                        psi, slope, curvature = _read(grid[j], tilt)
+                    value += scores[p] * tilt - n * psi
+                    y, c = scores[p] - n * slope, n * curvature
+                    for k in range(n_factors):
+                        b[k] += loadings[j, k] * y
+                        for q in range(k + 1):
+                            m[k, q] += c * loadings[j, k] * loadings[j, q]
+                if value < before:  # the step was too long
+                    for k in range(n_factors):
+                        step[k] *= 0.25
+                        z[k] -= 3.0 * step[k]
+                    gain = 0.0
+                    continue
+                before = value
+                for k in range(n_factors):
+                    for q in range(k):
+                        m[q, k] = m[k, q]
+                log_det = _invert(m, inverse, lower, solved)
+                gain = 0.0
+                for k in range(n_factors):
+                    t = 0.0
+                    for q in range(n_factors):
+                        t += inverse[k, q] * b[q]
+                    step[k] = t
+                    gain += 0.5 * b[k] * t
+                for k in range(n_factors):
+                    z[k] += step[k]
+                if gain < SETTLED:
+                    break
+            found[h, i] = before + (gain if gain < SETTLED else 0.0) - 0.5 * log_det
+            if h == 0:
+                total += w
+                for k in range(n_factors):
+                    tastes[i, k] = z[k]
+                    for q in range(n_factors):
+                        scatter[k, q] += w * inverse[k, q]
+    return found, tastes, scatter / max(total, 1e-9)
+
+
+def leading_directions(
+    accounts: Accounts, law: Law, weights: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return the leading eigenvectors of the covariance between different cells, as loadings."""
+    n_cells, n_factors = len(law.means), max(TASTES)
+    users = np.repeat(np.arange(accounts.n_users), np.diff(accounts.indptr))
+    plays, _ = accounts.sums(weights, n_cells)
+    scale = np.sqrt((plays + 20.0) * law.variances)
+    values = accounts.scores * np.sqrt(weights)[users] / scale[accounts.cells]
+    rows = sparse.csr_array(
+        (values, accounts.cells, accounts.indptr), shape=(accounts.n_users, n_cells)
+    )
+    columns = rows.T.tocsr()
+    own = np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
+    basis = rng.standard_normal((n_cells, min(n_factors + 3, n_cells)))
+    for _ in range(10):
+        basis = np.linalg.qr(columns @ (rows @ basis) - own[:, None] * basis + basis)[0]
+    product = columns @ (rows @ basis) - own[:, None] * basis
+    values, vectors = np.linalg.eigh(basis.T @ product)
+    leading = (basis @ vectors)[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.05))
+    mass = np.maximum(plays * law.variances / max(float(weights.sum()), 1.0), 1e-6)
+    found = np.zeros((n_cells, n_factors))
+    n_found = min(n_factors, leading.shape[1])
+    found[:, :n_found] = leading[:, :n_found] / np.sqrt(mass)[:, None]
+    return np.clip(found, -3.0, 3.0)
+
+
+def factor_analysis(
+    accounts: Accounts, law: Law, weights: FloatArray, leading: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return loadings by factor analysis of the scores, and the posterior means of the factors."""
+    n_cells, n_factors = leading.shape[0], leading.shape[1] + 1
+    loadings = np.ascontiguousarray(np.hstack([np.full((n_cells, 1), 0.3), leading]))
+    tastes = np.zeros((accounts.n_users, n_factors))
+    for _ in range(FACTOR_STEPS):
+        left, right, tastes = _factor_step(
+            accounts.indptr,
+            accounts.cells,
+            accounts.plays,
+            accounts.scores,
+            weights,
+            law.variances,
+            loadings,
+        )
+        left[:, np.arange(n_factors), np.arange(n_factors)] += 3.0
+        loadings = np.ascontiguousarray(np.linalg.solve(left, right[:, :, None])[:, :, 0])
+    return loadings, tastes
+
+
+@compiled
+def _factor_step(
+    indptr: IntArray,
+    cells: CellArray,
+    plays: FloatArray,
+    scores: FloatArray,
+    weights: FloatArray,
+    variances: FloatArray,
+    loadings: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the normal equations of the loadings, and the posterior means of the factors."""
+    n_users, n_cells, n_factors = len(indptr) - 1, loadings.shape[0], loadings.shape[1]
+    left = np.zeros((n_cells, n_factors, n_factors))
+    right, tastes = np.zeros((n_cells, n_factors)), np.zeros((n_users, n_factors))
+    m, inverse = np.zeros((n_factors, n_factors)), np.zeros((n_factors, n_factors))
+    lower, solved = np.zeros((n_factors, n_factors)), np.zeros((n_factors, n_factors))
+    b = np.zeros(n_factors)
+    for i in range(n_users):
+        w = weights[i]
+        if w < 1e-3:
+            continue
+        b[:] = 0.0
+        for k in range(n_factors):
+            for q in range(n_factors):
+                m[k, q] = 1.0 if k == q else 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = cells[p]
+            z = plays[p] * variances[j]
+            for k in range(n_factors):
+                b[k] += loadings[j, k] * scores[p]
+                for q in range(k + 1):
+                    m[k, q] += z * loadings[j, k] * loadings[j, q]
+        for k in range(n_factors):
+            for q in range(k):
+                m[q, k] = m[k, q]
+        _invert(m, inverse, lower, solved)
+        for k in range(n_factors):
+            t = 0.0
+            for q in range(n_factors):
+                t += inverse[k, q] * b[q]
+            tastes[i, k] = t
+        for k in range(n_factors):
+            for q in range(n_factors):
+                inverse[k, q] += tastes[i, k] * tastes[i, q]
+        for p in range(indptr[i], indptr[i + 1]):
+            j = cells[p]
+            z = w * plays[p] * variances[j]
+            for k in range(n_factors):
+                right[j, k] += w * scores[p] * tastes[i, k]
+                for q in range(n_factors):
+                    left[j, k, q] += z * inverse[k, q]
+    return left, right, tastes

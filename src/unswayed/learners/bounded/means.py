@@ -1,0 +1,216 @@
+"""Mean rewards of cells in which the influence of every account is bounded, and their shrinkage.
+
+An account's n plays of a cell count as n/(1 + (n − 1)·rho), rho the intraclass correlation, and at
+most as many as a share alpha of the cell's visitors reach. So k accounts carry at most the share
+k/⌈alpha·n⌉ of a cell with n visitors.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unswayed.arrays import CellArray, FloatArray, IntArray
+from unswayed.compiled import compiled
+from unswayed.engine import Blocked
+from unswayed.learners.bounded.rewards import Scored
+
+BINS = 64
+"""Masses are counted in bins of ratio 2^(1/4) to find caps; a cap is the lower edge of its bin."""
+
+CONTEXT_PLAYS = 100.0
+"""The variance of rewards in a context is shrunk towards the log's by this many plays."""
+
+PRIOR_CELLS = 30.0
+"""The variance of cell effects is shrunk towards that of action effects by this many cells."""
+
+EM_STEPS = 60
+"""Steps of EM for the variance components."""
+
+
+class CellMeans(NamedTuple):
+    """Bounded means of all cells; every array has shape (n_contexts, n_actions).
+
+    Attributes
+    ----------
+    means
+        NaN without plays.
+    variances
+        Sampling variances of the means; infinite without plays.
+    masses
+        Effective plays that count.
+    deviations
+        Standard deviation of rewards.
+    """
+
+    means: FloatArray
+    variances: FloatArray
+    masses: FloatArray
+    deviations: FloatArray
+
+
+def find_caps(
+    blocks: Blocked[Scored], n_cells: int, *, correlation: float, alpha: float
+) -> FloatArray:
+    """Return the effective plays that a share ``alpha`` of each cell's visitors reach.
+
+    Shape (n_cells,); one play at least. Exact up to the bins of the masses.
+    """
+    histogram = blocks.add_blocks(_mass_histogram, n_cells, correlation)
+    n_top = np.maximum(np.ceil(alpha * histogram.sum(axis=1, keepdims=True)), 1.0)
+    reached = np.cumsum(histogram[:, ::-1], axis=1)[:, ::-1] >= n_top
+    top = np.where(reached.any(axis=1), BINS - 1 - reached[:, ::-1].argmax(axis=1), 0)
+    caps: FloatArray = 2.0 ** (top / 4.0)
+    return caps
+
+
+def _mass_histogram(rows: Scored, n_cells: int, correlation: float) -> IntArray:
+    return _histogram(rows.cells, rows.plays, n_cells, correlation)
+
+
+@compiled
+def _histogram(
+    cells: CellArray, plays: FloatArray, n_cells: int, correlation: float
+) -> IntArray:
+    found = np.zeros((n_cells, BINS), np.int64)
+    for p in range(len(cells)):
+        mass = plays[p] / (1.0 + (plays[p] - 1.0) * correlation)
+        found[cells[p], min(int(4.0 * np.log2(max(mass, 1.0))), BINS - 1)] += 1
+    return found
+
+
+def cell_means(
+    blocks: Blocked[Scored],
+    weights: FloatArray,
+    caps: FloatArray,
+    shape: tuple[int, int],
+    correlation: float,
+) -> CellMeans:
+    """Return bounded means, with users' weights of shape (n_users,)."""
+    sums = blocks.add_blocks(_moment_sums, caps, correlation, rows=weights)
+    mass, first, second, *pulls, noise = (part.reshape(shape) for part in sums)
+    is_met = mass > 1e-9
+    safe = np.where(is_met, mass, 1.0)
+    means = np.where(is_met, first / safe, np.nan)
+    spread = np.maximum(second - first * first / safe, 0.0) * is_met
+    usual = float(spread.sum() / max(float(mass.sum()), 1e-300))
+    in_context = (spread.sum(axis=1, keepdims=True) + CONTEXT_PLAYS * usual) / (
+        mass.sum(axis=1, keepdims=True) + CONTEXT_PLAYS
+    )
+    in_context = np.maximum(in_context, np.finfo(float).tiny ** 0.5)
+    # Squared pulls Σ m²(x − mean)² beyond the noise of plays are differences between accounts.
+    centre = np.where(is_met, means, 0.0)
+    pulled = np.maximum(pulls[2] - 2.0 * centre * pulls[1] + centre**2 * pulls[0], 0.0)
+    room = np.maximum(pulls[0] - noise, 0.0)
+    excess = float((pulled - in_context * noise)[is_met].sum())
+    between = min(max(excess / max(float((in_context * room).sum()), 1e-300), 0.0), 1.0)
+    variances = np.where(is_met, in_context * (noise + between * room) / safe**2, np.inf)
+    deviations = np.sqrt((spread + 20.0 * in_context) / (mass + 20.0))
+    return CellMeans(means, variances, mass, deviations)
+
+
+def _moment_sums(
+    rows: Scored, weights: FloatArray, caps: FloatArray, correlation: float
+) -> FloatArray:
+    return _sums(
+        rows.indptr, rows.cells, rows.plays, rows.means, rows.squares, weights, caps, correlation
+    )
+
+
+@compiled
+def _sums(
+    indptr: IntArray,
+    cells: CellArray,
+    plays: FloatArray,
+    means: FloatArray,
+    squares: FloatArray,
+    weights: FloatArray,
+    caps: FloatArray,
+    correlation: float,
+) -> FloatArray:
+    out = np.zeros((7, len(caps)))
+    for i in range(len(indptr) - 1):
+        w = weights[i]
+        if w <= 0.0:
+            continue
+        for p in range(indptr[i], indptr[i + 1]):
+            j, x, inflation = cells[p], means[p], 1.0 + (plays[p] - 1.0) * correlation
+            m = w * min(plays[p] / inflation, caps[j])
+            out[0, j] += m
+            out[1, j] += m * x
+            out[2, j] += m * squares[p]
+            out[3, j] += m * m
+            out[4, j] += m * m * x
+            out[5, j] += m * m * x * x
+            # The mean of n plays has variance v·(1 + (n − 1)·rho)/n, v that of one.
+            out[6, j] += m * m * inflation / plays[p]
+    return out
+
+
+class Shrinkage(NamedTuple):
+    """Variances of context, action and cell effects, in units of each context's deviation."""
+
+    contexts: float
+    actions: float
+    cells: float
+
+
+def context_scales(cells: CellMeans) -> FloatArray:
+    """Return the standard deviation of rewards in each context; shape (n_contexts, 1)."""
+    squares = (cells.masses * cells.deviations**2).sum(axis=1, keepdims=True)
+    mass = cells.masses.sum(axis=1, keepdims=True)
+    usual = float(squares.sum() / max(float(mass.sum()), 1e-300))
+    return np.sqrt(np.where(mass > 1e-9, squares / np.maximum(mass, 1e-300), usual))
+
+
+def shrunken(
+    means: FloatArray, cells: CellMeans, parts: Shrinkage | None = None
+) -> tuple[FloatArray, Shrinkage]:
+    """Return posterior means of context + action + cell effects, and the variances of these.
+
+    In units of each context's deviation, so that contexts with large rewards do not dictate to
+    others. The variances of the effects are estimated by EM unless given; the result is linear in
+    the means once they are.
+    """
+    scale = context_scales(cells)
+    found, parts = _shrunken(means / scale, cells.variances / scale**2, parts)
+    return found * scale, parts
+
+
+def _shrunken(
+    means: FloatArray, variances: FloatArray, parts: Shrinkage | None
+) -> tuple[FloatArray, Shrinkage]:
+    is_seen = np.isfinite(means) & np.isfinite(variances)
+    y = np.where(is_seen, means, 0.0)
+    precision = np.where(is_seen, 1.0 / np.where(is_seen, variances, 1.0), 0.0)
+    total, n_seen = float(precision.sum()), int(is_seen.sum())
+    if n_seen == 0:
+        return np.full(means.shape, np.nan), parts or Shrinkage(1.0, 1.0, 1.0)
+    n_contexts, n_actions = means.shape
+    grand = float((precision * y).sum() / total)
+    least = 1e-3 * n_seen / total
+    spread = (float((precision * (y - grand) ** 2).sum()) - n_seen) / total
+    of_context, of_action, of_cell = parts or (max(spread / 3.0, least),) * 3
+    context, action = np.zeros((n_contexts, 1)), np.zeros((1, n_actions))
+    cell = np.zeros(means.shape)
+    for _ in range(EM_STEPS):
+        if n_contexts > 1:
+            k = precision.sum(axis=1, keepdims=True) + 1.0 / of_context
+            context = (precision * (y - grand - action - cell)).sum(axis=1, keepdims=True) / k
+            if parts is None:
+                of_context = max(float((context**2 + 1.0 / k).mean()), 1e-3 * least)
+        if n_contexts > 2:
+            k = precision.sum(axis=0, keepdims=True) + 1.0 / of_action
+            action = (precision * (y - grand - context - cell)).sum(axis=0, keepdims=True) / k
+            if parts is None:
+                of_action = max(float((action**2 + 1.0 / k).mean()), 1e-3 * least)
+        k = precision + 1.0 / of_cell
+        cell = precision * (y - grand - context - action) / k
+        if parts is None:
+            like = PRIOR_CELLS * (of_action if n_contexts > 2 else of_cell)
+            total_cell = float((cell**2 + 1.0 / k)[is_seen].sum()) + like
+            of_cell = max(total_cell / (n_seen + PRIOR_CELLS), least)
+        grand = float((precision * (y - context - action - cell)).sum() / total)
+    found = np.where(is_seen, grand + context + action + cell, np.nan)
+    return found, Shrinkage(of_context, of_action, of_cell)

@@ -1,0 +1,344 @@
+"""The default learner: bounded means, one model of a coalition, decisions by regret.
+
+1. Read the rewards and bound every account's influence on the means (``rewards``, ``means``).
+2. Model honest accounts by levels and tastes (``honest``).
+3. Search a coalition; it must explain the log better than every honest model (``coalition``).
+4. Flag it if the evidence is clear, take its accounts out, and search again.
+5. What is suspected but not clear is decided by regret: in each context the action whose worst
+   regret is smallest, over the stories that the suspects are honest and that they are not.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+from threadpoolctl import threadpool_limits
+
+from unswayed.arrays import FloatArray, IntArray
+from unswayed.engine import Blocked, cut_codes
+from unswayed.errors import check_adversarial_fraction
+from unswayed.learners.bounded.coalition import MASS_MARGIN, Coalition, Search, log_odds, members_of
+from unswayed.learners.bounded.honest import Accounts, Law, intraclass_correlation
+from unswayed.learners.bounded.means import CellMeans, cell_means, find_caps, shrunken
+from unswayed.learners.bounded.rewards import Reading, Scored, category_counts, read_rewards, scored
+from unswayed.learners.design import Design
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.paper import allowed_actions, frequent_contexts, guard_intervals
+from unswayed.learners.paper.method import FAILURE_PROBABILITY
+from unswayed.policy import best_known
+from unswayed.randomness import generator
+from unswayed.tallies import Tallies, UserTallies, joined
+
+SEARCH_ENTRIES = 60_000
+"""Coalitions are searched among random accounts with about this many entries."""
+
+CLEAR = 60.0
+"""Nats of evidence, on that sample, from which a coalition is flagged."""
+
+MOST_ROUNDS = 4
+"""Coalitions that are flagged at most."""
+
+LEAST_ROOM = 0.01
+"""The search ends when less than this part of the stated share is left for another coalition."""
+
+COUNTING_CORRELATION = 0.1
+"""Intraclass correlation while laws are counted, before it is known."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Accounts that act together.
+
+    Attributes
+    ----------
+    members
+        Shape (n_users,); probability of membership.
+    is_flagged
+        Whether the evidence is clear; otherwise the group is suspected.
+    evidence
+        Nats by which it explains the log better than honest accounts with levels and tastes.
+    shift
+        Shape (n_contexts, n_actions); what the group adds to the means, NaN where unknown.
+    """
+
+    members: FloatArray
+    is_flagged: bool
+    evidence: float
+    shift: FloatArray
+
+    def to_json(self, n_turned: int) -> dict[str, Any]:
+        """Return size, evidence and the cells that it moves most, as plain JSON values."""
+        shift = np.nan_to_num(self.shift)
+        up, down = np.maximum(shift, 0.0), np.maximum(-shift, 0.0)
+        raises = bool(up.max(axis=1).sum() >= down.max(axis=1).sum())
+        moved = up if raises else down
+        total = moved.sum(axis=0)
+        if total.max() > 0.5 * total.sum():
+            actions = np.full(len(moved), int(total.argmax()))
+        else:
+            actions = moved.argmax(axis=1)
+        contexts = np.flatnonzero(moved[np.arange(len(moved)), actions] > 0.0)
+        return {
+            "cells": (contexts * shift.shape[1] + actions[contexts]).tolist(),
+            "raises": raises,
+            "accounts": float(self.members.sum()),
+            "status": "flagged" if self.is_flagged else "suspected",
+            "nats": round(self.evidence, 1),
+            "turned": n_turned,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """What was fitted, enough to judge any account by it.
+
+    Attributes
+    ----------
+    reading, law, correlation
+        How rewards are read, laws of the cells, and the intraclass correlation.
+    coalitions
+        All that were flagged or suspected, with the law that each was found with.
+    """
+
+    reading: Reading
+    correlation: float
+    coalitions: list[tuple[Law, Coalition]]
+
+    def evidence(self, tallies: Tallies) -> FloatArray:
+        """Return the largest log-odds of membership in a coalition, at least 0, of accounts."""
+        found = np.zeros(tallies.n_users)
+        for law, coalition in self.coalitions:
+            rows = scored(tallies, self.reading, law.table)
+            odds = log_odds(rows, np.ones(tallies.n_users), coalition, law, self.correlation)
+            found = np.maximum(found, odds)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Findings:
+    """Bounded means, the groups that were found, and the model behind them.
+
+    ``stories`` are the shrunken means if a suspected group lied, with the group's evidence.
+    """
+
+    weights: FloatArray
+    groups: list[Group]
+    cells: CellMeans
+    means: FloatArray
+    stories: list[tuple[float, FloatArray]]
+    model: Model
+    bounded: float
+
+
+def learn_bounded(
+    tallies: UserTallies,
+    design: Design,
+    *,
+    adversarial_fraction: float,
+    warmup: Tallies | None = None,  # noqa: ARG001 - every method takes it
+    seed: int = 0,
+) -> Estimates:
+    """Estimate the good users' mean rewards with bounded influence, without coalitions.
+
+    Parameters
+    ----------
+    tallies
+        Users' interactions; any design of exploration.
+    design
+        How their actions were chosen; read by the guard only.
+    adversarial_fraction
+        α, below 1/2. Overstate rather than understate it.
+    warmup
+        Not used.
+    seed
+        Seeds the samples, so that equal data give equal estimates.
+
+    Notes
+    -----
+    Guarantee: before anybody is flagged, k accounts carry at most the share k/⌈α·n⌉ of the weight
+    of a cell with n visitors, whatever they do, so they move its mean by at most that share of the
+    range of believed rewards. An action that the intervals of ``learn_paper`` rule out is never
+    chosen. Proofs in docs/guarantee.md.
+
+    Deviations from the paper: all of it but the guard.
+    """
+    alpha = check_adversarial_fraction(adversarial_fraction)
+    # Idle BLAS threads would spin on a core that the kernels could use.
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(1) as beside:
+        guarding = beside.submit(guard_intervals, tallies, design, adversarial_fraction=alpha)
+        found = find_coalitions(tallies, adversarial_fraction=alpha, seed=seed)
+        guard = guarding.result()
+    means, cells = found.means, found.cells
+    is_known = ~np.isnan(means)
+    is_allowed = allowed_actions(guard)
+    # Where nothing is known of what is allowed, nothing is ruled out.
+    is_excluded = ~is_allowed & (is_allowed & is_known).any(axis=1, keepdims=True)
+    plain = best_known(means)
+    decisions = smallest_regret(means, found.stories, is_excluded)
+    any_flagged = any(group.is_flagged for group in found.groups)
+    decided_by = np.full(len(means), "without coalition" if any_flagged else "bounded mean", "<U24")
+    decided_by[decisions != best_known(means, is_excluded)] = "regret"
+    decided_by[best_known(means, is_excluded) != plain] = "guard"
+    z = float(special.ndtri(1.0 - FAILURE_PROBABILITY / 2.0))
+    errors = np.where(is_known, z * np.sqrt(cells.variances), np.nan)
+    low, high = np.fmin(guard.low, means), np.fmax(guard.high, means)
+    half = np.maximum(high - means, means - low)
+    mass = cells.masses.sum(axis=1)
+    probabilities = mass / mass.sum()
+    return Estimates(
+        mean_rewards=means,
+        sampling_errors=errors,
+        bias_bounds=np.maximum(half - errors, 0.0),
+        context_probabilities=probabilities,
+        frequent_contexts=frequent_contexts(
+            probabilities, n_actions=tallies.n_actions, is_sticky=design.is_sticky
+        ),
+        user_weights=found.weights,
+        decided_by=decided_by,
+        evidence={
+            "removed": float(1.0 - found.weights.mean()),
+            "coalitions": sum(group.is_flagged for group in found.groups),
+            "undecided": np.flatnonzero(_is_undecided(means, found.stories)).tolist(),
+            "bounded": found.bounded,
+            "cut": found.model.reading.clipped,
+            "lies": [group.to_json(_n_turned(means, group)) for group in found.groups],
+        },
+        low=low,
+        high=high,
+        is_excluded=is_excluded,
+        decisions=decisions,
+        model=found.model,
+    )
+
+
+def smallest_regret(
+    means: FloatArray, stories: list[tuple[float, FloatArray]], is_excluded: FloatArray
+) -> IntArray:
+    """Return in each context the action whose worst regret over the stories is smallest.
+
+    Parameters
+    ----------
+    means
+        Shape (n_contexts, n_actions); if everybody who counts is honest.
+    stories
+        Evidence of a suspected group, below ``CLEAR``, and the means if it lied. The regret counts
+        by the evidence.
+    is_excluded
+        Shape (n_contexts, n_actions); actions that may not be chosen.
+
+    >>> means = np.array([[0.48, 0.52]])
+    >>> smallest_regret(means, [(30.0, np.array([[0.6, 0.4]]))], np.zeros((1, 2), bool)).tolist()
+    [0]
+    """
+    known = np.where(is_excluded, np.nan, means)
+    worst = _regrets(known)
+    for evidence, story in stories:
+        worst = np.fmax(worst, evidence / CLEAR * _regrets(np.where(is_excluded, np.nan, story)))
+    return best_known(-worst, is_excluded)
+
+
+def _regrets(means: FloatArray) -> FloatArray:
+    best = np.where(np.isnan(means), -np.inf, means).max(axis=1, keepdims=True)
+    return np.asarray(best - means)
+
+
+def _is_undecided(means: FloatArray, stories: list[tuple[float, FloatArray]]) -> FloatArray:
+    """Return the contexts in which a suspected group would change the best action."""
+    is_open = np.zeros(len(means), dtype=np.bool_)
+    for _, story in stories:
+        is_open |= best_known(story) != best_known(means)
+    return is_open
+
+
+def _n_turned(means: FloatArray, group: Group) -> int:
+    """Return in how many contexts the group changes the best action."""
+    if group.is_flagged:
+        return int((best_known(means + group.shift) != best_known(means)).sum())
+    return int((best_known(means - group.shift) != best_known(means)).sum())
+
+
+def find_coalitions(
+    tallies: UserTallies, *, adversarial_fraction: float, seed: int = 0
+) -> Findings:
+    """Find coalitions, one after the other, and the bounded means without those that are clear."""
+    alpha, rng = adversarial_fraction, generator(seed, "bounded")
+    reading = read_rewards(tallies, rng)
+    chosen = _sampled_users(tallies, rng)
+    weights = np.ones(tallies.n_users)
+    groups: list[Group] = []
+    coalitions: list[tuple[Law, Coalition]] = []
+    stories: list[tuple[float, FloatArray]] = []
+    correlation, caps = 0.0, None
+    while True:
+        law = Law.of_counts(
+            tallies.blocks.add_blocks(category_counts, reading, COUNTING_CORRELATION, rows=weights)
+        )
+        blocks = tallies.blocks.transformed(scored, reading, law.table)
+        sample = joined(
+            blocks.map_blocks(Scored.of_users, pieces=cut_codes(chosen, tallies.blocks.sizes))
+        )
+        if caps is None:
+            trimmed = min(0.45, MASS_MARGIN * alpha)
+            correlation = intraclass_correlation(sample, law.variances, trimmed)
+            caps = find_caps(blocks, tallies.n_cells, correlation=correlation, alpha=alpha)
+        view = _View(blocks, caps, correlation, (tallies.n_contexts, tallies.n_actions))
+        cells = view.means(weights)
+        means, parts = shrunken(cells.means, cells)
+        room = min(0.49, MASS_MARGIN * alpha) - float(1.0 - weights.mean())
+        if len(groups) == MOST_ROUNDS or room <= LEAST_ROOM * alpha:
+            break
+        search = Search(
+            Accounts.of(sample, correlation),
+            law,
+            weights[chosen],
+            tallies.n_actions,
+            most=room,
+            rng=rng,
+        )
+        found = search.candidates()
+        if not found:
+            break
+        flagged = found[:1] if found[0].gain >= CLEAR else []
+        for coalition in flagged or found:
+            members = members_of(blocks, coalition, law, correlation, weights, room)
+            without = view.means(weights * (1.0 - members)).means
+            without = np.where(np.isnan(without), cells.means, without)
+            story, _ = shrunken(without, cells, parts)
+            groups.append(Group(members, bool(flagged), coalition.gain, means - story))
+            coalitions.append((law, coalition))
+            if flagged:
+                weights = weights * (1.0 - members)
+            else:
+                stories.append((coalition.gain, story))
+        if not flagged:
+            break
+    plays = float(tallies.cell_sums("plays").sum())
+    bounded = 1.0 - float(view.means(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
+    model = Model(reading, correlation, coalitions)
+    return Findings(weights, groups, cells, means, stories, model, bounded)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _View:
+    """The rows of one round, and what bounds them."""
+
+    blocks: Blocked[Scored]
+    caps: FloatArray
+    correlation: float
+    shape: tuple[int, int]
+
+    def means(self, weights: FloatArray) -> CellMeans:
+        return cell_means(self.blocks, weights, self.caps, self.shape, self.correlation)
+
+
+def _sampled_users(tallies: UserTallies, rng: np.random.Generator) -> IntArray:
+    """Return the codes of random users with about ``SEARCH_ENTRIES`` entries."""
+    n_users, n_entries = tallies.n_users, int(tallies.cell_users().sum())
+    if n_entries <= SEARCH_ENTRIES:
+        return np.arange(n_users)
+    size = min(max(200, int(n_users * SEARCH_ENTRIES / n_entries)), n_users)
+    return np.sort(rng.choice(n_users, size=size, replace=False))

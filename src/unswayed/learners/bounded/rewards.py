@@ -1,0 +1,445 @@
+"""How rewards are read: the one place that looks at single rewards.
+
+Tallies hold the plays, mean and variance of an account's rewards in a cell. ``read_rewards`` finds,
+for each context, the categories that rewards fall into and the range in which they are believed.
+Clicks, stars, baskets, dwell times, counts, costs and refunds then have one likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from unswayed.arrays import CellArray, FloatArray, IntArray
+from unswayed.compiled import compiled
+from unswayed.engine import cut_codes
+from unswayed.tallies import Tallies, UserRows, UserTallies, entry_users, joined
+
+SAMPLE_ENTRIES = 200_000
+"""Categories are found on users with about this many entries."""
+
+OWN_ENTRIES = 200
+"""A context with fewer sampled entries uses the categories of all contexts."""
+
+MOST_ATOMS, LEAST_ATOM, COVERED = 10, 0.01, 0.99
+"""Up to ten values, each with 1 % of the rewards, are categories if they cover 99 % of them."""
+
+DOMINANT = 0.5
+"""A value with this share of the rewards is a category of its own, such as no purchase."""
+
+QUANTILES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
+"""Edges of the categories of other rewards."""
+
+BESIDE_DOMINANT = (0.5, 0.85)
+"""Edges of the categories on each side of a dominant value."""
+
+TAIL_QUANTILES, TAIL_EDGE, TAIL_REACH = (0.4, 0.7), 2.5, 3.5
+"""Rewards are clipped where a log-normal tail through these quantiles of accounts' farthest rewards
+reaches at ``TAIL_REACH`` deviations, and those beyond ``TAIL_EDGE`` are a category of their own.
+Fewer than .3 of the accounts cannot move the quantiles beyond those of honest accounts."""
+
+SAME = 1e-9
+"""Values that differ by less, relative to their range, are equal."""
+
+
+class Reading(NamedTuple):
+    """How the rewards of each context are read.
+
+    Attributes
+    ----------
+    edges
+        Shape (n_contexts, n_categories - 1), ascending, padded with infinity.
+    low, high
+        Shape (n_contexts,); range in which rewards are believed, finite.
+    common
+        Shape (n_contexts,); the dominant value at one end of the rewards, or NaN.
+    is_binary
+        Shape (n_contexts,); whether all rewards are ``low`` or ``high``.
+    clipped
+        Share of the sampled rewards that lie outside of their range.
+    """
+
+    edges: FloatArray
+    low: FloatArray
+    high: FloatArray
+    common: FloatArray
+    is_binary: FloatArray
+    clipped: float
+
+    @property
+    def n_categories(self) -> int:
+        """Number of categories, the same for all contexts."""
+        return self.edges.shape[1] + 1
+
+
+def sampled_users(
+    tallies: UserTallies, rng: np.random.Generator, n_entries: int
+) -> tuple[Tallies, IntArray]:
+    """Return the plays of random users with about so many entries, and the users' codes."""
+    total = int(tallies.cell_users().sum())
+    chosen = np.arange(tallies.n_users)
+    if total > n_entries:
+        size = max(1, int(tallies.n_users * n_entries / total))
+        chosen = np.sort(rng.choice(tallies.n_users, size=size, replace=False))
+    parts = tallies.blocks.map_blocks(_plays_of, pieces=cut_codes(chosen, tallies.blocks.sizes))
+    return joined(parts), chosen
+
+
+def _plays_of(tallies: Tallies, chosen: IntArray) -> Tallies:
+    return tallies.of_users(chosen)
+
+
+def moments(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return plays, mean and variance of each entry; importance weights are left out."""
+    means = tallies.sums / tallies.counts
+    variances = tallies.squares / tallies.counts - means * means
+    variances[(tallies.plays < 1.5) | (variances <= 1e-12 * means * means)] = 0.0
+    return tallies.plays, means, variances
+
+
+def read_rewards(tallies: UserTallies, rng: np.random.Generator) -> Reading:
+    """Find categories and ranges of the rewards of each context."""
+    sample, _ = sampled_users(tallies, rng, SAMPLE_ENTRIES)
+    plays, means, variances = moments(sample)
+    contexts = sample.cells // tallies.n_actions
+    order = np.argsort(contexts, kind="stable")
+    starts = np.searchsorted(contexts[order], np.arange(tallies.n_contexts + 1))
+    pooled = _scale(plays, means, variances)
+    scales = []
+    for first, last in zip(starts[:-1], starts[1:], strict=True):
+        own = order[first:last]
+        is_own = len(own) >= OWN_ENTRIES
+        scales.append(_scale(plays[own], means[own], variances[own]) if is_own else pooled)
+    width = max((len(scale.edges) for scale in scales), default=0)
+    edges = np.full((len(scales), width + 2), np.inf)
+    for row, scale in zip(edges, scales, strict=True):
+        row[: len(scale.edges)] = scale.edges
+    centre, unit, is_open, low, high, common, two = (
+        np.array(column) for column in zip(*(scale[1:] for scale in scales), strict=True)
+    )
+    if is_open.any():
+        far = np.abs(means - centre[contexts]) / unit[contexts]
+        edge, reach = _reach(sample, np.where(is_open[contexts], far, 0.0))
+        tail = np.stack([centre - edge * unit, centre + edge * unit], axis=1)
+        edges[:, -2:] = np.where(is_open[:, None], tail, np.inf)
+        edges.sort(axis=1)
+        low = np.where(is_open, centre - reach * unit, low)
+        high = np.where(is_open, centre + reach * unit, high)
+    outside = (means < low[contexts]) | (means > high[contexts])
+    clipped = float((plays * outside).sum() / max(float(plays.sum()), 1.0))
+    return Reading(edges, low, high, common, two.astype(np.float64), clipped)
+
+
+class _Scale(NamedTuple):
+    """Categories of some rewards, and where they lie; ``is_open`` if they have no natural ends."""
+
+    edges: FloatArray
+    centre: float
+    unit: float
+    is_open: bool
+    low: float
+    high: float
+    common: float
+    is_binary: bool
+
+
+def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scale:
+    if len(means) == 0:
+        return _Scale(np.empty(0), 0.0, 1.0, False, 0.0, 1.0, np.nan, False)
+    two = _two_values(means, variances)
+    if two is not None:
+        low, high = two
+        return _Scale(np.array([(low + high) / 2]), low, high - low, False, low, high, np.nan, True)
+    exact = means[variances == 0.0]
+    common = _common_end(exact, means)
+    values, counts = _values(plays, means, variances, common)
+    atoms = _atoms(exact if len(exact) >= 0.2 * len(means) else values)
+    order = np.argsort(values, kind="stable")
+    values, counts = values[order], counts[order]
+    centre = float(np.median(exact)) if len(exact) else float(np.median(means))
+    if not np.isnan(common):
+        centre = common
+    distance = np.abs(values - centre)
+    unit = float(np.average(np.minimum(distance, _quantiles(distance, counts, (0.9,))[0])))
+    if atoms is not None:
+        edges = (atoms[1:] + atoms[:-1]) / 2
+        return _Scale(edges, centre, unit or 1.0, False, atoms[0], atoms[-1], common, False)
+    margin = 10 * SAME * float(values[-1] - values[0])
+    at_common = np.abs(values - centre) <= margin
+    if counts[at_common].sum() >= DOMINANT * counts.sum():
+        above, below = values > centre + margin, values < centre - margin
+        sides = [np.array([centre - margin])] if below.any() else []
+        if below.any():
+            sides.append(_quantiles(values[below], counts[below], 1 - np.array(BESIDE_DOMINANT)))
+        if above.any():
+            sides.append(np.array([centre + margin]))
+            sides.append(_quantiles(values[above], counts[above], BESIDE_DOMINANT))
+        edges = np.unique(np.concatenate(sides)) if sides else np.empty(0)
+    else:
+        edges = np.unique(_quantiles(values, counts, QUANTILES))
+    return _Scale(edges, centre, unit or 1.0, True, 0.0, 0.0, common, False)
+
+
+def _two_values(means: FloatArray, variances: FloatArray) -> tuple[float, float] | None:
+    """Return the two values that explain all entries, or None.
+
+    With two values l and h the mean square is a line in the mean: (l + h)·mean − l·h.
+    """
+    centre, width = float(means.mean()), float(np.ptp(means)) + float(np.sqrt(variances.max()))
+    if width <= 0.0:
+        return None
+    x = (means - centre) / width
+    y = variances / width**2 + x * x
+    first, last = int(x.argmin()), int(x.argmax())
+    if x[last] - x[first] < SAME:
+        return None
+    slope = (y[last] - y[first]) / (x[last] - x[first])
+    level = y[first] - slope * x[first]
+    spread = slope * slope / 4.0 + level
+    tolerance = 1e-7 + 1e-12 * (centre / width) ** 2
+    if spread <= 0.0 or np.abs(y - slope * x - level).max() > tolerance:
+        return None
+    ends = []
+    for value in (slope / 2.0 - np.sqrt(spread), slope / 2.0 + np.sqrt(spread)):
+        at = centre + width * value
+        near = int(np.abs(means - at).argmin())  # as it was written, free of rounding
+        is_near = variances[near] == 0.0 and abs(means[near] - at) < 1e-6 * width
+        ends.append(float(means[near]) if is_near else float(at))
+    return ends[0], ends[1]
+
+
+def _common_end(exact: FloatArray, means: FloatArray) -> float:
+    """Return the commonest single reward if it lies at one end of all rewards; else NaN."""
+    if len(exact) == 0:
+        return np.nan
+    values, counts = np.unique(exact, return_counts=True)
+    common = float(values[counts.argmax()])
+    is_end = (means >= common).mean() > 0.999 or (means <= common).mean() > 0.999
+    return common if counts.max() >= DOMINANT * len(exact) and is_end else np.nan
+
+
+def _atoms(exact: FloatArray) -> FloatArray | None:
+    """Return the values of a scale such as stars, or None if there are more than a few."""
+    width = float(np.ptp(exact)) if len(exact) else 0.0
+    if width <= 0.0:
+        return None
+    steps, counts = np.unique(np.rint((exact - exact.min()) / (width * SAME)), return_counts=True)
+    is_atom = counts >= LEAST_ATOM * len(exact)
+    if counts[is_atom].sum() < COVERED * len(exact) or not 2 <= is_atom.sum() <= MOST_ATOMS:
+        return None
+    atoms: FloatArray = exact.min() + steps[is_atom] * (width * SAME)
+    return atoms
+
+
+def _values(
+    plays: FloatArray, means: FloatArray, variances: FloatArray, common: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return two values for each entry and how often they count; each entry counts once."""
+    first, n_first, second = split_entries(plays, means, variances, common)
+    shares = n_first / plays
+    return np.concatenate([first, second]), np.concatenate([shares, 1.0 - shares])
+
+
+@compiled
+def split_entries(
+    plays: FloatArray, means: FloatArray, variances: FloatArray, common: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the two values that stand for each entry, and the plays of the first."""
+    n = len(plays)
+    first, n_first, second = np.empty(n), np.empty(n), np.empty(n)
+    for p in range(n):
+        first[p], n_first[p], second[p] = split(plays[p], means[p], variances[p], common)
+    return first, n_first, second
+
+
+@compiled
+def split(n: float, mean: float, variance: float, common: float) -> tuple[float, float, float]:
+    """Return two values that have the mean and variance of n plays, and the plays of the first.
+
+    Exact for one play, for equal plays and for two of them. Beside a dominant value at one end the
+    other plays are taken as equal.
+    """
+    if variance <= 0.0:
+        return mean, n, mean
+    if not np.isnan(common):
+        far = mean - common
+        n_other = min(max(np.rint(n * far * far / (variance + far * far)), 1.0), n)
+        return common, n - n_other, common + n * far / n_other
+    deviation = np.sqrt(variance)
+    return mean - deviation, n / 2.0, mean + deviation
+
+
+def _quantiles(
+    values: FloatArray, counts: FloatArray, levels: tuple[float, ...] | FloatArray
+) -> FloatArray:
+    """Return weighted quantiles."""
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(counts[order])
+    places = np.searchsorted(total, np.asarray(levels) * total[-1])
+    found: FloatArray = values[order][np.minimum(places, len(values) - 1)]
+    return found
+
+
+def _reach(sample: Tallies, far: FloatArray) -> tuple[float, float]:
+    """Return where the far tail begins and where it ends, in units of the context."""
+    farthest = np.zeros(sample.n_users)
+    np.maximum.at(farthest, entry_users(sample.indptr), far)
+    farthest = farthest[farthest > 0.0]
+    if len(farthest) == 0:
+        return 1.0, 1.0
+    low, high = np.log(np.quantile(farthest, TAIL_QUANTILES))
+    z_low, z_high = special.ndtri((1.0 + np.array(TAIL_QUANTILES)) / 2.0)
+    steepness = max(high - low, 0.1) / (z_high - z_low)
+    edge, reach = np.exp(high + steepness * (np.array([TAIL_EDGE, TAIL_REACH]) - z_high))
+    return float(edge), float(reach)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored(UserRows):
+    """Accounts' rewards, read: one value an entry each.
+
+    Attributes
+    ----------
+    indptr, cells, plays
+        As in the tallies.
+    means, squares
+        Mean of the clipped rewards, and of their squares.
+    scores, squared_scores
+        Sum of the plays' scores, and of their squares.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("plays", "means", "squares", "scores", "squared_scores")
+
+    indptr: IntArray
+    cells: CellArray
+    plays: FloatArray
+    means: FloatArray
+    squares: FloatArray
+    scores: FloatArray
+    squared_scores: FloatArray
+
+
+def scored(tallies: Tallies, reading: Reading, table: FloatArray) -> Scored:
+    """Read the rewards of a block with scores of shape (n_cells, n_categories)."""
+    plays, means, variances = moments(tallies)
+    columns = _score(
+        tallies.cells,
+        plays,
+        means,
+        variances,
+        tallies.n_actions,
+        reading.edges,
+        reading.low,
+        reading.high,
+        reading.common,
+        reading.is_binary,
+        table,
+    )
+    return Scored(tallies.indptr, tallies.cells, plays, *columns)
+
+
+def category_counts(
+    tallies: Tallies, weights: FloatArray, reading: Reading, correlation: float
+) -> FloatArray:
+    """Return effective plays by cell and category; shape (n_cells, n_categories)."""
+    plays, means, variances = moments(tallies)
+    return _count(
+        tallies.indptr,
+        tallies.cells,
+        plays,
+        means,
+        variances,
+        weights,
+        tallies.n_cells,
+        tallies.n_actions,
+        correlation,
+        reading.edges,
+        reading.low,
+        reading.high,
+        reading.common,
+        reading.is_binary,
+    )
+
+
+@compiled
+def _category(edges: FloatArray, value: float) -> int:
+    k = 0
+    while k < len(edges) and value > edges[k]:
+        k += 1
+    return k
+
+
+@compiled
+def _parts(
+    n: float, mean: float, variance: float, low: float, high: float, common: float, binary: float
+) -> tuple[float, float, float]:
+    if binary > 0.0:
+        return low, n * (high - mean) / (high - low), high
+    return split(n, mean, variance, common)
+
+
+@compiled
+def _count(
+    indptr: IntArray,
+    cells: CellArray,
+    plays: FloatArray,
+    means: FloatArray,
+    variances: FloatArray,
+    weights: FloatArray,
+    n_cells: int,
+    n_actions: int,
+    correlation: float,
+    edges: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    common: FloatArray,
+    binary: FloatArray,
+) -> FloatArray:
+    counts = np.zeros((n_cells, edges.shape[1] + 1))
+    for i in range(len(indptr) - 1):
+        for p in range(indptr[i], indptr[i + 1]):
+            j = cells[p]
+            s = j // n_actions
+            n = plays[p]
+            one, n_one, two = _parts(
+                n, means[p], variances[p], low[s], high[s], common[s], binary[s]
+            )
+            worth = weights[i] / (1.0 + (n - 1.0) * correlation)
+            counts[j, _category(edges[s], one)] += worth * n_one
+            counts[j, _category(edges[s], two)] += worth * (n - n_one)
+    return counts
+
+
+@compiled
+def _score(
+    cells: CellArray,
+    plays: FloatArray,
+    means: FloatArray,
+    variances: FloatArray,
+    n_actions: int,
+    edges: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    common: FloatArray,
+    binary: FloatArray,
+    table: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    n_entries = len(cells)
+    mean, square = np.empty(n_entries), np.empty(n_entries)
+    total, squared = np.empty(n_entries), np.empty(n_entries)
+    for p in range(n_entries):
+        j = cells[p]
+        s = j // n_actions
+        n = plays[p]
+        one, n_one, two = _parts(n, means[p], variances[p], low[s], high[s], common[s], binary[s])
+        n_two = n - n_one
+        a, b = table[j, _category(edges[s], one)], table[j, _category(edges[s], two)]
+        total[p] = n_one * a + n_two * b
+        squared[p] = n_one * a * a + n_two * b * b
+        one, two = min(max(one, low[s]), high[s]), min(max(two, low[s]), high[s])
+        mean[p] = (n_one * one + n_two * two) / n
+        square[p] = (n_one * one * one + n_two * two * two) / n
+    return mean, square, total, squared
