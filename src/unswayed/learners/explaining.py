@@ -69,7 +69,7 @@ def leads(policy: Policy) -> tuple[IntArray, FloatArray]:
     others, chosen = policy.mean_rewards.copy(), policy.mean_rewards[rows, policy.actions]
     others[rows, policy.actions] = np.nan
     if policy.is_excluded is not None:
-        is_last = (np.isnan(others) | policy.is_excluded).all(axis=1)[:, None]
+        is_last = (np.isnan(others) | policy.is_excluded).all(axis=1, keepdims=True)
         is_below = others <= chosen[:, None]
         others[policy.is_excluded & ~(is_last & is_below)] = np.nan
     second = best_known(others)
