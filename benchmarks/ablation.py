@@ -95,7 +95,7 @@ INGREDIENTS: dict[str, tuple[Replacement, ...]] = {
     "models of rivals only": ((rounds, "RIVAL_SHRINKAGES", ()),),
     "leaning cells": ((method, "upright_means", lambda means, *_: means),),
     "cap on floods": ((clipping, "FLOOD_CAP", (1e9, 1e9)),),
-    "guard": ((method, "_guarded", lambda means, *_: means),),
+    "guard": ((method, "allowed_actions", lambda guard: np.ones(guard.low.shape, np.bool_)),),
 }
 
 
@@ -131,7 +131,7 @@ def measure(names: list[str], families: list[str], seeds: list[int]) -> list[Row
             for name in [WHOLE, *names]:
                 with taken_out(name):
                     learned = world.learn("discount")
-                    losses[name] = world.suboptimality(world.decide(learned.mean_rewards))
+                    losses[name] = world.suboptimality(world.decided(learned))
             losses[POOLED] = world.suboptimality(world.naive())
             losses[ORACLE] = world.suboptimality(world.oracle())
             for name, loss in losses.items():

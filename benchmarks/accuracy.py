@@ -64,7 +64,7 @@ def measure(spec: Spec, seed: int, learners: list[str], factors: list[Factor]) -
         for factor in factors:
             start = time.perf_counter()
             alpha = _stated(world, factor)
-            loss = world.suboptimality(world.decide(world.learn(name, alpha).mean_rewards))
+            loss = world.suboptimality(world.decided(world.learn(name, alpha)))
             seconds = time.perf_counter() - start
             rows.append(
                 Row(

@@ -106,7 +106,7 @@ def measure(name: str, strength: float, seed: int, log: World) -> Row:
         strength=strength,
         seed=seed,
         plain_mean=log.suboptimality(log.naive()),
-        discount=log.suboptimality(log.decide(learned.mean_rewards)),
+        discount=log.suboptimality(log.decided(learned)),
         oracle=log.suboptimality(log.oracle()),
         kept_of_colluders=float(learned.user_weights[log.is_bad].mean()),
         kept_of_good=float(learned.user_weights[~log.is_bad].mean()),

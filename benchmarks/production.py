@@ -75,7 +75,7 @@ def learn(name: str, log: World) -> tuple[IntArray, float]:
     """Return a method's decisions, and the mean weight that it took from honest users."""
     estimates = log.learn(name)
     removed = 1.0 - float(estimates.user_weights[~log.is_bad].mean())
-    return log.decide(estimates.mean_rewards), removed
+    return log.decided(estimates), removed
 
 
 def measure(spec: ProductionSpec, seed: int, learners: list[str]) -> Row:

@@ -79,7 +79,7 @@ CHANGES: dict[str, Change] = {
 
 def decisions(world: World, method: str) -> IntArray:
     """Return what a method decides in each context."""
-    return world.decide(world.learn(method).mean_rewards)
+    return world.decided(world.learn(method))
 
 
 def measure(name: str, world: World, seed: int, method: str) -> Row:

@@ -38,7 +38,7 @@ def measure(tastes: str, strength: float, seeds: list[int]) -> dict[str, object]
     losses = []
     for seed in seeds:
         world = build(spec, seed)
-        policies = world.naive(), world.decide(world.learn("discount").mean_rewards)
+        policies = world.naive(), world.decided(world.learn("discount"))
         losses.append([world.suboptimality(actions) for actions in policies])
     pooled, discount = np.mean(losses, axis=0).tolist()
     return {"tastes": tastes, "shift": strength, "plain mean": pooled, "discount": discount}

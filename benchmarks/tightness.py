@@ -142,7 +142,7 @@ def measure(users: str, seed: int) -> list[Row]:
 def _losses(world: World) -> dict[str, float]:
     chosen = {"naive-mean": world.naive(), "oracle": world.oracle()}
     for name in ("paper", "discount"):
-        chosen[name] = world.decide(world.learn(name).mean_rewards)
+        chosen[name] = world.decided(world.learn(name))
     return {name: world.suboptimality(chosen[name]) for name in LEARNERS}
 
 

@@ -12,6 +12,7 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.methods import METHODS
+from unswayed.policy import best_known
 from unswayed.tallies import MIN_PROPENSITY, Tallies, tally
 
 Part = Literal["development", "validation", "holdout"]
@@ -106,15 +107,18 @@ class World:
         design = design_of_log(self.tallies, "auto")
         return METHODS[method](self.tallies, design, adversarial_fraction=assumed)
 
-    def decide(self, mean_rewards: FloatArray) -> IntArray:
-        """Return the available action with the largest mean in each context.
+    def decide(self, mean_rewards: FloatArray, is_excluded: BoolArray | bool = False) -> IntArray:
+        """Return the available action with the largest mean in each context, none excluded.
 
         NaN means unknown; where nothing is known the first available action is taken.
         """
-        known = np.where(np.isnan(mean_rewards), -np.inf, mean_rewards)
-        known = np.maximum(known, -np.finfo(np.float64).max)
-        best: IntArray = np.where(self.is_available, known, -np.inf).argmax(axis=1)
-        return best
+        return best_known(mean_rewards, ~self.is_available | is_excluded)
+
+    def decided(self, estimates: Estimates) -> IntArray:
+        """Return what a method decides; the best available action where that is not available."""
+        is_excluded = False if estimates.is_excluded is None else estimates.is_excluded
+        best, actions = self.decide(estimates.mean_rewards, is_excluded), estimates.actions
+        return np.where(self.is_available[actions], actions, best)
 
     def optimal(self) -> IntArray:
         """Return the best available action of each context."""

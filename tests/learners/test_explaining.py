@@ -45,6 +45,32 @@ def test_the_runner_up_and_its_lead_are_named() -> None:
     np.testing.assert_allclose(lead, [0.1, np.nan, 0.0])
 
 
+def test_the_lead_is_over_the_best_that_is_not_excluded() -> None:
+    is_excluded = MEANS == 0.6
+    policy = replace(make_policy(), is_excluded=is_excluded)
+    second, lead = leads(policy)
+    assert second.tolist() == [0, -1, 1]
+    np.testing.assert_allclose(lead, [0.3, np.nan, 0.0])
+    assert [row["excluded"] for row in decision_rows(policy)] == [[], [], ["milk"]]
+    is_alone = np.array([[False, True, True], [False] * 3, [False, True, True]])
+    np.testing.assert_allclose(
+        leads(replace(policy, is_excluded=is_alone))[1], [np.nan, np.nan, 0.0]
+    )
+    decided = replace(policy, decisions=np.array([0, 0, 0]))
+    np.testing.assert_allclose(leads(decided)[1], [-0.3, np.nan, 0.0])
+
+
+def test_notes_say_where_the_largest_mean_is_not_chosen() -> None:
+    source: dict[str, object] = {"evidence": {}, "changed": {}}
+    policy = replace(make_policy(), is_excluded=MEANS == 0.6)
+    out = "1 of 3 decisions pass over the largest mean, which worst-case intervals rule out, for "
+    assert any(note.startswith(out) for note in notes_on_policy(policy, source))
+    other = replace(make_policy(), decisions=np.array([0, 0, 0]))
+    notes = notes_on_policy(other, source)
+    assert "1 of 3 decisions are not the largest mean, for instance in 'home'." in notes
+    assert not any("largest mean" in note for note in notes_on_policy(make_policy(), source))
+
+
 def test_rows_can_be_written_as_json_whatever_is_unknown() -> None:
     """Means that are not known and ends without a bound are no numbers that JSON has."""
     rows = decision_rows(make_policy(changed={"home": "cola"}))
@@ -144,6 +170,7 @@ def test_a_row_holds_the_decision_its_interval_and_its_runner_up() -> None:
         "runner_up": "cola",
         "lead": 0.1,
         "naive": "cola",
+        "excluded": [],
         "sampling_error": 0.05,
         "bias_bound": 0.15,
         "withstands": None,

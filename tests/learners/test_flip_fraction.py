@@ -81,7 +81,7 @@ def test_the_attack_behind_the_upper_bound_changes_the_decision(
     for row, context in enumerate(flips.contexts):
         attacked, accounts = attack_frequent(tallies, design, flips, row)
         assert len(np.unique(accounts)) == round(bounds.upper[context] * bounds.n_accounts)
-        after = decisions(learned(attacked, design, alpha).mean_rewards)
+        after = decisions(learned(attacked, design, alpha))
         assert after[context] != flips.leaders[row]
     assert (bounds.lower <= bounds.upper).all()
     assert (bounds.certificates == Certificate.EXACT).all()
@@ -97,7 +97,7 @@ def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(
         before = learned(tallies, design, 0.15)
         bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.15)
         assert bounds is not None
-        leader = decisions(before.mean_rewards)[0]
+        leader = decisions(before)[0]
         fewest = None
         for number in range(1, 10):
             for coalition in combinations(range(9), number):
@@ -106,7 +106,7 @@ def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(
                 is_in = np.isin(np.arange(9), coalition)
                 sums = np.where(is_in, signs, tallies.sums)
                 attacked = tallies.with_sums(tallies.counts, sums, tallies.squares)
-                if decisions(learned(attacked, design, 0.15).mean_rewards)[0] != leader:
+                if decisions(learned(attacked, design, 0.15))[0] != leader:
                     fewest = number
                     break
             if fewest:
@@ -125,14 +125,14 @@ def test_no_removal_of_fewer_accounts_changes_a_tiny_decision(rng: np.random.Gen
         before = learned(tallies, design, 0.15)
         bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.15)
         assert bounds is not None
-        leader = decisions(before.mean_rewards)[0]
+        leader = decisions(before)[0]
         for number in range(1, round(bounds.lower[0] * 10)):
             for gone in combinations(range(10), number):
                 stays = ~np.isin(np.arange(10), gone)
                 fewer = tallies.of_users(np.flatnonzero(stays))
                 sizes = np.bincount(fewer.cells, minlength=2).reshape(1, 2)
                 after = learned(fewer, Design(design.is_sticky, sizes), 0.15)
-                assert decisions(after.mean_rewards)[0] == leader
+                assert decisions(after)[0] == leader
 
 
 def test_with_nobody_suspected_one_account_is_enough(rng: np.random.Generator) -> None:
@@ -185,7 +185,7 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
     assert flips.by_absence[1]
     attacked, accounts = attack_frequent(tallies, design, flips, 1)
     assert accounts.tolist() == [0, 2, 4, 6, 8, 10]
-    assert decisions(learned(attacked, design, 0.1).mean_rewards)[1] != 0
+    assert decisions(learned(attacked, design, 0.1))[1] != 0
 
 
 def test_a_log_that_must_rank_its_contexts_is_certified_for_one_account(
@@ -230,7 +230,7 @@ def test_rare_contexts_get_one_account_and_an_attack_that_was_carried_out(
     assert 1 < found < 150
     flipping = []
     for attacked in calls:
-        after = decisions(learned(attacked, design, 0.1).mean_rewards)[0]
+        after = decisions(learned(attacked, design, 0.1))[0]
         changed = _changed_accounts(tallies, attacked)
         if after != 0:
             flipping.append(changed)

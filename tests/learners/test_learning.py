@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.learners.recording import RECORDED, Recording
+from tests.learners.recording import RECORDED, Recording, pooled
 from tests.refusals import refusal
 from unswayed.events import Events, Labels
 from unswayed.learners.design import Design, sticky_design, uniform_design
-from unswayed.learners.interface import evenly_among_best
+from unswayed.learners.interface import decided_shares, evenly_among_best
 from unswayed.learners.learning import LARGEST_OFFSET, check_precision, learn_policy
 from unswayed.learners.methods import METHODS, WHILE_SERVING
 from unswayed.learners.unknown_fraction import estimate_fraction
@@ -183,6 +183,18 @@ def test_rewards_are_compared_as_means_of_plays() -> None:
     users = np.repeat(["ann", "bob"], 100)
     log = Events.of(users, ["home"] * 200, np.repeat(["tea", "milk"], 100), rewards)
     check_precision(tally_events(log).tallies)
+
+
+def test_what_is_excluded_gets_no_share_and_a_decision_all_of_it() -> None:
+    tallies = tally_events(Events.of(["ann"], ["home"], ["tea"], [1.0])).tallies
+    means = np.array([[0.5, 0.5, 0.25], [0.5, 0.5, 0.75], [np.nan] * 3])
+    estimates = replace(pooled(tallies), mean_rewards=means, is_excluded=means == 0.75)
+    third = 1 / 3
+    expected = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [third] * 3])
+    np.testing.assert_allclose(decided_shares(estimates), expected)
+    expected[:2] = np.eye(3)[[2, 1]]
+    decided = replace(estimates, decisions=np.array([2, 1, 0]))
+    np.testing.assert_allclose(decided_shares(decided), expected)
 
 
 def test_rows_are_shared_among_their_largest_entries() -> None:

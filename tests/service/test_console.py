@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -13,11 +14,12 @@ import numpy as np
 import pytest
 
 from tests.browser import NARROW, WIDE, Browser, browser
-from tests.service.learned import PLAIN, publish_learned
+from tests.service.learned import PLAIN, learned_policy, publish_learned
 from tests.service.running import SHOP, Running, running, until
 from tests.service.traffic import visit
 from unswayed.service.console import access, evidence
 from unswayed.service.console.markup import ASSETS
+from unswayed.service.console.means import policy_map
 from unswayed.service.keys import make_key
 
 #: Labels as an enemy would choose them.
@@ -121,6 +123,14 @@ def test_numbers_on_the_pages_are_those_of_the_routes(
     recent = learned_shops.get("/v1/shop/decisions")["decisions"]
     rewards = values(quiet, "[aria-label='Latest decisions']")
     assert rewards == [row["reward"] for row in recent[:20]]
+
+
+def test_the_map_marks_the_cells_of_actions_that_are_ruled_out() -> None:
+    policy = learned_policy(SHOP.contexts, SHOP.actions)
+    is_excluded = policy.mean_rewards < 0.14
+    shown = "".join(map(str, policy_map(replace(policy, is_excluded=is_excluded).to_json())))
+    assert shown.count("> ruled out<") == is_excluded.sum() == 3
+    assert "> ruled out<" not in "".join(map(str, policy_map(policy.to_json())))
 
 
 def test_every_page_is_shown_on_each_database(learned_shops: Running, quiet: Browser) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from tests.service.learned import learned_policy
 from tests.service.running import SHOP, Running, running, until
 from unswayed.learners.epochs import Schedule, next_plan
+from unswayed.policy import best_known
 from unswayed.service.catalogue import add_policy, plan_of
 from unswayed.service.planning import Progress, aligned, make_plan, next_plan_of
 
@@ -33,6 +34,25 @@ def test_the_plan_is_the_one_of_the_epoch_learner() -> None:
     # soup's lower end .25 lies above the others' upper ends at lunch
     assert found.rule("lunch").surviving == ("soup",)
     assert found.rule("lunch").explorer_share < 1.0
+
+
+def test_a_decision_that_is_not_the_largest_mean_is_rolled_out() -> None:
+    is_excluded = np.zeros(POLICY.mean_rewards.shape, np.bool_)
+    lunch, best = POLICY.context_labels.code("lunch"), POLICY.actions
+    is_excluded[lunch, best[lunch]] = True
+    second = int(best_known(POLICY.mean_rewards, is_excluded)[lunch])
+    for policy in (
+        replace(POLICY, is_excluded=is_excluded),
+        replace(POLICY, decisions=np.where(is_excluded.any(axis=1), second, best)),
+    ):
+        assert policy.actions[lunch] == second != best[lunch]
+        np.testing.assert_array_equal(aligned(policy, SHOP).actions, policy.actions)
+        rolled = next_plan_of(make_plan("shop", SHOP), SHOP, policy, replace(GROWN, age=3.9))
+        assert rolled.rule("lunch").action == policy.action_labels[second]
+        # Without the action that was chosen, the largest mean of those left is.
+        fewer = tuple(a for a in SHOP.actions if a != policy.action_labels[second])
+        left = aligned(policy, msgspec.structs.replace(SHOP, actions=fewer))
+        np.testing.assert_array_equal(left.actions, best_known(left.mean_rewards))
 
 
 def test_within_an_epoch_only_the_policy_changes() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.arrays import BoolArray, FloatArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Labels
-from unswayed.policy import Policy
+from unswayed.policy import Policy, best_known
 from unswayed.tallies import UserTallies
 
 
@@ -38,6 +38,12 @@ class Estimates:
     low, high
         Shape (n_contexts, n_actions); ends of intervals that do not lie symmetrically around the
         means. None for means ∓ the sum of the half-widths.
+    is_excluded
+        Shape (n_contexts, n_actions); actions that worst-case intervals rule out, whatever their
+        means. None if there are none.
+    decisions
+        Shape (n_contexts,); the action of each context, if another rule than the largest mean
+        decides. None for the largest mean that is not excluded.
     """
 
     mean_rewards: FloatArray
@@ -50,6 +56,15 @@ class Estimates:
     evidence: dict[str, Any] = field(default_factory=dict)
     low: FloatArray | None = None
     high: FloatArray | None = None
+    is_excluded: BoolArray | None = None
+    decisions: IntArray | None = None
+
+    @property
+    def actions(self) -> IntArray:
+        """Return the action of each context, 0 if nothing was learned; shape (n_contexts,)."""
+        if self.decisions is not None:
+            return self.decisions
+        return best_known(self.mean_rewards, self.is_excluded)
 
     @property
     def interval(self) -> tuple[FloatArray, FloatArray]:
@@ -68,7 +83,7 @@ class Estimates:
         adversarial_fraction: float,
         method: str,
     ) -> Policy:
-        """Return the decision table that plays the best action of each context."""
+        """Return the decision table that plays the actions."""
         low, high = self.interval
         counts = tallies.cell_sums("plays")
         return Policy(
@@ -78,6 +93,8 @@ class Estimates:
             low=low,
             high=high,
             sampling_errors=self.sampling_errors,
+            is_excluded=self.is_excluded,
+            decisions=self.decisions,
             counts=counts.astype(np.int64),
             context_probabilities=self.context_probabilities,
             adversarial_fraction=adversarial_fraction,

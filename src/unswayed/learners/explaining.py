@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Label, Provenance
 from unswayed.learners.personal import Personal
 from unswayed.policy import Policy, best_known
@@ -61,13 +61,19 @@ def named_lies(lies: list[dict[str, Any]], policy: Policy) -> list[dict[str, Any
 def leads(policy: Policy) -> tuple[IntArray, FloatArray]:
     """Return the runner-up of each context and by how much the chosen action leads it.
 
-    The runner-up is −1, and the lead NaN, where nothing is known of a second action.
+    The runner-up is the largest other mean that is not excluded, or if there is none the largest
+    one below. A lead is negative where another rule decides. The runner-up is −1, and the lead NaN,
+    where nothing is known of a second action.
     """
     rows = np.arange(len(policy.mean_rewards))
-    others = policy.mean_rewards.copy()
+    others, chosen = policy.mean_rewards.copy(), policy.mean_rewards[rows, policy.actions]
     others[rows, policy.actions] = np.nan
+    if policy.is_excluded is not None:
+        is_last = (np.isnan(others) | policy.is_excluded).all(axis=1, keepdims=True)
+        is_below = others <= chosen[:, None]
+        others[policy.is_excluded & ~(is_last & is_below)] = np.nan
     second = best_known(others)
-    lead = policy.mean_rewards[rows, policy.actions] - others[rows, second]
+    lead = chosen - others[rows, second]
     return np.where(np.isnan(lead), -1, second), lead
 
 
@@ -78,13 +84,17 @@ def _at(table: FloatArray | None, *place: int) -> float | None:
 def decision_rows(policy: Policy) -> list[dict[str, Any]]:
     """Return one row a context, the most visited first: what is chosen, and over what.
 
-    ``naive`` is what the mean over all users would choose, if that is something else. The interval
-    comes with its two parts, ``sampling_error`` and ``bias_bound``. ``withstands`` is the share of
+    ``naive`` is what the mean over all users would choose, if that is something else; ``excluded``
+    lists the actions that worst-case intervals rule out, whatever their means. The interval comes
+    with its two parts, ``sampling_error`` and ``bias_bound``. ``withstands`` is the share of
     accounts whose change cannot change the decision, ``falls_to`` one whose replacement did.
     Numbers that are not known, and ends of intervals without a bound, are None.
     """
     changed = policy.source.get("changed", {})
     seconds, lead = leads(policy)
+    excluded: list[list[int]] = [[] for _ in range(len(policy.context_labels))]
+    if policy.is_excluded is not None:
+        excluded = [np.flatnonzero(row).tolist() for row in policy.is_excluded]
     rows = []
     for code in (-policy.context_probabilities).argsort(kind="stable").tolist():
         context = policy.context_labels[code]
@@ -102,6 +112,7 @@ def decision_rows(policy: Policy) -> list[dict[str, Any]]:
                 "runner_up": None if second < 0 else policy.action_labels[second],
                 "lead": json_number(float(lead[code])),
                 "naive": changed.get(str(context)),
+                "excluded": [policy.action_labels[a] for a in excluded[code]],
                 "sampling_error": _at(policy.sampling_errors, code, action),
                 "bias_bound": (
                     None
@@ -231,15 +242,20 @@ def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...
             f"{len(changed):,} of {n_contexts:,} decisions differ from those by plain means, for "
             f"instance {_examples(changed)}."
         )
-    _, lead = leads(policy)
+    rows, (_, lead) = np.arange(n_contexts), leads(policy)
+    found: list[tuple[BoolArray, str]] = [(lead < 0, "are not the largest mean")]
+    if policy.is_excluded is not None:
+        is_out = policy.is_excluded[rows, best_known(policy.mean_rewards)]
+        found.append((is_out, "pass over the largest mean, which worst-case intervals rule out"))
     if policy.sampling_errors is not None:
-        errors = policy.sampling_errors[np.arange(n_contexts), policy.actions]
-        is_open = lead < errors
-        if is_open.any():
-            names = [str(policy.context_labels[int(s)]) for s in np.flatnonzero(is_open)]
+        is_close = (lead >= 0) & (lead < policy.sampling_errors[rows, policy.actions])
+        found.append((is_close, "are close: the lead over the runner-up is within sampling error"))
+    for is_met, what in found:
+        if is_met.any():
+            names = [str(policy.context_labels[int(s)]) for s in np.flatnonzero(is_met)]
             notes.append(
-                f"{int(is_open.sum()):,} of {n_contexts:,} decisions are close: the lead over the "
-                f"runner-up is within sampling error, for instance in {_examples(names)}."
+                f"{len(names):,} of {n_contexts:,} decisions {what}, for instance in "
+                f"{_examples(names)}."
             )
     if evidence.get("bounded", 0.0) > WORTH_SAYING:
         notes.append(

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from unswayed.arrays import FloatArray, IntArray
+from unswayed.learners.estimates import Estimates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +81,17 @@ def evenly_among_best(values: FloatArray) -> FloatArray:
     best = known == known.max(axis=-1, keepdims=True)
     shares: FloatArray = best / best.sum(axis=-1, keepdims=True)
     return shares
+
+
+def decided_shares(estimates: Estimates) -> FloatArray:
+    """Return the probabilities of what was decided; shape (n_contexts, n_actions).
+
+    Equally large means share a context evenly, and so do all actions where nothing was learned.
+    """
+    table = estimates.mean_rewards.copy()
+    if estimates.is_excluded is not None:
+        table[estimates.is_excluded] = np.nan
+    if estimates.decisions is not None:
+        learned = np.flatnonzero(~np.isnan(estimates.mean_rewards).all(axis=1))
+        table[learned, estimates.decisions[learned]] = np.inf
+    return evenly_among_best(table)

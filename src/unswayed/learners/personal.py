@@ -145,7 +145,7 @@ def personal_decisions(
         The common policy, robustly learned.
     """
     alpha = check_adversarial_fraction(adversarial_fraction)
-    residuals = residuals_of(tallies, policy.mean_rewards, adversarial_fraction=alpha)
+    residuals = residuals_of(tallies, policy.capped_means, adversarial_fraction=alpha)
     users, contexts, actions = [], [], []
     differing = np.flatnonzero(residuals.is_different)
     bounds = np.searchsorted(residuals.users, np.stack([differing, differing + 1]))
@@ -172,7 +172,7 @@ def _own_actions(residuals: Residuals, entries: slice, policy: Policy) -> tuple[
     cells = residuals.cells[entries]
     errors = residuals.noise / np.sqrt(residuals.plays[entries])
     met = np.unique(cells // n_actions)
-    table = np.where(np.isnan(policy.mean_rewards[met]), -np.inf, policy.mean_rewards[met])
+    table = np.where(np.isnan(policy.capped_means[met]), -np.inf, policy.capped_means[met])
     rows = np.searchsorted(met, cells // n_actions)
     table[rows, cells % n_actions] += shrunken(residuals.values[entries], errors)
     variances = np.zeros(table.shape)

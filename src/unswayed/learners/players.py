@@ -16,7 +16,7 @@ from unswayed.learners.epochs import (
     explore_then_commit,
 )
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import LearnerSpec, Setting, evenly_among_best
+from unswayed.learners.interface import LearnerSpec, Setting, decided_shares
 from unswayed.learners.methods import METHODS, Method, method_names
 from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.paper import learn_paper
@@ -80,7 +80,7 @@ class Explorer:
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
         """Return the learned policy; see ``Learner.action_probabilities``."""
-        return evenly_among_best(self.learn().mean_rewards)
+        return decided_shares(self.learn())
 
 
 EPSILON = 0.2
@@ -152,7 +152,7 @@ class LogLearner:
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
         """Return the learned policy; see ``Learner.action_probabilities``."""
-        return evenly_among_best(self.learn().mean_rewards)
+        return decided_shares(self.learn())
 
 
 _SUMMARIES = {

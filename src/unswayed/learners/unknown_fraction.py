@@ -17,6 +17,7 @@ from unswayed.learners.discount.responses.noise import measure_noise
 from unswayed.learners.discount.settings import MEAN
 from unswayed.learners.estimates import Estimates
 from unswayed.limits import smallest_swap_coalition, swap_separation
+from unswayed.policy import capped_means
 from unswayed.tallies import Tallies, UserTallies
 
 Auto = Literal["auto"]
@@ -172,7 +173,8 @@ def estimate_fraction(
     noise = measure_noise(clipped_responses(tallies), weights)
     deviation = float(np.sqrt(np.median(noise.variances)))
     per_user = float(noise.mass.sum() / max(weights.sum(), 1.0))
-    gap, plays = _median_gap(estimates.mean_rewards), max(1, round(per_user))
+    means = capped_means(estimates.mean_rewards, estimates.actions)
+    gap, plays = _median_gap(means), max(1, round(per_user))
     separation, hidden = 0.0, None
     if gap > 0 and deviation > 0:
         sizes = {"noise": deviation}

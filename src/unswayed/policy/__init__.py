@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from unswayed.policy.deciding import Decider, Mode, Ruling
     from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
     from unswayed.policy.plan import EpochPlan, Rule
-    from unswayed.policy.policy import NO_BOUND, Decision, Policy, best_known
+    from unswayed.policy.policy import NO_BOUND, Decision, Policy, best_known, capped_means
 
 __all__ = [
     "NO_BOUND",
@@ -24,6 +24,7 @@ __all__ = [
     "Rule",
     "Ruling",
     "best_known",
+    "capped_means",
     "new_secret",
 ]
 
@@ -34,6 +35,6 @@ __getattr__ = lazy_names(
         "deciding": "Decider Mode Ruling",
         "own_decisions": "GroupDecisions PersonalDecisions",
         "plan": "EpochPlan Rule",
-        "policy": "NO_BOUND Decision Policy best_known",
+        "policy": "NO_BOUND Decision Policy best_known capped_means",
     },
 )

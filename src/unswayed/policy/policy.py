@@ -32,15 +32,35 @@ _LARGEST_NUMBER = 1e200
 _MOST_PLAYS = 2.0**53
 
 
-def best_known(means: FloatArray) -> IntArray:
-    """Return the column of the largest number in each row, never one that is NaN.
+def best_known(means: FloatArray, is_excluded: BoolArray | None = None) -> IntArray:
+    """Return the column of the largest number in each row, never one that is NaN or excluded.
 
-    A row without a number gives 0; of equal numbers the first counts.
+    Of equal numbers the first counts. A row without a number gives the first column that is not
+    excluded.
 
-    >>> best_known(np.array([[0.1, np.nan], [np.nan, np.nan], [0.2, 0.3]])).tolist()
-    [0, 0, 1]
+    >>> table = np.array([[0.1, np.nan], [np.nan, np.nan], [0.2, 0.3]])
+    >>> best_known(table).tolist(), best_known(table, table == 0.3).tolist()
+    ([0, 0, 1], [0, 0, 0])
     """
-    return np.asarray(np.where(np.isnan(means), -np.inf, means).argmax(axis=1))
+    known = np.where(np.isnan(means), -np.inf, means)
+    if is_excluded is not None:
+        known = np.where(is_excluded, -np.inf, np.maximum(known, -np.finfo(np.float64).max))
+    return np.asarray(known.argmax(axis=1))
+
+
+def capped_means(means: FloatArray, actions: IntArray) -> FloatArray:
+    """Return means that are cut off just below the chosen action's where it is not the best known.
+
+    >>> capped_means(np.array([[0.5, 0.25, 0.0], [0.5, 0.25, 0.0]]), np.array([0, 1])).round(9)
+    array([[0.5 , 0.25, 0.  ],
+           [0.25, 0.25, 0.  ]])
+    """
+    rows = np.arange(len(actions))
+    chosen = means[rows, actions][:, None]
+    is_cut = (actions != best_known(means))[:, None] & (means >= chosen)
+    is_cut[rows, actions] = False
+    capped: FloatArray = np.where(is_cut, np.nextafter(chosen, -np.inf), means)
+    return capped
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +106,12 @@ class Policy:
     sampling_errors
         Shape (S, A), or None; half-width of the interval that chance alone explains. The rest is
         what the stated share of colluders could do at worst.
+    is_excluded
+        Shape (S, A), or None; actions that worst-case intervals rule out. They keep their means and
+        are never chosen.
+    decisions
+        Shape (S,), or None; code of the action of each context, where another rule than the largest
+        mean decides. Contexts of which nothing was learned get the default action all the same.
     personal
         Decisions of users whose taste differs, or None.
     groups
@@ -97,9 +123,9 @@ class Policy:
 
     Notes
     -----
-    The choice is the largest mean; of equal ones the first. A context that is unknown, or of which
-    nothing was learned, gets the *default action*: the best single action over the learned
-    contexts, weighted by their probabilities.
+    Without ``decisions`` the choice is the largest mean that is not excluded; of equal ones the
+    first. A context that is unknown, or of which nothing was learned, gets the *default action*:
+    the best single action over the learned contexts, weighted by their probabilities.
 
     Examples
     --------
@@ -130,6 +156,8 @@ class Policy:
     flip_fraction: FloatArray | None = None
     flip_fraction_upper: FloatArray | None = None
     sampling_errors: FloatArray | None = None
+    is_excluded: BoolArray | None = None
+    decisions: IntArray | None = None
     personal: PersonalDecisions | None = None
     groups: GroupDecisions | None = None
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -142,12 +170,23 @@ class Policy:
         for name in ("mean_rewards", "low", "high", "counts"):
             if getattr(self, name).shape != shape:
                 raise InputError(f"{name} must have shape {shape}.")
-        for name in ("flip_fraction", "flip_fraction_upper"):
-            shares = getattr(self, name)
-            if shares is not None and shares.shape != shape[:1]:
-                raise InputError(f"{name} must have shape {shape[:1]}.")
-        if self.sampling_errors is not None and self.sampling_errors.shape != shape:
-            raise InputError(f"sampling_errors must have shape {shape}.")
+        for name, expected in (
+            ("flip_fraction", shape[:1]),
+            ("flip_fraction_upper", shape[:1]),
+            ("decisions", shape[:1]),
+            ("sampling_errors", shape),
+            ("is_excluded", shape),
+        ):
+            values = getattr(self, name)
+            if values is not None and values.shape != expected:
+                raise InputError(f"{name} must have shape {expected}.")
+        chosen = self._chosen
+        if not ((chosen >= 0) & (chosen < shape[1])).all():
+            raise InputError("decisions must be codes of actions.")
+        if self.is_excluded is not None:
+            is_out = self.is_excluded[np.arange(shape[0]), chosen]
+            if (is_out & self.is_learned).any():
+                raise InputError("an action that is excluded cannot be chosen.")
         # JSON has no infinity: a mean without an end has no bound there.
         is_learned = ~np.isnan(self.mean_rewards)
         for name, end in (("low", -np.inf), ("high", np.inf)):
@@ -175,17 +214,28 @@ class Policy:
     @cached_property
     def default_action(self) -> int:
         """Code of the action for unknown contexts."""
-        known = ~np.isnan(self.mean_rewards)
-        sums = np.where(known, self.mean_rewards, 0.0).sum(axis=1, keepdims=True)
+        known = ~np.isnan(self.capped_means)
+        sums = np.where(known, self.capped_means, 0.0).sum(axis=1, keepdims=True)
         centres = sums / np.maximum(known.sum(axis=1, keepdims=True), 1)
         # An action without an estimate counts as the average of its context.
-        above = np.where(known, self.mean_rewards - centres, 0.0)
+        above = np.where(known, self.capped_means - centres, 0.0)
         return int((above * self.context_probabilities[:, None]).sum(axis=0).argmax())
 
     @cached_property
     def actions(self) -> IntArray:
         """Code of the action chosen in each context; shape (S,)."""
-        return np.where(self.is_learned, best_known(self.mean_rewards), self.default_action)
+        return np.where(self.is_learned, self._chosen, self.default_action)
+
+    @cached_property
+    def _chosen(self) -> IntArray:
+        if self.decisions is not None:
+            return self.decisions
+        return best_known(self.mean_rewards, self.is_excluded)
+
+    @cached_property
+    def capped_means(self) -> FloatArray:
+        """Mean rewards as the decisions rank them, which users' own tastes are added to."""
+        return capped_means(self.mean_rewards, self._chosen)
 
     def decide(self, context: Label, user: Label | None = None) -> Decision:
         """Return the decision for one context; see ``Decision`` for unknown ones.
@@ -234,6 +284,10 @@ class Policy:
             context: {action: _cell(*cell) for action, *cell in zip(names, *row, strict=True)}
             for context, row in zip(self.context_labels.texts, rows, strict=True)
         }
+        if self.is_excluded is not None:
+            contexts = self.context_labels.texts
+            for s, a in np.argwhere(self.is_excluded).tolist():
+                table[contexts[s]][names[a]]["excluded"] = True
         result: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -273,11 +327,14 @@ class Policy:
             cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
             flips, uppers = value.get("flip_fraction"), value.get("flip_fraction_upper")
             own, groups = value.get("personal"), value.get("groups")
+            means, is_excluded = _column(cells, "mean"), _excluded(cells)
             return cls(
                 context_labels=contexts,
                 action_labels=actions,
                 sampling_errors=_optional_column(cells, "sampling_error"),
-                mean_rewards=_column(cells, "mean"),
+                is_excluded=is_excluded,
+                decisions=_decisions(value.get("policy"), contexts, actions, means, is_excluded),
+                mean_rewards=means,
                 low=_column(cells, "low"),
                 high=_column(cells, "high"),
                 counts=_whole_numbers(_column(cells, "n")),
@@ -330,6 +387,32 @@ def _optional_column(cells: list[list[dict[str, Any]]], name: str) -> FloatArray
     if not all(name in cell for row in cells for cell in row):
         return None
     return _column(cells, name)
+
+
+def _excluded(cells: list[list[dict[str, Any]]]) -> BoolArray | None:
+    marks = [[cell.get("excluded", False) for cell in row] for row in cells]
+    if not all(isinstance(mark, bool) for row in marks for mark in row):
+        raise TypeError("'excluded'")
+    is_excluded = np.array(marks, dtype=np.bool_).reshape(len(cells), -1)
+    return is_excluded if is_excluded.any() else None
+
+
+def _decisions(
+    listed: Mapping[str, Any] | None,
+    contexts: Labels,
+    actions: Labels,
+    means: FloatArray,
+    is_excluded: BoolArray | None,
+) -> IntArray | None:
+    """Return the listed decisions, or None if they are what the means say."""
+    if listed is None:
+        return None
+    codes = actions.codes(listed[str(context)] for context in contexts)
+    if (codes == UNKNOWN).any():
+        raise ValueError("an action in 'policy'")
+    best = best_known(means, is_excluded)
+    codes = np.where(np.isnan(means).all(axis=1), best, codes)
+    return None if (codes == best).all() else codes
 
 
 def _check_kinds(value: Mapping[str, Any]) -> None:

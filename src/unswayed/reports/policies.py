@@ -92,7 +92,7 @@ def compare_policies(first: Policy, second: Policy) -> Comparison:
 
 
 def cells_table(policy: Policy) -> pa.Table:
-    """Return one row a (context, action): mean, interval, its parts, count, and whether chosen."""
+    """Return one row a (context, action): mean, interval, its parts, count, how it was decided."""
     n_contexts, n_actions = policy.mean_rewards.shape
     contexts, actions = np.divmod(np.arange(n_contexts * n_actions), n_actions)
     is_bounded = np.isfinite(policy.high - policy.low) | np.isnan(policy.mean_rewards)
@@ -113,6 +113,11 @@ def cells_table(policy: Policy) -> pa.Table:
             **parts,
             "n": policy.counts.ravel(),
             "is_chosen": policy.actions[contexts] == actions,
+            "is_excluded": (
+                np.zeros(len(actions), np.bool_)
+                if policy.is_excluded is None
+                else policy.is_excluded.ravel()
+            ),
             "context_probability": policy.context_probabilities[contexts],
         }
     )

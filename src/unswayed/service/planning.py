@@ -17,7 +17,7 @@ import numpy.typing as npt
 from unswayed.events import UNKNOWN, Labels
 from unswayed.learners.epochs import Schedule, next_plan, planned_schedule
 from unswayed.learners.epochs.schedule import MOST_DOUBT
-from unswayed.policy import EpochPlan, Policy, Rule
+from unswayed.policy import EpochPlan, Policy, Rule, best_known
 from unswayed.service.settings import Settings
 
 
@@ -152,11 +152,21 @@ def aligned(policy: Policy, settings: Settings) -> Policy:
     def cells(values: npt.NDArray[Any], otherwise: float) -> npt.NDArray[Any]:
         return np.where(is_known, values[np.ix_(rows, columns)], otherwise)
 
-    errors = policy.sampling_errors
+    means, errors = cells(policy.mean_rewards, np.nan), policy.sampling_errors
+    is_excluded = decisions = None
+    if policy.is_excluded is not None:
+        # What an action ruled out that is gone is not ruled out any more.
+        is_kept = np.isin(np.arange(len(policy.action_labels)), columns)
+        stays = (policy.is_excluded | is_kept).all(axis=1, keepdims=True)
+        is_excluded = cells(policy.is_excluded & stays, False).astype(np.bool_)
+    if policy.decisions is not None:
+        places = actions.codes(policy.action_labels)[policy.decisions][rows]
+        is_there = (rows != UNKNOWN) & (places != UNKNOWN)
+        decisions = np.where(is_there, places, best_known(means, is_excluded))
     return Policy(
         context_labels=contexts,
         action_labels=actions,
-        mean_rewards=cells(policy.mean_rewards, np.nan),
+        mean_rewards=means,
         low=cells(policy.low, np.nan),
         high=cells(policy.high, np.nan),
         counts=cells(policy.counts, 0).astype(np.int64),
@@ -164,4 +174,6 @@ def aligned(policy: Policy, settings: Settings) -> Policy:
         adversarial_fraction=policy.adversarial_fraction,
         method=policy.method,
         sampling_errors=None if errors is None else cells(errors, np.inf),
+        is_excluded=is_excluded,
+        decisions=decisions,
     )

@@ -8,11 +8,12 @@ from tests.learners.discount.worlds import GAP, World, make_world, sparse_world
 from unswayed.learners.design import design_of_log
 from unswayed.learners.discount import learn_discounted, method
 from unswayed.learners.discount.loud.rounds import LoudLies
-from unswayed.learners.discount.method import _guarded
 from unswayed.learners.discount.trial import verdicts
 from unswayed.learners.discount.trial.verdicts import Discounted
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper.guard import allowed_actions
+from unswayed.learners.paper.intervals import CellIntervals
+from unswayed.policy import best_known
 
 
 def learn(world: World, alpha: float) -> Estimates:
@@ -135,18 +136,9 @@ def test_no_action_wins_that_the_guard_rules_out(rng: np.random.Generator) -> No
     shape = (200, 4)
     means, centres = rng.random(shape), rng.random(shape)
     width = 0.2 * rng.random(shape)
-    guard = Estimates(
-        mean_rewards=centres,
-        sampling_errors=width / 2,
-        bias_bounds=width / 2,
-        context_probabilities=np.full(200, 1 / 200),
-        frequent_contexts=np.ones(200, dtype=np.bool_),
-        user_weights=np.ones(1),
-        decided_by=np.full(200, "trimmed mean"),
-    )
-    chosen = _guarded(means, allowed_actions(guard)).argmax(axis=1)
-    rows = np.arange(200)
     low, high = centres - width, centres + width
+    chosen = best_known(means, ~allowed_actions(CellIntervals(low, high, width)))
+    rows = np.arange(200)
     assert np.all(high[rows, chosen] >= low.max(axis=1))
     # Where the favourite is allowed, nothing changes.
     favourite = means.argmax(axis=1)

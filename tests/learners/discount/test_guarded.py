@@ -5,11 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unswayed.arrays import FloatArray
+from unswayed.events import Labels
 from unswayed.learners.design import sticky_design
-from unswayed.learners.discount import learn_discounted, method
+from unswayed.learners.discount import learn_discounted
+from unswayed.learners.epochs.planning import doubts_of, surviving_actions
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.paper import allowed_actions, certified_losses, learn_paper
+from unswayed.learners.explaining import decision_rows
+from unswayed.learners.paper import (
+    allowed_actions,
+    certified_losses,
+    guard_intervals,
+    learn_paper,
+)
 from unswayed.tallies import Tallies, tally
 
 BEST, PRAISED = 0, 1
@@ -48,7 +55,7 @@ def test_where_the_guard_decides_its_bound_holds(tallies: Tallies) -> None:
     low, high = guard.interval
     assert ((low <= RATES) & (high >= RATES)).all()  # what the claims suppose
     estimates = learned(tallies)
-    chosen = int(estimates.mean_rewards[0].argmax())
+    chosen = int(estimates.actions[0])
     lost = RATES.max() - RATES[chosen]
     assert estimates.decided_by.tolist() == ["guard"]
     assert allowed_actions(guard)[0, [BEST, chosen]].all()
@@ -60,13 +67,31 @@ def test_where_the_guard_decides_its_bound_holds(tallies: Tallies) -> None:
     assert (estimates.interval[1] >= high).all()
 
 
-def test_without_the_guard_the_same_log_misleads_the_learner(
-    tallies: Tallies, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The negative control: if this learner needs no guard here, find another world."""
+def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(tallies: Tallies) -> None:
+    """Without the guard the learner would choose it: if it does not, find another world."""
+    estimates = learned(tallies)
+    assert estimates.mean_rewards[0].argmax() == PRAISED  # the negative control
+    assert estimates.is_excluded is not None
+    assert estimates.is_excluded.tolist() == [[False, True]]
+    assert estimates.actions.tolist() == [BEST]
+    policy = estimates.policy(
+        tallies,
+        Labels.of(["home"]),
+        Labels.of(["tea", "milk"]),
+        adversarial_fraction=STATED,
+        method="discount",
+    )
+    assert policy.decide("home").action == policy.decide("unknown").action == "tea"
+    (row,) = decision_rows(policy)
+    assert (row["excluded"], row["runner_up"], row["lead"]) == (["milk"], None, None)
+    assert surviving_actions(policy).tolist() == [[True, False]]
+    assert doubts_of(policy).tolist() == [0.0]
 
-    def unguarded(means: FloatArray, _: object) -> FloatArray:
-        return means
 
-    monkeypatch.setattr(method, "_guarded", unguarded)
-    assert learned(tallies).mean_rewards[0].argmax() == PRAISED
+def test_intervals_alone_guard_as_the_whole_method_of_the_paper(tallies: Tallies) -> None:
+    """To the bit: the spectral filters have no part in them."""
+    whole = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+    alone = guard_intervals(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+    np.testing.assert_array_equal(alone.interval, whole.interval)
+    np.testing.assert_array_equal(allowed_actions(alone), allowed_actions(whole))
+    np.testing.assert_array_equal(certified_losses(alone), certified_losses(whole))

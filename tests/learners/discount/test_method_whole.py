@@ -85,23 +85,27 @@ def learned_by_hand(t: Tallies, alpha: float, seed: int) -> dict[str, Any]:
         for context in np.flatnonzero((robust != means).any(axis=1)):
             decided[context] = "paper's mean"
         means = robust
-    guarded = method._guarded(means, allowed_actions(guard))
-    for context in np.flatnonzero(best_known(guarded) != best_known(means)):
+    is_excluded = ~allowed_actions(guard)
+    for context in np.flatnonzero(best_known(means, is_excluded) != best_known(means)):
         decided[context] = "guard"
-    cut = 0.0 if reach is None else unit.cut
+    low, high = np.fmin(guard.interval[0], means), np.fmax(guard.interval[1], means)
     z = stats.norm.ppf(1.0 - FAILURE_PROBABILITY / 2.0)
+    sampling = np.where(np.isnan(means), np.nan, z * errors)
+    half = np.maximum(high - means, means - low)
+    cut = 0.0 if reach is None else unit.cut
     return {
-        "mean_rewards": guarded,
-        "sampling_errors": np.where(np.isnan(guarded), np.nan, z * errors),
-        "bias_bounds": guard.bias_bounds,
+        "mean_rewards": means,
+        "sampling_errors": sampling,
+        "bias_bounds": np.maximum(half - sampling, 0.0),
         "context_probabilities": responses.context_probabilities
         / responses.context_probabilities.sum(),
         "frequent_contexts": guard.frequent_contexts,
         "user_weights": found.weights,
         "decided_by": decided,
         "evidence": method._evidence(found, lies, bounded=values.bounded, cut=cut),
-        "low": np.fmin(guard.interval[0], guarded),
-        "high": np.fmax(guard.interval[1], guarded),
+        "low": low,
+        "high": high,
+        "is_excluded": is_excluded,
     }
 
 
@@ -116,7 +120,8 @@ def assert_learned(found: Estimates, expected: dict[str, Any]) -> None:
         "high",
     ):
         assert_allclose(getattr(found, name), expected[name], rtol=1e-9, err_msg=name)
-    assert_array_equal(found.frequent_contexts, expected["frequent_contexts"])
+    for name in ("frequent_contexts", "is_excluded"):
+        assert_array_equal(getattr(found, name), expected[name])
     assert found.decided_by.tolist() == expected["decided_by"]
     assert found.evidence == expected["evidence"]
 

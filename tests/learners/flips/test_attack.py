@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -68,12 +70,18 @@ def test_only_coalitions_that_are_clearly_smaller_than_the_best_are_looked_for(
 def test_a_duel_is_between_the_two_largest_means_that_are_known() -> None:
     nan = np.nan
     means = np.array([[0.1, 0.5, 0.3], [0.5, 0.5, 0.5], [nan, -2.0, -1.0], [nan, 1.0, nan]])
-    assert _duel(means, 0) == Duel(0, leader=1, rival=2)
-    assert _duel(means, 1) == Duel(1, leader=0, rival=1)
-    assert _duel(means, 2) == Duel(2, leader=2, rival=1)
-    assert _duel(means, 3) is None
-    assert _duel(np.zeros((1, 99)), 0) == Duel(0, leader=0, rival=1)
-    assert _duel(np.full((1, 2), nan), 0) is None
+    any_ = pooled(small_log())
+    estimates = replace(any_, mean_rewards=means)
+    assert _duel(estimates, 0) == Duel(0, leader=1, rival=2)
+    assert _duel(estimates, 1) == Duel(1, leader=0, rival=1)
+    assert _duel(estimates, 2) == Duel(2, leader=2, rival=1)
+    assert _duel(estimates, 3) is None
+    assert _duel(replace(any_, mean_rewards=np.zeros((1, 99))), 0) == Duel(0, leader=0, rival=1)
+    assert _duel(replace(any_, mean_rewards=np.full((1, 2), nan)), 0) is None
+    excluded = replace(estimates, is_excluded=means == 0.5)
+    assert _duel(excluded, 0) == Duel(0, leader=2, rival=1)
+    assert estimates.mean_rewards is means
+    np.testing.assert_array_equal(means[0], [0.1, 0.5, 0.3])
 
 
 def small_log() -> Tallies:

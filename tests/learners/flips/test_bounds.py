@@ -70,7 +70,13 @@ def test_without_accounts_the_share_is_the_whole() -> None:
 def test_a_decision_is_the_first_of_the_largest_known_means() -> None:
     nan = np.nan
     means = np.array([[0.5, nan, 0.5], [nan, -3.0, -2.0], [nan, nan, nan], [nan, 0.0, nan]])
-    assert decisions(means).tolist() == [0, 2, UNDECIDED, 1]
+    tallies = tallied([(0, 0, 0, 1.0)], n_contexts=1, n_actions=1)
+    estimates = replace(learned(tallies), mean_rewards=means)
+    assert decisions(estimates).tolist() == [0, 2, UNDECIDED, 1]
+    excluded = replace(estimates, is_excluded=means == -2.0)
+    assert decisions(excluded).tolist() == [0, 1, UNDECIDED, 1]
+    decided = replace(excluded, decisions=np.array([2, 1, 0, 1]))
+    assert decisions(decided).tolist() == [2, 1, UNDECIDED, 1]
 
 
 @pytest.mark.parametrize("kept", [[True, False, True, False], [False] * 4])

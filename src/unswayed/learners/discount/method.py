@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 from threadpoolctl import threadpool_limits
 
-from unswayed.arrays import BoolArray, FloatArray
+from unswayed.arrays import FloatArray
 from unswayed.errors import check_adversarial_fraction
 from unswayed.learners.design import Design
 from unswayed.learners.discount.loud import FoundLie, SampledPlays, discount_loud_lies
@@ -27,8 +27,12 @@ from unswayed.learners.discount.trial.aims import unless_by_chance
 from unswayed.learners.discount.trial.majority import contradicts
 from unswayed.learners.discount.trial.verdicts import ABSTAINED, Discounted
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.paper import learn_paper
-from unswayed.learners.paper.guard import allowed_actions
+from unswayed.learners.paper import (
+    allowed_actions,
+    frequent_contexts,
+    guard_intervals,
+    learn_paper,
+)
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
 from unswayed.policy import best_known
 from unswayed.randomness import generator
@@ -66,7 +70,7 @@ def learn_discounted(
     adversarial_fraction
         α, below 1/2. Overstate rather than understate it.
     warmup
-        As in ``learn_paper``; read by the guard only.
+        As in ``learn_paper``; read only where its means are asked for.
     seed
         Seeds the nulls and samples, so that equal data give equal estimates.
     asks_majority
@@ -77,7 +81,8 @@ def learn_discounted(
     -----
     Guarantee: where the intervals of ``learn_paper`` hold (Theorem 5.1), suboptimality is at most
     twice its bound, whatever the coalition does, because an action that these intervals rule out is
-    never chosen; docs/guarantee.md has the proof. The intervals returned contain those.
+    never chosen (``is_excluded``); docs/guarantee.md has the proof. The intervals returned contain
+    those.
 
     Deviations from the paper: all of it but the guard.
     """
@@ -85,56 +90,67 @@ def learn_discounted(
     rng = generator(seed, "discount")
     # Idle BLAS threads would spin on a core that the kernels could use.
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(1) as beside:
-        guarding = beside.submit(
-            learn_paper, tallies, design, adversarial_fraction=alpha, warmup=warmup
-        )
+        guarding = beside.submit(guard_intervals, tallies, design, adversarial_fraction=alpha)
         sample, chosen = sampled(tallies, rng)
         rewards = single_rewards(sample)
         categories = find_categories(rewards, lean_of_users(sample))
         unit = unit_of(categories, rewards, sample)
         reach = None if categories.is_even else unit.reach
         responses = clipped_responses(unit.of(tallies), reach=reach)
+        is_searched = alpha > 0 and categories.is_even and not categories.is_rare
+        # Users with one cell show no correlation across cells; the paper's means may still differ.
+        asks_paper = is_searched and not _shows_pairs(responses)
+        paper = (
+            beside.submit(learn_paper, tallies, design, adversarial_fraction=alpha, warmup=warmup)
+            if asks_paper
+            else None
+        )
         plays = SampledPlays(tallies, sample, chosen, categories)
         found, lies = _discounted(plays, responses, alpha, asks_majority, rng)
         guard = guarding.result()
+        paper_means = None if paper is None else paper.result().mean_rewards
     weights = found.weights
     values = cell_values(responses, weights)
     means = values.shrunken
     decided_by = np.full(
         responses.n_contexts, "discounted mean" if found.n_coalitions else "pooled mean", "<U24"
     )
-    if alpha > 0 and categories.is_even and not categories.is_rare:
+    if is_searched:
         leaning = leaning_cells(responses, measure_noise(responses, weights), weights)
         upright = upright_means(means, np.sqrt(values.variances), leaning, rng)
         decided_by[(np.abs(upright - means) > 0).any(axis=1)] = "redescending mean"
         means = upright
     means = unit.back(means)
-    if alpha > 0 and categories.is_even and not categories.is_rare and not _shows_pairs(responses):
-        # Users with one cell show no correlation across cells; the paper's means may still differ.
-        errors = unit.width * np.sqrt(values.variances)
-        robust = unless_by_chance(means, guard.mean_rewards, errors, rng)
+    errors = unit.width * np.sqrt(values.variances)
+    if paper_means is not None:
+        robust = unless_by_chance(means, paper_means, errors, rng)
         decided_by[(np.abs(robust - means) > 0).any(axis=1)] = "paper's mean"
         means = robust
-    guarded = _guarded(means, allowed_actions(guard))
-    decided_by[best_known(guarded) != best_known(means)] = "guard"
+    is_allowed, is_known = allowed_actions(guard), ~np.isnan(means)
+    # Where nothing is known of what is allowed, nothing is ruled out.
+    is_excluded = ~is_allowed & (is_allowed & is_known).any(axis=1, keepdims=True)
+    decided_by[best_known(means, is_excluded) != best_known(means)] = "guard"
     z = float(special.ndtri(1.0 - FAILURE_PROBABILITY / 2.0))
-    low, high = guard.interval
+    low, high = np.fmin(guard.low, means), np.fmax(guard.high, means)
+    sampling_errors = np.where(is_known, z * errors, np.nan)
+    half = np.maximum(high - means, means - low)
+    probabilities = responses.context_probabilities / responses.context_probabilities.sum()
     return Estimates(
-        mean_rewards=guarded,
-        sampling_errors=np.where(
-            np.isnan(guarded), np.nan, z * unit.width * np.sqrt(values.variances)
+        mean_rewards=means,
+        sampling_errors=sampling_errors,
+        bias_bounds=np.maximum(half - sampling_errors, 0.0),
+        context_probabilities=probabilities,
+        frequent_contexts=frequent_contexts(
+            probabilities, n_actions=tallies.n_actions, is_sticky=design.is_sticky
         ),
-        bias_bounds=guard.bias_bounds,
-        context_probabilities=responses.context_probabilities
-        / responses.context_probabilities.sum(),
-        frequent_contexts=guard.frequent_contexts,
         user_weights=weights,
         decided_by=decided_by,
         evidence=_evidence(
             found, lies, bounded=values.bounded, cut=0.0 if reach is None else unit.cut
         ),
-        low=np.fmin(low, guarded),
-        high=np.fmax(high, guarded),
+        low=low,
+        high=high,
+        is_excluded=is_excluded,
     )
 
 
@@ -184,16 +200,6 @@ def _quiet(
 def _shows_pairs(responses: BlockedResponses) -> bool:
     """Return whether users have enough cells, or plays of one cell, to show correlations."""
     return responses.is_binary or responses.cells_per_user >= FEW_CELLS
-
-
-def _guarded(means: FloatArray, is_allowed: BoolArray) -> FloatArray:
-    """Return the means, cut off where needed so that no action wins that the guard rules out."""
-    known = np.where(np.isnan(means) | ~is_allowed, -np.inf, means)
-    best = known.max(axis=1, keepdims=True)
-    cut = ~is_allowed & (means >= best) & np.isfinite(best)
-    just_below = np.nextafter(np.broadcast_to(best, means.shape), -np.inf)
-    result: FloatArray = np.where(cut, just_below, means)
-    return result
 
 
 def _evidence(

@@ -136,7 +136,7 @@ def _doubts(policy: Policy) -> FloatArray:
     """Return sampling errors over the lead of the policy's action; shape (n_contexts, n_actions).
 
     The sum of both actions' errors over the difference of their means; infinite where one of them
-    is not known, or there is no lead.
+    is not known, or there is no lead. There is no doubt about actions that are excluded.
     """
     errors = policy.sampling_errors
     if errors is None:
@@ -146,6 +146,8 @@ def _doubts(policy: Policy) -> FloatArray:
     both = errors[rows, policy.actions][:, None] + errors
     is_known = np.isfinite(ahead) & np.isfinite(both) & (ahead > 0)
     doubts: FloatArray = np.divide(both, ahead, where=is_known, out=np.full(ahead.shape, np.inf))
+    if policy.is_excluded is not None:
+        doubts[policy.is_excluded] = 0.0
     return doubts
 
 

@@ -18,7 +18,7 @@ from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.epochs.planning import next_plan, shows_coalition
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import Setting, evenly_among_best
+from unswayed.learners.interface import Setting, decided_shares
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.online.exploration import next_plays
 from unswayed.learners.personal import residuals_of
@@ -114,7 +114,7 @@ class EpochPlayer:
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
         """Return what is served, or in epoch 0 what would be; see ``Learner``."""
         if self.plan.epoch == 0:
-            return evenly_among_best(self.learn()[0].mean_rewards)
+            return decided_shares(self.learn()[0])
         return np.eye(self._setting.n_actions)[[int(rule.action) for rule in self.plan.rules]]
 
     def learn(self) -> tuple[Estimates, Tallies]:
@@ -314,7 +314,7 @@ class PersonalEpochPlayer(EpochPlayer):
 
     def _learned(self, policy: Policy, tallies: Tallies) -> None:
         """Estimate tau and the noise anew."""
-        alpha, mean_rewards = self._setting.adversarial_fraction, policy.mean_rewards
+        alpha, mean_rewards = self._setting.adversarial_fraction, policy.capped_means
         assert policy.sampling_errors is not None  # every method gives them
         self._common = np.where(np.isnan(mean_rewards), -np.inf, mean_rewards)
         if not (tallies.plays > 1).any():

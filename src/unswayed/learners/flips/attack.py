@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import IntArray
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.flips.bounds import UNDECIDED, decisions, with_entries
+from unswayed.policy import best_known
 from unswayed.tallies import Tallies, entry_users
 
 LARGEST_SHARE = 0.5
@@ -76,25 +77,25 @@ def attack_decision(
     smallest. They either keep their histories otherwise, or move their plays into the context. The
     answer is an upper bound: the attack was carried out. A better attack may exist.
     """
-    duel = _duel(estimates.mean_rewards, context)
+    duel = _duel(estimates, context)
     if duel is None:
         return best
     for tactic, most in _tactics(tallies, design, duel):
 
         def succeeds(n_accounts: int, tactic: Tactic = tactic) -> bool:
-            decision = decisions(learn(tactic(n_accounts)).mean_rewards)[duel.context]
+            decision = decisions(learn(tactic(n_accounts)))[duel.context]
             return bool(decision not in (duel.leader, UNDECIDED))
 
         best = _fewest(succeeds, most, best)
     return best
 
 
-def _duel(mean_rewards: FloatArray, context: int) -> Duel | None:
-    means = np.where(np.isnan(mean_rewards[context]), -np.inf, mean_rewards[context])
-    order = np.argsort(-means, kind="stable")
-    if not np.isfinite(means[order[1]]):
-        return None
-    return Duel(context, int(order[0]), int(order[1]))
+def _duel(estimates: Estimates, context: int) -> Duel | None:
+    others, leader = estimates.mean_rewards[[context]], int(estimates.actions[context])
+    others[0, leader] = np.nan
+    # An excluded action, too: what rules it out may fall to the attack.
+    rival = int(best_known(others)[0])
+    return None if np.isnan(others[0, rival]) else Duel(context, leader, rival)
 
 
 def _fewest(succeeds: Callable[[int], bool], most: int, best: int | None) -> int | None:

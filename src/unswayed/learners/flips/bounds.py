@@ -13,7 +13,6 @@ import numpy.typing as npt
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.policy import best_known
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 UNDECIDED = -1
@@ -108,14 +107,10 @@ def certify_one_account(
     )
 
 
-def decisions(mean_rewards: FloatArray) -> IntArray:
-    """Return the action of each context as a policy chooses it; shape (n_contexts,).
-
-    >>> decisions(np.array([[0.1, np.nan], [np.nan, np.nan], [0.2, 0.3]])).tolist()
-    [0, -1, 1]
-    """
-    is_decided = ~np.isnan(mean_rewards).all(axis=1)
-    return np.where(is_decided, best_known(mean_rewards), UNDECIDED)
+def decisions(estimates: Estimates) -> IntArray:
+    """Return the action of each context, ``UNDECIDED`` without an estimate; shape (n_contexts,)."""
+    is_decided = ~np.isnan(estimates.mean_rewards).all(axis=1)
+    return np.where(is_decided, estimates.actions, UNDECIDED)
 
 
 def with_entries(

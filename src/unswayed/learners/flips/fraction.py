@@ -96,7 +96,7 @@ def flip_bounds(
         adversarial_fraction=adversarial_fraction,
         warmup=warmup,
     )
-    before = decisions(estimates.mean_rewards)
+    before = decisions(estimates)
     upper = bounds.upper.copy()
     attacked_contexts = np.flatnonzero(np.isnan(upper)).tolist()
     for done, context in enumerate(attacked_contexts):
@@ -104,7 +104,7 @@ def flip_bounds(
         found = None
         if context in bounds.untried:
             attacked, accounts = bounds.untried[context]()
-            after = decisions(learn(attacked).mean_rewards)[context]
+            after = decisions(learn(attacked))[context]
             if after not in (before[context], UNDECIDED):
                 found = len(accounts)
         found = attack_decision(learn, tallies, design, estimates, context, best=found)

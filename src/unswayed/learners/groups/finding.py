@@ -137,7 +137,7 @@ def find_groups(
     # of list-decodable learning does.
     sizes = range(2, MOST_GROUPS + 2) if wanted == "auto" else range(wanted, wanted + 2)
     best = Groups(np.full(tallies.n_users, NO_GROUP), (), 0)
-    residuals = residuals_of(tallies, policy.mean_rewards, adversarial_fraction=alpha)
+    residuals = residuals_of(tallies, policy.capped_means, adversarial_fraction=alpha)
     plays = plays_of(residuals, tallies.n_users, n_contexts * n_actions)
     held_out = _HeldOut(residuals, plays, policy)
     n_tried, largest = 0, 0.0
@@ -162,7 +162,7 @@ class _HeldOut:
         # Users are in the order of a hash, so every second one is a fair half.
         self.makers = np.arange(0, n_users, 2)
         self._judges = np.arange(1, n_users, 2)
-        own = residuals.values + policy.mean_rewards.reshape(-1)[residuals.cells]
+        own = residuals.values + policy.capped_means.reshape(-1)[residuals.cells]
         self._counts = plays.counts[self._judges]
         self._rewards = sparse.csr_array(
             (residuals.plays * own, (residuals.users, residuals.cells)), shape=plays.counts.shape
@@ -226,7 +226,7 @@ class _HeldOut:
 
 def own_actions(policy: Policy, centre: FloatArray) -> IntArray:
     """Return the best actions when a centre is added to the common means; shape (n_contexts,)."""
-    table = policy.mean_rewards + centre.reshape(policy.mean_rewards.shape)
+    table = policy.capped_means + centre.reshape(policy.capped_means.shape)
     known = np.where(np.isnan(table), -np.inf, table)
     return np.where(policy.is_learned, known.argmax(axis=1), policy.actions)
 

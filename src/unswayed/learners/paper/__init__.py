@@ -4,7 +4,7 @@ from unswayed.learners.paper.context_probabilities import (
     ContextEstimate,
     estimate_context_probabilities,
 )
-from unswayed.learners.paper.guard import allowed_actions, certified_losses
+from unswayed.learners.paper.guard import allowed_actions, certified_losses, guard_intervals
 from unswayed.learners.paper.method import frequent_contexts, learn_paper
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "certified_losses",
     "estimate_context_probabilities",
     "frequent_contexts",
+    "guard_intervals",
     "learn_paper",
 ]

@@ -165,7 +165,7 @@ def frequent_flips(
         failure_probability=FAILURE_PROBABILITY / tallies.n_cells,
     )
     n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
-    leaders = decisions(estimates.mean_rewards)[chosen]
+    leaders = decisions(estimates)[chosen]
     flips_with = partial(
         trimmed_flips,
         values,

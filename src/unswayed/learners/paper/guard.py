@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray
-from unswayed.learners.estimates import Estimates
+from unswayed.learners.design import Design
+from unswayed.learners.paper.intervals import CellIntervals, cell_intervals
+from unswayed.learners.paper.method import FAILURE_PROBABILITY
+from unswayed.learners.paper.reward_units import measure_units
+from unswayed.tallies import UserTallies
 
 
-def certified_losses(guard: Estimates) -> FloatArray:
+class Guard(Protocol):
+    """Whatever has intervals: ``Estimates``, or ``CellIntervals`` alone."""
+
+    @property
+    def interval(self) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and the upper ends; shape (n_contexts, n_actions) each."""
+        ...
+
+
+def guard_intervals(
+    tallies: UserTallies, design: Design, *, adversarial_fraction: float
+) -> CellIntervals:
+    """Return the intervals of ``learn_paper`` without its estimates, which take most of its time.
+
+    Parameters as there. ``learn_paper`` leaves out contexts whose estimated probability is zero;
+    here all visited cells have an interval.
+    """
+    units = measure_units(tallies, adversarial_fraction=adversarial_fraction)
+    return cell_intervals(
+        tallies,
+        design,
+        units,
+        adversarial_fraction=adversarial_fraction,
+        failure_probability=FAILURE_PROBABILITY,
+    )
+
+
+def certified_losses(guard: Guard) -> FloatArray:
     """Return what each action can lose at most against the best one, if the intervals hold.
 
     R(s, a) = max(0, max_{b ≠ a} high(s, b) − low(s, a)).
@@ -16,7 +49,7 @@ def certified_losses(guard: Estimates) -> FloatArray:
     Parameters
     ----------
     guard
-        Estimates with intervals.
+        Intervals.
 
     Returns
     -------
@@ -42,19 +75,15 @@ def certified_losses(guard: Estimates) -> FloatArray:
     return np.where(is_known, np.maximum(losses, 0.0), np.nan)
 
 
-def allowed_actions(guard: Estimates, *, factor: float | None = None) -> BoolArray:
-    """Return the actions that the guard's intervals do not rule out.
+def allowed_actions(guard: Guard) -> BoolArray:
+    """Return the actions that intervals do not rule out.
 
     An action is ruled out if the interval of another one lies above its own.
 
     Parameters
     ----------
     guard
-        Estimates of the paper's method.
-    factor
-        If given, actions are ruled out, too, whose certified loss is more than so many times that
-        of the guard's own choice, the largest mean. That bounds the loss by less, but lets a
-        coalition that misleads the guard rule out the best action.
+        Intervals.
 
     Returns
     -------
@@ -66,40 +95,22 @@ def allowed_actions(guard: Estimates, *, factor: float | None = None) -> BoolArr
     -----
     Guarantee, for a context whose intervals hold, whoever chooses and however:
 
-    - the best action is allowed (without ``factor``), so ruling out others costs nothing;
+    - the best action is allowed, so ruling out others costs nothing;
     - an allowed action with an estimate loses at most R(s, a) ≤ 2·W(s), where W(s) is the widest
-      interval of the context; the guard's own choice loses at most 2·h(s), where h(s) ≥ W(s)/2 is
-      the largest distance of an estimate from an end of its interval, so the bound is at most
-      twice the guard's own if estimates lie in the middle;
-    - with ``factor`` it loses at most as many times R(s, â), what is certified for the guard's own
-      choice â.
+      interval of the context; the largest of estimates inside of the intervals loses at most
+      2·h(s), where h(s) ≥ W(s)/2 is the largest distance of an estimate from an end of its
+      interval, so the bound is at most twice that if estimates lie in the middle.
 
     Examples
     --------
-    >>> zeros, whole = np.zeros((1, 3)), np.ones(1)
-    >>> guard = Estimates(
-    ...     mean_rewards=np.array([[0.5, 0.35, 0.1]]),
-    ...     sampling_errors=zeros,
-    ...     bias_bounds=np.full((1, 3), 0.1),
-    ...     context_probabilities=whole,
-    ...     frequent_contexts=np.ones(1, np.bool_),
-    ...     user_weights=whole,
-    ...     decided_by=np.array(["trimmed mean"]),
-    ... )
+    >>> low = np.array([[0.4, 0.25, 0.0]])
+    >>> guard = CellIntervals(low, low + 0.2, np.zeros((1, 3)))
     >>> allowed_actions(guard).tolist()
     [[True, True, False]]
     >>> certified_losses(guard).round(2).tolist()
     [[0.05, 0.35, 0.6]]
-    >>> allowed_actions(guard, factor=2.0).tolist()
-    [[True, False, False]]
     """
     low, high = guard.interval
     floor = np.where(np.isnan(low), -np.inf, low).max(axis=1, keepdims=True)
-    is_out = high < floor  # NaN compares False
-    if factor is not None:
-        losses = certified_losses(guard)
-        means = np.where(np.isnan(losses), -np.inf, guard.mean_rewards)
-        own = np.take_along_axis(losses, means.argmax(axis=1)[:, None], axis=1)
-        is_out |= losses > factor * own
-    allowed: BoolArray = ~is_out
+    allowed: BoolArray = ~(high < floor)  # NaN compares False
     return allowed

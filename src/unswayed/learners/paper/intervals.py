@@ -53,6 +53,11 @@ class CellIntervals:
     high: FloatArray
     sampling_errors: FloatArray
 
+    @property
+    def interval(self) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and the upper ends, as ``Estimates`` has them."""
+        return self.low, self.high
+
 
 def cell_intervals(
     tallies: UserTallies,

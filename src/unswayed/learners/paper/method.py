@@ -20,12 +20,18 @@ from unswayed.tallies import Tallies, UserTallies
 FAILURE_PROBABILITY = 0.1
 
 
-def frequent_contexts(context_probabilities: FloatArray, *, n_actions: int) -> BoolArray:
+def frequent_contexts(
+    context_probabilities: FloatArray, *, n_actions: int, is_sticky: BoolArray | None = None
+) -> BoolArray:
     """Return S₊: True for the min(S, A) most probable contexts; of equal ones the first.
+
+    Where not all contexts are sticky, S₊ was fixed while playing, or never: those that are.
 
     >>> frequent_contexts(np.array([0.1, 0.4, 0.2, 0.3]), n_actions=2).tolist()
     [False, True, False, True]
     """
+    if is_sticky is not None and not is_sticky.all():
+        return is_sticky
     order = np.argsort(-context_probabilities, kind="stable")
     is_frequent = np.zeros(len(order), dtype=np.bool_)
     is_frequent[order[:n_actions]] = True
@@ -78,9 +84,9 @@ def learn_paper(
     contexts = estimate_context_probabilities(
         tallies if warmup is None else warmup, adversarial_fraction=adversarial_fraction
     )
-    is_frequent = frequent_contexts(contexts.context_probabilities, n_actions=tallies.n_actions)
-    if not design.is_sticky.all():  # S₊ was fixed while playing, or never
-        is_frequent = design.is_sticky
+    is_frequent = frequent_contexts(
+        contexts.context_probabilities, n_actions=tallies.n_actions, is_sticky=design.is_sticky
+    )
 
     # Line 11: the recovery procedure, frequent and rare contexts apart.
     units = measure_units(tallies, adversarial_fraction=adversarial_fraction)

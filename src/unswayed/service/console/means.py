@@ -54,7 +54,8 @@ def policy_map(policy: Mapping[str, Any] | None) -> list[Html]:
         ),
         soft(
             "A green edge marks what is played. Coloured cells are where the naive mean lies "
-            "outside the interval, or would be chosen instead."
+            "outside the interval, or would be chosen instead. What is ruled out is not played, "
+            "whatever its mean: at worst another action is better."
         ),
     ]
     if len(contexts) > _MOST_CONTEXTS or len(actions) > _MOST_ACTIONS:
@@ -113,6 +114,7 @@ def _cell(
         "td",
         tag("b", number(mean), class_="robust-mean"),
         tag("span", " played", class_="soft small") if is_chosen else None,
+        tag("span", " ruled out", class_="soft small") if cell.get("excluded") else None,
         Html(interval_strip(Strip(mean, low, high, naive), span, title="mean and interval")),
         tag("div", interval, class_="soft small"),
         tag("div", "naive ", number(naive), class_="naive-text small"),

@@ -1,0 +1,139 @@
+"""Decisions that are not the largest mean: actions that are ruled out, and other rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.policy.test_policy import make_policy
+from unswayed.errors import InputError
+from unswayed.policy import Policy, best_known
+from unswayed.reports.policies import cells_table, compare_policies
+
+MEANS = np.array([[0.2, 0.6, 0.4], [0.5, 0.1, np.nan], [np.nan] * 3])
+PLAIN = make_policy(["home", "search", "empty"], ["tea", "milk", "cola"], MEANS)
+OUT = np.array([[False, True, False], [False, True, False], [False] * 3])
+EXCLUDED = replace(PLAIN, is_excluded=OUT)
+DECIDED = replace(EXCLUDED, decisions=np.array([0, 0, 1]))
+
+
+def chosen(policy: Policy) -> list[Any]:
+    """Return the action of each learned context, and that of one it has not seen."""
+    return policy.decide_many(["home", "search", "unseen"])[0]
+
+
+def written(policy: Policy, change: Callable[[dict[str, Any]], None] = lambda _: None) -> Policy:
+    """Return what is read of a policy after it was written and the file was changed."""
+    value = json.loads(json.dumps(policy.to_json(), allow_nan=False))
+    change(value)
+    return Policy.from_json(value)
+
+
+def test_the_best_of_the_rest_is_never_excluded_even_if_nothing_is_known_of_it() -> None:
+    nan = np.nan
+    table = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 2.0], [nan, 5.0, nan], [5.0, nan, nan]])
+    is_excluded = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]], np.bool_)
+    assert best_known(table).tolist() == [0, 1, 1, 0]
+    assert best_known(table, is_excluded).tolist() == [1, 2, 1, 1]
+
+
+def test_an_excluded_action_keeps_its_mean_and_is_not_chosen_anywhere() -> None:
+    assert chosen(PLAIN) == ["milk", "tea", "tea"]
+    assert chosen(EXCLUDED) == ["cola", "tea", "tea"]
+    assert EXCLUDED.decide("home").mean == 0.4
+    assert EXCLUDED.mean_rewards[0, 1] == 0.6
+    alone = make_policy(["home"], ["tea", "milk"], MEANS[:1, :2])
+    assert alone.decide("unseen").action == "milk"
+    assert replace(alone, is_excluded=OUT[:1, :2]).decide("unseen").action == "tea"
+
+
+def test_decisions_of_another_rule_override_the_means() -> None:
+    """But not where nothing was learned: there the default action is played."""
+    assert chosen(DECIDED) == ["tea", "tea", "tea"]
+    assert DECIDED.decide("home").mean == 0.2
+    assert DECIDED.decide("empty").action == "tea"
+    (change,) = compare_policies(EXCLUDED, DECIDED).changes
+    assert (change.before, change.after, change.mean_after) == ("cola", "tea", 0.2)
+
+
+@pytest.mark.parametrize("policy", [EXCLUDED, DECIDED], ids=["excluded", "decided"])
+def test_what_is_written_decides_the_same_and_marks_what_is_excluded(
+    policy: Policy, tmp_path: Path
+) -> None:
+    policy.save(tmp_path / "policy.json")
+    again = Policy.load(tmp_path / "policy.json")
+    np.testing.assert_array_equal(again.actions, policy.actions)
+    np.testing.assert_array_equal(again.is_excluded, OUT)
+    assert again.to_json() == policy.to_json()
+    marks = {
+        (context, action)
+        for context, row in policy.to_json()["mean_rewards"].items()
+        for action, cell in row.items()
+        if "excluded" in cell
+    }
+    assert marks == {("home", "milk"), ("search", "milk")}
+    assert cells_table(again)["is_excluded"].to_pylist() == OUT.ravel().tolist()
+
+
+def test_decisions_that_are_the_largest_means_leave_no_trace_in_the_file() -> None:
+    same = replace(PLAIN, decisions=PLAIN.actions, is_excluded=np.zeros((3, 3), np.bool_))
+    assert json.dumps(same.to_json()) == json.dumps(PLAIN.to_json())
+    assert written(same).decisions is None
+    assert written(same).is_excluded is None
+
+
+def test_a_file_without_a_list_of_decisions_goes_by_the_means() -> None:
+    def without(value: dict[str, Any]) -> None:
+        del value["policy"]
+
+    assert chosen(written(DECIDED, without)) == chosen(EXCLUDED)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value["policy"].update(home="beer"),
+        lambda value: value["policy"].update(home=["tea"]),
+        lambda value: value["policy"].update(home="milk"),  # which is excluded
+        lambda value: value["policy"].pop("home"),
+        lambda value: value.update(policy=7),
+        lambda value: value["mean_rewards"]["home"]["tea"].update(excluded="no"),
+        lambda value: value["mean_rewards"]["home"]["cola"].update(excluded=True),
+    ],
+)
+def test_decisions_that_cannot_be_are_refused(change: Callable[[dict[str, Any]], None]) -> None:
+    with pytest.raises(InputError):
+        written(EXCLUDED, change)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"decisions": np.array([0, 0])},
+        {"decisions": np.array([0, 3, 0])},
+        {"decisions": np.array([0, -1, 0])},
+        {"decisions": np.array([1, 0, 0])},  # excluded
+        {"is_excluded": OUT[:2]},
+        {"is_excluded": np.ones((3, 3), np.bool_)},
+    ],
+)
+def test_a_policy_with_impossible_decisions_is_not_made(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        replace(EXCLUDED, **wrong)
+
+
+def test_tastes_start_from_the_decision_and_else_from_the_means() -> None:
+    assert PLAIN.capped_means.tolist()[:1] == MEANS.tolist()[:1]
+    for policy in (EXCLUDED, DECIDED):
+        np.testing.assert_array_equal(best_known(policy.capped_means)[:2], policy.actions[:2])
+        np.testing.assert_allclose(
+            policy.capped_means[:2],
+            np.minimum(MEANS, MEANS[range(3), policy.actions][:, None])[:2],
+            atol=1e-15,
+        )
