@@ -108,7 +108,7 @@ def learn(name: str, log: World) -> tuple[IntArray, Result]:
     start = time.perf_counter()
     estimates = log.learn(name)
     seconds = time.perf_counter() - start
-    actions = log.decide(estimates.mean_rewards)
+    actions = log.decided(estimates)
     kept = estimates.user_weights
     bad_kept = float(kept[log.is_bad].mean()) if log.is_bad.any() else 1.0
     removed = 1.0 - float(kept[~log.is_bad].mean())

@@ -44,6 +44,8 @@ class Estimates:
     decisions
         Shape (n_contexts,); the action of each context, if another rule than the largest mean
         decides. None for the largest mean that is not excluded.
+    model
+        What the method fitted, if it can judge single accounts by it (``bounded.Model``).
     """
 
     mean_rewards: FloatArray
@@ -58,6 +60,7 @@ class Estimates:
     high: FloatArray | None = None
     is_excluded: BoolArray | None = None
     decisions: IntArray | None = None
+    model: Any = None
 
     @property
     def actions(self) -> IntArray:

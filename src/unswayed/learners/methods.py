@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
+from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import Design
 from unswayed.learners.discount import learn_discounted
 from unswayed.learners.estimates import Estimates
@@ -29,7 +30,11 @@ class Method(Protocol):
         ...
 
 
-METHODS: dict[str, Method] = {"paper": learn_paper, "discount": learn_discounted}
+METHODS: dict[str, Method] = {
+    "bounded": learn_bounded,
+    "paper": learn_paper,
+    "discount": learn_discounted,
+}
 """All methods by name; add your own, as docs/extend.md shows."""
 
 DEFAULT_METHOD = "discount"

@@ -203,9 +203,7 @@ class Search:
         """Exchange the roles in cells in which most accounts would be members."""
         one = np.ones(len(self.accounts.cells))
         users = np.repeat(np.arange(self.accounts.n_users), np.diff(self.accounts.indptr))
-        theirs = np.bincount(
-            self.accounts.cells, (self.weights * fit.members)[users], self.n_cells
-        )
+        theirs = np.bincount(self.accounts.cells, (self.weights * fit.members)[users], self.n_cells)
         n = np.bincount(self.accounts.cells, self.weights[users] * one, self.n_cells)
         is_turned = theirs > 0.5 * n
         if not is_turned.any():

@@ -131,9 +131,7 @@ def _tilted(log_p: FloatArray, scores: FloatArray, tilts: FloatArray) -> FloatAr
     return out
 
 
-def intraclass_correlation(
-    rows: Scored, variances: FloatArray, trimmed: float
-) -> float:
+def intraclass_correlation(rows: Scored, variances: FloatArray, trimmed: float) -> float:
     """Return the correlation of an account's repeated plays of a cell beyond its own level.
 
     One-way analysis of variance within accounts: sums of squares between their cells, and within
@@ -297,9 +295,7 @@ def refit(accounts: Accounts, law: Law, weights: FloatArray, before: Honest) -> 
     return max(plain, tastes, key=lambda fit: fit.worth(weights))
 
 
-def _with_tastes(
-    accounts: Accounts, law: Law, weights: FloatArray, leading: FloatArray
-) -> Honest:
+def _with_tastes(accounts: Accounts, law: Law, weights: FloatArray, leading: FloatArray) -> Honest:
     loadings, tastes = factor_analysis(accounts, law, weights, leading)
     n_cells, n_factors = loadings.shape
     plays, _ = accounts.sums(weights, n_cells)
@@ -423,9 +419,7 @@ def likelihoods(
 
 
 @compiled
-def _invert(
-    m: FloatArray, inverse: FloatArray, lower: FloatArray, solved: FloatArray
-) -> float:
+def _invert(m: FloatArray, inverse: FloatArray, lower: FloatArray, solved: FloatArray) -> float:
     """Fill the inverse of a positive definite matrix and return its log-determinant."""
     n = m.shape[0]
     if n == 1:

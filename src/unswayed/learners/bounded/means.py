@@ -70,9 +70,7 @@ def _mass_histogram(rows: Scored, n_cells: int, correlation: float) -> IntArray:
 
 
 @compiled
-def _histogram(
-    cells: CellArray, plays: FloatArray, n_cells: int, correlation: float
-) -> IntArray:
+def _histogram(cells: CellArray, plays: FloatArray, n_cells: int, correlation: float) -> IntArray:
     found = np.zeros((n_cells, BINS), np.int64)
     for p in range(len(cells)):
         mass = plays[p] / (1.0 + (plays[p] - 1.0) * correlation)
