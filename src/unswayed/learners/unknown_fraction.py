@@ -158,7 +158,9 @@ def estimate_fraction(
     found = find_coalitions(tallies, adversarial_fraction=SEARCHED_FRACTION)
     n_users, cells = tallies.n_users, found.cells
     accused = float(1.0 - found.weights.mean())
-    suspected = max((float(g.members.mean()) for g in found.groups if not g.is_flagged), default=0.0)
+    suspected = max(
+        (float(g.members.mean()) for g in found.groups if not g.is_flagged), default=0.0
+    )
     deviation = float(np.median(cells.deviations[cells.masses > 0]))
     per_user = float(cells.masses.sum() / max(float(found.weights.sum()), 1.0))
     gap, plays = _median_gap(found.means), max(1, round(per_user))
