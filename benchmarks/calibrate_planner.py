@@ -66,8 +66,8 @@ ATTACKS: dict[str, dict[str, tuple[str, ...]]] = {
         "mixed": ("shifted-replay", "on-off", "trim-edge"),
     },
 }
-"""Those that cost most in a first look at all attacks, at S = A = 10 and at S = 40, A = 5; for bounded
-a look at the default learner before it."""
+"""Those that cost most in a first look at all attacks, at S = A = 10 and at S = 40, A = 5; those
+of bounded were found for the default learner before it."""
 
 VALIDATION = (
     (8, 8, "zipf:0.5", 0.15, 0.08),

@@ -1,4 +1,4 @@
-"""Where the server chose the actions: who agrees with a coalition, and what chance would make of it.
+"""Where the server chose the actions: who agrees with a coalition, and what chance makes of it.
 
 Who met whom says nothing there. What is left are the rewards: how much better the model of a
 coalition explains an account's than that of honest users. Dealing the rewards anew among the
