@@ -10,29 +10,27 @@ from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
-from unswayed.learners.bounded.method import find_coalitions
-from unswayed.learners.design import Design
+from unswayed.learners.bounded.method import CLEAR, Findings, find_coalitions
 from unswayed.limits import smallest_swap_coalition, swap_separation
-from unswayed.tallies import Tallies, UserTallies
+from unswayed.tallies import UserTallies
 
 Auto = Literal["auto"]
 
-SEARCHED_FRACTION = 0.36
-"""Ours: the share that is stated while looking. A search believes 1.25 times as many at most, and
-half of the users are no coalition but the other side."""
+SEARCHED_FRACTION = 0.24
+"""Ours: the share that is stated while looking; coalitions up to nearly half are then found."""
 
 FLOOR = 0.05
 """Ours: never state less. A coalition that changed nothing yet may change something tomorrow."""
 
-LARGEST_ALLOWANCE = 0.1
-"""Ours: what could go unseen is allowed for up to this share. Few or noisy responses would hide any
+LARGEST_ALLOWANCE = 0.05
+"""Ours: what could go unseen is allowed for up to this share. Few or noisy rewards would hide any
 share, and a learner that allows for half of its users learns nothing."""
+
+MARGIN = 1.25
+"""Ours: the true share may exceed the estimated mass of a coalition by this factor."""
 
 CLEAR_ORIENTATION = 10.0
 """Ours: nats by which a side must stand out before it is called skewed."""
-
-TASTES_FROM = 0.02
-"""Ours: the intraclass correlation of rewards from which users are said to differ."""
 
 CEILING = 0.45
 """Ours: never state more; from one half on nothing can be learned."""
@@ -53,9 +51,9 @@ class UnknownFraction:
     chosen
         The share to state.
     accused
-        Share of the users that are flagged.
+        Share of the accounts that were flagged.
     suspected
-        Share of those who are suspected: they stand apart, but may just have other tastes.
+        Share of the largest group that is suspected only.
     upper
         Upper confidence bound of both together; 0 if there are none.
     allowance
@@ -69,8 +67,6 @@ class UnknownFraction:
     gap, answers_per_user
         What these rest on: the median lead of the best action, and the independent responses that a
         user's plays are worth.
-    tastes
-        Whether good users differ, which hides more than is said here.
     """
 
     chosen: float
@@ -82,7 +78,6 @@ class UnknownFraction:
     hidden_from: float | None
     gap: float
     answers_per_user: float
-    tastes: bool
 
     def statement(self) -> str:
         """Return in plain words what was chosen, why, and what cannot be known."""
@@ -104,8 +99,6 @@ class UnknownFraction:
                 f"From {self.hidden_from:.1%} on some coalition is hidden from every method: if "
                 "you cannot rule it out, state alpha yourself."
             )
-        if self.tastes:
-            words.append("Users have tastes of their own, and more can hide behind them.")
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
@@ -128,23 +121,13 @@ def check_fraction_or_auto(value: float | str, *, name: str = ALPHA) -> float | 
     return check_adversarial_fraction(number, name=name)
 
 
-def estimate_fraction(
-    tallies: UserTallies,
-    design: Design,  # noqa: ARG001 - every method takes it
-    *,
-    warmup: Tallies | None = None,  # noqa: ARG001 - every method takes it
-) -> UnknownFraction:
+def estimate_fraction(tallies: UserTallies) -> UnknownFraction:
     """Compute an upper estimate of the share of users that may collude.
 
-    The coalitions that the default learner finds when a large share is stated, flagged or only
-    suspected, bounded from above, plus the share that would go unseen. A coalition of share p
-    turns a decision round only if it moves best and runner-up by gap/(2p), more than the gap. If it
-    does so in all contexts, users' scores along these lies are skewed, and that is evidence.
-
-    Parameters
-    ----------
-    tallies, design, warmup
-        As ``learn_bounded`` takes them; only the tallies are read.
+    The mass of the coalitions that the default learner finds when a large share is stated, flagged
+    or suspected, with a margin, plus the share that would go unseen. A coalition of share p turns a
+    decision round only if it moves best and runner-up by gap/(2p), more than the gap. If it does so
+    in all contexts, users' scores along these lies are skewed, and that is evidence.
 
     Notes
     -----
@@ -156,12 +139,10 @@ def estimate_fraction(
     Deviations from the paper: it takes the share as known.
     """
     found = find_coalitions(tallies, adversarial_fraction=SEARCHED_FRACTION)
-    n_users, cells = tallies.n_users, found.cells
-    accused = float(1.0 - found.weights.mean())
-    suspected = max(
-        (float(g.members.mean()) for g in found.groups if not g.is_flagged), default=0.0
-    )
-    deviation = float(np.median(cells.deviations[cells.masses > 0]))
+    n_users = tallies.n_users
+    accused, suspected = _accused_and_suspected(found)
+    cells = found.cells
+    deviation = float(np.median(cells.deviations[cells.masses > 0.0]))
     per_user = float(cells.masses.sum() / max(float(found.weights.sum()), 1.0))
     gap, plays = _median_gap(found.means), max(1, round(per_user))
     separation, hidden = 0.0, None
@@ -171,7 +152,7 @@ def estimate_fraction(
         hidden = float(smallest_swap_coalition(gap, plays, tallies.n_actions, **sizes))
     quiet = is_seen(SHARES, np.full(SHARES.size, separation), n_users)
     turning = is_seen(SHARES, separation / (2.0 * SHARES), n_users)
-    upper = _upper_bound(accused + suspected, n_users)
+    upper = _upper_bound(min(MARGIN * accused + suspected, 1.0), n_users)
     allowance = min(LARGEST_ALLOWANCE, float(SHARES[quiet.argmax()]) if quiet.any() else 1.0)
     return UnknownFraction(
         chosen=min(max(upper + allowance, FLOOR), CEILING),
@@ -183,7 +164,6 @@ def estimate_fraction(
         hidden_from=hidden,
         gap=gap,
         answers_per_user=per_user,
-        tastes=found.model.correlation > TASTES_FROM,
     )
 
 
@@ -203,6 +183,16 @@ def is_seen(shares: FloatArray, separations: FloatArray, n_users: int) -> BoolAr
     skewness = skewness / (1.0 + spread * separations**2) ** 1.5
     seen: BoolArray = n_users * skewness**2 / 3.0 >= CLEAR_ORIENTATION
     return seen
+
+
+def _accused_and_suspected(found: Findings) -> tuple[float, float]:
+    """Return the share that was flagged, and that of the largest group that is suspected."""
+    suspects = [
+        float(group.members.mean())
+        for group in found.groups
+        if not group.is_flagged and group.evidence >= CLEAR / 2.0
+    ]
+    return float(1.0 - found.weights.mean()), max(suspects, default=0.0)
 
 
 def _upper_bound(share: float, n_users: int) -> float:
