@@ -161,23 +161,28 @@ def _share(learned: Learned, lies: list[_Lie], n_users: int) -> Interval:
 
     Of those found, the lower end counts the clear ones, and the upper end the suspected ones, too,
     and as many again in proportion who never met what the others lie about.
-    Where none were found the upper end is what may be there unseen: the stated share, or what was
-    allowed for.
+    Where none are clear the upper end is what may be there all the same: those suspected, or the
+    stated share, or what was allowed for.
     """
     weights = learned.estimates.user_weights
     unknown = learned.unknown_fraction
-    if not any(lie.is_flagged for lie in lies):
-        high = learned.policy.adversarial_fraction
-        high = high if unknown is None else unknown.upper + unknown.allowance
-        return Interval(0.0, 0.0, min(high, LARGEST_SHARE))
-    removed = float(1.0 - weights.mean())
-    low, _ = share_bounds(int((weights < 0.1).sum()), n_users)
-    has_met = min(float((lie.plays > 0).mean()) for lie in lies if lie.is_flagged)
-    suspected = sum(lie.accounts for lie in lies if not lie.is_flagged)
-    _, high = share_bounds(round(removed / max(has_met, LEAST_MET) * n_users + suspected), n_users)
+    clear = [lie for lie in lies if lie.is_flagged]
+    removed = float(1.0 - weights.mean()) if clear else 0.0
+    has_met = min((float((lie.plays > 0).mean()) for lie in clear), default=1.0)
+    most = removed / max(has_met, LEAST_MET) * n_users + _n_suspected(lies)
+    high = share_bounds(round(most), n_users)[1] if lies else 0.0
+    if not clear:
+        stated = learned.policy.adversarial_fraction
+        unseen = stated if unknown is None else unknown.upper + unknown.allowance
+        return Interval(0.0, 0.0, min(max(high, unseen), LARGEST_SHARE))
     if unknown is not None:
         high = max(high, unknown.upper)
+    low, _ = share_bounds(int((weights < 0.1).sum()), n_users)
     return Interval(removed, min(low, removed), max(removed, min(high, LARGEST_SHARE)))
+
+
+def _n_suspected(lies: list[_Lie]) -> float:
+    return sum(lie.accounts for lie in lies if not lie.is_flagged)
 
 
 def _lies(log: AuditedLog, learned: Learned) -> list[_Lie]:
@@ -325,12 +330,12 @@ def _statement(
     n_changed: int,
     cost: float,
 ) -> str:
-    suspected = sum(lie.accounts for lie in lies if not lie.is_flagged)
+    suspected = _n_suspected(lies)
     doubt = f" About {suspected:,.0f} accounts are suspected and still count." if suspected else ""
     if not any(lie.is_flagged for lie in lies):
         return (
-            f"No coalition was found.{doubt} One of up to "
-            f"{share.high:.1%} of the accounts may be there unseen."
+            f"No coalition was found.{doubt} One of up to {share.high:.1%} of the accounts may be "
+            "there all the same."
         )
     what = moved_items(items) or "rate alike, against the rest"
     decisions = f"{n_changed:,} decision{'s' * (n_changed > 1)}"
