@@ -12,7 +12,6 @@ from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
 from unswayed.learners.bounded.method import CLEAR, Findings, find_coalitions
 from unswayed.limits import smallest_swap_coalition, swap_separation
-from unswayed.policy import capped_means
 from unswayed.tallies import UserTallies
 
 Auto = Literal["auto"]
