@@ -38,7 +38,7 @@ a taste, or the honest majority: it is suspected at most."""
 N_DIRECTIONS, N_ACTIONS = 4, 4
 """Starts from skew directions of tastes, and from single actions."""
 
-SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 10, 2
+SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 """Steps of EM from every start, steps from the best, and how many of them."""
 
 LEAST_GAIN = 10.0
@@ -152,7 +152,7 @@ class Search:
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
         rest = self.weights * (1.0 - fit.members)
-        return replace(fit, honest=refit(self.accounts, self.law, rest, self.best))
+        return replace(fit, honest=refit(self.accounts, self.law, rest, self.plain, self.best))
 
     def _aimed(self, fit: Coalition) -> Coalition:
         """Count only the evidence that the group differs in more than its level."""

@@ -9,6 +9,7 @@ z_i ~ N(0, S), integrated out by one Newton step (Laplace).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -34,8 +35,9 @@ are used, prices paid."""
 N_DIRECTIONS = 4
 """Leading directions of the accounts' scores from which tastes are fitted."""
 
-FACTOR_STEPS, LEVEL_STEPS, TASTE_STEPS = 8, 15, 6
-"""Steps of EM for the loadings, for levels alone, and for levels with tastes."""
+FACTOR_STEPS, LEVEL_STEPS, TASTE_STEPS, REFIT_STEPS = 8, 15, 5, 3
+"""Steps of EM for the loadings, for levels alone, for levels with tastes, and for either of them
+when a few accounts were left out."""
 
 PRICE = 1.5
 """Nats that every free number costs."""
@@ -52,10 +54,18 @@ SETTLED, MOST_STEPS = 0.3, 6
 """Newton's steps for an account's tastes end when the next one would gain fewer nats."""
 
 
-class Law(NamedTuple):
-    """Laws of rewards; every array but ``means`` has shape (n_cells, n_categories).
+@dataclass(frozen=True, eq=False)
+class Law:
+    """Laws of rewards, one for each cell.
 
-    ``means`` is the mean score of each cell's own rewards, which differs from zero by shrinkage.
+    Attributes
+    ----------
+    log_probabilities, scores
+        Shape (n_cells, n_categories).
+    variances
+        Shape (n_cells,); of the scores.
+    means
+        Shape (n_cells,); mean score of each cell's own rewards, which is not zero by shrinkage.
     """
 
     log_probabilities: FloatArray
@@ -86,6 +96,7 @@ class Law(NamedTuple):
         """Return ψ, ψ' and ψ'' of each cell at its tilt; shape (3, n_cells)."""
         return _tilted(self.log_probabilities, self.scores, np.ascontiguousarray(tilts))
 
+    @cached_property
     def grid(self) -> FloatArray:
         """Return ψ, ψ' and ψ'' of each cell over the grid of tilts; shape (n_cells, n, 3)."""
         tilts = np.arange(-GRID_END, GRID_END + GRID_STEP, GRID_STEP)
@@ -299,13 +310,17 @@ def fit_tastes(
     return max([plain, *fits], key=lambda fit: fit.worth(weights))
 
 
-def refit(accounts: Accounts, law: Law, weights: FloatArray, before: Honest) -> Honest:
-    """Fit honest accounts anew to other weights, with as many tastes as before or with none."""
-    plain = fit_plain(accounts, law, weights)
-    if before.loadings.shape[1] == 1:
-        return plain
-    tastes = _with_tastes(accounts, law, weights, before.loadings[:, 1:], before.groups)
-    return max(plain, tastes, key=lambda fit: fit.worth(weights))
+def refit(accounts: Accounts, law: Law, weights: FloatArray, plain: Honest, best: Honest) -> Honest:
+    """Fit honest accounts anew to other weights, with the tastes of ``best`` or with none."""
+    fit = _levelled(plain, accounts, law, weights, REFIT_STEPS)
+    if best is plain:
+        return fit
+    loadings, _ = factor_analysis(
+        accounts, law, weights, best.loadings[:, 1:], best.groups, REFIT_STEPS
+    )
+    tastes = replace(best, loadings=loadings)
+    tastes = _levelled(tastes, accounts, law, weights, REFIT_STEPS)
+    return max(fit, tastes, key=lambda fit: fit.worth(weights))
 
 
 def _with_tastes(
@@ -426,7 +441,7 @@ def likelihoods(
         np.asarray(np.linalg.inv(covariance), np.float64),
         at,
         np.stack(hypotheses),
-        law.grid(),
+        law.grid,
     )
     found -= 0.5 * np.linalg.slogdet(covariance)[1]
     n = len(levels)
@@ -605,14 +620,19 @@ def leading_directions(
 
 
 def factor_analysis(
-    accounts: Accounts, law: Law, weights: FloatArray, leading: FloatArray, groups: IntArray
+    accounts: Accounts,
+    law: Law,
+    weights: FloatArray,
+    leading: FloatArray,
+    groups: IntArray,
+    n_steps: int = FACTOR_STEPS,
 ) -> tuple[FloatArray, FloatArray]:
     """Return loadings by factor analysis of the scores, and the posterior means of the factors."""
     n_cells, n_factors = leading.shape[0], leading.shape[1] + 1
     n_groups = int(groups.max()) + 1
     loadings = np.ascontiguousarray(np.hstack([np.full((n_cells, 1), 0.3), leading]))
     tastes = np.zeros((accounts.n_users, n_factors))
-    for _ in range(FACTOR_STEPS):
+    for _ in range(n_steps):
         left, right, tastes = _factor_step(
             accounts.indptr,
             accounts.cells,
