@@ -359,7 +359,8 @@ class _View:
 
 def _rows_of(blocks: Blocked[Scored], users: IntArray) -> Scored:
     """Return the rows of some users, by ascending codes."""
-    return joined(blocks.map_blocks(Scored.of_users, pieces=cut_codes(users, blocks.sizes)))
+    parts: list[Scored] = blocks.map_blocks(Scored.of_users, pieces=cut_codes(users, blocks.sizes))
+    return joined(parts)
 
 
 def _sampled_users(tallies: UserTallies, rng: np.random.Generator) -> IntArray:
