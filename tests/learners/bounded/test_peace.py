@@ -1,0 +1,71 @@
+"""Logs without a coalition: honest users differ in tastes and levels, and nobody is flagged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.learners.bounded.worlds import Family, decided, learned, make_world, plain_means
+from unswayed.learners.bounded.method import find_coalitions
+from unswayed.randomness import generator
+from unswayed.tallies import tally
+
+FAMILIES: tuple[Family, ...] = ("clicks", "stars", "baskets")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("tastes", "levels"), [(0.4, 0.0), (0.0, 0.6)])
+def test_honest_tastes_and_levels_are_no_coalition(
+    family: Family, tastes: float, levels: float, seed: int
+) -> None:
+    world = make_world(
+        generator(seed, "peace", family, tastes), family, "none", tastes=tastes, levels=levels
+    )
+    estimates = learned(world.tallies, 0.2, seed)
+    assert (estimates.user_weights == 1.0).all()
+    assert estimates.evidence["coalitions"] == 0
+    plain = world.plain_means()
+    assert (estimates.actions != decided(plain)).sum() <= 1
+    # Shrinkage moves a mean by about its standard error; these have 750 plays.
+    deviation = plain.std() + world.true_means.mean()
+    assert np.abs(estimates.mean_rewards - plain).max() < 0.15 * deviation
+
+
+def test_buyers_who_buy_everything_are_no_coalition(rng: np.random.Generator, seed: int) -> None:
+    """One in twenty buys whatever is shown, four in five nothing: a level, and not an aim."""
+    n_users, n_contexts, n_actions, plays = 1500, 8, 4, 30
+    users = np.repeat(np.arange(n_users), plays)
+    contexts = rng.integers(n_contexts, size=len(users))
+    actions = rng.integers(n_actions, size=len(users))
+    rates = rng.choice([0.0, 0.3, 0.9], p=[0.8, 0.15, 0.05], size=n_users)
+    lift = np.where(actions == contexts % n_actions, 1.0, 0.6)
+    bought = rng.random(len(users)) < rates[users] * lift
+    rewards = np.round(bought * rng.lognormal(3.0, 0.4, len(users)), 2)
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    found = find_coalitions(tallies, adversarial_fraction=0.2, seed=seed)
+    assert (found.weights == 1.0).all()
+    assert not any(group.is_flagged for group in found.groups)
+    assert (decided(found.means) == np.arange(n_contexts) % n_actions).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_a_stated_share_nobody_is_flagged_and_means_are_pooled(
+    family: Family, seed: int
+) -> None:
+    """Even under an obvious attack: alpha = 0 says that there is none."""
+    world = make_world(generator(seed, "no share", family), family, "push", plays=12)
+    found = find_coalitions(world.tallies, adversarial_fraction=0.0, seed=seed)
+    assert (found.weights == 1.0).all()
+    assert found.groups == []
+    # Uniform play repeats few cells, and no cap binds but that of the largest account.
+    pooled = plain_means(world.tallies)
+    assert np.abs(found.cells.means - pooled).max() < 0.1 * np.abs(pooled).max()
+    assert (decided(found.cells.means) == decided(pooled)).mean() > 0.8
