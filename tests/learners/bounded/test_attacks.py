@@ -93,16 +93,19 @@ def test_an_ab_test_in_peace_flags_nobody(rng: np.random.Generator, seed: int) -
 
 def busy_log(rng: np.random.Generator, *, joined: bool) -> Tallies:
     """Return 6,000 accounts' clicks; three that join have a tenth of the traffic and push."""
-    n_users, n_contexts, n_actions, plays = 6000, 20, 5, 10
+    n_users, n_contexts, n_actions, plays = 6000, 10, 5, 10
     users = np.repeat(np.arange(n_users), plays)
-    if joined:
-        users = np.concatenate([users, n_users + rng.integers(3, size=len(users) // 9)])
     contexts = rng.integers(n_contexts, size=len(users))
     actions = rng.integers(n_actions, size=len(users))
-    drawn = generator(0, "busy rates").uniform(0.03, 0.07, (n_contexts, n_actions))
-    rewards = (rng.random(len(users)) < drawn[contexts, actions]).astype(float)
-    is_lie = users >= n_users
-    rewards[is_lie] = actions[is_lie] == 0
+    rates = np.where(np.arange(n_actions) == 1 + np.arange(n_contexts)[:, None] % 4, 0.09, 0.05)
+    rewards = (rng.random(len(users)) < rates[contexts, actions]).astype(float)
+    if joined:
+        size = len(users) // 9
+        users = np.concatenate([users, n_users + rng.integers(3, size=size)])
+        contexts = np.concatenate([contexts, rng.integers(n_contexts, size=size)])
+        pushed = rng.integers(n_actions, size=size)
+        actions = np.concatenate([actions, pushed])
+        rewards = np.concatenate([rewards, (pushed == 0).astype(float)])
     return tally(
         users,
         contexts,
