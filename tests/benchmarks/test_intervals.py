@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unswayed.learners.design import design_of_log
 from unswayed.learners.bounded import learn_bounded
+from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
 from worlds import Spec, World, build

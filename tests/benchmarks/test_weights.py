@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from unswayed.learners.design import design_of_log
 from unswayed.learners.bounded import learn_bounded
+from unswayed.learners.design import design_of_log
 from worlds import World, build, specs
 
 DESIGNS: tuple[Literal["sticky", "uniform", "mixed"], ...] = ("sticky", "uniform", "mixed")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unswayed.events import Labels
-from unswayed.learners.design import sticky_design
 from unswayed.learners.bounded import learn_bounded
+from unswayed.learners.design import sticky_design
 from unswayed.learners.epochs.planning import doubts_of, surviving_actions
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import decision_rows

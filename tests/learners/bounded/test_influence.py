@@ -59,7 +59,9 @@ def caps_of(rows: Scored, rho: float, alpha: float) -> FloatArray:
     )
 
 
-def replaced(rows: Scored, is_bad: FloatArray, reading: Reading, rng: np.random.Generator) -> Scored:
+def replaced(
+    rows: Scored, is_bad: FloatArray, reading: Reading, rng: np.random.Generator
+) -> Scored:
     """Return the rows after some accounts took other plays and rewards, within the range."""
     bad = is_bad[np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))] > 0
     s = rows.cells // N_ACTIONS
