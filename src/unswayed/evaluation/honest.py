@@ -61,7 +61,7 @@ def robust_weights(
     log = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
     uniform = log.uniform()
     design = design_of_log(uniform, "auto")
-    alpha = estimate_fraction(uniform, design).chosen if stated == "auto" else stated
+    alpha = estimate_fraction(uniform).chosen if stated == "auto" else stated
     found = find_coalition(
         tallies,
         cell_classes(means, choices, other),

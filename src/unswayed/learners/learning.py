@@ -63,7 +63,7 @@ def learn_policy(
     check_precision(tallies)
     unknown_fraction = None
     if adversarial_fraction == "auto":
-        unknown_fraction = estimate_fraction(tallies, design, warmup=warmup)
+        unknown_fraction = estimate_fraction(tallies)
         adversarial_fraction = unknown_fraction.chosen
     estimates = learn(tallies, design, adversarial_fraction=adversarial_fraction, warmup=warmup)
     policy = estimates.policy(

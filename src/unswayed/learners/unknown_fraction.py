@@ -10,40 +10,27 @@ from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
-from unswayed.learners.design import Design
-from unswayed.learners.discount import learn_discounted
-from unswayed.learners.discount.responses.clipping import clipped_responses
-from unswayed.learners.discount.responses.noise import measure_noise
-from unswayed.learners.discount.settings import MEAN
-from unswayed.learners.estimates import Estimates
+from unswayed.learners.bounded.method import CLEAR, Findings, find_coalitions
 from unswayed.limits import smallest_swap_coalition, swap_separation
-from unswayed.policy import capped_means
-from unswayed.tallies import Tallies, UserTallies
+from unswayed.tallies import UserTallies
 
 Auto = Literal["auto"]
 
-SEARCHED_FRACTION = 0.4
-"""Ours: the share that is stated while looking. A search believes 1.25 times as many at most, and
-half of the users are no coalition but the other side."""
+SEARCHED_FRACTION = 0.24
+"""Ours: the share that is stated while looking; coalitions up to nearly half are then found."""
 
 FLOOR = 0.05
 """Ours: never state less. A coalition that changed nothing yet may change something tomorrow."""
 
-LARGEST_ALLOWANCE = 0.1
-"""Ours: what could go unseen is allowed for up to this share. Few or noisy responses would hide any
+LARGEST_ALLOWANCE = 0.05
+"""Ours: what could go unseen is allowed for up to this share. Few or noisy rewards would hide any
 share, and a learner that allows for half of its users learns nothing."""
 
-SUSPICION = 0.4
-"""Ours: nats per accused user from which an accusation that was not believed counts all the same.
-In small worlds without a coalition chance reached .25, coalitions .5 and more."""
+MARGIN = 1.25
+"""Ours: the true share may exceed the estimated mass of a coalition by this factor."""
 
 CLEAR_ORIENTATION = 10.0
 """Ours: nats by which a side must stand out before it is called skewed."""
-
-LOPSIDED = 1.5
-"""Ours: by this factor an accusation must beat the opposite one. Two-sided tastes split users into
-halves that accuse each other, with factors of 1.3 at most in small worlds; coalitions had 1.9 and
-more."""
 
 CEILING = 0.45
 """Ours: never state more; from one half on nothing can be learned."""
@@ -64,10 +51,9 @@ class UnknownFraction:
     chosen
         The share to state.
     accused
-        Share of the users that were discounted, and are not just one half of a taste.
+        Share of the accounts that were flagged.
     suspected
-        Share of those who stand apart without being discounted: decisions do not hang on them, or
-        they may just have other tastes.
+        Share of the largest group that is suspected only.
     upper
         Upper confidence bound of both together; 0 if there are none.
     allowance
@@ -81,8 +67,6 @@ class UnknownFraction:
     gap, answers_per_user
         What these rest on: the median lead of the best action, and the independent responses that a
         user's plays are worth.
-    tastes
-        Whether good users differ, which hides more than is said here.
     """
 
     chosen: float
@@ -94,7 +78,6 @@ class UnknownFraction:
     hidden_from: float | None
     gap: float
     answers_per_user: float
-    tastes: bool
 
     def statement(self) -> str:
         """Return in plain words what was chosen, why, and what cannot be known."""
@@ -116,8 +99,6 @@ class UnknownFraction:
                 f"From {self.hidden_from:.1%} on some coalition is hidden from every method: if "
                 "you cannot rule it out, state alpha yourself."
             )
-        if self.tastes:
-            words.append("Users have tastes of their own, and more can hide behind them.")
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
@@ -140,20 +121,13 @@ def check_fraction_or_auto(value: float | str, *, name: str = ALPHA) -> float | 
     return check_adversarial_fraction(number, name=name)
 
 
-def estimate_fraction(
-    tallies: UserTallies, design: Design, *, warmup: Tallies | None = None
-) -> UnknownFraction:
+def estimate_fraction(tallies: UserTallies) -> UnknownFraction:
     """Compute an upper estimate of the share of users that may collude.
 
-    The coalitions that the discounting learner finds when a large share is stated, believed or
-    only suspected, bounded from above, plus the share that would go unseen. A coalition of share p
-    turns a decision round only if it moves best and runner-up by gap/(2p), more than the gap. If it
-    does so in all contexts, users' scores along these lies are skewed, and that is evidence.
-
-    Parameters
-    ----------
-    tallies, design, warmup
-        As ``learn_discounted`` takes them.
+    The mass of the coalitions that the default learner finds when a large share is stated, flagged
+    or suspected, with a margin, plus the share that would go unseen. A coalition of share p turns a
+    decision round only if it moves best and runner-up by gap/(2p), more than the gap. If it does so
+    in all contexts, users' scores along these lies are skewed, and that is evidence.
 
     Notes
     -----
@@ -164,17 +138,13 @@ def estimate_fraction(
 
     Deviations from the paper: it takes the share as known.
     """
-    estimates = learn_discounted(
-        tallies, design, adversarial_fraction=SEARCHED_FRACTION, warmup=warmup
-    )
-    weights = estimates.user_weights
-    n_users = len(weights)
-    accused, suspected = _accused_and_suspected(estimates)
-    noise = measure_noise(clipped_responses(tallies), weights)
-    deviation = float(np.sqrt(np.median(noise.variances)))
-    per_user = float(noise.mass.sum() / max(weights.sum(), 1.0))
-    means = capped_means(estimates.mean_rewards, estimates.actions)
-    gap, plays = _median_gap(means), max(1, round(per_user))
+    found = find_coalitions(tallies, adversarial_fraction=SEARCHED_FRACTION)
+    n_users = tallies.n_users
+    accused, suspected = _accused_and_suspected(found)
+    cells = found.cells
+    deviation = float(np.median(cells.deviations[cells.masses > 0.0]))
+    per_user = float(cells.masses.sum() / max(float(found.weights.sum()), 1.0))
+    gap, plays = _median_gap(found.means), max(1, round(per_user))
     separation, hidden = 0.0, None
     if gap > 0 and deviation > 0:
         sizes = {"noise": deviation}
@@ -182,7 +152,7 @@ def estimate_fraction(
         hidden = float(smallest_swap_coalition(gap, plays, tallies.n_actions, **sizes))
     quiet = is_seen(SHARES, np.full(SHARES.size, separation), n_users)
     turning = is_seen(SHARES, separation / (2.0 * SHARES), n_users)
-    upper = _upper_bound(accused + suspected, n_users)
+    upper = _upper_bound(min(MARGIN * accused + suspected, 1.0), n_users)
     allowance = min(LARGEST_ALLOWANCE, float(SHARES[quiet.argmax()]) if quiet.any() else 1.0)
     return UnknownFraction(
         chosen=min(max(upper + allowance, FLOOR), CEILING),
@@ -194,7 +164,6 @@ def estimate_fraction(
         hidden_from=hidden,
         gap=gap,
         answers_per_user=per_user,
-        tastes=bool(estimates.evidence["tastes"]),
     )
 
 
@@ -216,23 +185,14 @@ def is_seen(shares: FloatArray, separations: FloatArray, n_users: int) -> BoolAr
     return seen
 
 
-def _accused_and_suspected(estimates: Estimates) -> tuple[float, float]:
-    """Return the shares that were discounted, and the largest one that was accused in vain."""
-    evidence, weights = estimates.evidence, estimates.user_weights
-    # Doubtful users lose part of their weight each, which may come to more in all.
-    accused = max(float((weights < 0.5).mean()), float(evidence["removed"]))
-    suspected = 0.0
-    # Rounds that took good users for alike were dropped if they turned out to differ.
-    stage = "tastes" if evidence["tastes"] else "mean"
-    for round_ in evidence["rounds"]:
-        if round_["stage"] != stage or round_["gain"] is None or round_["verdict"] == "discounted":
-            continue
-        opposite = max(round_["opposite_gain"] or 0.0, 0.0)
-        is_lopsided = round_["gain"] >= LOPSIDED * opposite + MEAN.clear_gain + CLEAR_ORIENTATION
-        is_suspicious = round_["gain"] >= SUSPICION * round_["accused"] * len(weights)
-        if is_lopsided and is_suspicious:
-            suspected = max(suspected, round_["accused"])
-    return accused, suspected
+def _accused_and_suspected(found: Findings) -> tuple[float, float]:
+    """Return the share that was flagged, and that of the largest group that is suspected."""
+    suspects = [
+        float(group.members.mean())
+        for group in found.groups
+        if not group.is_flagged and group.evidence >= CLEAR / 2.0
+    ]
+    return float(1.0 - found.weights.mean()), max(suspects, default=0.0)
 
 
 def _upper_bound(share: float, n_users: int) -> float:

@@ -31,13 +31,14 @@ from unswayed.learners.bounded.honest import (
 )
 from unswayed.learners.bounded.rewards import Scored
 
-MASS_MARGIN = 1.25
-"""A coalition has at most this many times the stated share of the accounts."""
+FULL = 0.9
+"""A group that takes this part of the largest mass that it may have is no coalition but one side of
+a taste, or the honest majority: it is suspected at most."""
 
 N_DIRECTIONS, N_ACTIONS = 4, 4
 """Starts from skew directions of tastes, and from single actions."""
 
-SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 10, 2
+SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 """Steps of EM from every start, steps from the best, and how many of them."""
 
 LEAST_GAIN = 10.0
@@ -123,7 +124,7 @@ class Search:
         self.in_class = np.bincount(accounts.activity, weights)
         self.directions = leading_directions(accounts, law, weights, rng)
         self.plain = fit_plain(accounts, law, weights)
-        self.best = fit_tastes(accounts, law, weights, self.plain, self.directions)
+        self.best = fit_tastes(accounts, law, weights, self.plain, self.directions, n_actions)
         self.base = self.best.worth(weights)
 
     def candidates(self) -> list[Coalition]:
@@ -151,7 +152,7 @@ class Search:
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
         rest = self.weights * (1.0 - fit.members)
-        return replace(fit, honest=refit(self.accounts, self.law, rest, self.best))
+        return replace(fit, honest=refit(self.accounts, self.law, rest, self.plain, self.best))
 
     def _aimed(self, fit: Coalition) -> Coalition:
         """Count only the evidence that the group differs in more than its level."""
@@ -189,7 +190,8 @@ class Search:
             np.bincount(self.accounts.activity, q, len(self.in_class)) + ACTIVITY_ACCOUNTS * share
         ) / (self.in_class + ACTIVITY_ACCOUNTS)
         share = float(prior @ self.in_class / self.weights.sum())
-        return np.clip(prior * min(1.0, self.most / max(share, 1e-9)), 1e-6, 0.9)
+        clipped = np.clip(prior * min(1.0, self.most / max(share, 1e-9)), 1e-6, 0.9)
+        return np.asarray(clipped, np.float64)
 
     def _em(self, fit: Coalition, steps: int, *, turn: bool = False) -> Coalition:
         for step in range(steps):
@@ -279,7 +281,9 @@ class Search:
     def _direction_starts(self) -> list[FloatArray]:
         """Return members along the most skewed directions of the accounts' tastes."""
         is_in = self.weights > 0.5
-        _, tastes = factor_analysis(self.accounts, self.law, self.weights, self.directions)
+        _, tastes = factor_analysis(
+            self.accounts, self.law, self.weights, self.directions, np.arange(self.n_cells)
+        )
         tastes -= tastes[is_in].mean(axis=0)
         n_members = max(3, int(self.most * is_in.sum()))
         values, vectors = np.linalg.eigh(tastes[is_in].T @ tastes[is_in] / is_in.sum())
@@ -297,7 +301,7 @@ class Search:
         places.sort(key=lambda y: -float((np.clip(y[is_in], -4.0, 4.0) ** 3).mean()))
         kept: list[FloatArray] = []
         for y in places:
-            if all(np.corrcoef(y[is_in], other[is_in])[0, 1] < ALIKE for other in kept):
+            if not any(_correlation(y[is_in], other[is_in]) > ALIKE for other in kept):
                 kept.append(y)
             if len(kept) == N_DIRECTIONS:
                 break
@@ -384,9 +388,14 @@ def _kept(z: FloatArray) -> FloatArray:
 
 
 def _alike(one: Coalition, other: Coalition) -> bool:
-    if one.members.std() < 1e-9 or other.members.std() < 1e-9:
-        return False
-    return bool(np.corrcoef(one.members, other.members)[0, 1] > ALIKE)
+    return _correlation(one.members, other.members) > ALIKE
+
+
+def _correlation(one: FloatArray, other: FloatArray) -> float:
+    """Return the correlation of two arrays; 0 if one of them does not vary."""
+    one, other = one - one.mean(), other - other.mean()
+    scale = float(np.sqrt((one @ one) * (other @ other)))
+    return float(one @ other) / scale if scale > 1e-12 else 0.0
 
 
 def _offset(odds: FloatArray, weights: FloatArray, mass: float) -> float:

@@ -9,6 +9,7 @@ z_i ~ N(0, S), integrated out by one Newton step (Laplace).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -27,11 +28,16 @@ LEAST_CORRELATION, MOST_CORRELATION = 0.05, 0.95
 FEWEST_REPEATS = 50.0
 """Repeated plays from which the intraclass correlation is estimated."""
 
-TASTES = (1, 2, 4)
-"""Factors of taste beside the level that are tried; the best number is used, prices paid."""
+TASTES = (1, 3)
+"""Factors of taste beside the level that are tried, with loadings by action and by cell; the best
+are used, prices paid."""
 
-FACTOR_STEPS, LEVEL_STEPS, TASTE_STEPS = 8, 15, 6
-"""Steps of EM for the loadings, for levels alone, and for levels with tastes."""
+N_DIRECTIONS = 4
+"""Leading directions of the accounts' scores from which tastes are fitted."""
+
+FACTOR_STEPS, LEVEL_STEPS, TASTE_STEPS, REFIT_STEPS = 8, 15, 5, 3
+"""Steps of EM for the loadings, for levels alone, for levels with tastes, and for either of them
+when a few accounts were left out."""
 
 PRICE = 1.5
 """Nats that every free number costs."""
@@ -42,16 +48,24 @@ LEVEL_STARTS = (0.0, 1.5, -1.5)
 LARGEST_TILT = 6.0
 
 GRID_STEP, GRID_END = 0.5, 12.0
-"""Tilts of single accounts are read off a table from −12 to 12."""
+"""Tilts of single accounts are read off a table that ends at ±12."""
 
 SETTLED, MOST_STEPS = 0.3, 6
 """Newton's steps for an account's tastes end when the next one would gain fewer nats."""
 
 
-class Law(NamedTuple):
-    """Laws of rewards; every array but ``means`` has shape (n_cells, n_categories).
+@dataclass(frozen=True, eq=False)
+class Law:
+    """Laws of rewards, one for each cell.
 
-    ``means`` is the mean score of each cell's own rewards, which differs from zero by shrinkage.
+    Attributes
+    ----------
+    log_probabilities, scores
+        Shape (n_cells, n_categories).
+    variances
+        Shape (n_cells,); of the scores.
+    means
+        Shape (n_cells,); mean score of each cell's own rewards, which is not zero by shrinkage.
     """
 
     log_probabilities: FloatArray
@@ -82,6 +96,7 @@ class Law(NamedTuple):
         """Return ψ, ψ' and ψ'' of each cell at its tilt; shape (3, n_cells)."""
         return _tilted(self.log_probabilities, self.scores, np.ascontiguousarray(tilts))
 
+    @cached_property
     def grid(self) -> FloatArray:
         """Return ψ, ψ' and ψ'' of each cell over the grid of tilts; shape (n_cells, n, 3)."""
         tilts = np.arange(-GRID_END, GRID_END + GRID_STEP, GRID_STEP)
@@ -144,7 +159,7 @@ def intraclass_correlation(rows: Scored, variances: FloatArray, trimmed: float) 
     scores, n = rows.scores / unit, rows.plays
 
     def by_user(values: FloatArray) -> FloatArray:
-        return np.bincount(users, values, rows.n_users)
+        return np.asarray(np.bincount(users, values, rows.n_users), np.float64)
 
     within = by_user(rows.squared_scores / unit**2 - scores**2 / n)
     repeats, plays, n_cells = by_user(n - 1.0), by_user(n), by_user(np.ones(len(n)))
@@ -243,6 +258,8 @@ class Honest:
         Shape (n_users,).
     price
         Nats for the loadings.
+    groups
+        Shape (n_cells,); cells of a group share their loadings.
     """
 
     loadings: FloatArray
@@ -252,6 +269,7 @@ class Honest:
     tastes: FloatArray
     log_likelihoods: FloatArray
     price: float
+    groups: IntArray
 
     def worth(self, weights: FloatArray) -> float:
         """Return the log-likelihood of the accounts, less the price of the loadings."""
@@ -269,36 +287,49 @@ def fit_plain(accounts: Accounts, law: Law, weights: FloatArray) -> Honest:
         np.zeros((accounts.n_users, 1)),
         np.zeros(accounts.n_users),
         0.0,
+        np.zeros(n_cells, np.int64),
     )
     return _levelled(start, accounts, law, weights, LEVEL_STEPS)
 
 
 def fit_tastes(
-    accounts: Accounts, law: Law, weights: FloatArray, plain: Honest, directions: FloatArray
+    accounts: Accounts,
+    law: Law,
+    weights: FloatArray,
+    plain: Honest,
+    directions: FloatArray,
+    n_actions: int,
 ) -> Honest:
-    """Fit accounts with a level and factors of taste, as many as pay; ``plain`` if none does."""
-    best = plain
-    for n in TASTES:
-        fit = _with_tastes(accounts, law, weights, directions[:, :n])
-        if fit.worth(weights) <= best.worth(weights):
-            break
-        best = fit
-    return best
+    """Fit accounts with a level and factors of taste; ``plain`` if these do not pay."""
+    n_cells = len(directions)
+    fits = [
+        _with_tastes(accounts, law, weights, directions[:, :n], np.arange(n_cells) % n_groups)
+        for n in TASTES
+        for n_groups in (n_actions, n_cells)
+    ]
+    return max([plain, *fits], key=lambda fit: fit.worth(weights))
 
 
-def refit(accounts: Accounts, law: Law, weights: FloatArray, before: Honest) -> Honest:
-    """Fit honest accounts anew to other weights, with as many tastes as before or with none."""
-    plain = fit_plain(accounts, law, weights)
-    if before.loadings.shape[1] == 1:
-        return plain
-    tastes = _with_tastes(accounts, law, weights, before.loadings[:, 1:])
-    return max(plain, tastes, key=lambda fit: fit.worth(weights))
+def refit(accounts: Accounts, law: Law, weights: FloatArray, plain: Honest, best: Honest) -> Honest:
+    """Fit honest accounts anew to other weights, with the tastes of ``best`` or with none."""
+    fit = _levelled(plain, accounts, law, weights, REFIT_STEPS)
+    if best is plain:
+        return fit
+    loadings, _ = factor_analysis(
+        accounts, law, weights, best.loadings[:, 1:], best.groups, REFIT_STEPS
+    )
+    tastes = replace(best, loadings=loadings)
+    tastes = _levelled(tastes, accounts, law, weights, REFIT_STEPS)
+    return max(fit, tastes, key=lambda fit: fit.worth(weights))
 
 
-def _with_tastes(accounts: Accounts, law: Law, weights: FloatArray, leading: FloatArray) -> Honest:
-    loadings, tastes = factor_analysis(accounts, law, weights, leading)
+def _with_tastes(
+    accounts: Accounts, law: Law, weights: FloatArray, leading: FloatArray, groups: IntArray
+) -> Honest:
+    """Fit tastes whose loadings are the same in all cells of a group."""
+    loadings, tastes = factor_analysis(accounts, law, weights, leading, groups)
     n_cells, n_factors = loadings.shape
-    plays, _ = accounts.sums(weights, n_cells)
+    plays = np.bincount(groups, accounts.sums(weights, n_cells)[0])
     start = Honest(
         loadings,
         np.eye(n_factors),
@@ -307,6 +338,7 @@ def _with_tastes(accounts: Accounts, law: Law, weights: FloatArray, leading: Flo
         tastes,
         np.zeros(accounts.n_users),
         PRICE * (n_factors - 1) * float((plays > 1.0).sum()),
+        groups,
     )
     return _levelled(start, accounts, law, weights, TASTE_STEPS)
 
@@ -406,10 +438,10 @@ def likelihoods(
         accounts.scores,
         weights,
         loadings,
-        np.linalg.inv(covariance),
+        np.asarray(np.linalg.inv(covariance), np.float64),
         at,
         np.stack(hypotheses),
-        law.grid(),
+        law.grid,
     )
     found -= 0.5 * np.linalg.slogdet(covariance)[1]
     n = len(levels)
@@ -564,7 +596,7 @@ def leading_directions(
     accounts: Accounts, law: Law, weights: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Return the leading eigenvectors of the covariance between different cells, as loadings."""
-    n_cells, n_factors = len(law.means), max(TASTES)
+    n_cells, n_factors = len(law.means), N_DIRECTIONS
     users = np.repeat(np.arange(accounts.n_users), np.diff(accounts.indptr))
     plays, _ = accounts.sums(weights, n_cells)
     scale = np.sqrt((plays + 20.0) * law.variances)
@@ -573,7 +605,7 @@ def leading_directions(
         (values, accounts.cells, accounts.indptr), shape=(accounts.n_users, n_cells)
     )
     columns = rows.T.tocsr()
-    own = np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
+    own = np.bincount(accounts.cells, values * values, n_cells)
     basis = rng.standard_normal((n_cells, min(n_factors + 3, n_cells)))
     for _ in range(10):
         basis = np.linalg.qr(columns @ (rows @ basis) - own[:, None] * basis + basis)[0]
@@ -588,13 +620,19 @@ def leading_directions(
 
 
 def factor_analysis(
-    accounts: Accounts, law: Law, weights: FloatArray, leading: FloatArray
+    accounts: Accounts,
+    law: Law,
+    weights: FloatArray,
+    leading: FloatArray,
+    groups: IntArray,
+    n_steps: int = FACTOR_STEPS,
 ) -> tuple[FloatArray, FloatArray]:
     """Return loadings by factor analysis of the scores, and the posterior means of the factors."""
     n_cells, n_factors = leading.shape[0], leading.shape[1] + 1
+    n_groups = int(groups.max()) + 1
     loadings = np.ascontiguousarray(np.hstack([np.full((n_cells, 1), 0.3), leading]))
     tastes = np.zeros((accounts.n_users, n_factors))
-    for _ in range(FACTOR_STEPS):
+    for _ in range(n_steps):
         left, right, tastes = _factor_step(
             accounts.indptr,
             accounts.cells,
@@ -604,8 +642,12 @@ def factor_analysis(
             law.variances,
             loadings,
         )
+        if n_groups < n_cells:
+            left = left.reshape(-1, n_groups, n_factors, n_factors).sum(axis=0)
+            right = right.reshape(-1, n_groups, n_factors).sum(axis=0)
         left[:, np.arange(n_factors), np.arange(n_factors)] += 3.0
-        loadings = np.ascontiguousarray(np.linalg.solve(left, right[:, :, None])[:, :, 0])
+        solved = np.linalg.solve(left, right[:, :, None])[:, :, 0]
+        loadings = np.ascontiguousarray(solved[groups])
     return loadings, tastes
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from scipy import special
 from threadpoolctl import threadpool_limits
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.engine import Blocked, cut_codes
 from unswayed.errors import check_adversarial_fraction
-from unswayed.learners.bounded.coalition import MASS_MARGIN, Coalition, Search, log_odds, members_of
+from unswayed.learners.bounded.coalition import FULL, Coalition, Search, log_odds, members_of
 from unswayed.learners.bounded.honest import Accounts, Law, intraclass_correlation
 from unswayed.learners.bounded.means import CellMeans, cell_means, find_caps, shrunken
 from unswayed.learners.bounded.rewards import Reading, Scored, category_counts, read_rewards, scored
@@ -36,14 +36,20 @@ from unswayed.tallies import Tallies, UserTallies, joined
 SEARCH_ENTRIES = 60_000
 """Coalitions are searched among random accounts with about this many entries."""
 
-CLEAR = 60.0
+CLEAR = 100.0
 """Nats of evidence, on that sample, from which a coalition is flagged."""
+
+MASS_MARGIN, MORE, LARGEST_MASS = 2.0, 0.02, 0.49
+"""Coalitions are searched up to twice the stated share and 2 % more, but never up to a half."""
+
+TRIMMED = 1.25
+"""Times the stated share: accounts at either end that do not vote on the correlation."""
 
 MOST_ROUNDS = 4
 """Coalitions that are flagged at most."""
 
-LEAST_ROOM = 0.01
-"""The search ends when less than this part of the stated share is left for another coalition."""
+LEAST_ROOM = 0.005
+"""The search ends when less than this share of the accounts is left for another coalition."""
 
 COUNTING_CORRELATION = 0.1
 """Intraclass correlation while laws are counted, before it is known."""
@@ -216,7 +222,7 @@ def learn_bounded(
 
 
 def smallest_regret(
-    means: FloatArray, stories: list[tuple[float, FloatArray]], is_excluded: FloatArray
+    means: FloatArray, stories: list[tuple[float, FloatArray]], is_excluded: BoolArray
 ) -> IntArray:
     """Return in each context the action whose worst regret over the stories is smallest.
 
@@ -226,7 +232,7 @@ def smallest_regret(
         Shape (n_contexts, n_actions); if everybody who counts is honest.
     stories
         Evidence of a suspected group, below ``CLEAR``, and the means if it lied. The regret counts
-        by the evidence.
+        by the square root of the evidence, relative to ``CLEAR``.
     is_excluded
         Shape (n_contexts, n_actions); actions that may not be chosen.
 
@@ -237,7 +243,8 @@ def smallest_regret(
     known = np.where(is_excluded, np.nan, means)
     worst = _regrets(known)
     for evidence, story in stories:
-        worst = np.fmax(worst, evidence / CLEAR * _regrets(np.where(is_excluded, np.nan, story)))
+        regrets = _regrets(np.where(is_excluded, np.nan, story))
+        worst = np.fmax(worst, np.sqrt(evidence / CLEAR) * regrets)
     return best_known(-worst, is_excluded)
 
 
@@ -246,7 +253,7 @@ def _regrets(means: FloatArray) -> FloatArray:
     return np.asarray(best - means)
 
 
-def _is_undecided(means: FloatArray, stories: list[tuple[float, FloatArray]]) -> FloatArray:
+def _is_undecided(means: FloatArray, stories: list[tuple[float, FloatArray]]) -> BoolArray:
     """Return the contexts in which a suspected group would change the best action."""
     is_open = np.zeros(len(means), dtype=np.bool_)
     for _, story in stories:
@@ -282,14 +289,14 @@ def find_coalitions(
             blocks.map_blocks(Scored.of_users, pieces=cut_codes(chosen, tallies.blocks.sizes))
         )
         if caps is None:
-            trimmed = min(0.45, MASS_MARGIN * alpha)
+            trimmed = min(0.45, TRIMMED * alpha)
             correlation = intraclass_correlation(sample, law.variances, trimmed)
             caps = find_caps(blocks, tallies.n_cells, correlation=correlation, alpha=alpha)
         view = _View(blocks, caps, correlation, (tallies.n_contexts, tallies.n_actions))
         cells = view.means(weights)
         means, parts = shrunken(cells.means, cells)
-        room = min(0.49, MASS_MARGIN * alpha) - float(1.0 - weights.mean())
-        if len(groups) == MOST_ROUNDS or room <= LEAST_ROOM * alpha:
+        room = min(LARGEST_MASS, MASS_MARGIN * alpha + MORE) - float(1.0 - weights.mean())
+        if alpha == 0.0 or len(groups) == MOST_ROUNDS or room <= LEAST_ROOM:
             break
         search = Search(
             Accounts.of(sample, correlation),
@@ -302,7 +309,8 @@ def find_coalitions(
         found = search.candidates()
         if not found:
             break
-        flagged = found[:1] if found[0].gain >= CLEAR else []
+        clear = [one for one in found if one.gain >= CLEAR and one.share < FULL * room]
+        flagged = clear[:1]
         for coalition in flagged or found:
             members = members_of(blocks, coalition, law, correlation, weights, room)
             without = view.means(weights * (1.0 - members)).means
@@ -313,7 +321,7 @@ def find_coalitions(
             if flagged:
                 weights = weights * (1.0 - members)
             else:
-                stories.append((coalition.gain, story))
+                stories.append((min(coalition.gain, CLEAR), story))
         if not flagged:
             break
     plays = float(tallies.cell_sums("plays").sum())

@@ -7,6 +7,7 @@ Clicks, stars, baskets, dwell times, counts, costs and refunds then have one lik
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -72,7 +73,7 @@ class Reading(NamedTuple):
     @property
     def n_categories(self) -> int:
         """Number of categories, the same for all contexts."""
-        return self.edges.shape[1] + 1
+        return int(self.edges.shape[1]) + 1
 
 
 def sampled_users(
@@ -109,7 +110,7 @@ def read_rewards(tallies: UserTallies, rng: np.random.Generator) -> Reading:
     starts = np.searchsorted(contexts[order], np.arange(tallies.n_contexts + 1))
     pooled = _scale(plays, means, variances)
     scales = []
-    for first, last in zip(starts[:-1], starts[1:], strict=True):
+    for first, last in itertools.pairwise(starts.tolist()):
         own = order[first:last]
         is_own = len(own) >= OWN_ENTRIES
         scales.append(_scale(plays[own], means[own], variances[own]) if is_own else pooled)
