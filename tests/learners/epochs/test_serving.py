@@ -207,4 +207,4 @@ def test_a_schedule_without_further_epochs_leaves_the_plan_as_it_is() -> None:
 
 
 def test_the_default_method_is_the_projects_own() -> None:
-    assert EpochLearner(START, SECRET, adversarial_fraction=0.1).method == "discount"
+    assert EpochLearner(START, SECRET, adversarial_fraction=0.1).method == "bounded"

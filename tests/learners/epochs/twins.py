@@ -25,7 +25,7 @@ class LiteralEpochs:
         setting: Setting,
         schedule: Schedule,
         *,
-        method: str = "discount",
+        method: str = "bounded",
         is_sticky: bool = False,
         is_spread: bool = True,
     ) -> None:

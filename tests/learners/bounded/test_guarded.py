@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unswayed.events import Labels
+from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import sticky_design
-from unswayed.learners.discount import learn_discounted
 from unswayed.learners.epochs.planning import doubts_of, surviving_actions
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import decision_rows
@@ -46,7 +46,7 @@ def tallies(rng: np.random.Generator) -> Tallies:
 
 
 def learned(tallies: Tallies) -> Estimates:
-    return learn_discounted(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+    return learn_bounded(tallies, sticky_design(tallies), adversarial_fraction=STATED)
 
 
 def test_where_the_guard_decides_its_bound_holds(tallies: Tallies) -> None:
@@ -79,7 +79,7 @@ def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(tallies: Tallies) -> 
         Labels.of(["home"]),
         Labels.of(["tea", "milk"]),
         adversarial_fraction=STATED,
-        method="discount",
+        method="bounded",
     )
     assert policy.decide("home").action == policy.decide("unknown").action == "tea"
     (row,) = decision_rows(policy)
