@@ -10,7 +10,6 @@ import pytest
 
 from tests.learners.swap_worlds import make_world
 from unswayed import Events, InputError, RobustMCB
-from unswayed.learners import Estimates, unknown_fraction
 from unswayed.learners.unknown_fraction import (
     CEILING,
     FLOOR,
@@ -135,27 +134,3 @@ def test_online_learning_takes_auto_too(rng: np.random.Generator) -> None:
 def test_anything_else_is_refused(value: float | str) -> None:
     with pytest.raises(InputError, match="adversarial_fraction"):
         check_fraction_or_auto(value)
-
-
-@pytest.mark.parametrize(
-    ("opposite", "is_suspected"), [(None, True), (300.0, True), (900.0, False)]
-)
-def test_two_halves_that_accuse_each_other_are_not_suspected(
-    opposite: float | None, is_suspected: bool
-) -> None:
-    """Two-sided tastes split users into such halves; a coalition has hardly an opposite."""
-    n_users = 1000
-    round_ = {"stage": "mean", "gain": 1000.0, "opposite_gain": opposite, "accused": 0.3}
-    estimates = Estimates(
-        mean_rewards=np.zeros((1, 2)),
-        sampling_errors=np.zeros((1, 2)),
-        bias_bounds=np.zeros((1, 2)),
-        context_probabilities=np.ones(1),
-        frequent_contexts=np.ones(1, dtype=np.bool_),
-        user_weights=np.ones(n_users),
-        decided_by=np.array(["pooled mean"]),
-        evidence={"removed": 0.0, "tastes": False, "rounds": [{**round_, "verdict": "a taste"}]},
-    )
-    accused, suspected = unknown_fraction._accused_and_suspected(estimates)
-    assert accused == 0.0
-    assert suspected == (0.3 if is_suspected else 0.0)

@@ -22,7 +22,7 @@ COSTLY: list[tuple[Family, Attack]] = [
     *((family, "swap") for family in ("clicks", "stars", "baskets")),
     ("stars", "push"),
     ("stars", "sink"),
-]  # type: ignore[assignment]
+]
 """Attacks that turn the plain mean in these worlds; the others cost it nothing."""
 
 

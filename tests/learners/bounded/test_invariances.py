@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.learners.bounded.worlds import Family, World, learned, make_world
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import IntArray
 from unswayed.learners.bounded.method import find_coalitions
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
@@ -34,16 +34,14 @@ def rebuilt(
     cells = contexts * tallies.n_actions + played
     order = np.lexsort((cells, owners))
     n = tallies.counts
-    columns: dict[str, FloatArray] = {
-        "counts": n,
-        "sums": scale * tallies.sums + shift * n,
-        "squares": scale**2 * tallies.squares + 2 * scale * shift * tallies.sums + shift**2 * n,
-    }
+    squares = scale**2 * tallies.squares + 2 * scale * shift * tallies.sums + shift**2 * n
     return replace(
         tallies,
         indptr=np.searchsorted(owners[order], np.arange(tallies.n_users + 1)),
         cells=cells[order].astype(np.int32),
-        **{name: column[order] for name, column in columns.items()},
+        counts=n[order],
+        sums=(scale * tallies.sums + shift * n)[order],
+        squares=squares[order],
     )
 
 
@@ -51,10 +49,9 @@ def world_of(family: Family, seed: int) -> World:
     return make_world(generator(seed, "invariant", family), family, "push", n_users=500)
 
 
-@FAMILIES
-def test_the_order_of_users_does_not_matter(family: Family, seed: int) -> None:
+def test_the_order_of_users_does_not_matter(seed: int) -> None:
     """Small logs are searched whole, so only sums are rounded otherwise."""
-    world = world_of(family, seed)
+    world = world_of("baskets", seed)
     order = generator(seed, "order").permutation(world.tallies.n_users)
     one = learned(world.tallies, ALPHA)
     other = learned(rebuilt(world.tallies, users=order), ALPHA)
@@ -64,11 +61,9 @@ def test_the_order_of_users_does_not_matter(family: Family, seed: int) -> None:
 
 
 @FAMILIES
-@pytest.mark.parametrize(("shift", "scale"), [(7.0, 1.0), (-3.0, 0.01)])
-def test_units_of_rewards_do_not_matter(
-    family: Family, shift: float, scale: float, seed: int
-) -> None:
+def test_units_of_rewards_do_not_matter(family: Family, seed: int) -> None:
     """Effects of contexts are shrunk in units of their deviations, so means move a little."""
+    shift, scale = -3.0, 0.01
     world = world_of(family, seed)
     one = learned(world.tallies, ALPHA)
     other = learned(rebuilt(world.tallies, shift=shift, scale=scale), ALPHA)
@@ -78,9 +73,8 @@ def test_units_of_rewards_do_not_matter(
     assert_allclose(other.user_weights, one.user_weights, atol=0.01)
 
 
-@FAMILIES
-def test_names_of_actions_do_not_matter(family: Family, seed: int) -> None:
-    world = world_of(family, seed)
+def test_names_of_actions_do_not_matter(seed: int) -> None:
+    world = world_of("clicks", seed)
     names = np.array([3, 0, 4, 1, 2])
     one = learned(world.tallies, ALPHA)
     other = learned(rebuilt(world.tallies, actions=names), ALPHA)
@@ -88,10 +82,9 @@ def test_names_of_actions_do_not_matter(family: Family, seed: int) -> None:
     assert_allclose(other.mean_rewards[:, names], one.mean_rewards, rtol=0.02)
 
 
-@FAMILIES
-def test_blocks_of_users_do_not_matter(family: Family, seed: int) -> None:
+def test_blocks_of_users_do_not_matter(seed: int) -> None:
     """Blocks of any size, of one user, and of none; sums differ by rounding."""
-    whole = world_of(family, seed).tallies
+    whole = world_of("stars", seed).tallies
     cut = replace(whole, bounds=(0, 130, 131, 131, whole.n_users))
     one, many = (find_coalitions(t, adversarial_fraction=ALPHA) for t in (whole, cut))
     assert len(one.groups) == len(many.groups) >= 1

@@ -19,9 +19,8 @@ FAMILIES: tuple[Family, ...] = ("clicks", "stars", "baskets")
 def test_honest_tastes_and_levels_are_no_coalition(
     family: Family, tastes: float, levels: float, seed: int
 ) -> None:
-    world = make_world(
-        generator(seed, "peace", family, str(tastes)), family, "none", tastes=tastes, levels=levels
-    )
+    rng = generator(seed, "peace", family, str(tastes))
+    world = make_world(rng, family, "none", tastes=tastes, levels=levels)
     estimates = learned(world.tallies, 0.2, seed)
     assert (estimates.user_weights == 1.0).all()
     assert estimates.evidence["coalitions"] == 0

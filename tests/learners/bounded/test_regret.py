@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from unswayed.arrays import FloatArray
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.learners.bounded.method import CLEAR, smallest_regret
 
 NOTHING = np.zeros((1, 2), dtype=np.bool_)
@@ -18,11 +18,11 @@ def test_without_suspects_the_best_mean_is_chosen() -> None:
     assert smallest_regret(HONEST, [], NOTHING).tolist() == [1]
 
 
-def test_the_larger_regret_decides_in_proportion_to_the_evidence() -> None:
-    """Regrets of .04 if the suspects are honest, and of .2 if they lied: one fifth turns it."""
+def test_the_larger_regret_decides_and_counts_by_the_square_root_of_the_evidence() -> None:
+    """Regrets of .04 if the suspects are honest, and of .2 if they lied: 1/25 turns it."""
     assert smallest_regret(HONEST, [(0.5 * CLEAR, LIED)], NOTHING).tolist() == [0]
-    assert smallest_regret(HONEST, [(0.21 * CLEAR, LIED)], NOTHING).tolist() == [0]
-    assert smallest_regret(HONEST, [(0.19 * CLEAR, LIED)], NOTHING).tolist() == [1]
+    assert smallest_regret(HONEST, [(0.041 * CLEAR, LIED)], NOTHING).tolist() == [0]
+    assert smallest_regret(HONEST, [(0.039 * CLEAR, LIED)], NOTHING).tolist() == [1]
 
 
 def test_a_third_action_may_have_the_smallest_worst_regret() -> None:
@@ -52,7 +52,7 @@ def test_an_action_without_a_mean_is_not_chosen_and_one_alone_is() -> None:
     evidence=st.floats(0.0, 1.0),
 )
 def test_an_excluded_action_is_never_chosen_while_another_is_left(
-    means: FloatArray, story: FloatArray, is_excluded: np.ndarray, evidence: float
+    means: FloatArray, story: FloatArray, is_excluded: BoolArray, evidence: float
 ) -> None:
     chosen = smallest_regret(means, [(evidence * CLEAR, story)], is_excluded)
     is_left = ~is_excluded.all(axis=1)

@@ -56,7 +56,7 @@ def learned(tallies: Tallies, alpha: float, seed: int = 0) -> Estimates:
 def draw(rng: np.random.Generator, family: Family, rates: FloatArray) -> FloatArray:
     """Return rewards of plays with these rates: of a click, of a purchase, or of each star."""
     if family == "stars":
-        return 1.0 + rng.binomial(4, rates)
+        return np.asarray(1.0 + rng.binomial(4, rates), np.float64)
     happens = rng.random(rates.shape) < rates
     if family == "clicks":
         return happens.astype(np.float64)
