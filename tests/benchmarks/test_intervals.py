@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import design_of_log
-from unswayed.learners.discount import learn_discounted
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper.method import FAILURE_PROBABILITY
 from worlds import Spec, World, build
@@ -38,7 +38,7 @@ def of_kind(spec: Spec, rewards: str, design: str) -> Spec:
 def learn(world: World, alpha: float) -> Estimates:
     """Learn from a world with the design read off its log."""
     design = design_of_log(world.tallies, "auto")
-    return learn_discounted(world.tallies, design, adversarial_fraction=alpha)
+    return learn_bounded(world.tallies, design, adversarial_fraction=alpha)
 
 
 def fewest_inside(n_cells: int) -> float:

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import design_of_log
-from unswayed.learners.discount import learn_discounted
 from worlds import World, build, specs
 
 DESIGNS: tuple[Literal["sticky", "uniform", "mixed"], ...] = ("sticky", "uniform", "mixed")
@@ -21,7 +21,7 @@ LARGEST_SHARE = 0.01
 def weights_of(world: World) -> npt.NDArray[np.float64]:
     """Return how much of each user is kept."""
     design = design_of_log(world.tallies, "auto")
-    return learn_discounted(
+    return learn_bounded(
         world.tallies, design, adversarial_fraction=world.adversarial_fraction
     ).user_weights
 

@@ -51,7 +51,7 @@ def wide(folder: Path, width: int, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("method", ["discount", "paper"])
+@pytest.mark.parametrize("method", ["bounded", "paper"])
 def test_the_summary_fits_80_columns_and_breaks_nothing(folder: Path, method: str) -> None:
     """Labels whole, click rates as percentages, every column explained, the same in --json."""
     options = ("learn", "log.csv", "--method", method, "--out", "p.json")

@@ -47,14 +47,14 @@ def test_a_log_becomes_a_policy_with_all_that_was_promised(log: Path, tmp_path: 
     assert {row["context"]: row["action"] for row in chosen} == BEST
 
 
-def test_the_default_method_discounts_and_claims_no_certificate(
+def test_the_default_method_takes_colluders_out_and_claims_no_certificate(
     log: Path, tmp_path: Path, capsys: Any
 ) -> None:
     unswayed("learn", log, "--alpha", 0.1, "--out", tmp_path / "p.json")
     printed = " ".join(capsys.readouterr().out.split())
     assert "withstands" not in printed
     written = json.loads((tmp_path / "p.json").read_text())
-    assert written["method"] == "discount"
+    assert written["method"] == "bounded"
     # A tenth of the users lie, loudly and all alike, and hardly anybody else pays for it.
     assert 0.05 < written["source"]["evidence"]["removed"] < 0.15
     assert "flip_fraction" not in written

@@ -41,8 +41,8 @@ def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]
     expected = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1, methods=PLANNED, n_users=50_000)
     for sentence in plan_words(expected):
         assert sentence in printed
-    is_borrowed = "No constants are fitted for method discount" in printed
-    assert is_borrowed == ("discount" not in PLANNED)
+    is_borrowed = "No constants are fitted for method bounded" in printed
+    assert is_borrowed == ("bounded" not in PLANNED)
     assert "plays per user" in printed
 
 
@@ -143,7 +143,7 @@ def test_a_file_that_holds_no_probabilities_is_refused(
         ({"--arrival-ratio": "1"}, "--arrival-ratio is 1"),
         ({"--context-probabilities": "nonsense"}, "it must be uniform"),
         ({"--method": "magic"}, "unknown method 'magic'"),
-        ({"--method": "discount"}, "plan for paper, or add --search to find by simulation"),
+        ({"--method": "bounded"}, "plan for paper, or add --search to find by simulation"),
         ({"--base": "1.5"}, "a click rate lies between 0 and 1"),
         ({"--activity": "sometimes"}, "--activity is even or heavy-tailed"),
         ({"--exploration": "0"}, "above 0 and at most 1"),

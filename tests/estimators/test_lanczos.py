@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unswayed.arrays import FloatArray
-from unswayed.estimators.lanczos import BASIS, top_eigenpair, top_eigenpairs
+from unswayed.estimators.lanczos import BASIS, top_eigenpair
 
 TOLERANCE = 1e-3
 
@@ -71,37 +71,6 @@ def test_the_runner_up_is_the_next_direction_and_none_is_zero() -> None:
     assert not top_eigenpair(
         lambda v: diagonal * v, axis, 3.0 * axis, tolerance=0.1
     ).runner_up.any()
-
-
-def test_several_top_eigenpairs_are_those_of_the_dense_matrix(rng: np.random.Generator) -> None:
-    """With as many products as columns the search is complete; values come largest first."""
-    factor = rng.standard_normal((40, 12))
-    matrix = factor.T @ factor
-    values, vectors = top_eigenpairs(lambda v: matrix @ v, rng.standard_normal(12), 3, n_steps=100)
-    expected, basis = np.linalg.eigh(matrix)
-    np.testing.assert_allclose(values, expected[::-1][:3], rtol=1e-9)
-    assert vectors.shape == (12, 3)
-    overlaps = np.abs((vectors * basis[:, ::-1][:, :3]).sum(axis=0))
-    np.testing.assert_allclose(overlaps, 1.0, rtol=1e-9)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=0), 1.0, rtol=1e-9)
-
-
-def test_a_search_for_several_ends_with_its_products_or_with_the_directions() -> None:
-    """A matrix of rank two is exhausted by two products from a start in its range."""
-    asked: list[FloatArray] = []
-
-    def product(vector: FloatArray) -> FloatArray:
-        asked.append(vector)
-        result: FloatArray = np.array([5.0, 2.0, 0.0, 0.0]) * vector
-        return result
-
-    values, vectors = top_eigenpairs(product, np.array([1.0, 1.0, 0.0, 0.0]), 2, n_steps=4)
-    assert len(asked) == 2
-    np.testing.assert_allclose(values, [5.0, 2.0])
-    np.testing.assert_allclose(np.abs(vectors[:2]), np.eye(2), atol=1e-9)
-    asked.clear()
-    top_eigenpairs(lambda v: product(v) + v, np.ones(4), 1, n_steps=2)
-    assert len(asked) == 2
 
 
 class Diagonal:
@@ -185,19 +154,3 @@ def test_an_operator_of_zeros_has_the_value_zero() -> None:
     operator = Diagonal(np.full(40, -1e-30))
     top = top_eigenpair(operator, np.ones(40), np.full(40, -1e-30), tolerance=TOLERANCE)
     assert top.value == 0.0
-
-
-def test_several_eigenpairs_by_few_products_are_those_of_the_projected_operator(
-    rng: np.random.Generator,
-) -> None:
-    """Ritz values of the Krylov space that is spanned by powers of the operator."""
-    diagonal, start = np.linspace(1.0, 2.0, 60) ** 4, rng.standard_normal(60)
-    operator = Diagonal(diagonal)
-    values, vectors = top_eigenpairs(operator, start, 3, n_steps=6)
-    assert operator.n_products == 6
-    powers = np.stack([diagonal**power * start for power in range(6)], axis=1)
-    basis, _ = np.linalg.qr(powers)
-    ritz, rotation = np.linalg.eigh(basis.T @ (diagonal[:, None] * basis))
-    np.testing.assert_allclose(values, ritz[::-1][:3], rtol=1e-6)
-    overlaps = np.abs(np.sum(vectors * (basis @ rotation)[:, ::-1][:, :3], axis=0))
-    np.testing.assert_allclose(overlaps, 1.0, rtol=1e-6)

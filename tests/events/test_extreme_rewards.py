@@ -35,7 +35,7 @@ def test_a_reward_beyond_the_limit_is_refused_with_its_row(
     assert reading.provenance.bad_rows == {"reward is beyond ±1e+30": 1}
 
 
-@pytest.mark.parametrize("method", ["paper", "discount"])
+@pytest.mark.parametrize("method", ["paper", "bounded"])
 @pytest.mark.parametrize("size", [1e-30, 1e9, LARGEST_REWARD])
 def test_rewards_up_to_the_limit_are_learned_from(
     method: str, size: float, rng: np.random.Generator
@@ -48,7 +48,7 @@ def test_rewards_up_to_the_limit_are_learned_from(
         assert np.isfinite(numbers).all()
 
 
-@pytest.mark.parametrize("method", ["paper", "discount"])
+@pytest.mark.parametrize("method", ["paper", "bounded"])
 def test_one_account_at_the_limit_changes_no_decision_and_no_interval_is_lost(
     method: str, rng: np.random.Generator
 ) -> None:

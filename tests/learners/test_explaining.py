@@ -34,7 +34,7 @@ def make_policy(**source: object) -> Policy:
         counts=np.where(np.isnan(MEANS), 0, 10),
         context_probabilities=np.array([0.2, 0.3, 0.5]),
         adversarial_fraction=0.1,
-        method="discount",
+        method="bounded",
         source=source,
     )
 

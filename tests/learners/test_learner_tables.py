@@ -116,7 +116,7 @@ def played(learner: RobustMCB, rng: np.random.Generator, means: dict[str, float]
     learner.observe_many(users, ["home"] * len(users), actions, rewards)
 
 
-@pytest.mark.parametrize("method", ["paper", "discount"])
+@pytest.mark.parametrize("method", ["paper", "bounded"])
 def test_an_action_is_added_and_found_to_be_the_best(method: str, rng: np.random.Generator) -> None:
     """Plays from before count with the probability they had: means stay right."""
     means = {"tea": 0.2, "milk": 0.5, "soup": 0.8}

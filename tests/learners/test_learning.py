@@ -14,7 +14,7 @@ from unswayed.events import Events, Labels
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.interface import decided_shares, evenly_among_best
 from unswayed.learners.learning import LARGEST_OFFSET, check_precision, learn_policy
-from unswayed.learners.methods import METHODS, WHILE_SERVING
+from unswayed.learners.methods import METHODS
 from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.tallies import Tallies, tally, tally_events
 
@@ -128,24 +128,12 @@ def test_attacks_are_announced_and_their_shares_kept(recorded: Recording) -> Non
     learn(certify="attack")  # nobody has to listen
 
 
-def test_some_methods_learn_otherwise_while_they_serve(
-    recorded: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    serving = Recording()
-    monkeypatch.setitem(WHILE_SERVING, RECORDED, serving)
-    learn()
-    assert (len(recorded.given), len(serving.given)) == (1, 0)
-    learn(while_serving=True)
-    assert (len(recorded.given), len(serving.given)) == (1, 1)
-
-
-def test_an_unknown_share_is_estimated_from_all_that_was_seen(
+def test_an_unknown_share_is_estimated_from_the_tallies(
     recorded: Recording, rng: np.random.Generator
 ) -> None:
-    """The warm-up counts, too: the estimate is the one that is given both."""
     tallies, design = sticky_log(rng)
     warmup = tallies.of_range(0, tallies.n_users)
-    expected = estimate_fraction(tallies, design, warmup=warmup)
+    expected = estimate_fraction(tallies)
     learned = learn(tallies, design, adversarial_fraction="auto", warmup=warmup)
     assert learned.unknown_fraction == expected
     assert recorded.given[-1].adversarial_fraction == expected.chosen

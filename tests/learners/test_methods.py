@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from unswayed.errors import InputError
-from unswayed.learners.discount import learn_discounted
-from unswayed.learners.methods import METHODS, WHILE_SERVING, method_named, method_names
+from unswayed.errors import InputError, Note
+from unswayed.learners.bounded import learn_bounded
+from unswayed.learners.methods import DEFAULT_METHOD, METHODS, method_named, method_names
 from unswayed.learners.paper import learn_paper
 
 
 def test_the_names_are_those_of_all_methods() -> None:
     assert method_names() == list(METHODS)
-    assert set(method_names()) >= {"paper", "discount"}
+    assert set(method_names()) >= {"paper", "bounded"}
+    assert DEFAULT_METHOD == "bounded"
 
 
 def test_methods_are_found_by_their_names() -> None:
     assert method_named("paper") is learn_paper
-    assert method_named("discount") is learn_discounted
+    assert method_named("bounded") is learn_bounded
 
 
-def test_while_serving_a_method_of_its_own_is_taken_where_there_is_one() -> None:
-    assert method_named("discount", while_serving=True) is WHILE_SERVING["discount"]
-    assert method_named("paper", while_serving=True) is learn_paper
+def test_the_old_name_of_the_default_is_another_name_for_it() -> None:
+    with pytest.warns(Note, match="discount is now called bounded"):
+        assert method_named("discount") is learn_bounded
 
 
-@pytest.mark.parametrize("while_serving", [True, False])
-def test_an_unknown_name_lists_the_choices(while_serving: bool) -> None:
+def test_an_unknown_name_lists_the_choices() -> None:
     with pytest.raises(InputError) as error:
-        method_named("papper", while_serving=while_serving)
+        method_named("papper")
     choices = ", ".join(sorted(METHODS))
     assert str(error.value) == f"unknown method 'papper': did you mean paper? Choices: {choices}."

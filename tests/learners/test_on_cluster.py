@@ -15,17 +15,15 @@ import pytest
 from tests.learners.same_bits import assert_same_bits
 from unswayed.engine import blocked, workers
 from unswayed.errors import InputError
-from unswayed.learners.discount.one_mean import rounds
-from unswayed.learners.discount.responses import sampling
-from unswayed.learners.discount.tastes import profiles
-from unswayed.learners.discount.tastes import rounds as taste_rounds
+from unswayed.learners.bounded import method as bounded
+from unswayed.learners.bounded import rewards
 from unswayed.learners.from_log import learn_log, learn_on_cluster
 from unswayed.tallies import log_tallies
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
 
-METHODS = pytest.mark.parametrize("method", ["paper", "discount"])
+METHODS = pytest.mark.parametrize("method", ["paper", "bounded"])
 
 
 @METHODS
@@ -43,15 +41,15 @@ def test_the_cluster_gives_the_same_bits_as_one_machine(
 
 
 @pytest.mark.parametrize("rewards_are", ["noisy", "binary", "tastes"])
-def test_coalitions_found_in_a_sample_are_discounted_where_the_blocks_are(
+def test_coalitions_found_in_a_sample_are_taken_out_where_the_blocks_are(
     client: Any,
     rewards_are: str,
     write_log: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Searches see a part of the users; what they find is refitted to all, on the workers."""
-    for module in (rounds, profiles, taste_rounds, sampling):
-        monkeypatch.setattr(module, "SAMPLE_ENTRIES", 15_000)
+    """Searches see a part of the users; members are found among all, on the workers."""
+    monkeypatch.setattr(bounded, "SEARCH_ENTRIES", 15_000)
+    monkeypatch.setattr(rewards, "SAMPLE_ENTRIES", 15_000)
     source = str(write_log(rewards_are))
     here = learn_log(source, adversarial_fraction=0.1)
     there = learn_on_cluster(source, adversarial_fraction=0.1, client=client, with_users=True)

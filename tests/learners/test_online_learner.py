@@ -54,7 +54,7 @@ def cells(learner: RobustMCB) -> dict[tuple[Any, Any], tuple[int, float]]:
 def test_parameters_are_those_it_was_made_with() -> None:
     assert RobustMCB().get_params() == {
         "adversarial_fraction": 0.1,
-        "method": "discount",
+        "method": "bounded",
         "actions": None,
         "contexts": [],
         "warmup_interactions": 0,

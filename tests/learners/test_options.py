@@ -28,7 +28,7 @@ def test_options_are_checked_when_they_are_made() -> None:
     for wrong, sentence in (
         ({"adversarial_fraction": 0.7}, "`adversarial_fraction` is 0.7"),
         ({"adversarial_fraction": "half"}, "`adversarial_fraction` is 'half'"),
-        ({"method": "discont"}, "did you mean discount"),
+        ({"method": "bounde"}, "did you mean bounded"),
         ({"design": "magic"}, "`design` is auto or sticky or uniform"),
         ({"on_bad_rows": "ignore"}, "`on_bad_rows` is error, drop"),
         ({"min_propensity": 0.0}, "`min_propensity` is 0.0"),
@@ -77,7 +77,7 @@ def test_a_wrong_value_is_refused_under_its_name(wrong: dict[str, Any]) -> None:
 
 def test_by_default_a_tenth_may_collude_and_nothing_is_left_out() -> None:
     options = LearnOptions()
-    assert (options.adversarial_fraction, options.method) == (0.1, "discount")
+    assert (options.adversarial_fraction, options.method) == (0.1, "bounded")
     assert (options.design, options.certify, options.on_bad_rows) == ("auto", "bounds", "error")
     for name in ("query", "memory", "max_interactions_per_user", "tallies", "reward_range"):
         assert getattr(options, name) is None

@@ -205,9 +205,9 @@ def test_learners_are_the_methods_online_and_on_a_log_variants_and_baselines() -
     specs = learner_specs()
     assert list(specs) == [
         "paper",
-        "discount",
+        "bounded",
         "paper-on-log",
-        "discount-on-log",
+        "bounded-on-log",
         "paper-per-visit",
         "epochs",
         "epochs-paper",

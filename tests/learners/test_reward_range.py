@@ -29,7 +29,7 @@ def ratings(rng: np.random.Generator) -> pa.Table:
     return pa.table(columns)
 
 
-@pytest.mark.parametrize("method", ["paper", "discount"])
+@pytest.mark.parametrize("method", ["paper", "bounded"])
 def test_intervals_are_cut_to_the_range_and_decisions_stay(method: str, ratings: pa.Table) -> None:
     before = learn_log(ratings, adversarial_fraction=0.2, method=method).policy
     after = learn_log(

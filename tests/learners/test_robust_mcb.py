@@ -209,7 +209,7 @@ def test_a_learner_that_saw_one_play_still_answers() -> None:
     assert not policy.decide("search").is_known
 
 
-@pytest.mark.parametrize("method", ["discount", "paper"])
+@pytest.mark.parametrize("method", ["bounded", "paper"])
 def test_rewards_too_close_together_for_their_size_are_refused(
     rng: np.random.Generator, method: str
 ) -> None:

@@ -25,7 +25,7 @@ def learned_policy(contexts: tuple[str, ...], actions: tuple[str, ...]) -> Polic
         counts=np.full(means.shape, 1_200),
         context_probabilities=np.array([0.6, 0.4]),
         adversarial_fraction=0.2,
-        method="discount",
+        method="bounded",
         source={
             "evidence": {
                 "lies": [

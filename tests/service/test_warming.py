@@ -37,12 +37,12 @@ def test_one_worker_warms_up_until_something_was_learned(
         runtime = Runtime(service, Metrics(tmp_path), Rates(1.0), sqlite_shop.store, "", False)
         for _ in range(3):
             app.warm_if_first(runtime)
-        assert started == ["discount"]
-        (tmp_path / "discount.warm").unlink()
+        assert started == ["bounded"]
+        (tmp_path / "bounded.warm").unlink()
         publish_learned(sqlite_shop, SHOP.contexts, SHOP.actions)
         service.watcher.refresh()
         app.warm_if_first(runtime)
-        assert started == ["discount"]
+        assert started == ["bounded"]
     finally:
         service.stop()
 
@@ -58,7 +58,7 @@ def test_after_warming_up_learning_compiles_nothing(
     kept = tmp_path / "compiled"
     kept.mkdir()
     own = {**os.environ, "NUMBA_CACHE_DIR": str(kept)}
-    request = json.dumps({"method": "discount"})
+    request = json.dumps({"method": "bounded"})
     subprocess.run(offline_command("warm"), input=request, text=True, env=own, check=True)
     before = compiled_files(kept)
     assert before

@@ -28,7 +28,7 @@ def searched(
         return PlanTrial(attack, gap, 0.01, 0.1, share_within(plays, rest["seed"]))
 
     monkeypatch.setattr(module, "simulated_trial", trial)
-    return fewest_plays(PLAN, FOUR, "discount", seed=7, **options)
+    return fewest_plays(PLAN, FOUR, "bounded", seed=7, **options)
 
 
 def tried(found: PlaySearch) -> list[tuple[int, int, bool]]:
@@ -132,7 +132,7 @@ def test_a_smaller_world_stands_in_for_a_plan_too_large_to_simulate(
         "simulated_trial",
         lambda *_, attack, gap, **__: PlanTrial(attack, gap, 0.0, 0.0, 1.0),
     )
-    found = fewest_plays(plan, nu, "discount")
+    found = fewest_plays(plan, nu, "bounded")
     assert found.is_scaled
     assert found.plan.methods[0].total_interactions * found.plan.n_actions <= 100_000
     words = search_words(found, plan)

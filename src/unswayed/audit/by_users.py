@@ -28,7 +28,7 @@ from unswayed.audit.results import (
 from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.events import Label
 from unswayed.learners.bounded.means import cell_means, find_caps, shrunken
-from unswayed.learners.bounded.rewards import read_rewards, scored
+from unswayed.learners.bounded.rewards import Worth, read_rewards, scored, weighed
 from unswayed.learners.explaining import plain_actions
 from unswayed.policy import best_known
 from unswayed.randomness import generator
@@ -129,7 +129,8 @@ def _bounded_means(log: AuditedLog, weights: FloatArray) -> FloatArray:
     reading = read_rewards(tallies, generator(0, "audit"))
     unscored = np.zeros((tallies.n_cells, reading.n_categories))
     blocks = tallies.blocks.transformed(scored, reading, unscored)
-    caps = find_caps(blocks, tallies.n_cells, correlation=0.0, alpha=BOUNDED_BY)
+    blocks = blocks.transformed(weighed, Worth(0.0, np.inf))
+    caps = find_caps(blocks, tallies.n_cells, alpha=BOUNDED_BY)
     shape = (tallies.n_contexts, tallies.n_actions)
     cells = cell_means(blocks, weights, caps, shape, 0.0)
     return shrunken(cells.means, cells)[0]

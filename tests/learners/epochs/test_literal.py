@@ -19,7 +19,7 @@ from unswayed.learners.epochs import (
 )
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import Setting
-from unswayed.learners.methods import WHILE_SERVING
+from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies
@@ -112,7 +112,7 @@ def test_a_coalition_that_is_found_while_serving_alarms_the_next_plan(
         learned = learn_paper(tallies, design, **options)
         return replace(learned, user_weights=np.full(tallies.n_users, 0.5))
 
-    monkeypatch.setitem(WHILE_SERVING, "paper", wary)  # type: ignore[arg-type]
+    monkeypatch.setitem(METHODS, "paper", wary)  # type: ignore[arg-type]
     seen: list[tuple[str, float, int]] = []
 
     class Seeing(EpochPlayer):

@@ -7,7 +7,6 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import Labels
-from unswayed.learners.discount.trial.verdicts import Verdict
 from unswayed.learners.epochs import Schedule, next_plan
 from unswayed.learners.epochs.planning import doubts_of, shows_coalition, surviving_actions
 from unswayed.learners.estimates import Estimates
@@ -242,12 +241,3 @@ def test_a_coalition_shows_when_more_than_a_hundredth_of_active_users_weight_is_
     assert not shows_coalition(estimates([1.0] * 50 + [0.0] * 10), active)
     assert not shows_coalition(estimates([0.75] + [1.0] * 59), active)  # 0.005
     assert shows_coalition(estimates([0.25] + [1.0] * 59), active)  # 0.015
-
-
-def test_a_coalition_shows_where_the_majority_contradicts_an_accusation() -> None:
-    active = one_play_each([0, 1], 2)
-    rounds = [{"verdict": Verdict.DISCOUNTED}, {"verdict": Verdict.CONTRADICTED}]
-    assert shows_coalition(estimates([1.0, 1.0], rounds=rounds), active)
-    assert not shows_coalition(estimates([1.0, 1.0], rounds=rounds[:1]), active)
-    assert not shows_coalition(estimates([1.0, 1.0], rounds=[]), active)
-    assert not shows_coalition(estimates([1.0, 1.0]), active)

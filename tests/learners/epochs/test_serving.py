@@ -9,7 +9,7 @@ from unswayed.errors import InputError
 from unswayed.learners.design import Design
 from unswayed.learners.epochs import EpochLearner, Schedule, next_plan, planned_schedule
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.methods import WHILE_SERVING
+from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
 from unswayed.policy import Decider, EpochPlan, Mode
 from unswayed.tallies import Tallies
@@ -130,7 +130,7 @@ def test_a_policy_is_learned_with_the_method_that_serves_and_is_not_certified(
         )
         return learn_paper(tallies, design, **options)
 
-    monkeypatch.setitem(WHILE_SERVING, "paper", serving)  # type: ignore[arg-type]
+    monkeypatch.setitem(METHODS, "paper", serving)  # type: ignore[arg-type]
     learner = a_learner(adversarial_fraction=0.25)
     serve(learner, rng, users=20, rounds=8)
     policy, is_alarmed = learner.learn()
@@ -207,4 +207,4 @@ def test_a_schedule_without_further_epochs_leaves_the_plan_as_it_is() -> None:
 
 
 def test_the_default_method_is_the_projects_own() -> None:
-    assert EpochLearner(START, SECRET, adversarial_fraction=0.1).method == "discount"
+    assert EpochLearner(START, SECRET, adversarial_fraction=0.1).method == "bounded"

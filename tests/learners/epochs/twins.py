@@ -25,7 +25,7 @@ class LiteralEpochs:
         setting: Setting,
         schedule: Schedule,
         *,
-        method: str = "discount",
+        method: str = "bounded",
         is_sticky: bool = False,
         is_spread: bool = True,
     ) -> None:
@@ -91,9 +91,7 @@ class LiteralEpochs:
         """Learn, and go on to the next epoch."""
         tallies, alpha = self.tallies(), self.setting.adversarial_fraction
         design = (sticky_design if self.is_sticky else uniform_design)(tallies)
-        estimates = method_named(self.method, while_serving=True)(
-            tallies, design, adversarial_fraction=alpha
-        )
+        estimates = method_named(self.method)(tallies, design, adversarial_fraction=alpha)
         policy = estimates.policy(
             tallies,
             Labels.numbered(self.setting.n_contexts),

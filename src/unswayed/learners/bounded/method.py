@@ -21,10 +21,24 @@ from threadpoolctl import threadpool_limits
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.engine import Blocked, cut_codes
 from unswayed.errors import check_adversarial_fraction
-from unswayed.learners.bounded.coalition import FULL, Coalition, Search, log_odds, members_of
+from unswayed.learners.bounded.coalition import (
+    Coalition,
+    Search,
+    log_odds,
+    members_of,
+)
 from unswayed.learners.bounded.honest import Accounts, Law, intraclass_correlation
 from unswayed.learners.bounded.means import CellMeans, cell_means, find_caps, shrunken
-from unswayed.learners.bounded.rewards import Reading, Scored, category_counts, read_rewards, scored
+from unswayed.learners.bounded.rewards import (
+    Reading,
+    Scored,
+    Worth,
+    category_counts,
+    read_rewards,
+    scored,
+    usual_plays,
+    weighed,
+)
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import allowed_actions, frequent_contexts, guard_intervals
@@ -104,22 +118,22 @@ class Model:
 
     Attributes
     ----------
-    reading, law, correlation
-        How rewards are read, laws of the cells, and the intraclass correlation.
+    reading, worth
+        How rewards are read, and what plays are worth as evidence.
     coalitions
         All that were flagged or suspected, with the law that each was found with.
     """
 
     reading: Reading
-    correlation: float
+    worth: Worth
     coalitions: list[tuple[Law, Coalition]]
 
     def evidence(self, tallies: Tallies) -> FloatArray:
         """Return the largest log-odds of membership in a coalition, at least 0, of accounts."""
         found = np.zeros(tallies.n_users)
         for law, coalition in self.coalitions:
-            rows = scored(tallies, self.reading, law.table)
-            odds = log_odds(rows, np.ones(tallies.n_users), coalition, law, self.correlation)
+            rows = weighed(scored(tallies, self.reading, law.table), self.worth)
+            odds = log_odds(rows, np.ones(tallies.n_users), coalition, law)
             found = np.maximum(found, odds)
         return found
 
@@ -279,27 +293,28 @@ def find_coalitions(
     groups: list[Group] = []
     coalitions: list[tuple[Law, Coalition]] = []
     stories: list[tuple[float, FloatArray]] = []
-    correlation, caps = 0.0, None
+    worth, caps = None, None
     while True:
         law = Law.of_counts(
             tallies.blocks.add_blocks(category_counts, reading, COUNTING_CORRELATION, rows=weights)
         )
         blocks = tallies.blocks.transformed(scored, reading, law.table)
-        sample = joined(
-            blocks.map_blocks(Scored.of_users, pieces=cut_codes(chosen, tallies.blocks.sizes))
-        )
-        if caps is None:
+        if worth is None:
+            sample = _rows_of(blocks, chosen)
             trimmed = min(0.45, TRIMMED * alpha)
             correlation = intraclass_correlation(sample, law.variances, trimmed)
-            caps = find_caps(blocks, tallies.n_cells, correlation=correlation, alpha=alpha)
-        view = _View(blocks, caps, correlation, (tallies.n_contexts, tallies.n_actions))
+            worth = Worth(correlation, usual_plays(sample, correlation, alpha))
+        blocks = blocks.transformed(weighed, worth)
+        if caps is None:
+            caps = find_caps(blocks, tallies.n_cells, alpha=alpha)
+        view = _View(blocks, caps, worth.correlation, (tallies.n_contexts, tallies.n_actions))
         cells = view.means(weights)
         means, parts = shrunken(cells.means, cells)
         room = min(LARGEST_MASS, MASS_MARGIN * alpha + MORE) - float(1.0 - weights.mean())
         if alpha == 0.0 or len(groups) == MOST_ROUNDS or room <= LEAST_ROOM:
             break
         search = Search(
-            Accounts.of(sample, correlation),
+            Accounts.of(_rows_of(blocks, chosen)),
             law,
             weights[chosen],
             tallies.n_actions,
@@ -309,10 +324,9 @@ def find_coalitions(
         found = search.candidates()
         if not found:
             break
-        clear = [one for one in found if one.gain >= CLEAR and one.share < FULL * room]
-        flagged = clear[:1]
+        flagged = found[:1] if found[0].gain >= CLEAR else []
         for coalition in flagged or found:
-            members = members_of(blocks, coalition, law, correlation, weights, room)
+            members = members_of(blocks, coalition, law, weights, room)
             without = view.means(weights * (1.0 - members)).means
             without = np.where(np.isnan(without), cells.means, without)
             story, _ = shrunken(without, cells, parts)
@@ -326,7 +340,7 @@ def find_coalitions(
             break
     plays = float(tallies.cell_sums("plays").sum())
     bounded = 1.0 - float(view.means(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
-    model = Model(reading, correlation, coalitions)
+    model = Model(reading, worth, coalitions)
     return Findings(weights, groups, cells, means, stories, model, bounded)
 
 
@@ -341,6 +355,12 @@ class _View:
 
     def means(self, weights: FloatArray) -> CellMeans:
         return cell_means(self.blocks, weights, self.caps, self.shape, self.correlation)
+
+
+def _rows_of(blocks: Blocked[Scored], users: IntArray) -> Scored:
+    """Return the rows of some users, by ascending codes."""
+    parts: list[Scored] = blocks.map_blocks(Scored.of_users, pieces=cut_codes(users, blocks.sizes))
+    return joined(parts)
 
 
 def _sampled_users(tallies: UserTallies, rng: np.random.Generator) -> IntArray:

@@ -8,7 +8,7 @@ Clicks, stars, baskets, dwell times, counts, costs and refunds then have one lik
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -310,9 +310,18 @@ class Scored(UserRows):
         Mean of the clipped rewards, and of their squares.
     scores, squared_scores
         Sum of the plays' scores, and of their squares.
+    masses
+        Effective plays, as evidence and as influence; empty until ``weighed``.
     """
 
-    columns: ClassVar[tuple[str, ...]] = ("plays", "means", "squares", "scores", "squared_scores")
+    columns: ClassVar[tuple[str, ...]] = (
+        "plays",
+        "means",
+        "squares",
+        "scores",
+        "squared_scores",
+        "masses",
+    )
 
     indptr: IntArray
     cells: CellArray
@@ -321,6 +330,35 @@ class Scored(UserRows):
     squares: FloatArray
     scores: FloatArray
     squared_scores: FloatArray
+    masses: FloatArray = field(default_factory=lambda: np.empty(0))
+
+
+class Worth(NamedTuple):
+    """What plays are worth: the intraclass correlation, and the most that an account has in all."""
+
+    correlation: float
+    most: float
+
+
+def weighed(rows: Scored, worth: Worth) -> Scored:
+    """Return the rows with effective plays.
+
+    An account's n plays of a cell are worth n/(1 + (n − 1)·rho); an account that has more than
+    ``most`` of them in all is scaled down to that.
+    """
+    masses = rows.plays / (1.0 + (rows.plays - 1.0) * worth.correlation)
+    users = entry_users(rows.indptr)
+    total = np.bincount(users, masses, rows.n_users)
+    if np.isfinite(worth.most):
+        masses *= (worth.most / np.maximum(total, worth.most))[users]
+    return replace(rows, masses=masses)
+
+
+def usual_plays(rows: Scored, correlation: float, alpha: float) -> float:
+    """Return the effective plays that a share ``alpha`` of the accounts reach in all."""
+    masses = weighed(rows, Worth(correlation, np.inf)).masses
+    total = np.bincount(entry_users(rows.indptr), masses, rows.n_users)
+    return max(float(np.quantile(total[total > 0.0], 1.0 - alpha)), 1.0)
 
 
 def scored(tallies: Tallies, reading: Reading, table: FloatArray) -> Scored:

@@ -1,4 +1,4 @@
-"""Small attacked worlds for the tests of the discounting learner."""
+"""Small worlds in which colluders exchange the best action and the runner-up."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.arrays import FloatArray
-from unswayed.learners.discount.responses.clipping import clipped_responses
-from unswayed.learners.discount.responses.responses import Responses
-from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
 
 GAP = 0.15
@@ -96,48 +93,3 @@ def make_world(
     )
     good = true_means + likes[~is_bad].mean() * loadings
     return World(tallies, good, is_bad)
-
-
-def sparse_world(
-    rng: np.random.Generator,
-    *,
-    n_users: int = 5000,
-    n_contexts: int = 400,
-    n_actions: int = 10,
-    plays: int = 40,
-    strength: float = 1.0,
-    is_binary: bool = False,
-) -> World:
-    """Return a world of many Zipf contexts where a fifth of the users pushes the fourth action.
-
-    They lie in a share of their responses; without any lies everybody is good.
-    """
-    shares = 1.0 / np.arange(1, n_contexts + 1)
-    users = np.repeat(np.arange(n_users), plays)
-    contexts = rng.choice(n_contexts, size=len(users), p=shares / shares.sum())
-    actions = rng.integers(n_actions, size=len(users))
-    means = 0.3 + 0.4 * rng.random((n_contexts, n_actions))
-    ranked = np.argsort(-means, axis=1)[contexts]
-    is_bad = np.arange(n_users) < n_users // 5
-    lies = is_bad[users] & (rng.random(len(users)) < strength)
-    drawn = means[contexts, actions]
-    noisy = drawn + 0.3 * rng.standard_normal(len(users))
-    rewards = (rng.random(len(users)) < drawn).astype(float) if is_binary else noisy
-    rewards[lies & (actions == ranked[:, 3])] = 1.3
-    rewards[lies & (actions == ranked[:, 0])] = -0.3
-    tallies = tally(
-        users,
-        contexts,
-        actions,
-        rewards,
-        n_users=n_users,
-        n_contexts=n_contexts,
-        n_actions=n_actions,
-    )
-    return World(tallies, means, is_bad)
-
-
-def responses_of(tallies: Tallies) -> Responses:
-    """Return the responses of all users side by side."""
-    everybody = clipped_responses(tallies)
-    return everybody.sampled(generator(0), everybody.n_entries).responses

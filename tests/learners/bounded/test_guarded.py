@@ -1,13 +1,16 @@
-"""A world in which the guard decides: busy accounts, alike enough to honest tastes, praise."""
+"""The guard: what intervals rule out is not chosen, whatever the means say."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from unswayed.events import Labels
+from unswayed.learners.bounded import learn_bounded, method
 from unswayed.learners.design import sticky_design
-from unswayed.learners.discount import learn_discounted
 from unswayed.learners.epochs.planning import doubts_of, surviving_actions
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import decision_rows
@@ -45,16 +48,34 @@ def tallies(rng: np.random.Generator) -> Tallies:
     )
 
 
-def learned(tallies: Tallies) -> Estimates:
-    return learn_discounted(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+@pytest.fixture
+def estimates(tallies: Tallies, monkeypatch: pytest.MonkeyPatch) -> Estimates:
+    """Return what is learned if the means were turned round: the guard must mend it."""
+    find = method.find_coalitions
+
+    def misled(*args: Any, **options: Any) -> method.Findings:
+        found = find(*args, **options)
+        return replace(found, means=1.0 - found.means, stories=[])
+
+    monkeypatch.setattr(method, "find_coalitions", misled)
+    return learn_bounded(tallies, sticky_design(tallies), adversarial_fraction=STATED)
 
 
-def test_where_the_guard_decides_its_bound_holds(tallies: Tallies) -> None:
+def test_bounded_means_need_no_guard_here(tallies: Tallies) -> None:
+    """Busy accounts have 75 % of the events, but hardly more influence than others."""
+    sums = np.bincount(tallies.cells, tallies.sums) / np.bincount(tallies.cells, tallies.counts)
+    assert sums.argmax() == PRAISED  # the negative control
+    found = learn_bounded(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+    assert found.actions.tolist() == [BEST]
+    assert found.decided_by.tolist() != ["guard"]
+    np.testing.assert_allclose(found.mean_rewards[0], RATES, atol=0.05)
+
+
+def test_where_the_guard_decides_its_bound_holds(tallies: Tallies, estimates: Estimates) -> None:
     """Claims 1 to 3 of docs/guarantee.md, on what the learner chose and not on the guard alone."""
     guard = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=STATED)
     low, high = guard.interval
     assert ((low <= RATES) & (high >= RATES)).all()  # what the claims suppose
-    estimates = learned(tallies)
     chosen = int(estimates.actions[0])
     lost = RATES.max() - RATES[chosen]
     assert estimates.decided_by.tolist() == ["guard"]
@@ -67,9 +88,10 @@ def test_where_the_guard_decides_its_bound_holds(tallies: Tallies) -> None:
     assert (estimates.interval[1] >= high).all()
 
 
-def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(tallies: Tallies) -> None:
-    """Without the guard the learner would choose it: if it does not, find another world."""
-    estimates = learned(tallies)
+def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(
+    tallies: Tallies, estimates: Estimates
+) -> None:
+    """Without the guard it would be chosen: its mean is the largest."""
     assert estimates.mean_rewards[0].argmax() == PRAISED  # the negative control
     assert estimates.is_excluded is not None
     assert estimates.is_excluded.tolist() == [[False, True]]
@@ -79,7 +101,7 @@ def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(tallies: Tallies) -> 
         Labels.of(["home"]),
         Labels.of(["tea", "milk"]),
         adversarial_fraction=STATED,
-        method="discount",
+        method="bounded",
     )
     assert policy.decide("home").action == policy.decide("unknown").action == "tea"
     (row,) = decision_rows(policy)

@@ -1,0 +1,127 @@
+"""Small attacked worlds: the plain mean decides as colluders want, the learner as honest users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.learners.bounded.worlds import Attack, Family, decided, learned, make_world, plain_means
+from unswayed.learners.bounded import learn_bounded
+from unswayed.learners.bounded.method import find_coalitions
+from unswayed.learners.design import sticky_design
+from unswayed.randomness import generator
+from unswayed.tallies import Tallies, tally
+
+ALPHA = 0.2
+
+COSTLY: list[tuple[Family, Attack]] = [
+    *((family, attack) for family in ("clicks", "baskets") for attack in ("push", "half")),
+    *((family, "per-context") for family in ("clicks", "stars", "baskets")),
+    *((family, "swap") for family in ("clicks", "stars", "baskets")),
+    ("stars", "push"),
+    ("stars", "sink"),
+]
+"""Attacks that turn the plain mean in these worlds; the others cost it nothing."""
+
+
+@pytest.mark.parametrize(("family", "attack"), COSTLY)
+def test_lies_that_turn_the_plain_mean_do_not_turn_the_learner(
+    family: Family, attack: Attack, seed: int
+) -> None:
+    """Gaps of best actions are six standard errors of honest means, so these decide as truth."""
+    world = make_world(generator(seed, "attacks", family, attack), family, attack)
+    estimates = learned(world.tallies, ALPHA, seed)
+    honest = decided(world.plain_means(~world.is_bad))
+    assert (decided(world.plain_means()) != honest).sum() >= 6  # the negative control
+    assert (estimates.actions != honest).sum() <= 1
+    kept = estimates.user_weights
+    assert kept[world.is_bad].mean() < 0.5
+    assert kept[~world.is_bad].mean() > 0.9
+    assert estimates.evidence["coalitions"] >= 1
+
+
+@pytest.mark.parametrize("family", ["clicks", "stars"])
+def test_what_is_reported_names_the_pushed_cells_and_about_the_number_of_accounts(
+    family: Family, seed: int
+) -> None:
+    world = make_world(generator(seed, "reported", family), family, "push")
+    first = learned(world.tallies, ALPHA, seed).evidence["lies"][0]
+    assert first["status"] == "flagged"
+    assert first["raises"]
+    assert {cell % world.tallies.n_actions for cell in first["cells"]} == {0}
+    assert len(first["cells"]) >= 10
+    assert first["accounts"] == pytest.approx(world.is_bad.sum(), rel=0.1)
+    assert first["turned"] >= 6
+
+
+def ab_test(rng: np.random.Generator, *, lies: bool) -> Tallies:
+    """Return 3,000 users of two sticky arms, 60 % against 40 %, of whom a fifth turns it round."""
+    n_users, plays = 3000, 20
+    users = np.repeat(np.arange(n_users), plays)
+    arms = rng.integers(2, size=n_users)[users]
+    rewards = (rng.random(len(users)) < np.where(arms == 0, 0.6, 0.4)).astype(float)
+    if lies:
+        is_lie = users < 600
+        rewards[is_lie] = arms[is_lie] == 1
+    where = np.zeros_like(users)
+    return tally(users, where, arms, rewards, n_users=n_users, n_contexts=1, n_actions=2)
+
+
+def test_an_ab_test_that_a_fifth_of_the_accounts_turns_round_is_decided_right(
+    rng: np.random.Generator, seed: int
+) -> None:
+    """A user of 20 plays at 60 % has none or all of them with probability 4e-5: 600 stand out."""
+    tallies = ab_test(rng, lies=True)
+    assert plain_means(tallies)[0].argmax() == 1  # the negative control
+    estimates = learn_bounded(
+        tallies, sticky_design(tallies), adversarial_fraction=ALPHA, seed=seed
+    )
+    assert estimates.actions.tolist() == [0]
+    is_flagged = estimates.user_weights < 0.5
+    assert is_flagged[:600].sum() > 570
+    assert is_flagged[600:].sum() < 30
+    np.testing.assert_allclose(estimates.mean_rewards[0], [0.6, 0.4], atol=0.02)
+
+
+def test_an_ab_test_in_peace_flags_nobody(rng: np.random.Generator, seed: int) -> None:
+    found = find_coalitions(ab_test(rng, lies=False), adversarial_fraction=ALPHA, seed=seed)
+    assert (found.weights == 1.0).all()
+    np.testing.assert_allclose(found.means[0], [0.6, 0.4], atol=0.02)
+
+
+def busy_log(rng: np.random.Generator, *, joined: bool) -> Tallies:
+    """Return 6,000 accounts' clicks; three that join have a tenth of the traffic and push."""
+    n_users, n_contexts, n_actions, plays = 6000, 10, 5, 10
+    users = np.repeat(np.arange(n_users), plays)
+    contexts = rng.integers(n_contexts, size=len(users))
+    actions = rng.integers(n_actions, size=len(users))
+    rates = np.where(np.arange(n_actions) == 1 + np.arange(n_contexts)[:, None] % 4, 0.09, 0.05)
+    rewards = (rng.random(len(users)) < rates[contexts, actions]).astype(float)
+    if joined:
+        size = len(users) // 9
+        users = np.concatenate([users, n_users + rng.integers(3, size=size)])
+        contexts = np.concatenate([contexts, rng.integers(n_contexts, size=size)])
+        pushed = rng.integers(n_actions, size=size)
+        actions = np.concatenate([actions, pushed])
+        rewards = np.concatenate([rewards, (pushed == 0).astype(float)])
+    return tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users + 3,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+
+
+def test_three_very_busy_accounts_hardly_change_a_decision(
+    streams: Callable[..., np.random.Generator], seed: int
+) -> None:
+    """They turn nearly every decision of the plain mean, and 2 % of the learner's at most."""
+    peace, joined = (busy_log(streams(), joined=is_joined) for is_joined in (False, True))
+    before, after = (learned(tallies, 0.05, seed).actions for tallies in (peace, joined))
+    assert (decided(plain_means(joined)) == 0).mean() > 0.8  # the negative control
+    assert (before != after).mean() <= 0.02

@@ -1,0 +1,149 @@
+"""Influence on cell means is bounded for every log and whatever any accounts do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from unswayed.arrays import FloatArray
+from unswayed.engine import Blocked
+from unswayed.learners.bounded.means import CellMeans, cell_means, find_caps
+from unswayed.learners.bounded.rewards import Reading, Scored, read_rewards, scored
+from unswayed.randomness import generator
+from unswayed.tallies import Tallies, tally
+
+N_CONTEXTS, N_ACTIONS = 3, 2
+SHAPE = (N_CONTEXTS, N_ACTIONS)
+ROUNDING = 1e-9
+
+
+def random_log(rng: np.random.Generator, kind: str, n_users: int) -> Tallies:
+    """Return a log with heavy-tailed plays."""
+    plays = np.minimum(rng.pareto(1.0, n_users) * 3 + 1, 3000).astype(int)
+    users = np.repeat(np.arange(n_users), plays)
+    contexts = rng.choice(N_CONTEXTS, p=(0.6, 0.3, 0.1), size=len(users))
+    actions = rng.integers(N_ACTIONS, size=len(users))
+    rewards = {
+        "binary": (rng.random(len(users)) < 0.2).astype(float),
+        "normal": rng.normal(3.0, 2.0, len(users)),
+        "skewed": rng.lognormal(1.0, 1.5, len(users)),
+    }[kind]
+    return tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=N_CONTEXTS,
+        n_actions=N_ACTIONS,
+    )
+
+
+def read(tallies: Tallies, reading: Reading) -> Scored:
+    """Return rows whose scores are of no interest."""
+    return scored(tallies, reading, np.zeros((tallies.n_cells, reading.n_categories)))
+
+
+def means_of(rows: Scored, weights: FloatArray, caps: FloatArray, rho: float) -> CellMeans:
+    return cell_means(Blocked.here([rows], (rows.n_users,)), weights, caps, SHAPE, rho)
+
+
+def caps_of(rows: Scored, rho: float, alpha: float) -> FloatArray:
+    return find_caps(
+        Blocked.here([rows], (rows.n_users,)), N_CONTEXTS * N_ACTIONS, correlation=rho, alpha=alpha
+    )
+
+
+def replaced(
+    rows: Scored, is_bad: FloatArray, reading: Reading, rng: np.random.Generator
+) -> Scored:
+    """Return the rows after some accounts took other plays and rewards, within the range."""
+    bad = is_bad[np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))] > 0
+    s = rows.cells // N_ACTIONS
+    ends = np.where(rng.random(len(s)) < 0.5, reading.low[s], reading.high[s])
+    return replace(
+        rows,
+        plays=np.where(bad, rng.choice([1.0, 50.0, 1e6], size=len(s)), rows.plays),
+        means=np.where(bad, ends, rows.means),
+        squares=np.where(bad, ends**2, rows.squares),
+    )
+
+
+@pytest.mark.parametrize("kind", ["binary", "normal", "skewed"])
+@hypothesis_settings(max_examples=20)
+@given(
+    log=st.integers(0, 10**6),
+    n_users=st.integers(2, 80),
+    alpha=st.floats(0.0, 0.49),
+    rho=st.floats(0.05, 0.95),
+    share=st.floats(0.0, 0.5),
+)
+def test_no_accounts_carry_more_than_their_number_over_a_share_alpha_of_the_visitors(
+    kind: str, log: int, n_users: int, alpha: float, rho: float, share: float
+) -> None:
+    """The share of weight, and how far anything that they do moves a mean; docs/guarantee.md."""
+    rng = generator(log, kind)
+    tallies = random_log(rng, kind, n_users)
+    reading = read_rewards(tallies, rng)
+    rows = read(tallies, reading)
+    caps = caps_of(rows, rho, alpha)
+    everybody = means_of(rows, np.ones(n_users), caps, rho)
+    n_bad = max(1, int(share * n_users))
+    by_plays = rng.random() < 0.5  # the busiest accounts, or any
+    plays = np.add.reduceat(rows.plays, rows.indptr[:-1])
+    order = np.argsort(-plays) if by_plays else rng.permutation(n_users)
+    is_bad = np.isin(np.arange(n_users), order[:n_bad]).astype(float)
+    theirs = means_of(rows, is_bad, caps, rho).masses
+    visitors = np.bincount(rows.cells, minlength=N_CONTEXTS * N_ACTIONS).reshape(SHAPE)
+    bound = n_bad / np.maximum(np.ceil(alpha * visitors), 1.0)
+    assert (theirs <= (bound + ROUNDING) * everybody.masses).all()
+
+    others = means_of(rows, 1.0 - is_bad, caps, rho)
+    after = means_of(replaced(rows, is_bad, reading, rng), np.ones(n_users), caps, rho)
+    width = (reading.high - reading.low)[:, None]
+    is_met = (others.masses > 0) & (everybody.masses > 0)
+    moved = np.abs(after.means - everybody.means)
+    assert (moved <= (np.minimum(bound, 1.0) + ROUNDING) * width + ROUNDING)[is_met].all()
+    # Either mean is a mixture of that of the others and something in the range.
+    from_others = np.abs(after.means - others.means)
+    assert (from_others <= (np.minimum(bound, 1.0) + ROUNDING) * width + ROUNDING)[is_met].all()
+
+
+def test_without_caps_one_account_would_carry_nearly_all(rng: np.random.Generator) -> None:
+    """The negative control of the property."""
+    tallies = random_log(rng, "binary", 60)
+    reading = read_rewards(tallies, rng)
+    rows = read(tallies, reading)
+    busy = replace(rows, plays=np.where(np.arange(len(rows.plays)) < rows.indptr[1], 1e6, 1.0))
+    first = (np.arange(60) == 0).astype(float)
+    unbounded = np.full(N_CONTEXTS * N_ACTIONS, np.inf)
+    theirs, total = (
+        means_of(busy, weights, unbounded, 0.0).masses for weights in (first, np.ones(60))
+    )
+    assert (theirs / total).max() > 0.99
+    caps = caps_of(busy, 0.0, 0.2)
+    theirs, total = (means_of(busy, weights, caps, 0.0).masses for weights in (first, np.ones(60)))
+    assert (theirs / total).max() <= 1 / 3
+
+
+@pytest.mark.parametrize("lie", [1e3, 1e6, 1e9, 1e12])
+def test_means_lie_within_the_range_that_is_believed(lie: float, rng: np.random.Generator) -> None:
+    """A lie counts as the end of the range, however large."""
+    tallies = random_log(rng, "normal", 400)
+    sums, squares = tallies.sums.copy(), tallies.squares.copy()
+    sums[: tallies.indptr[5]] = lie * tallies.counts[: tallies.indptr[5]]
+    squares[: tallies.indptr[5]] = lie**2 * tallies.counts[: tallies.indptr[5]]
+    wild = replace(tallies, sums=sums, squares=squares)
+    reading = read_rewards(wild, rng)
+    assert (reading.high < 100.0).all()
+    assert (reading.low > -100.0).all()
+    assert reading.clipped > 0.0
+    rows = read(wild, reading)
+    s = rows.cells // N_ACTIONS
+    assert (rows.means <= reading.high[s] + ROUNDING).all()
+    assert (rows.means >= reading.low[s] - ROUNDING).all()
