@@ -16,6 +16,7 @@ from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.honest import (
+    LEVEL_STARTS,
     PRICE,
     Accounts,
     Honest,
@@ -43,6 +44,9 @@ SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 
 LEAST_GAIN = 10.0
 """Nats by which a coalition must explain the log better than honest accounts."""
+
+FEWEST_ACCOUNTS = 20
+"""Accounts among whom a coalition is searched, at least."""
 
 MOST_NATS = 5.0
 """Nats that a single account can add to the evidence."""
@@ -131,6 +135,8 @@ class Search:
 
     def candidates(self) -> list[Coalition]:
         """Return the coalitions that gain most, the best first."""
+        if (self.weights > 0.5).sum() < FEWEST_ACCOUNTS:
+            return []
         starts = [*self._direction_starts(), *self._action_starts()]
         distinct: list[Coalition] = []
         models = [self.plain] if self.best is self.plain else [self.plain, self.best]
@@ -179,7 +185,13 @@ class Search:
             zero,
             zero,
             -np.inf,
-            replace(honest, covariance=covariance),
+            # Levels start anew: those that were fitted may have absorbed the coalition.
+            replace(
+                honest,
+                covariance=covariance,
+                levels=np.array(LEVEL_STARTS),
+                shares=np.array([0.96, 0.02, 0.02]),
+            ),
             self._prior(members),
             np.zeros(self.n_actions),
             0.0,

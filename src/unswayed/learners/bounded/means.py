@@ -24,7 +24,7 @@ CONTEXT_PLAYS = 100.0
 """The variance of rewards in a context is shrunk towards the log's by this many plays."""
 
 PRIOR_CELLS = 30.0
-"""The variance of cell effects is shrunk towards that of action effects by this many cells."""
+"""A smaller variance of cell effects is shrunk towards that of action effects by so many cells."""
 
 EM_STEPS = 60
 """Steps of EM for the variance components."""
@@ -214,7 +214,7 @@ def _shrunken(
         k = precision + 1.0 / of_cell
         cell = precision * (y - grand - context - action) / k
         if parts is None:
-            like = PRIOR_CELLS * (of_action if n_contexts > 2 else of_cell)
+            like = PRIOR_CELLS * max(of_cell, of_action if n_contexts > 2 else 0.0)
             total_cell = float((cell**2 + 1.0 / k)[is_seen].sum()) + like
             of_cell = max(total_cell / (n_seen + PRIOR_CELLS), least)
         grand = float((precision * (y - context - action - cell)).sum() / total)

@@ -50,8 +50,9 @@ from unswayed.tallies import Tallies, UserTallies, joined
 SEARCH_ENTRIES = 60_000
 """Coalitions are searched among random accounts with about this many entries."""
 
-CLEAR = 100.0
-"""Nats of evidence, on that sample, from which a coalition is flagged."""
+CLEAR, LEAST_CLEAR = 100.0, 25.0
+"""Nats of evidence from which a coalition is flagged, on a full sample and on a small log. In
+between they grow with the entries, as do the gains of a model that is not quite true."""
 
 MASS_MARGIN, MORE, LARGEST_MASS = 2.0, 0.02, 0.49
 """Coalitions are searched up to twice the stated share and 2 % more, but never up to a half."""
@@ -245,20 +246,20 @@ def smallest_regret(
     means
         Shape (n_contexts, n_actions); if everybody who counts is honest.
     stories
-        Evidence of a suspected group, below ``CLEAR``, and the means if it lied. The regret counts
-        by the square root of the evidence, relative to ``CLEAR``.
+        Evidence of a suspected group, as a part of what would flag it, and the means if it lied.
+        The regret counts by the square root of the evidence.
     is_excluded
         Shape (n_contexts, n_actions); actions that may not be chosen.
 
     >>> means = np.array([[0.48, 0.52]])
-    >>> smallest_regret(means, [(30.0, np.array([[0.6, 0.4]]))], np.zeros((1, 2), bool)).tolist()
+    >>> smallest_regret(means, [(0.3, np.array([[0.6, 0.4]]))], np.zeros((1, 2), bool)).tolist()
     [0]
     """
     known = np.where(is_excluded, np.nan, means)
     worst = _regrets(known)
     for evidence, story in stories:
         regrets = _regrets(np.where(is_excluded, np.nan, story))
-        worst = np.fmax(worst, np.sqrt(evidence / CLEAR) * regrets)
+        worst = np.fmax(worst, np.sqrt(min(evidence, 1.0)) * regrets)
     return best_known(-worst, is_excluded)
 
 
@@ -288,7 +289,8 @@ def find_coalitions(
     """Find coalitions, one after the other, and the bounded means without those that are clear."""
     alpha, rng = adversarial_fraction, generator(seed, "bounded")
     reading = read_rewards(tallies, rng)
-    chosen = _sampled_users(tallies, rng)
+    chosen, n_entries = _sampled_users(tallies, rng)
+    clear = max(LEAST_CLEAR, CLEAR * n_entries / SEARCH_ENTRIES)
     weights = np.ones(tallies.n_users)
     groups: list[Group] = []
     coalitions: list[tuple[Law, Coalition]] = []
@@ -324,7 +326,7 @@ def find_coalitions(
         found = search.candidates()
         if not found:
             break
-        flagged = found[:1] if found[0].gain >= CLEAR else []
+        flagged = found[:1] if found[0].gain >= clear else []
         for coalition in flagged or found:
             members = members_of(blocks, coalition, law, weights, room)
             without = view.means(weights * (1.0 - members)).means
@@ -335,7 +337,7 @@ def find_coalitions(
             if flagged:
                 weights = weights * (1.0 - members)
             else:
-                stories.append((min(coalition.gain, CLEAR), story))
+                stories.append((coalition.gain / clear, story))
         if not flagged:
             break
     plays = float(tallies.cell_sums("plays").sum())
@@ -363,10 +365,10 @@ def _rows_of(blocks: Blocked[Scored], users: IntArray) -> Scored:
     return joined(parts)
 
 
-def _sampled_users(tallies: UserTallies, rng: np.random.Generator) -> IntArray:
-    """Return the codes of random users with about ``SEARCH_ENTRIES`` entries."""
+def _sampled_users(tallies: UserTallies, rng: np.random.Generator) -> tuple[IntArray, int]:
+    """Return the codes of random users with about ``SEARCH_ENTRIES`` entries, and how many."""
     n_users, n_entries = tallies.n_users, int(tallies.cell_users().sum())
     if n_entries <= SEARCH_ENTRIES:
-        return np.arange(n_users)
+        return np.arange(n_users), n_entries
     size = min(max(200, int(n_users * SEARCH_ENTRIES / n_entries)), n_users)
-    return np.sort(rng.choice(n_users, size=size, replace=False))
+    return np.sort(rng.choice(n_users, size=size, replace=False)), SEARCH_ENTRIES

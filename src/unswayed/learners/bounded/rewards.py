@@ -42,6 +42,9 @@ TAIL_QUANTILES, TAIL_EDGE, TAIL_REACH = (0.4, 0.7), 2.5, 3.5
 reaches at ``TAIL_REACH`` deviations, and those beyond ``TAIL_EDGE`` are a category of their own.
 Fewer than .3 of the accounts cannot move the quantiles beyond those of honest accounts."""
 
+FEW_EXACT = 20
+"""Entries of equal plays from which their values tell whether there are just two."""
+
 SAME = 1e-9
 """Values that differ by less, relative to their range, are equal."""
 
@@ -168,7 +171,7 @@ def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scal
     if atoms is not None:
         edges = (atoms[1:] + atoms[:-1]) / 2
         return _Scale(edges, centre, unit or 1.0, False, atoms[0], atoms[-1], common, False)
-    margin = 10 * SAME * float(values[-1] - values[0])
+    margin = 10 * SAME * _width(values)
     at_common = np.abs(values - centre) <= margin
     if counts[at_common].sum() >= DOMINANT * counts.sum():
         above, below = values > centre + margin, values < centre - margin
@@ -189,6 +192,9 @@ def _two_values(means: FloatArray, variances: FloatArray) -> tuple[float, float]
 
     With two values l and h the mean square is a line in the mean: (l + h)·mean − l·h.
     """
+    exact = means[variances == 0.0]
+    if len(exact) >= FEW_EXACT and len(np.unique(np.round(exact / _width(exact), 6))) > 2:
+        return None
     centre, width = float(means.mean()), float(np.ptp(means)) + float(np.sqrt(variances.max()))
     if width <= 0.0:
         return None
@@ -212,6 +218,15 @@ def _two_values(means: FloatArray, variances: FloatArray) -> tuple[float, float]
     return ends[0], ends[1]
 
 
+def _width(values: FloatArray) -> float:
+    """Return the range of most values, so that a few far away ones do not hide differences."""
+    for tail in (0.25, 0.1, 0.02, 0.0):
+        low, high = np.quantile(values, (tail, 1.0 - tail))
+        if high > low:
+            return float(high - low)
+    return 1.0
+
+
 def _common_end(exact: FloatArray, means: FloatArray) -> float:
     """Return the commonest single reward if it lies at one end of all rewards; else NaN."""
     if len(exact) == 0:
@@ -224,9 +239,9 @@ def _common_end(exact: FloatArray, means: FloatArray) -> float:
 
 def _atoms(exact: FloatArray) -> FloatArray | None:
     """Return the values of a scale such as stars, or None if there are more than a few."""
-    width = float(np.ptp(exact)) if len(exact) else 0.0
-    if width <= 0.0:
+    if len(exact) == 0 or np.ptp(exact) <= 0.0:
         return None
+    width = _width(exact)
     steps, counts = np.unique(np.rint((exact - exact.min()) / (width * SAME)), return_counts=True)
     is_atom = counts >= LEAST_ATOM * len(exact)
     if counts[is_atom].sum() < COVERED * len(exact) or not 2 <= is_atom.sum() <= MOST_ATOMS:
