@@ -164,10 +164,26 @@ class Search:
         return replace(fit, honest=refit(self.accounts, self.law, rest, self.plain, self.best))
 
     def _aimed(self, fit: Coalition) -> Coalition:
-        """Count only the evidence that the group differs in more than its level."""
+        """Count only the evidence that the group differs in more than its level.
+
+        A group with the same tilt in all cells, relative to the others or to everybody, is no
+        coalition: buyers, scrapers and generous raters are such groups.
+        """
         level = float(np.average(fit.tilts - fit.honest_tilts - fit.aim))
-        flat = replace(fit, tilts=fit.honest_tilts + level, n_free=1)
-        return replace(fit, gain=min(fit.gain, fit.gain - self._e_step(flat).gain))
+        plays, scores = self.accounts.sums(self.weights * (1.0 - fit.members), self.n_cells)
+        everywhere = np.zeros(self.n_cells, np.int64)
+        others = self.law.solve(scores, plays, np.zeros(1), everywhere, 8)
+        flat = [
+            replace(fit, tilts=fit.honest_tilts + level, n_free=1),
+            replace(
+                fit,
+                tilts=np.full(self.n_cells, fit.level),
+                honest_tilts=np.full(self.n_cells, others[0]),
+                n_free=1,
+            ),
+        ]
+        explained = max(self._e_step(one).gain for one in flat)
+        return replace(fit, gain=min(fit.gain, fit.gain - explained))
 
     def _start(self, members: FloatArray, honest: Honest) -> Coalition:
         """Return a candidate with given members; honest tastes leave out what sets them apart."""
