@@ -22,7 +22,6 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from unswayed.learners.design import design_of_log
 from unswayed.learners.methods import METHODS
 from unswayed.learners.unknown_fraction import estimate_fraction
 from unswayed.randomness import generator
@@ -86,7 +85,7 @@ def measure(spec: Spec, seed: int, learners: list[str], factors: list[Factor]) -
 
 def _stated(world: World, factor: Factor) -> float:
     if factor == "auto":
-        return estimate_fraction(world.tallies, design_of_log(world.tallies, "auto")).chosen
+        return estimate_fraction(world.tallies).chosen
     return min(factor * world.adversarial_fraction, LARGEST_STATED_SHARE)
 
 

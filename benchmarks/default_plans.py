@@ -1,6 +1,6 @@
 """Is a plan for the paper's method enough for the default one? Simulate it in many small worlds.
 
-    python benchmarks/default_plans.py --part development [--method discount] [--share 1.0]
+    python benchmarks/default_plans.py --part development [--method bounded] [--share 1.0]
     python benchmarks/default_plans.py --part holdout
     python benchmarks/default_plans.py --part holdout --search
 
@@ -129,7 +129,7 @@ def main() -> None:
     """Try every plan of a part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--part", choices=list(PARTS), default="development")
-    parser.add_argument("--method", default="discount", help=f"discount or {PAPER_METHOD}")
+    parser.add_argument("--method", default="bounded", help=f"bounded or {PAPER_METHOD}")
     parser.add_argument("--share", type=float, default=1.0, help="share of the planned plays")
     parser.add_argument("--search", action="store_true", help="search the fewest plays first")
     parser.add_argument("--repetitions", type=int, help="of each attack and lead")

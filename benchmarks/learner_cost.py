@@ -12,8 +12,8 @@ import time
 
 import numpy as np
 
+from unswayed.estimators.sparse_kernels import gram_vector
 from unswayed.learners.design import uniform_design
-from unswayed.learners.discount.responses.kernels import gram_product
 from unswayed.learners.methods import METHODS
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies
@@ -64,7 +64,7 @@ def main() -> None:
     passes = []
     for _ in range(5):
         start = time.perf_counter()
-        gram_product(tallies.indptr, tallies.cells, tallies.sums, ones, ones_of_cells)
+        gram_vector(tallies.sums, tallies.cells, tallies.indptr, ones, ones_of_cells, 0.0)
         passes.append(time.perf_counter() - start)
     one_pass = float(np.median(passes))
     results = []

@@ -4,7 +4,7 @@ Run ``python benchmarks/many_contexts.py`` for a table, with ``--json`` for one 
 Contexts follow Zipf's law and actions are uniform. A share of the accounts lies in a share of its
 rewards, about one action everywhere ("target"), against the two best of each context and for the
 fourth ("rivals"), or the same outside of the most frequent contexts only ("rare"). ``--peace``
-counts peaceful logs of many shapes in which somebody was discounted.
+counts peaceful logs of many shapes in which somebody lost weight.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import uniform_design
-from unswayed.learners.discount import learn_discounted
 from unswayed.randomness import generator
 from worlds import World
 
@@ -47,7 +47,7 @@ class Row:
     strength: float
     seed: int
     plain_mean: float
-    discount: float
+    bounded: float
     oracle: float
     kept_of_colluders: float
     kept_of_good: float
@@ -98,7 +98,7 @@ def make_log(
 
 def measure(name: str, strength: float, seed: int, log: World) -> Row:
     """Learn from one log."""
-    learned = learn_discounted(
+    learned = learn_bounded(
         log.tallies, uniform_design(log.tallies), adversarial_fraction=log.adversarial_fraction
     )
     return Row(
@@ -106,7 +106,7 @@ def measure(name: str, strength: float, seed: int, log: World) -> Row:
         strength=strength,
         seed=seed,
         plain_mean=log.suboptimality(log.naive()),
-        discount=log.suboptimality(log.decided(learned)),
+        bounded=log.suboptimality(log.decided(learned)),
         oracle=log.suboptimality(log.oracle()),
         kept_of_colluders=float(learned.user_weights[log.is_bad].mean()),
         kept_of_good=float(learned.user_weights[~log.is_bad].mean()),
@@ -157,7 +157,7 @@ def main() -> None:
     for row in rows:
         print(
             f"{row.log:32s} strength {row.strength:3.1f} seed {row.seed}  plain mean "
-            f"{row.plain_mean:.4f}  discount {row.discount:.4f}  oracle {row.oracle:.4f}  "
+            f"{row.plain_mean:.4f}  bounded {row.bounded:.4f}  oracle {row.oracle:.4f}  "
             f"kept of colluders {row.kept_of_colluders:.2f}, of good users {row.kept_of_good:.3f}"
         )
     touched = sum(row.kept_of_good < 1.0 for row in rows)

@@ -17,7 +17,7 @@ TASTES = {"none": 0.0, "rank two": 0.12}
 
 
 def measure(tastes: str, strength: float, seeds: list[int]) -> dict[str, object]:
-    """Return the mean losses of the plain mean and of ``discount`` at one strength."""
+    """Return the mean losses of the plain mean and of ``bounded`` at one strength."""
     spec = Spec(
         name="strength",
         family="strength",
@@ -38,10 +38,10 @@ def measure(tastes: str, strength: float, seeds: list[int]) -> dict[str, object]
     losses = []
     for seed in seeds:
         world = build(spec, seed)
-        policies = world.naive(), world.decided(world.learn("discount"))
+        policies = world.naive(), world.decided(world.learn("bounded"))
         losses.append([world.suboptimality(actions) for actions in policies])
-    pooled, discount = np.mean(losses, axis=0).tolist()
-    return {"tastes": tastes, "shift": strength, "plain mean": pooled, "discount": discount}
+    pooled, bounded = np.mean(losses, axis=0).tolist()
+    return {"tastes": tastes, "shift": strength, "plain mean": pooled, "bounded": bounded}
 
 
 def main() -> None:

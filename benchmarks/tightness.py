@@ -48,7 +48,7 @@ SCALED = "scaled"
 SCALED_USERS, SCALED_ALPHAS = 25.6, (0.02, 0.04, 0.08, 0.16)
 """Users times alpha squared where both go together: from 64,000 to 1,000 users."""
 
-LEARNERS = ("naive-mean", "paper", "discount", "oracle")
+LEARNERS = ("naive-mean", "paper", "bounded", "oracle")
 COVERAGE, RESAMPLES = 0.9, 1000
 
 
@@ -141,7 +141,7 @@ def measure(users: str, seed: int) -> list[Row]:
 
 def _losses(world: World) -> dict[str, float]:
     chosen = {"naive-mean": world.naive(), "oracle": world.oracle()}
-    for name in ("paper", "discount"):
+    for name in ("paper", "bounded"):
         chosen[name] = world.decided(world.learn(name))
     return {name: world.suboptimality(chosen[name]) for name in LEARNERS}
 
@@ -201,18 +201,18 @@ def by_series(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def draw(rows: list[Row]) -> Figure:
-    """Draw worst losses and worst shifts over alpha, for discount with each number of users."""
+    """Draw worst losses and worst shifts over alpha, for bounded with each number of users."""
     series = by_series(rows)
     most = max((users for users, _ in series if users != SCALED), key=int)
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(width=12.5, height=4.8, panels=2, share_y=False)
         ends: list[list[tuple[float, str, str]]] = [[], []]
         for (users, name), ours in series.items():
-            if name != "discount" and users != most:
+            if name != "bounded" and users != most:
                 continue
             found, look = worst(ours), look_of(name)
             number = f"{SCALED_USERS:g}/\u03b1²" if users == SCALED else users
-            label = f"discount, {number} users" if name == "discount" else look.label
+            label = f"bounded, {number} users" if name == "bounded" else look.label
             dashes = {most: look.dashes, SCALED: ":"}.get(users, "--")
             for ax, values, end in zip(axes, (found.losses, found.shifts), ends, strict=True):
                 if name == "oracle" and ax is axes[1]:

@@ -1,7 +1,7 @@
 """Learners on wild logs: as shops, feeds, review sites and A/B tests leave them.
 
 Scores are (best - policy) / (best - random) in honest traffic: 0 is best, 1 is random play. Run
-``python benchmarks/wild.py --learners discount,paper`` for a table, with ``--json FILE`` to keep
+``python benchmarks/wild.py --learners bounded,paper`` for a table, with ``--json FILE`` to keep
 the rows, ``--only`` for kinds whose name contains a string. ``--few-accounts`` shows how many
 honest plays get another action when a few accounts join a log, ``--ab`` the largest gap of an A/B
 test at which colluders turn a learner. Only ``--part holdout`` was never looked at while constants

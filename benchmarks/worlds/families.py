@@ -1,9 +1,9 @@
 """Families of worlds, each in three parts that differ in sizes and gaps.
 
-Constants of learners are chosen on the development part. The validation part was looked at too: the
-stake, the gain per accused user and the spread of the good in ``learners.discount`` were set after
-one of its worlds without an attack went wrong. The holdout part was made after that, and is run to
-report, never to choose. The hard worlds joined all parts later still, and are run to report too.
+Constants of learners are chosen on the development part. The validation part was looked at too: one
+of its worlds without an attack changed constants of an earlier learner. The holdout part was made
+after that, and is run to report, never to choose. The hard worlds joined all parts later still, and
+are run to report too.
 """
 
 from __future__ import annotations

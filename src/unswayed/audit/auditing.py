@@ -19,7 +19,7 @@ from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
 from unswayed.learners.learning import check_actions
 from unswayed.learners.log_reading import Listener
-from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy
 from unswayed.tallies import MIN_PROPENSITY, tally_events
@@ -66,7 +66,7 @@ def audit_log(
         Called with each of ``STEPS`` as it begins.
     """
     stated = check_fraction_or_auto(adversarial_fraction)
-    method_named(method)
+    method = known_method(method)
     on_step("reading")
     reading = read_events(
         source,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.audit.agreement import Agreement, find_agreement, items_leaned_on
 from unswayed.audit.log import (
     AuditedLog,
@@ -29,7 +29,7 @@ from unswayed.audit.results import (
 from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.errors import InputError, option
 from unswayed.learners.design import design_of_log
-from unswayed.learners.explaining import notes_on_policy, plain_actions
+from unswayed.learners.explaining import is_suspected, notes_on_policy, plain_actions
 from unswayed.learners.learning import Learned, learn_policy
 from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy
@@ -38,32 +38,30 @@ from unswayed.randomness import generator
 ACCUSED = 0.5
 """Accounts that keep less than this weight are flagged."""
 
-LEAST_REMOVED = 1e-3
-"""Ours: a learner that took less of all weight found no coalition worth the name."""
-
 LEAST_MET = 0.2
 """Ours: what fewer accounts met tells nothing of the others."""
 
 QUIET = "quiet coalition"
 MOST_ITEMS, MOST_EXAMPLES, MOST_CONTEXTS = 10, 5, 20
-LOUD_REASON = 0.01
-"""Ours: p-values below which accounts that keep their weight get a reason, too."""
+
+LARGEST_SHARE = 0.5
+"""A colluding majority looks like honest users; no interval reaches farther."""
 
 
 class _Lie(NamedTuple):
-    """What was lied about: its name, cells, direction, and the rewards that accounts gave it."""
+    """What was lied about, by how many, whether that is clear, and every account's say in it."""
 
     name: str
     items: str
-    cells: IntArray
-    sign: float
+    accounts: float
+    is_flagged: bool
     plays: FloatArray
     means: FloatArray
     usual: float
 
 
 def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple[Audit, Policy]:
-    """Audit a log by what the learner discounts, and by agreement in rewards."""
+    """Audit a log by what the learner takes out, and by agreement in rewards."""
     events, tallies = log.events, log.tallies
     learned = learn_policy(
         tallies,
@@ -74,15 +72,15 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         method=method,
     )
     policy, weights = learned.policy, learned.estimates.user_weights
-    agreement = find_agreement(
-        tallies,
-        weights,
-        adversarial_fraction=policy.adversarial_fraction,
-        rng=generator(0, "audit"),
-    )
-    is_attacked = _is_attacked(learned)
+    if learned.estimates.model is None:
+        raise InputError(
+            "an audit reads which accounts the learner takes out, and this method takes out none; "
+            f"use {option('--method', 'bounded')}."
+        )
+    agreement = find_agreement(tallies, learned.estimates, rng=generator(0, "audit"))
     is_flagged = weights < ACCUSED
-    lies = _lies(log, policy, weights)
+    lies = _lies(log, learned)
+    is_attacked = any(lie.is_flagged for lie in lies)
     groups, reasons = _in_words(log, lies, weights, agreement)
     plays = np.bincount(events.users, minlength=events.n_users)
     accounts = Accounts(
@@ -105,7 +103,7 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
     )
     shifts = item_shifts(tallies, weights, events.action_labels)
     claimed = weighted_cells(tallies, np.ones(events.n_users))[0].sum(axis=1)
-    share = _share(learned, is_attacked, lies, events.n_users)
+    share = _share(learned, lies, events.n_users)
     cost = sum(change.cost * change.share for change in changed)
     nominal = float(weights[is_flagged].sum() / max(float(weights.sum()), 1.0))
     audit = Audit(
@@ -117,7 +115,7 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         alpha=policy.adversarial_fraction,
         regime=log.regime,
         is_attacked=is_attacked,
-        statement=_statement(is_attacked, share, events.n_users, shifts, len(changed), cost),
+        statement=_statement(lies, share, events.n_users, shifts, len(changed), cost),
         share=share,
         items=shifts,
         changed=changed,
@@ -137,7 +135,7 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
             measured_on=measured_on("attacked logs"),
         ),
         histogram=histogram_of(
-            "agreement in rewards, in nats", agreement.evidence, agreement.nulls, None
+            "log-odds of membership in a coalition", agreement.evidence, agreement.nulls, None
         ),
         timeline=log.timeline(is_flagged),
         exploration=log.exploration(),
@@ -150,79 +148,60 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
 
 def _notes_on(share: Interval) -> tuple[str, ...]:
     """Return what to say of a share that may be a majority, which honest users would be as well."""
-    if share.high < 0.5:
+    if share.high < LARGEST_SHARE:
         return ()
     return (
         f"up to {share.high:.0%} of the accounts would have to collude, and a colluding majority "
-        "looks like honest users: state the largest share that you think possible with "
-        f"{option('--alpha')}.",
+        "looks like honest users: state the largest share that you think possible as alpha.",
     )
 
 
-def _is_attacked(learned: Learned) -> bool:
-    evidence = learned.estimates.evidence
-    if "coalitions" not in evidence:
-        raise InputError(
-            "an audit reads which accounts the learner discounts, and this method discounts none; "
-            f"use {option('--method', 'discount')}."
-        )
-    return bool(evidence["coalitions"] > 0 and evidence["removed"] > LEAST_REMOVED)
-
-
-def _share(learned: Learned, is_attacked: bool, lies: list[_Lie], n_users: int) -> Interval:
+def _share(learned: Learned, lies: list[_Lie], n_users: int) -> Interval:
     """Return the share of accounts that collude, with an interval.
 
     Of those found, the lower end counts the clear ones, and the upper end the suspected ones, too,
     and as many again in proportion who never met what the others lie about.
-    Where none were found the upper end is what may be there unseen: the stated share, or what was
-    allowed for.
+    Where none are clear the upper end is what may be there all the same: those suspected, or the
+    stated share, or what was allowed for.
     """
     weights = learned.estimates.user_weights
     unknown = learned.unknown_fraction
-    if not is_attacked:
-        high = learned.policy.adversarial_fraction
-        return Interval(0.0, 0.0, high if unknown is None else unknown.upper + unknown.allowance)
-    removed = float(1.0 - weights.mean())
-    low, _ = share_bounds(int((weights < 0.1).sum()), n_users)
-    has_met = min((float((lie.plays > 0).mean()) for lie in lies), default=1.0)
-    _, high = share_bounds(round(removed / max(has_met, LEAST_MET) * n_users), n_users)
+    clear = [lie for lie in lies if lie.is_flagged]
+    removed = float(1.0 - weights.mean()) if clear else 0.0
+    has_met = min((float((lie.plays > 0).mean()) for lie in clear), default=1.0)
+    most = removed / max(has_met, LEAST_MET) * n_users + _n_suspected(lies)
+    high = share_bounds(round(most), n_users)[1] if lies else 0.0
+    if not clear:
+        stated = learned.policy.adversarial_fraction
+        unseen = stated if unknown is None else unknown.upper + unknown.allowance
+        return Interval(0.0, 0.0, min(max(high, unseen), LARGEST_SHARE))
     if unknown is not None:
         high = max(high, unknown.upper)
-    return Interval(removed, min(low, removed), high)
+    low, _ = share_bounds(int((weights < 0.1).sum()), n_users)
+    return Interval(removed, min(low, removed), max(removed, min(high, LARGEST_SHARE)))
 
 
-def _lies(log: AuditedLog, policy: Policy, weights: FloatArray) -> list[_Lie]:
-    """Return what was lied about, with every account's say in it."""
-    events, n_actions = log.events, log.events.n_actions
+def _n_suspected(lies: list[_Lie]) -> float:
+    return sum(lie.accounts for lie in lies if not lie.is_flagged)
+
+
+def _lies(log: AuditedLog, learned: Learned) -> list[_Lie]:
+    """Return what was lied about, in the order of the model's coalitions."""
     lies = []
-    kept, sums, _ = weighted_cells(log.tallies, weights)
-    for lie in policy.source["evidence"].get("lies", []):
-        cells = _cells_of(lie, events.context_labels.texts, events.action_labels.texts, n_actions)
+    kept, sums, _ = weighted_cells(log.tallies, learned.estimates.user_weights)
+    coded = learned.estimates.evidence["lies"]
+    for lie, codes in zip(learned.policy.source["evidence"]["lies"], coded, strict=True):
+        cells = np.array(codes["cells"], dtype=np.int64)
         plays, means = items_leaned_on(log.tallies, cells)
         usual = float(sums.ravel()[cells].sum() / max(float(kept.ravel()[cells].sum()), 1e-9))
-        up = lie["direction"] == "up"
-        items = named_briefly(lie["actions"])
-        name = f"{'raises' if up else 'lowers'} {items}"
-        lies.append(_Lie(name, items, cells, 1.0 if up else -1.0, plays, means, usual))
+        items, name = "", QUIET
+        if lie["actions"]:
+            items = named_briefly(lie["actions"])
+            name = f"{'raises' if lie['direction'] == 'up' else 'lowers'} {items}"
+        if is_suspected(lie):
+            name = f"suspected: {name}"
+        lies.append(_Lie(name, items, lie["accounts"], not is_suspected(lie), plays, means, usual))
     return lies
-
-
-def _cells_of(
-    lie: dict[str, Any], contexts: list[str], actions: list[str], n_actions: int
-) -> IntArray:
-    places = {action: code for code, action in enumerate(actions)}
-    if "by_context" not in lie:
-        action = places[str(lie["actions"][0])]
-        return np.arange(len(contexts), dtype=np.int64) * n_actions + action
-    by_context = lie["by_context"]
-    return np.array(
-        [
-            s * n_actions + places[str(by_context[context])]
-            for s, context in enumerate(contexts)
-            if context in by_context
-        ],
-        dtype=np.int64,
-    )
 
 
 def _in_words(
@@ -231,25 +210,27 @@ def _in_words(
     """Return the group and the reason of each account; empty for accounts without one."""
     n_users = log.events.n_users
     groups, reasons = [""] * n_users, [""] * n_users
-    leaning = np.array(
-        [lie.sign * (lie.means - lie.usual) * np.sqrt(lie.plays) for lie in lies]
-    ).reshape(len(lies), n_users)
-    for code in np.flatnonzero((weights < ACCUSED) | (agreement.p_values < LOUD_REASON)).tolist():
-        best = int(leaning[:, code].argmax()) if lies else -1
-        if best >= 0 and leaning[best, code] > 0.0:
-            lie = lies[best]
-            reasons[code] = (
-                f"{lie.plays[code]:,.0f} plays of {lie.items} with mean {lie.means[code]:.3g}, "
-                f"others {lie.usual:.3g}"
-            )
-            group = lie.name
-        else:
-            p_value = agreement.p_values[code]
-            reasons[code] = f"leans with others against the rest (p = {p_value:.1g} by dealing)"
-            group = QUIET
-        if weights[code] < ACCUSED:
-            groups[code] = group
+    is_out, is_clear = weights < ACCUSED, agreement.is_clear
+    clear = np.array([lie.is_flagged for lie in lies], dtype=np.bool_)
+    for code in np.flatnonzero(is_out | (agreement.evidence > 0.0)).tolist():
+        odds = agreement.by_coalition[:, code]
+        # Whoever was taken out belongs to a flagged coalition, everybody else to a suspected one.
+        odds = np.where(clear == is_out[code], odds, 0.0)
+        best = int(odds.argmax()) if odds.any() else -1
+        if best >= 0 or is_out[code]:
+            groups[code] = lies[best].name if best >= 0 else QUIET
+        if is_out[code] or is_clear[code]:
+            reasons[code] = _reason(None if best < 0 else lies[best], code, agreement)
     return groups, reasons
+
+
+def _reason(lie: _Lie | None, code: int, agreement: Agreement) -> str:
+    if lie is not None and lie.plays[code] > 0:
+        return (
+            f"{lie.plays[code]:,.0f} plays of {lie.items} with mean {lie.means[code]:.3g}, "
+            f"others {lie.usual:.3g}"
+        )
+    return f"leans with others against the rest (p = {agreement.p_values[code]:.1g} by dealing)"
 
 
 def _cards(
@@ -292,14 +273,15 @@ def _mean_of(lie: _Lie, members: BoolArray) -> float:
 
 
 def _card_statement(n_accounts: int, lie: _Lie | None, mean: float) -> str:
-    if lie is None:
+    suffix = "" if lie is None or lie.is_flagged else " This may be chance: they still count."
+    if lie is None or not lie.items:
         return (
             f"{n_accounts:,} accounts rate like each other and unlike the rest, over many items "
-            "at once."
+            f"at once.{suffix}"
         )
     return (
         f"{n_accounts:,} accounts reward {lie.items} with {mean:.3g} on average, others with "
-        f"{lie.usual:.3g}."
+        f"{lie.usual:.3g}.{suffix}"
     )
 
 
@@ -341,17 +323,19 @@ def _withstands(policy: Policy) -> dict[str, float]:
 
 
 def _statement(
-    is_attacked: bool,
+    lies: list[_Lie],
     share: Interval,
     n_users: int,
     items: tuple[ItemShift, ...],
     n_changed: int,
     cost: float,
 ) -> str:
-    if not is_attacked:
+    suspected = _n_suspected(lies)
+    doubt = f" About {suspected:,.0f} accounts are suspected and still count." if suspected else ""
+    if not any(lie.is_flagged for lie in lies):
         return (
-            "No coalition was found. One of up to "
-            f"{share.high:.1%} of the accounts may be there unseen."
+            f"No coalition was found.{doubt} One of up to {share.high:.1%} of the accounts may be "
+            "there all the same."
         )
     what = moved_items(items) or "rate alike, against the rest"
     decisions = f"{n_changed:,} decision{'s' * (n_changed > 1)}"
@@ -361,10 +345,9 @@ def _statement(
         else " No decision of the naive policy is changed by it."
     )
     return (
-        f"A coalition was found: about {share.estimate * n_users:,.0f} accounts "
-        f"({share.low:.1%} to {share.high:.1%} of all) {what}.{loss} About "
-        f"{FLAGGED_WHERE_SERVERS_CHOSE:.2%} of honest accounts lose their say like this in test "
-        "logs."
+        f"About {share.estimate * n_users:,.0f} accounts ({share.low:.1%} to {share.high:.1%} of "
+        f"all) stand out; they {what}.{loss}{doubt} About {FLAGGED_WHERE_SERVERS_CHOSE:.2%} of "
+        "honest accounts lose their say like this in test logs."
     )
 
 

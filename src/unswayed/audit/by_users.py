@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from unswayed.arrays import BoolArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.lockstep import Group, Lockstep, find_lockstep, ratings_of
 from unswayed.audit.lockstep.scores import FLAGGED, LEAST_FAR, SUSPECT_WEIGHT
 from unswayed.audit.log import (
@@ -27,9 +27,11 @@ from unswayed.audit.results import (
 )
 from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.events import Label
-from unswayed.learners.discount.means.bounded import cell_values
-from unswayed.learners.discount.responses.clipping import clipped_responses
+from unswayed.learners.bounded.means import cell_means, find_caps, shrunken
+from unswayed.learners.bounded.rewards import Worth, read_rewards, scored, weighed
 from unswayed.learners.explaining import plain_actions
+from unswayed.policy import best_known
+from unswayed.randomness import generator
 
 SUSPICIOUS = 2.5
 """Ours: deviations beyond which accounts count for the upper end of the share."""
@@ -38,6 +40,9 @@ MOST_GROUPS, MOST_ITEMS, MOST_EXAMPLES = 30, 10, 5
 """Ours: groups with a card, items on a card, and accounts named on it."""
 
 MOST_CONTEXTS = 20
+
+BOUNDED_BY = 0.1
+"""Ours: an account's plays of a cell count as many as this share of its visitors reach."""
 
 
 def audit_users(log: AuditedLog) -> Audit:
@@ -65,20 +70,18 @@ def audit_users(log: AuditedLog) -> Audit:
         reasons=reasons,
     )
     is_attacked = bool(found.is_flagged.any())
-    responses = clipped_responses(log.tallies)
+    means = _bounded_means(log, found.weights)
     naive = plain_actions(log.tallies)
-    values = cell_values(responses, found.weights)
-    known = np.where(np.isnan(values.shrunken), -np.inf, values.shrunken)
-    robust = known.argmax(axis=1) if is_attacked else naive
+    robust = best_known(means) if is_attacked else naive
     claimed = weighted_cells(log.tallies, np.ones(events.n_users))[0].sum(axis=1)
     believed = weighted_cells(log.tallies, found.weights)[0].sum(axis=1)
     claimed, believed = claimed / claimed.sum(), believed / believed.sum()
     changed = changed_decisions(
         naive,
         robust,
-        values.shrunken,
+        means,
         believed,
-        np.asarray(np.isfinite(known).any(axis=1)),
+        np.asarray(np.isfinite(means).any(axis=1)),
         events.context_labels,
         events.action_labels,
     )
@@ -118,6 +121,19 @@ def audit_users(log: AuditedLog) -> Audit:
         withstands={},
         notes=log.notes,
     )
+
+
+def _bounded_means(log: AuditedLog, weights: FloatArray) -> FloatArray:
+    """Return shrunken means with bounded influence; shape (n_contexts, n_actions)."""
+    tallies = log.tallies
+    reading = read_rewards(tallies, generator(0, "audit"))
+    unscored = np.zeros((tallies.n_cells, reading.n_categories))
+    blocks = tallies.blocks.transformed(scored, reading, unscored)
+    blocks = blocks.transformed(weighed, Worth(0.0, np.inf))
+    caps = find_caps(blocks, tallies.n_cells, alpha=BOUNDED_BY)
+    shape = (tallies.n_contexts, tallies.n_actions)
+    cells = cell_means(blocks, weights, caps, shape, 0.0)
+    return shrunken(cells.means, cells)[0]
 
 
 def _items(log: AuditedLog) -> tuple[IntArray, int]:

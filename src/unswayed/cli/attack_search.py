@@ -28,7 +28,7 @@ class SearchedWorld(WorldOptions):
 def attack_search(
     algorithm: Annotated[
         str, typer.Option(help="Algorithms to attack, separated by commas.")
-    ] = "paper,discount",
+    ] = "paper,bounded",
     budget: Annotated[
         int, typer.Option(help="Number of simulation runs of the search, per algorithm.")
     ] = 200,

@@ -12,7 +12,7 @@ from unswayed.cli.log_options import SourceOptions
 from unswayed.cli.options import Json, Seed, expanded, probabilities_in, process_count
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, read_events
-from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.limits.calibration import calibrated_methods
 from unswayed.limits.checks import (
     MAX_CONTEXTS,
@@ -111,7 +111,7 @@ def plan(
     """Compute the traffic that a target loss requires, and a lower bound for any method."""
     calibrated = sorted(calibrated_methods(), key=lambda name: name != DEFAULT_METHOD)
     if method is not None and method not in calibrated:
-        method_named(method)
+        method = known_method(method)
         if not search:
             raise InputError(
                 f"there are no constants for method {method!r}: plan for "

@@ -112,37 +112,3 @@ def _searched(
     direction = vectors[:, -1] @ known
     runner_up = vectors[:, -2] @ known if last else np.zeros(start.size)
     return TopEigenpair(value, direction / np.linalg.norm(direction), runner_up), residual
-
-
-def top_eigenpairs(
-    operator: Callable[[FloatArray], FloatArray], start: FloatArray, count: int, *, n_steps: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return the largest eigenvalues, descending, and eigenvectors, shape ``(n_columns, count)``.
-
-    Parameters
-    ----------
-    operator, start
-        As ``top_eigenpair`` takes them.
-    count
-        How many are wanted.
-    n_steps
-        Products with the operator; the search ends with them, and before only if there are no
-        further directions.
-    """
-    n_steps = min(start.size, n_steps)
-    basis, projected = np.zeros((n_steps, start.size)), np.zeros((n_steps, n_steps))
-    vector = start
-    for step in range(n_steps):
-        basis[step] = vector / np.linalg.norm(vector)
-        known = basis[: step + 1]
-        vector = operator(basis[step])
-        for _ in range(2):  # as above
-            along = known @ vector
-            projected[: step + 1, step] += along
-            vector = vector - along @ known
-        if np.linalg.norm(vector) <= 1e-9 * abs(projected[step, step]):
-            basis, projected = known, projected[: step + 1, : step + 1]
-            break
-    found, rotation = np.linalg.eigh(projected, UPLO="U")
-    largest = np.argsort(-found)[:count]
-    return found[largest], basis.T @ rotation[:, largest]

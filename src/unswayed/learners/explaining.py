@@ -34,8 +34,9 @@ def changed_decisions(policy: Policy, plain: IntArray) -> dict[str, Label]:
 def named_lies(lies: list[dict[str, Any]], policy: Policy) -> list[dict[str, Any]]:
     """Return what coalitions lied about, by labels.
 
-    Each has ``direction`` ("up" or "down"), ``accounts``, their estimated number, ``actions``, and
-    ``by_context`` if they lied about another action in each.
+    Each has ``direction`` ("up" or "down"), ``accounts``, their estimated number, ``actions``,
+    ``by_context`` if they lied about another action in each, and what the method says of its
+    ``status`` ("flagged" or "suspected"), its evidence in ``nats`` and the decisions ``turned``.
     """
     named = []
     for lie in lies:
@@ -48,6 +49,7 @@ def named_lies(lies: list[dict[str, Any]], policy: Policy) -> list[dict[str, Any
             "accounts": round(lie["accounts"], 1),
             "contexts": len(contexts),
             "actions": [policy.action_labels[int(a)] for a in codes],
+            **{key: lie[key] for key in ("status", "nats", "turned") if key in lie},
         }
         if len(codes) > 1:
             found["by_context"] = {
@@ -56,6 +58,11 @@ def named_lies(lies: list[dict[str, Any]], policy: Policy) -> list[dict[str, Any
             }
         named.append(found)
     return named
+
+
+def is_suspected(lie: Mapping[str, Any]) -> bool:
+    """Return whether the evidence for a lie is not clear, so that its accounts still count."""
+    return bool(lie.get("status") == "suspected")
 
 
 def leads(policy: Policy) -> tuple[IntArray, FloatArray]:
@@ -235,7 +242,13 @@ def notes_on_summary(summary: LogSummary) -> tuple[str, ...]:
 def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what was found, what it changed, and what is not decided, one sentence each."""
     evidence = source["evidence"]
-    notes = [_note_on_lie(lie) for lie in evidence.get("lies", [])]
+    notes = [_note_on_lie(lie) for lie in evidence.get("lies", []) if lie["actions"]]
+    undecided = evidence.get("undecided", [])
+    if undecided:
+        notes.append(
+            f"{len(undecided):,} decisions hang on whether suspected accounts are honest, for "
+            f"instance in {_examples(undecided)}; they are made for the smallest regret."
+        )
     changed, n_contexts = source["changed"], len(policy.context_labels)
     if changed:
         notes.append(
@@ -260,7 +273,7 @@ def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...
     if evidence.get("bounded", 0.0) > WORTH_SAYING:
         notes.append(
             f"{evidence['bounded']:.1%} of the plays do not count: an account's plays of a cell "
-            "are capped at those of the third most active account."
+            f"are capped at what a share {policy.adversarial_fraction:.2g} of its visitors reach."
         )
     if evidence.get("cut", 0.0) > WORTH_SAYING:
         notes.append(
@@ -272,11 +285,22 @@ def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...
 
 def _note_on_lie(lie: Mapping[str, Any]) -> str:
     verb = "raise" if lie["direction"] == "up" else "lower"
-    what = f"{lie['actions'][0]!r} in {lie['contexts']:,} contexts"
+    contexts = f"{lie['contexts']:,} context{'s' * (lie['contexts'] != 1)}"
+    what = f"{lie['actions'][0]!r} in {contexts}"
     if "by_context" in lie:
         items = [f"{a!r} in {s}" for s, a in list(lie["by_context"].items())[:EXAMPLES]]
-        what = f"one action in each of {lie['contexts']:,} contexts, such as {', '.join(items)}"
-    return f"about {lie['accounts']:,.0f} accounts {verb} {what}; they count less."
+        what = f"one action in each of {contexts}, such as {', '.join(items)}"
+    if is_suspected(lie):
+        turned = lie["turned"]
+        if turned:
+            hang = f"{turned:,} decision{' hangs' if turned == 1 else 's hang'} on"
+        else:
+            hang = "no decision hangs on"
+        return (
+            f"about {lie['accounts']:,.0f} accounts may {verb} {what}; they still count, and "
+            f"{hang} whether they are honest."
+        )
+    return f"about {lie['accounts']:,.0f} accounts {verb} {what}; they no longer count."
 
 
 def _examples(names: Mapping[str, Any] | list[str]) -> str:

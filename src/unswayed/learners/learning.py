@@ -14,7 +14,7 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import changed_decisions, named_lies, plain_actions
 from unswayed.learners.flips.bounds import FlipBounds
 from unswayed.learners.flips.fraction import Certify, OnAttack, flip_bounds
-from unswayed.learners.methods import method_named
+from unswayed.learners.methods import known_method, method_named
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies, UserTallies
@@ -53,11 +53,11 @@ def learn_policy(
     certify: Certify = "bounds",
     warmup: Tallies | None = None,
     on_attack: OnAttack = lambda _done, _total: None,
-    while_serving: bool = False,
 ) -> Learned:
     """Learn a policy; parameters as ``RobustMCB``, its methods and ``flip_bounds`` take them."""
     check_actions(len(action_labels))
-    learn = method_named(method, while_serving=while_serving)
+    method = known_method(method)
+    learn = method_named(method)
     if not tallies.interactions.any():
         raise InputError("there are no interactions to learn from; give at least one event.")
     check_precision(tallies)
@@ -79,6 +79,7 @@ def learn_policy(
         "evidence": {
             **estimates.evidence,
             "lies": named_lies(estimates.evidence.get("lies", []), policy),
+            "undecided": [context_labels[s] for s in estimates.evidence.get("undecided", [])],
         },
         "changed": changed_decisions(policy, plain_actions(tallies)),
     }

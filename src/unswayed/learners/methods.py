@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+import warnings
 from typing import Protocol
 
+from unswayed.errors import Note
 from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import Design
-from unswayed.learners.discount import learn_discounted
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import learn_paper
 from unswayed.names import find
@@ -33,16 +33,14 @@ class Method(Protocol):
 METHODS: dict[str, Method] = {
     "bounded": learn_bounded,
     "paper": learn_paper,
-    "discount": learn_discounted,
 }
 """All methods by name; add your own, as docs/extend.md shows."""
 
-DEFAULT_METHOD = "discount"
+DEFAULT_METHOD = "bounded"
 """Ours: it loses less than the paper's in most attacked worlds; docs/learner.md says where not."""
 
-
-WHILE_SERVING: dict[str, Method] = {"discount": partial(learn_discounted, asks_majority=True)}
-"""Methods that learn otherwise while they serve: what they believe is acted upon at once."""
+RENAMED = {"discount": "bounded", "discount-on-log": "bounded-on-log"}
+"""Names of methods, and of learners with them, that old scripts, campaigns and files may use."""
 
 
 def method_names() -> list[str]:
@@ -51,8 +49,22 @@ def method_names() -> list[str]:
     return list(METHODS)
 
 
-def method_named(name: str, *, while_serving: bool = False) -> Method:
-    """Return a method by its name; an unknown name lists the choices."""
+def current_name(name: str) -> str:
+    """Return what a method or learner is called today, with a note if that is something else."""
+    if name not in RENAMED or name in METHODS:
+        return name
+    warnings.warn(f"{name} is now called {RENAMED[name]}.", Note, stacklevel=1)
+    return RENAMED[name]
+
+
+def known_method(name: str) -> str:
+    """Return what a method is called today; an unknown name lists the choices."""
     load_plugins()
-    method = find(name, METHODS, kind="method")
-    return WHILE_SERVING.get(name, method) if while_serving else method
+    name = current_name(name)
+    find(name, METHODS, kind="method")
+    return name
+
+
+def method_named(name: str) -> Method:
+    """Return a method by its name; an unknown name lists the choices."""
+    return METHODS[known_method(name)]

@@ -12,7 +12,7 @@ from unswayed.events.thinning import check_cap, parsed_half_life
 from unswayed.learners.design import DesignName
 from unswayed.learners.flips.fraction import Certify, check_certify
 from unswayed.learners.groups import check_groups
-from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.reward_range import RewardRange, parsed_reward_range
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.tallies import MIN_PROPENSITY
@@ -82,7 +82,7 @@ class LearnOptions:
     def __post_init__(self) -> None:
         fraction = check_fraction_or_auto(self.adversarial_fraction)
         object.__setattr__(self, "adversarial_fraction", fraction)
-        method_named(self.method)
+        object.__setattr__(self, "method", known_method(self.method))
         designs = get_args(DesignName)
         if self.design not in designs:
             raise InputError(

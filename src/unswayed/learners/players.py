@@ -157,7 +157,7 @@ class LogLearner:
 
 _SUMMARIES = {
     "paper": "Robust MCB: trimmed means for frequent contexts, a spectral filter for rare ones",
-    "discount": "finds coalitions as a second population of users and discounts them",
+    "bounded": "bounds every account, takes out coalitions, decides by the smallest regret",
 }
 
 _VARIANTS = (
@@ -168,7 +168,7 @@ _VARIANTS = (
     ),
     LearnerSpec(
         name="epochs",
-        summary="explores ever less and serves what discount learned, epoch by epoch",
+        summary="explores ever less and serves what bounded learned, epoch by epoch",
         make=EpochPlayer,
     ),
     LearnerSpec(
@@ -193,7 +193,7 @@ _VARIANTS = (
     ),
     LearnerSpec(
         name="explore-then-commit",
-        summary="one epoch of exploration, then what discount learned, for ever",
+        summary="one epoch of exploration, then what bounded learned, for ever",
         make=explore_then_commit,
     ),
 )

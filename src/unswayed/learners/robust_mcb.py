@@ -21,7 +21,7 @@ from unswayed.events.sources import Source
 from unswayed.learners.design import Design, DesignName, design_of_log
 from unswayed.learners.flips.fraction import Certify, check_certify
 from unswayed.learners.learning import check_actions, learn_policy
-from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.online.learner import OnlineLearner
 from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS
 from unswayed.learners.online.saved import (
@@ -58,8 +58,8 @@ class RobustMCB(OnlineLearner):
         takes an upper estimate from the data; see ``unswayed.learners.unknown_fraction`` for what
         it cannot know.
     method
-        How to learn: "discount", the default, finds coalitions and discounts them; "paper" is the
-        paper's. See ``unswayed.learners.methods``.
+        How to learn: "bounded", the default, bounds every account and takes coalitions out; "paper"
+        is the paper's. See ``unswayed.learners.methods``.
     actions
         Labels of the actions. Needed online; on a log, names actions beyond those that occur.
     contexts
@@ -130,8 +130,7 @@ class RobustMCB(OnlineLearner):
         max_open_decisions: int = MAX_OPEN_DECISIONS,
     ) -> None:
         self.adversarial_fraction = check_fraction_or_auto(adversarial_fraction)
-        self.method = method
-        method_named(method)  # an unknown name is refused here
+        self.method = known_method(method)
         self.certify = check_certify(certify)
         self._start_online(actions, contexts, warmup_interactions, secret, max_open_decisions)
         #: Logs that were fitted, and what was observed before the actions changed.

@@ -10,7 +10,7 @@ from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
-from unswayed.learners.bounded.method import CLEAR, Findings, find_coalitions
+from unswayed.learners.bounded.method import LEAST_CLEAR, Findings, find_coalitions
 from unswayed.limits import smallest_swap_coalition, swap_separation
 from unswayed.tallies import UserTallies
 
@@ -190,7 +190,7 @@ def _accused_and_suspected(found: Findings) -> tuple[float, float]:
     suspects = [
         float(group.members.mean())
         for group in found.groups
-        if not group.is_flagged and group.evidence >= CLEAR / 2.0
+        if not group.is_flagged and group.evidence >= LEAST_CLEAR
     ]
     return float(1.0 - found.weights.mean()), max(suspects, default=0.0)
 

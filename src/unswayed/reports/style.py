@@ -46,7 +46,7 @@ LOOKS = {
     "paper": Look(label="Robust MCB", colour=BLUE, marker="o"),
     "paper-per-visit": Look(label="Robust MCB per visit", colour=SKY, marker="d", dashes="--"),
     "paper-on-log": Look(label="Robust MCB on a log", colour=BLUE, marker="h", dashes="-."),
-    "discount-on-log": Look(label="Discount on a log", colour=VERMILION, marker="p", dashes="-."),
+    "bounded-on-log": Look(label="Bounded on a log", colour=VERMILION, marker="p", dashes="-."),
     "sticky": Look(label="one action for good", colour=PURPLE, marker="o"),
     "uniform": Look(label="uniform play", colour=GREEN, marker="s"),
     "naive-ucb": Look(label="Naive UCB", colour=ORANGE, marker="s"),

@@ -9,6 +9,7 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.baselines import NaiveUCB
 from unswayed.learners.interface import Learner, LearnerMaker, Setting, evenly_among_best
+from unswayed.learners.methods import current_name
 from unswayed.learners.players import learner_specs
 from unswayed.names import find
 
@@ -116,4 +117,4 @@ def algorithms() -> dict[str, Algorithm]:
 
 def find_algorithm(name: str) -> Algorithm:
     """Return the algorithm of this name; an unknown name lists the choices."""
-    return find(name, algorithms(), kind="algorithm")
+    return find(current_name(name), algorithms(), kind="algorithm")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from unswayed.arrays import FloatArray
-from unswayed.learners.methods import method_named
+from unswayed.learners.methods import known_method
 from unswayed.limits.checks import check_context_probabilities
 from unswayed.limits.planner import Plan
 from unswayed.processes import Workers
@@ -123,7 +123,7 @@ def fewest_plays(
     Empirical: a coalition that does better than these attacks needs more plays. No law in the size
     of the world is assumed, so nothing follows for another world.
     """
-    method_named(method)  # an unknown one is refused before anything runs
+    method = known_method(method)  # an unknown one is refused before anything runs
     tried, nu = small_enough(
         plan, check_context_probabilities(context_probabilities), LARGEST_SEARCHED_RUN
     )

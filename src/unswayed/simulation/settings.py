@@ -94,8 +94,8 @@ class Settings:
             )
         if not self.algorithms:
             raise InputError("no algorithm is named: give at least one.")
-        for name in self.algorithms:
-            find_algorithm(name)
+        names = tuple(dict.fromkeys(find_algorithm(name).name for name in self.algorithms))
+        object.__setattr__(self, "algorithms", names)
         # Made once here, so that invalid settings are rejected before anything runs.
         make_attack(self.attack, self.knobs)
         self.crowd()

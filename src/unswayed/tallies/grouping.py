@@ -1,6 +1,6 @@
-"""Sorts in linear time: by user and cell in a way that stays in the cache, and by one small key.
+"""Sorts by user and cell in linear time, in a way that stays in the cache.
 
-To group by user and cell, entries are first dealt out to parts of a few thousand users each, which
+Entries are first dealt out to parts of a few thousand users each, which
 reads and writes memory from front to back, and then sorted part by part. What is found does not
 depend on the parts or on the number of threads.
 """
@@ -110,34 +110,6 @@ def grouped(
     return Grouping(starts, entry_cells, sorted_values, indptr, out_cells)
 
 
-@compiled
-def counting_order(keys: npt.NDArray[Any], n_keys: int) -> tuple[IntArray, IntArray]:
-    """Return entries in the order of their keys, and where each key begins; a stable sort.
-
-    Parameters
-    ----------
-    keys
-        Shape (n,); integers from 0 up to ``n_keys``.
-    n_keys
-        How many keys there may be; linear in it, too.
-
-    Examples
-    --------
-    >>> [found.tolist() for found in counting_order(np.array([2, 0, 2, 0]), 3)]
-    [[1, 3, 0, 2], [0, 2, 2, 4]]
-    """
-    starts = np.zeros(n_keys + 1, dtype=np.int64)
-    for key in keys:
-        starts[key + 1] += 1
-    starts = np.cumsum(starts)
-    fill = starts[:-1].copy()
-    order = np.empty(keys.size, dtype=np.int64)
-    for entry in range(keys.size):
-        order[fill[keys[entry]]] = entry
-        fill[keys[entry]] += 1
-    return order, starts
-
-
 def in_ranges(function: Callable[..., Result], starts: IntArray, *arguments: Any) -> list[Result]:
     """Return ``function(first, last, starts, *arguments)`` for ranges of rows, run in threads.
 
@@ -155,17 +127,6 @@ def in_threads(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]
         return [function(*calls[0])]
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         return list(pool.map(lambda call: function(*call), calls))
-
-
-N_PARTS = 4
-"""Passes over users go in this many parts, whatever the number of cores, so that sums are the same
-everywhere."""
-
-
-def in_user_parts(function: Callable[..., Result], n_users: int, *arguments: Any) -> list[Result]:
-    """Return ``function(first, last, *arguments)`` for parts of the users, run in threads."""
-    ends = (n_users * part // N_PARTS for part in range(N_PARTS + 1))
-    return in_threads(function, [(*pair, *arguments) for pair in itertools.pairwise(ends)])
 
 
 def _slices(n_entries: int) -> list[tuple[int, int]]:

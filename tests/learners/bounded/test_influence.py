@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from unswayed.arrays import FloatArray
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.means import CellMeans, cell_means, find_caps
-from unswayed.learners.bounded.rewards import Reading, Scored, read_rewards, scored
+from unswayed.learners.bounded.rewards import (
+    Reading,
+    Scored,
+    Worth,
+    read_rewards,
+    scored,
+    usual_plays,
+    weighed,
+)
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
 
@@ -53,10 +61,8 @@ def means_of(rows: Scored, weights: FloatArray, caps: FloatArray, rho: float) ->
     return cell_means(Blocked.here([rows], (rows.n_users,)), weights, caps, SHAPE, rho)
 
 
-def caps_of(rows: Scored, rho: float, alpha: float) -> FloatArray:
-    return find_caps(
-        Blocked.here([rows], (rows.n_users,)), N_CONTEXTS * N_ACTIONS, correlation=rho, alpha=alpha
-    )
+def caps_of(rows: Scored, alpha: float) -> FloatArray:
+    return find_caps(Blocked.here([rows], (rows.n_users,)), N_CONTEXTS * N_ACTIONS, alpha=alpha)
 
 
 def replaced(
@@ -91,7 +97,9 @@ def test_no_accounts_carry_more_than_their_number_over_a_share_alpha_of_the_visi
     tallies = random_log(rng, kind, n_users)
     reading = read_rewards(tallies, rng)
     rows = read(tallies, reading)
-    caps = caps_of(rows, rho, alpha)
+    worth = Worth(rho, usual_plays(rows, rho, alpha))
+    rows = weighed(rows, worth)
+    caps = caps_of(rows, alpha)
     everybody = means_of(rows, np.ones(n_users), caps, rho)
     n_bad = max(1, int(share * n_users))
     by_plays = rng.random() < 0.5  # the busiest accounts, or any
@@ -104,11 +112,18 @@ def test_no_accounts_carry_more_than_their_number_over_a_share_alpha_of_the_visi
     assert (theirs <= (bound + ROUNDING) * everybody.masses).all()
 
     others = means_of(rows, 1.0 - is_bad, caps, rho)
-    after = means_of(replaced(rows, is_bad, reading, rng), np.ones(n_users), caps, rho)
+    other_log = weighed(replaced(rows, is_bad, reading, rng), worth)
+    after = means_of(other_log, np.ones(n_users), caps, rho)
     width = (reading.high - reading.low)[:, None]
     is_met = (others.masses > 0) & (everybody.masses > 0)
     moved = np.abs(after.means - everybody.means)
     assert (moved <= (np.minimum(bound, 1.0) + ROUNDING) * width + ROUNDING)[is_met].all()
+    # The share is bounded with the caps of the other log, too.
+    new_caps = caps_of(other_log, alpha)
+    theirs, total = (
+        means_of(other_log, w, new_caps, rho).masses for w in (is_bad, np.ones(n_users))
+    )
+    assert (theirs <= (bound + ROUNDING) * total).all()
     # Either mean is a mixture of that of the others and something in the range.
     from_others = np.abs(after.means - others.means)
     assert (from_others <= (np.minimum(bound, 1.0) + ROUNDING) * width + ROUNDING)[is_met].all()
@@ -120,13 +135,14 @@ def test_without_caps_one_account_would_carry_nearly_all(rng: np.random.Generato
     reading = read_rewards(tallies, rng)
     rows = read(tallies, reading)
     busy = replace(rows, plays=np.where(np.arange(len(rows.plays)) < rows.indptr[1], 1e6, 1.0))
+    busy = weighed(busy, Worth(0.0, np.inf))
     first = (np.arange(60) == 0).astype(float)
     unbounded = np.full(N_CONTEXTS * N_ACTIONS, np.inf)
     theirs, total = (
         means_of(busy, weights, unbounded, 0.0).masses for weights in (first, np.ones(60))
     )
     assert (theirs / total).max() > 0.99
-    caps = caps_of(busy, 0.0, 0.2)
+    caps = caps_of(busy, 0.2)
     theirs, total = (means_of(busy, weights, caps, 0.0).masses for weights in (first, np.ones(60)))
     assert (theirs / total).max() <= 1 / 3
 

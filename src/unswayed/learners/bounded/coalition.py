@@ -16,6 +16,7 @@ from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.honest import (
+    LEVEL_STARTS,
     PRICE,
     Accounts,
     Honest,
@@ -31,9 +32,9 @@ from unswayed.learners.bounded.honest import (
 )
 from unswayed.learners.bounded.rewards import Scored
 
-FULL = 0.9
+FULL = 0.8
 """A group that takes this part of the largest mass that it may have is no coalition but one side of
-a taste, or the honest majority: it is suspected at most."""
+a taste, or the honest majority."""
 
 N_DIRECTIONS, N_ACTIONS = 4, 4
 """Starts from skew directions of tastes, and from single actions."""
@@ -43,6 +44,12 @@ SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 
 LEAST_GAIN = 10.0
 """Nats by which a coalition must explain the log better than honest accounts."""
+
+FEWEST_ACCOUNTS = 20
+"""Accounts among whom a coalition is searched, at least."""
+
+MOST_NATS = 5.0
+"""Nats that a single account can add to the evidence."""
 
 ACTIVITY_ACCOUNTS = 30.0
 """The prior of an activity class is shrunk towards that of all by this many accounts."""
@@ -125,10 +132,11 @@ class Search:
         self.directions = leading_directions(accounts, law, weights, rng)
         self.plain = fit_plain(accounts, law, weights)
         self.best = fit_tastes(accounts, law, weights, self.plain, self.directions, n_actions)
-        self.base = self.best.worth(weights)
 
     def candidates(self) -> list[Coalition]:
         """Return the coalitions that gain most, the best first."""
+        if (self.weights > 0.5).sum() < FEWEST_ACCOUNTS:
+            return []
         starts = [*self._direction_starts(), *self._action_starts()]
         distinct: list[Coalition] = []
         models = [self.plain] if self.best is self.plain else [self.plain, self.best]
@@ -146,7 +154,8 @@ class Search:
             last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
             if not any(_alike(last, other) for other in finals):
                 finals.append(self._aimed(last))
-        found = [f for f in finals if f.gain > LEAST_GAIN and float(self.weights @ f.members) >= 2]
+        mass = FULL * self.most * float(self.weights.sum())
+        found = [f for f in finals if f.gain > LEAST_GAIN and self.weights @ f.members < mass]
         return sorted(found, key=lambda f: -f.gain)
 
     def _refitted(self, fit: Coalition) -> Coalition:
@@ -176,7 +185,13 @@ class Search:
             zero,
             zero,
             -np.inf,
-            replace(honest, covariance=covariance),
+            # Levels start anew: those that were fitted may have absorbed the coalition.
+            replace(
+                honest,
+                covariance=covariance,
+                levels=np.array(LEVEL_STARTS),
+                shares=np.array([0.96, 0.02, 0.02]),
+            ),
             self._prior(members),
             np.zeros(self.n_actions),
             0.0,
@@ -259,7 +274,9 @@ class Search:
         as_honest = special.logsumexp(joint, axis=0)
         prior = fit.prior[self.accounts.activity]
         odds = found.colluding - as_honest + np.log(prior / (1.0 - prior))
-        total = float(w @ (as_honest + np.log1p(-prior) + np.logaddexp(0.0, odds)))
+        mixed = as_honest + np.log1p(-prior) + np.logaddexp(0.0, odds)
+        # No account adds more than a few nats: a coalition takes more than one or two.
+        total = float(w @ np.minimum(mixed - self.best.log_likelihoods, MOST_NATS))
         members = special.expit(odds)
         if w @ members > self.most * w.sum():
             members = special.expit(odds + _offset(odds, w, self.most * float(w.sum())))
@@ -267,7 +284,7 @@ class Search:
         return replace(
             fit,
             members=members,
-            gain=total - honest.price - PRICE * fit.n_free - self.base,
+            gain=total - (honest.price - self.best.price) - PRICE * fit.n_free,
             honest=replace(
                 honest,
                 covariance=found.covariance(parts[0]),
@@ -349,23 +366,20 @@ def members_of(
     blocks: Blocked[Scored],
     coalition: Coalition,
     law: Law,
-    correlation: float,
     weights: FloatArray,
-    most: float,
+    room: float,
 ) -> FloatArray:
     """Return the probability of membership of all accounts; shape (n_users,)."""
-    odds = blocks.map_rows(log_odds, coalition, law, correlation, rows=weights)
-    mass = most * float(weights.sum())
+    odds = blocks.map_rows(log_odds, coalition, law, rows=weights)
+    mass = room * float(weights.sum())
     if weights @ special.expit(odds) > mass:
         odds = odds + _offset(odds, weights, mass)
     return np.asarray(special.expit(odds))
 
 
-def log_odds(
-    rows: Scored, weights: FloatArray, coalition: Coalition, law: Law, correlation: float
-) -> FloatArray:
+def log_odds(rows: Scored, weights: FloatArray, coalition: Coalition, law: Law) -> FloatArray:
     """Return the log-odds of membership of a block's accounts."""
-    accounts, honest = Accounts.of(rows, correlation), coalition.honest
+    accounts, honest = Accounts.of(rows), coalition.honest
     found = likelihoods(
         accounts,
         law,

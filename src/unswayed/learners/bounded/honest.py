@@ -202,13 +202,13 @@ class Accounts:
     activity: IntArray
 
     @classmethod
-    def of(cls, rows: Scored, correlation: float) -> Accounts:
-        """Return the accounts of a block."""
-        worth = 1.0 / (1.0 + (rows.plays - 1.0) * correlation)
+    def of(cls, rows: Scored) -> Accounts:
+        """Return the accounts of a block that was weighed."""
         users = np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))
         plays = np.maximum(np.bincount(users, rows.plays, rows.n_users), 1.0)
         activity = np.log2(plays).astype(np.int64)
-        return cls(rows.indptr, rows.cells, rows.plays * worth, rows.scores * worth, activity)
+        scores = rows.scores * rows.masses / rows.plays
+        return cls(rows.indptr, rows.cells, rows.masses, scores, activity)
 
     @property
     def n_users(self) -> int:

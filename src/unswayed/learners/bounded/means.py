@@ -1,8 +1,8 @@
 """Mean rewards of cells in which the influence of every account is bounded, and their shrinkage.
 
-An account's n plays of a cell count as n/(1 + (n − 1)·rho), rho the intraclass correlation, and at
-most as many as a share alpha of the cell's visitors reach. So k accounts carry at most the share
-k/⌈alpha·n⌉ of a cell with n visitors.
+An account's effective plays (``rewards.weighed``) are capped in every cell at the number that a
+share alpha of the cell's visitors reach. So k accounts carry at most the share k/⌈alpha·n⌉ of a
+cell with n visitors.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from unswayed.compiled import compiled
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.rewards import Scored
 
-BINS = 64
-"""Masses are counted in bins of ratio 2^(1/4) to find caps; a cap is the lower edge of its bin."""
+PER_OCTAVE, OCTAVES_BELOW, BINS = 4, 10, 64
+"""Effective plays are counted in 64 bins, four an octave, to find caps; a cap is the
+lower edge of its bin."""
 
 CONTEXT_PLAYS = 100.0
 """The variance of rewards in a context is shrunk towards the log's by this many plays."""
 
 PRIOR_CELLS = 30.0
-"""The variance of cell effects is shrunk towards that of action effects by this many cells."""
+"""A smaller variance of cell effects is shrunk towards that of action effects by so many cells."""
 
 EM_STEPS = 60
 """Steps of EM for the variance components."""
@@ -50,31 +51,29 @@ class CellMeans(NamedTuple):
     deviations: FloatArray
 
 
-def find_caps(
-    blocks: Blocked[Scored], n_cells: int, *, correlation: float, alpha: float
-) -> FloatArray:
+def find_caps(blocks: Blocked[Scored], n_cells: int, *, alpha: float) -> FloatArray:
     """Return the effective plays that a share ``alpha`` of each cell's visitors reach.
 
-    Shape (n_cells,); one play at least. Exact up to the bins of the masses.
+    Shape (n_cells,); rounded down to the edge of a bin.
     """
-    histogram = blocks.add_blocks(_mass_histogram, n_cells, correlation)
+    histogram = blocks.add_blocks(_mass_histogram, n_cells)
     n_top = np.maximum(np.ceil(alpha * histogram.sum(axis=1, keepdims=True)), 1.0)
     reached = np.cumsum(histogram[:, ::-1], axis=1)[:, ::-1] >= n_top
     top = np.where(reached.any(axis=1), BINS - 1 - reached[:, ::-1].argmax(axis=1), 0)
-    caps: FloatArray = 2.0 ** (top / 4.0)
+    caps: FloatArray = 2.0 ** (top / PER_OCTAVE - OCTAVES_BELOW)
     return caps
 
 
-def _mass_histogram(rows: Scored, n_cells: int, correlation: float) -> IntArray:
-    return _histogram(rows.cells, rows.plays, n_cells, correlation)
+def _mass_histogram(rows: Scored, n_cells: int) -> IntArray:
+    return _histogram(rows.cells, rows.masses, n_cells)
 
 
 @compiled
-def _histogram(cells: CellArray, plays: FloatArray, n_cells: int, correlation: float) -> IntArray:
+def _histogram(cells: CellArray, masses: FloatArray, n_cells: int) -> IntArray:
     found = np.zeros((n_cells, BINS), np.int64)
     for p in range(len(cells)):
-        mass = plays[p] / (1.0 + (plays[p] - 1.0) * correlation)
-        found[cells[p], min(int(4.0 * np.log2(max(mass, 1.0))), BINS - 1)] += 1
+        place = int(PER_OCTAVE * (np.log2(masses[p]) + OCTAVES_BELOW) + 1e-9)
+        found[cells[p], min(max(place, 0), BINS - 1)] += 1
     return found
 
 
@@ -112,7 +111,15 @@ def _moment_sums(
     rows: Scored, weights: FloatArray, caps: FloatArray, correlation: float
 ) -> FloatArray:
     return _sums(
-        rows.indptr, rows.cells, rows.plays, rows.means, rows.squares, weights, caps, correlation
+        rows.indptr,
+        rows.cells,
+        rows.plays,
+        rows.masses,
+        rows.means,
+        rows.squares,
+        weights,
+        caps,
+        correlation,
     )
 
 
@@ -121,6 +128,7 @@ def _sums(
     indptr: IntArray,
     cells: CellArray,
     plays: FloatArray,
+    masses: FloatArray,
     means: FloatArray,
     squares: FloatArray,
     weights: FloatArray,
@@ -134,7 +142,7 @@ def _sums(
             continue
         for p in range(indptr[i], indptr[i + 1]):
             j, x, inflation = cells[p], means[p], 1.0 + (plays[p] - 1.0) * correlation
-            m = w * min(plays[p] / inflation, caps[j])
+            m = w * min(masses[p], caps[j])
             out[0, j] += m
             out[1, j] += m * x
             out[2, j] += m * squares[p]
@@ -206,7 +214,7 @@ def _shrunken(
         k = precision + 1.0 / of_cell
         cell = precision * (y - grand - context - action) / k
         if parts is None:
-            like = PRIOR_CELLS * (of_action if n_contexts > 2 else of_cell)
+            like = PRIOR_CELLS * max(of_cell, of_action if n_contexts > 2 else 0.0)
             total_cell = float((cell**2 + 1.0 / k)[is_seen].sum()) + like
             of_cell = max(total_cell / (n_seen + PRIOR_CELLS), least)
         grand = float((precision * (y - context - action - cell)).sum() / total)

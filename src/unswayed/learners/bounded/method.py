@@ -21,10 +21,24 @@ from threadpoolctl import threadpool_limits
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.engine import Blocked, cut_codes
 from unswayed.errors import check_adversarial_fraction
-from unswayed.learners.bounded.coalition import FULL, Coalition, Search, log_odds, members_of
+from unswayed.learners.bounded.coalition import (
+    Coalition,
+    Search,
+    log_odds,
+    members_of,
+)
 from unswayed.learners.bounded.honest import Accounts, Law, intraclass_correlation
 from unswayed.learners.bounded.means import CellMeans, cell_means, find_caps, shrunken
-from unswayed.learners.bounded.rewards import Reading, Scored, category_counts, read_rewards, scored
+from unswayed.learners.bounded.rewards import (
+    Reading,
+    Scored,
+    Worth,
+    category_counts,
+    read_rewards,
+    scored,
+    usual_plays,
+    weighed,
+)
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper import allowed_actions, frequent_contexts, guard_intervals
@@ -36,8 +50,9 @@ from unswayed.tallies import Tallies, UserTallies, joined
 SEARCH_ENTRIES = 60_000
 """Coalitions are searched among random accounts with about this many entries."""
 
-CLEAR = 100.0
-"""Nats of evidence, on that sample, from which a coalition is flagged."""
+CLEAR, LEAST_CLEAR = 100.0, 25.0
+"""Nats of evidence from which a coalition is flagged, on a full sample and on a small log. In
+between they grow with the entries, as do the gains of a model that is not quite true."""
 
 MASS_MARGIN, MORE, LARGEST_MASS = 2.0, 0.02, 0.49
 """Coalitions are searched up to twice the stated share and 2 % more, but never up to a half."""
@@ -104,22 +119,22 @@ class Model:
 
     Attributes
     ----------
-    reading, law, correlation
-        How rewards are read, laws of the cells, and the intraclass correlation.
+    reading, worth
+        How rewards are read, and what plays are worth as evidence.
     coalitions
         All that were flagged or suspected, with the law that each was found with.
     """
 
     reading: Reading
-    correlation: float
+    worth: Worth
     coalitions: list[tuple[Law, Coalition]]
 
     def evidence(self, tallies: Tallies) -> FloatArray:
         """Return the largest log-odds of membership in a coalition, at least 0, of accounts."""
         found = np.zeros(tallies.n_users)
         for law, coalition in self.coalitions:
-            rows = scored(tallies, self.reading, law.table)
-            odds = log_odds(rows, np.ones(tallies.n_users), coalition, law, self.correlation)
+            rows = weighed(scored(tallies, self.reading, law.table), self.worth)
+            odds = log_odds(rows, np.ones(tallies.n_users), coalition, law)
             found = np.maximum(found, odds)
         return found
 
@@ -231,20 +246,20 @@ def smallest_regret(
     means
         Shape (n_contexts, n_actions); if everybody who counts is honest.
     stories
-        Evidence of a suspected group, below ``CLEAR``, and the means if it lied. The regret counts
-        by the square root of the evidence, relative to ``CLEAR``.
+        Evidence of a suspected group, as a part of what would flag it, and the means if it lied.
+        The regret counts by the square root of the evidence.
     is_excluded
         Shape (n_contexts, n_actions); actions that may not be chosen.
 
     >>> means = np.array([[0.48, 0.52]])
-    >>> smallest_regret(means, [(30.0, np.array([[0.6, 0.4]]))], np.zeros((1, 2), bool)).tolist()
+    >>> smallest_regret(means, [(0.3, np.array([[0.6, 0.4]]))], np.zeros((1, 2), bool)).tolist()
     [0]
     """
     known = np.where(is_excluded, np.nan, means)
     worst = _regrets(known)
     for evidence, story in stories:
         regrets = _regrets(np.where(is_excluded, np.nan, story))
-        worst = np.fmax(worst, np.sqrt(evidence / CLEAR) * regrets)
+        worst = np.fmax(worst, np.sqrt(min(evidence, 1.0)) * regrets)
     return best_known(-worst, is_excluded)
 
 
@@ -274,32 +289,34 @@ def find_coalitions(
     """Find coalitions, one after the other, and the bounded means without those that are clear."""
     alpha, rng = adversarial_fraction, generator(seed, "bounded")
     reading = read_rewards(tallies, rng)
-    chosen = _sampled_users(tallies, rng)
+    chosen, n_entries = _sampled_users(tallies, rng)
+    clear = max(LEAST_CLEAR, CLEAR * n_entries / SEARCH_ENTRIES)
     weights = np.ones(tallies.n_users)
     groups: list[Group] = []
     coalitions: list[tuple[Law, Coalition]] = []
     stories: list[tuple[float, FloatArray]] = []
-    correlation, caps = 0.0, None
+    worth, caps = None, None
     while True:
         law = Law.of_counts(
             tallies.blocks.add_blocks(category_counts, reading, COUNTING_CORRELATION, rows=weights)
         )
         blocks = tallies.blocks.transformed(scored, reading, law.table)
-        sample = joined(
-            blocks.map_blocks(Scored.of_users, pieces=cut_codes(chosen, tallies.blocks.sizes))
-        )
-        if caps is None:
+        if worth is None:
+            sample = _rows_of(blocks, chosen)
             trimmed = min(0.45, TRIMMED * alpha)
             correlation = intraclass_correlation(sample, law.variances, trimmed)
-            caps = find_caps(blocks, tallies.n_cells, correlation=correlation, alpha=alpha)
-        view = _View(blocks, caps, correlation, (tallies.n_contexts, tallies.n_actions))
+            worth = Worth(correlation, usual_plays(sample, correlation, alpha))
+        blocks = blocks.transformed(weighed, worth)
+        if caps is None:
+            caps = find_caps(blocks, tallies.n_cells, alpha=alpha)
+        view = _View(blocks, caps, worth.correlation, (tallies.n_contexts, tallies.n_actions))
         cells = view.means(weights)
         means, parts = shrunken(cells.means, cells)
         room = min(LARGEST_MASS, MASS_MARGIN * alpha + MORE) - float(1.0 - weights.mean())
         if alpha == 0.0 or len(groups) == MOST_ROUNDS or room <= LEAST_ROOM:
             break
         search = Search(
-            Accounts.of(sample, correlation),
+            Accounts.of(_rows_of(blocks, chosen)),
             law,
             weights[chosen],
             tallies.n_actions,
@@ -309,10 +326,9 @@ def find_coalitions(
         found = search.candidates()
         if not found:
             break
-        clear = [one for one in found if one.gain >= CLEAR and one.share < FULL * room]
-        flagged = clear[:1]
+        flagged = found[:1] if found[0].gain >= clear else []
         for coalition in flagged or found:
-            members = members_of(blocks, coalition, law, correlation, weights, room)
+            members = members_of(blocks, coalition, law, weights, room)
             without = view.means(weights * (1.0 - members)).means
             without = np.where(np.isnan(without), cells.means, without)
             story, _ = shrunken(without, cells, parts)
@@ -321,12 +337,12 @@ def find_coalitions(
             if flagged:
                 weights = weights * (1.0 - members)
             else:
-                stories.append((min(coalition.gain, CLEAR), story))
+                stories.append((coalition.gain / clear, story))
         if not flagged:
             break
     plays = float(tallies.cell_sums("plays").sum())
     bounded = 1.0 - float(view.means(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
-    model = Model(reading, correlation, coalitions)
+    model = Model(reading, worth, coalitions)
     return Findings(weights, groups, cells, means, stories, model, bounded)
 
 
@@ -343,10 +359,16 @@ class _View:
         return cell_means(self.blocks, weights, self.caps, self.shape, self.correlation)
 
 
-def _sampled_users(tallies: UserTallies, rng: np.random.Generator) -> IntArray:
-    """Return the codes of random users with about ``SEARCH_ENTRIES`` entries."""
+def _rows_of(blocks: Blocked[Scored], users: IntArray) -> Scored:
+    """Return the rows of some users, by ascending codes."""
+    parts: list[Scored] = blocks.map_blocks(Scored.of_users, pieces=cut_codes(users, blocks.sizes))
+    return joined(parts)
+
+
+def _sampled_users(tallies: UserTallies, rng: np.random.Generator) -> tuple[IntArray, int]:
+    """Return the codes of random users with about ``SEARCH_ENTRIES`` entries, and how many."""
     n_users, n_entries = tallies.n_users, int(tallies.cell_users().sum())
     if n_entries <= SEARCH_ENTRIES:
-        return np.arange(n_users)
+        return np.arange(n_users), n_entries
     size = min(max(200, int(n_users * SEARCH_ENTRIES / n_entries)), n_users)
-    return np.sort(rng.choice(n_users, size=size, replace=False))
+    return np.sort(rng.choice(n_users, size=size, replace=False)), SEARCH_ENTRIES

@@ -8,7 +8,7 @@ Clicks, stars, baskets, dwell times, counts, costs and refunds then have one lik
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -41,6 +41,9 @@ TAIL_QUANTILES, TAIL_EDGE, TAIL_REACH = (0.4, 0.7), 2.5, 3.5
 """Rewards are clipped where a log-normal tail through these quantiles of accounts' farthest rewards
 reaches at ``TAIL_REACH`` deviations, and those beyond ``TAIL_EDGE`` are a category of their own.
 Fewer than .3 of the accounts cannot move the quantiles beyond those of honest accounts."""
+
+FEW_EXACT = 20
+"""Entries of equal plays from which their values tell whether there are just two."""
 
 SAME = 1e-9
 """Values that differ by less, relative to their range, are equal."""
@@ -168,7 +171,7 @@ def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scal
     if atoms is not None:
         edges = (atoms[1:] + atoms[:-1]) / 2
         return _Scale(edges, centre, unit or 1.0, False, atoms[0], atoms[-1], common, False)
-    margin = 10 * SAME * float(values[-1] - values[0])
+    margin = 10 * SAME * _width(values)
     at_common = np.abs(values - centre) <= margin
     if counts[at_common].sum() >= DOMINANT * counts.sum():
         above, below = values > centre + margin, values < centre - margin
@@ -189,6 +192,9 @@ def _two_values(means: FloatArray, variances: FloatArray) -> tuple[float, float]
 
     With two values l and h the mean square is a line in the mean: (l + h)·mean − l·h.
     """
+    exact = means[variances == 0.0]
+    if len(exact) >= FEW_EXACT and len(np.unique(np.round(exact / _width(exact), 6))) > 2:
+        return None
     centre, width = float(means.mean()), float(np.ptp(means)) + float(np.sqrt(variances.max()))
     if width <= 0.0:
         return None
@@ -212,6 +218,15 @@ def _two_values(means: FloatArray, variances: FloatArray) -> tuple[float, float]
     return ends[0], ends[1]
 
 
+def _width(values: FloatArray) -> float:
+    """Return the range of most values, so that a few far away ones do not hide differences."""
+    for tail in (0.25, 0.1, 0.02, 0.0):
+        low, high = np.quantile(values, (tail, 1.0 - tail))
+        if high > low:
+            return float(high - low)
+    return 1.0
+
+
 def _common_end(exact: FloatArray, means: FloatArray) -> float:
     """Return the commonest single reward if it lies at one end of all rewards; else NaN."""
     if len(exact) == 0:
@@ -224,9 +239,9 @@ def _common_end(exact: FloatArray, means: FloatArray) -> float:
 
 def _atoms(exact: FloatArray) -> FloatArray | None:
     """Return the values of a scale such as stars, or None if there are more than a few."""
-    width = float(np.ptp(exact)) if len(exact) else 0.0
-    if width <= 0.0:
+    if len(exact) == 0 or np.ptp(exact) <= 0.0:
         return None
+    width = _width(exact)
     steps, counts = np.unique(np.rint((exact - exact.min()) / (width * SAME)), return_counts=True)
     is_atom = counts >= LEAST_ATOM * len(exact)
     if counts[is_atom].sum() < COVERED * len(exact) or not 2 <= is_atom.sum() <= MOST_ATOMS:
@@ -310,9 +325,18 @@ class Scored(UserRows):
         Mean of the clipped rewards, and of their squares.
     scores, squared_scores
         Sum of the plays' scores, and of their squares.
+    masses
+        Effective plays, as evidence and as influence; empty until ``weighed``.
     """
 
-    columns: ClassVar[tuple[str, ...]] = ("plays", "means", "squares", "scores", "squared_scores")
+    columns: ClassVar[tuple[str, ...]] = (
+        "plays",
+        "means",
+        "squares",
+        "scores",
+        "squared_scores",
+        "masses",
+    )
 
     indptr: IntArray
     cells: CellArray
@@ -321,6 +345,35 @@ class Scored(UserRows):
     squares: FloatArray
     scores: FloatArray
     squared_scores: FloatArray
+    masses: FloatArray = field(default_factory=lambda: np.empty(0))
+
+
+class Worth(NamedTuple):
+    """What plays are worth: the intraclass correlation, and the most that an account has in all."""
+
+    correlation: float
+    most: float
+
+
+def weighed(rows: Scored, worth: Worth) -> Scored:
+    """Return the rows with effective plays.
+
+    An account's n plays of a cell are worth n/(1 + (n − 1)·rho); an account that has more than
+    ``most`` of them in all is scaled down to that.
+    """
+    masses = rows.plays / (1.0 + (rows.plays - 1.0) * worth.correlation)
+    users = entry_users(rows.indptr)
+    total = np.bincount(users, masses, rows.n_users)
+    if np.isfinite(worth.most):
+        masses *= (worth.most / np.maximum(total, worth.most))[users]
+    return replace(rows, masses=masses)
+
+
+def usual_plays(rows: Scored, correlation: float, alpha: float) -> float:
+    """Return the effective plays that a share ``alpha`` of the accounts reach in all."""
+    masses = weighed(rows, Worth(correlation, np.inf)).masses
+    total = np.bincount(entry_users(rows.indptr), masses, rows.n_users)
+    return max(float(np.quantile(total[total > 0.0], 1.0 - alpha)), 1.0)
 
 
 def scored(tallies: Tallies, reading: Reading, table: FloatArray) -> Scored:

@@ -13,7 +13,7 @@ from unswayed.learners.design import uniform_design
 from unswayed.learners.epochs.planning import next_plan, shows_coalition
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
 from unswayed.learners.learning import learn_policy
-from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.online.growing import GrowingLabels
 from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS, OpenDecisions
 from unswayed.policy import Decider, EpochPlan, Mode, Policy, Ruling
@@ -86,8 +86,7 @@ class EpochLearner:
                 "what was collected has other actions than the plan; give that of this campaign."
             )
         self.adversarial_fraction = check_adversarial_fraction(adversarial_fraction)
-        method_named(method)  # a wrong name is refused at once
-        self.method = method
+        self.method = known_method(method)
         self.schedule = schedule
         self._secret = secret
         self._before = collected
@@ -142,7 +141,6 @@ class EpochLearner:
             adversarial_fraction=self.adversarial_fraction,
             method=self.method,
             certify="none",
-            while_serving=True,
         )
         return learned.policy, shows_coalition(learned.estimates, collected.tallies)
 

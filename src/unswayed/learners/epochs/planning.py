@@ -7,7 +7,6 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import InputError
 from unswayed.events import Label
-from unswayed.learners.discount.trial.verdicts import Verdict
 from unswayed.learners.epochs.schedule import Schedule
 from unswayed.learners.estimates import Estimates
 from unswayed.policy import EpochPlan, Policy, Rule
@@ -152,8 +151,6 @@ def _doubts(policy: Policy) -> FloatArray:
 
 
 def shows_coalition(estimates: Estimates, tallies: UserTallies) -> bool:
-    """Return whether users were discounted, or others than those whom a method accused collude."""
-    if any(r["verdict"] == Verdict.CONTRADICTED for r in estimates.evidence.get("rounds", ())):
-        return True
+    """Return whether a coalition was flagged."""
     is_active = tallies.interactions > 0
     return 1.0 - float(estimates.user_weights[is_active].mean()) > ALARM_WEIGHT

@@ -19,7 +19,7 @@ from unswayed.learners.epochs.planning import next_plan, shows_coalition
 from unswayed.learners.epochs.schedule import Schedule, planned_schedule
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import Setting, decided_shares
-from unswayed.learners.methods import DEFAULT_METHOD, method_named
+from unswayed.learners.methods import DEFAULT_METHOD, known_method, method_named
 from unswayed.learners.online.exploration import next_plays
 from unswayed.learners.personal import residuals_of
 from unswayed.policy import Decider, EpochPlan, Policy
@@ -76,8 +76,8 @@ class EpochPlayer:
         is_spread: bool = True,
     ) -> None:
         self._setting = setting
-        self._method = method
-        self._learn_by = method_named(method, while_serving=True)
+        self._method = known_method(method)
+        self._learn_by = method_named(self._method)
         self.schedule = schedule or planned_schedule(
             n_users=setting.n_users, n_contexts=setting.n_contexts, n_actions=setting.n_actions
         )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from unswayed.learners.explaining import is_suspected
 from unswayed.reports.svg import Bars, diverging_bars
 from unswayed.service import endpoints
 from unswayed.service.calls import Call
@@ -55,7 +56,11 @@ def evidence(served: Mapping[str, Any]) -> list[Html]:
     changed = source["changed"]
     findings = source["findings"]
     return [
-        tag("div", _summary(lies, changed), class_="answer attacked" if lies else "answer"),
+        tag(
+            "div",
+            _summary(lies, changed),
+            class_="answer" if all(map(is_suspected, lies)) else "answer attacked",
+        ),
         tiles(
             [
                 (number(findings["n_users"]), "users"),
@@ -71,15 +76,17 @@ def evidence(served: Mapping[str, Any]) -> list[Html]:
 
 
 def _summary(lies: list[Mapping[str, Any]], changed: Mapping[str, Any]) -> str:
-    if not lies:
-        return "No coalition was found in the decisions that the policy was learned from."
-    accounts = sum(lie["accounts"] for lie in lies)
+    suspected = sum(lie["accounts"] for lie in lies if is_suspected(lie))
+    doubt = f" About {suspected:,.0f} accounts are suspected and still count." if suspected else ""
+    if all(map(is_suspected, lies)):
+        return f"No coalition was found in the decisions that the policy was learned from.{doubt}"
+    accounts = sum(lie["accounts"] for lie in lies if not is_suspected(lie))
     effect = (
         f"naive means would decide differently in {len(changed):,} contexts."
         if changed
         else "naive means would still decide the same."
     )
-    return f"About {accounts:,.0f} accounts colluded and are down-weighted; {effect}"
+    return f"About {accounts:,.0f} accounts stand out and no longer count; {effect}{doubt}"
 
 
 def _lies(lies: list[Mapping[str, Any]]) -> list[Html]:
@@ -88,13 +95,14 @@ def _lies(lies: list[Mapping[str, Any]]) -> list[Html]:
     return [
         table(
             "Lies",
-            ["actions", "direction", "accounts, about", "contexts"],
+            ["actions", "direction", "accounts, about", "contexts", "status"],
             [
                 [
                     ", ".join(map(str, lie["actions"])),
                     "raised" if lie["direction"] == "up" else "lowered",
                     number(lie["accounts"], digits=1),
                     number(lie["contexts"]),
+                    lie.get("status", "flagged"),
                 ]
                 for lie in lies[:MOST_ROWS]
             ],

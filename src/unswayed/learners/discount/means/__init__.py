@@ -1,1 +1,0 @@
-"""Mean rewards from the weights that are left: bounded, shrunk, redescending."""

@@ -1,1 +1,0 @@
-"""From tallies to what detection reads: units, categories, clipping, noise, residuals."""

@@ -1,1 +1,0 @@
-"""The tests that an accusation must pass, and the verdict."""
