@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from unswayed.arrays import BoolArray, FloatArray
-from unswayed.learners.bounded.method import CLEAR, smallest_regret
+from unswayed.learners.bounded.method import smallest_regret
 
 NOTHING = np.zeros((1, 2), dtype=np.bool_)
 HONEST, LIED = np.array([[0.48, 0.52]]), np.array([[0.6, 0.4]])
@@ -20,21 +20,21 @@ def test_without_suspects_the_best_mean_is_chosen() -> None:
 
 def test_the_larger_regret_decides_and_counts_by_the_square_root_of_the_evidence() -> None:
     """Regrets of .04 if the suspects are honest, and of .2 if they lied: 1/25 turns it."""
-    assert smallest_regret(HONEST, [(0.5 * CLEAR, LIED)], NOTHING).tolist() == [0]
-    assert smallest_regret(HONEST, [(0.041 * CLEAR, LIED)], NOTHING).tolist() == [0]
-    assert smallest_regret(HONEST, [(0.039 * CLEAR, LIED)], NOTHING).tolist() == [1]
+    assert smallest_regret(HONEST, [(0.5, LIED)], NOTHING).tolist() == [0]
+    assert smallest_regret(HONEST, [(0.041, LIED)], NOTHING).tolist() == [0]
+    assert smallest_regret(HONEST, [(0.039, LIED)], NOTHING).tolist() == [1]
 
 
 def test_a_third_action_may_have_the_smallest_worst_regret() -> None:
     """Good in both stories, and best in neither."""
     means, story = np.array([[0.6, 0.2, 0.5]]), np.array([[0.2, 0.6, 0.5]])
     nothing = np.zeros((1, 3), dtype=np.bool_)
-    assert smallest_regret(means, [(0.99 * CLEAR, story)], nothing).tolist() == [2]
+    assert smallest_regret(means, [(0.99, story)], nothing).tolist() == [2]
 
 
 def test_the_worst_of_several_stories_counts() -> None:
     mild = np.array([[0.5, 0.52]])
-    both = [(0.5 * CLEAR, mild), (0.5 * CLEAR, LIED)]
+    both = [(0.5, mild), (0.5, LIED)]
     assert smallest_regret(HONEST, both, NOTHING).tolist() == [0]
     assert smallest_regret(HONEST, both[:1], NOTHING).tolist() == [1]
 
@@ -42,7 +42,7 @@ def test_the_worst_of_several_stories_counts() -> None:
 def test_an_action_without_a_mean_is_not_chosen_and_one_alone_is() -> None:
     means = np.array([[np.nan, 0.1], [np.nan, np.nan]])
     nothing = np.zeros((2, 2), dtype=np.bool_)
-    assert smallest_regret(means, [(0.5 * CLEAR, means)], nothing)[0] == 1
+    assert smallest_regret(means, [(0.5, means)], nothing)[0] == 1
 
 
 @given(
@@ -54,6 +54,6 @@ def test_an_action_without_a_mean_is_not_chosen_and_one_alone_is() -> None:
 def test_an_excluded_action_is_never_chosen_while_another_is_left(
     means: FloatArray, story: FloatArray, is_excluded: BoolArray, evidence: float
 ) -> None:
-    chosen = smallest_regret(means, [(evidence * CLEAR, story)], is_excluded)
+    chosen = smallest_regret(means, [(evidence, story)], is_excluded)
     is_left = ~is_excluded.all(axis=1)
     assert not is_excluded[np.arange(3), chosen][is_left].any()
