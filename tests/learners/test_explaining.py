@@ -95,7 +95,7 @@ def test_lies_are_told_by_items_and_accounts() -> None:
     assert lies[0]["contexts"] == 2  # it was never played in the other one
     assert lies[1]["by_context"] == {"home": "milk", "search": "tea", "cart": "cola"}
     notes = notes_on_policy(policy, {"evidence": {"lies": lies}, "changed": {"home": "cola"}})
-    assert notes[0] == "about 612 accounts raise 'cola' in 2 contexts; they count less."
+    assert notes[0] == "about 612 accounts raise 'cola' in 2 contexts; they no longer count."
     assert "lower one action in each of 3 contexts, such as 'milk' in home" in notes[1]
     assert "1 of 3 decisions differ from those by plain means, for instance 'home'." in notes[2]
     assert "1 of 3 decisions are close" in notes[3]

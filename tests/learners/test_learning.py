@@ -65,6 +65,7 @@ def test_the_policy_says_what_it_was_learned_from(recorded: Recording) -> None:
         "evidence": {
             "removed": 0.25,
             "lies": [{"direction": "up", "accounts": 1.0, "contexts": 1, "actions": ["milk"]}],
+            "undecided": [],
         },
         "changed": {},
     }
@@ -82,7 +83,7 @@ def test_decisions_that_plain_means_take_otherwise_are_kept(
     monkeypatch.setitem(METHODS, "turned", turned)
     found = learn(method="turned").policy.source
     assert found["changed"] == {"home": "milk", "cart": "tea"}
-    assert found["evidence"] == {"lies": []}
+    assert found["evidence"] == {"lies": [], "undecided": []}
 
 
 def test_without_a_certificate_a_policy_claims_no_flip_fraction(recorded: Recording) -> None:

@@ -14,6 +14,7 @@ from tests.refusals import refusal
 from unswayed import Columns, Events, RobustMCB
 from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS
+from unswayed.learners.unknown_fraction import SEARCHED_FRACTION
 from unswayed.policy import Assignment
 
 pytestmark = pytest.mark.usefixtures("recorded")
@@ -131,7 +132,7 @@ def test_the_method_is_given_what_was_observed_by_phase(recorded: Recording) -> 
 
 
 def test_while_the_share_is_unknown_the_warm_up_allows_for_many() -> None:
-    for alpha, expected in (("auto", 0.4), (0.2, 0.2)):
+    for alpha, expected in (("auto", SEARCHED_FRACTION), (0.2, 0.2)):
         learner = shop(alpha, contexts=[], warmup_interactions=7)
         learner.decide("ann", "home")
         assert learner._exploration is not None

@@ -204,10 +204,10 @@ def test_without_exploration_a_log_holds_the_best_means_so_far(rng: np.random.Ge
 def test_learners_are_the_methods_online_and_on_a_log_variants_and_baselines() -> None:
     specs = learner_specs()
     assert list(specs) == [
-        "paper",
         "bounded",
-        "paper-on-log",
+        "paper",
         "bounded-on-log",
+        "paper-on-log",
         "paper-per-visit",
         "epochs",
         "epochs-paper",

@@ -31,7 +31,9 @@ def test_lies_that_turn_the_plain_mean_do_not_turn_the_learner(
     family: Family, attack: Attack, seed: int
 ) -> None:
     """Gaps of best actions are six standard errors of honest means, so these decide as truth."""
-    world = make_world(generator(seed, "attacks", family, attack), family, attack)
+    n_users = 2000 if attack == "half" else 1200  # half of the lies are half of the evidence
+    rng = generator(seed, "attacks", family, attack)
+    world = make_world(rng, family, attack, n_users=n_users)
     estimates = learned(world.tallies, ALPHA, seed)
     honest = decided(world.plain_means(~world.is_bad))
     assert (decided(world.plain_means()) != honest).sum() >= 6  # the negative control
