@@ -17,9 +17,9 @@ from unswayed.learners.bounded.rewards import (
     Reading,
     Scored,
     Worth,
+    most_plays,
     read_rewards,
     scored,
-    usual_plays,
     weighed,
 )
 from unswayed.randomness import generator
@@ -97,7 +97,7 @@ def test_no_accounts_carry_more_than_their_number_over_a_share_alpha_of_the_visi
     tallies = random_log(rng, kind, n_users)
     reading = read_rewards(tallies, rng)
     rows = read(tallies, reading)
-    worth = Worth(rho, usual_plays(rows, rho, alpha))
+    worth = Worth(rho, most_plays(rows, rho, alpha))
     rows = weighed(rows, worth)
     caps = caps_of(rows, alpha)
     everybody = means_of(rows, np.ones(n_users), caps, rho)

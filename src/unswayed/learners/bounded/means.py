@@ -16,8 +16,8 @@ from unswayed.compiled import compiled
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.rewards import Scored
 
-PER_OCTAVE, OCTAVES_BELOW, BINS = 4, 10, 64
-"""Effective plays are counted in 64 bins, four an octave, to find caps; a cap is the
+PER_OCTAVE, OCTAVES_BELOW, BINS = 4, 20, 112
+"""Effective plays are counted in 112 bins, four an octave, to find caps; a cap is the
 lower edge of its bin."""
 
 CONTEXT_PLAYS = 100.0
@@ -155,9 +155,8 @@ def _sums(
 
 
 class Shrinkage(NamedTuple):
-    """Variances of context, action and cell effects, in units of each context's deviation."""
+    """Variances of action and cell effects, in units of each context's deviation."""
 
-    contexts: float
     actions: float
     cells: float
 
@@ -176,8 +175,9 @@ def shrunken(
     """Return posterior means of context + action + cell effects, and the variances of these.
 
     In units of each context's deviation, so that contexts with large rewards do not dictate to
-    others. The variances of the effects are estimated by EM unless given; the result is linear in
-    the means once they are.
+    others. Contexts have levels of their own, which are not shrunken: decisions are taken within
+    contexts. The variances of the other effects are estimated by EM unless given; the result is
+    linear in the means once they are.
     """
     scale = context_scales(cells)
     found, parts = _shrunken(means / scale, cells.variances / scale**2, parts)
@@ -192,31 +192,26 @@ def _shrunken(
     precision = np.where(is_seen, 1.0 / np.where(is_seen, variances, 1.0), 0.0)
     total, n_seen = float(precision.sum()), int(is_seen.sum())
     if n_seen == 0:
-        return np.full(means.shape, np.nan), parts or Shrinkage(1.0, 1.0, 1.0)
+        return np.full(means.shape, np.nan), parts or Shrinkage(1.0, 1.0)
     n_contexts, n_actions = means.shape
-    grand = float((precision * y).sum() / total)
+    in_context = np.maximum(precision.sum(axis=1, keepdims=True), 1e-300)
+    context = (precision * y).sum(axis=1, keepdims=True) / in_context
     least = 1e-3 * n_seen / total
-    spread = (float((precision * (y - grand) ** 2).sum()) - n_seen) / total
-    of_context, of_action, of_cell = parts or (max(spread / 3.0, least),) * 3
-    context, action = np.zeros((n_contexts, 1)), np.zeros((1, n_actions))
-    cell = np.zeros(means.shape)
+    spread = (float((precision * (y - context) ** 2).sum()) - n_seen) / total
+    of_action, of_cell = parts or (max(spread / 2.0, least),) * 2
+    action, cell = np.zeros((1, n_actions)), np.zeros(means.shape)
     for _ in range(EM_STEPS):
-        if n_contexts > 1:
-            k = precision.sum(axis=1, keepdims=True) + 1.0 / of_context
-            context = (precision * (y - grand - action - cell)).sum(axis=1, keepdims=True) / k
-            if parts is None:
-                of_context = max(float((context**2 + 1.0 / k).mean()), 1e-3 * least)
         if n_contexts > 2:
             k = precision.sum(axis=0, keepdims=True) + 1.0 / of_action
-            action = (precision * (y - grand - context - cell)).sum(axis=0, keepdims=True) / k
+            action = (precision * (y - context - cell)).sum(axis=0, keepdims=True) / k
             if parts is None:
                 of_action = max(float((action**2 + 1.0 / k).mean()), 1e-3 * least)
         k = precision + 1.0 / of_cell
-        cell = precision * (y - grand - context - action) / k
+        cell = precision * (y - context - action) / k
         if parts is None:
             like = PRIOR_CELLS * max(of_cell, of_action if n_contexts > 2 else 0.0)
             total_cell = float((cell**2 + 1.0 / k)[is_seen].sum()) + like
             of_cell = max(total_cell / (n_seen + PRIOR_CELLS), least)
-        grand = float((precision * (y - context - action - cell)).sum() / total)
-    found = np.where(is_seen, grand + context + action + cell, np.nan)
-    return found, Shrinkage(of_context, of_action, of_cell)
+        context = (precision * (y - action - cell)).sum(axis=1, keepdims=True) / in_context
+    found = np.where(is_seen, context + action + cell, np.nan)
+    return found, Shrinkage(of_action, of_cell)

@@ -34,9 +34,9 @@ from unswayed.learners.bounded.rewards import (
     Scored,
     Worth,
     category_counts,
+    most_plays,
     read_rewards,
     scored,
-    usual_plays,
     weighed,
 )
 from unswayed.learners.design import Design
@@ -95,7 +95,7 @@ class Group:
         """Return size, evidence and the cells that it moves most, as plain JSON values."""
         shift = np.nan_to_num(self.shift)
         up, down = np.maximum(shift, 0.0), np.maximum(-shift, 0.0)
-        raises = bool(up.max(axis=1).sum() >= down.max(axis=1).sum())
+        raises = bool(up.sum(axis=0).max() >= down.sum(axis=0).max())
         moved = up if raises else down
         total = moved.sum(axis=0)
         if total.max() > 0.5 * total.sum():
@@ -181,9 +181,9 @@ def learn_bounded(
     Notes
     -----
     Guarantee: before anybody is flagged, k accounts carry at most the share k/⌈α·n⌉ of the weight
-    of a cell with n visitors, whatever they do, so they move its mean by at most that share of the
-    range of believed rewards. An action that the intervals of ``learn_paper`` rule out is never
-    chosen. Proofs in docs/guarantee.md.
+    of a cell with n visitors, whatever they do, so with the same caps they move its mean by at most
+    that share of the range of believed rewards. An action that the intervals of ``learn_paper``
+    rule out is never chosen. Proofs in docs/guarantee.md.
 
     Deviations from the paper: all of it but the guard.
     """
@@ -305,7 +305,7 @@ def find_coalitions(
             sample = _rows_of(blocks, chosen)
             trimmed = min(0.45, TRIMMED * alpha)
             correlation = intraclass_correlation(sample, law.variances, trimmed)
-            worth = Worth(correlation, usual_plays(sample, correlation, alpha))
+            worth = Worth(correlation, most_plays(sample, correlation, alpha))
         blocks = blocks.transformed(weighed, worth)
         if caps is None:
             caps = find_caps(blocks, tallies.n_cells, alpha=alpha)

@@ -42,6 +42,9 @@ TAIL_QUANTILES, TAIL_EDGE, TAIL_REACH = (0.4, 0.7), 2.5, 3.5
 reaches at ``TAIL_REACH`` deviations, and those beyond ``TAIL_EDGE`` are a category of their own.
 Fewer than .3 of the accounts cannot move the quantiles beyond those of honest accounts."""
 
+BUSY = 3.0
+"""An account counts in all up to this many times the plays that a share alpha of them reach."""
+
 FEW_EXACT = 20
 """Entries of equal plays from which their values tell whether there are just two."""
 
@@ -369,11 +372,11 @@ def weighed(rows: Scored, worth: Worth) -> Scored:
     return replace(rows, masses=masses)
 
 
-def usual_plays(rows: Scored, correlation: float, alpha: float) -> float:
-    """Return the effective plays that a share ``alpha`` of the accounts reach in all."""
+def most_plays(rows: Scored, correlation: float, alpha: float) -> float:
+    """Return ``BUSY`` times the effective plays that a share ``alpha`` of the accounts reach."""
     masses = weighed(rows, Worth(correlation, np.inf)).masses
     total = np.bincount(entry_users(rows.indptr), masses, rows.n_users)
-    return max(float(np.quantile(total[total > 0.0], 1.0 - alpha)), 1.0)
+    return BUSY * max(float(np.quantile(total[total > 0.0], 1.0 - alpha)), 1.0)
 
 
 def scored(tallies: Tallies, reading: Reading, table: FloatArray) -> Scored:
