@@ -59,7 +59,8 @@ def test_compare_tells_what_changed(log: Path, tmp_path: Path, capsys: Any) -> N
     unswayed("learn", log, "--out", first)
     written = json.loads(first.read_text())
     table = written["mean_rewards"]["home"]
-    table["water"]["mean"] = 99.0
+    table["water"] = {**table["water"], "mean": 99.0, "excluded": False}
+    written["policy"]["home"] = "water"
     second.write_text(json.dumps(written))
     capsys.readouterr()
     unswayed("compare", first, second, "--json")

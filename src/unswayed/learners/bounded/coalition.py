@@ -32,7 +32,7 @@ from unswayed.learners.bounded.honest import (
 )
 from unswayed.learners.bounded.rewards import Scored
 
-FULL = 0.8
+FULL = 0.85
 """A group that takes this part of the largest mass that it may have is no coalition but one side of
 a taste, or the honest majority."""
 
