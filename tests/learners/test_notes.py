@@ -164,8 +164,8 @@ def test_notes_on_a_policy_are_whole_sentences() -> None:
         "4 of 3 decisions differ from those by plain means, for instance 'w', 'x', 'y'.",
         "1 of 3 decisions are close: the lead over the runner-up is within sampling error, for "
         "instance in 'cart'.",
-        "0.1% of the plays do not count: an account's plays of a cell are capped at what a share "
-        "0.1 of its visitors reach.",
+        "0.1% of the plays do not count: repeated plays of an account in a cell count less, up to "
+        "what a share 0.1 of its visitors reach.",
         "50.0% of the rewards lie beyond the tail of most users' rewards and were clipped to it.",
     )
 

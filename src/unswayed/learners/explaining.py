@@ -272,8 +272,9 @@ def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...
             )
     if evidence.get("bounded", 0.0) > WORTH_SAYING:
         notes.append(
-            f"{evidence['bounded']:.1%} of the plays do not count: an account's plays of a cell "
-            f"are capped at what a share {policy.adversarial_fraction:.2g} of its visitors reach."
+            f"{evidence['bounded']:.1%} of the plays do not count: repeated plays of an account in "
+            f"a cell count less, up to what a share {policy.adversarial_fraction:.2g} of its "
+            "visitors reach."
         )
     if evidence.get("cut", 0.0) > WORTH_SAYING:
         notes.append(
