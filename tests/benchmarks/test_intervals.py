@@ -103,6 +103,7 @@ def test_more_users_shrink_the_sampling_part_and_a_larger_share_widens_the_other
     # averaged over 100 cells, is within 1% of 2.
     assert (few.sampling_errors / many.sampling_errors).mean() == pytest.approx(2.0, rel=0.03)
     assert (wary.bias_bounds > few.bias_bounds).all()
-    np.testing.assert_allclose(wary.sampling_errors, few.sampling_errors)
+    # Caps follow from the share, and move the sampling part a little.
+    np.testing.assert_allclose(wary.sampling_errors, few.sampling_errors, rtol=0.1)
     # What more users cannot mend: the bias part falls by far less than to one half.
     assert (many.bias_bounds > 0.6 * few.bias_bounds).mean() > 0.9

@@ -254,9 +254,9 @@ def _plain(value: Any) -> Any:
     return json_number(value) if isinstance(value, float) else value
 
 
-COMMAND = "python benchmarks/audit.py --part validation --every 1"
+COMMAND = "python benchmarks/audit.py --part validation --every 2"
 
-FLAGGED_WHERE_SERVERS_CHOSE = 0.0018
+FLAGGED_WHERE_SERVERS_CHOSE = 0.0025
 """Share of honest accounts that count less than half in attacked production logs."""
 
 FLAGGED_WHERE_USERS_CHOSE = 0.0005
