@@ -290,7 +290,7 @@ def test_learning_and_auditing_from_the_console_find_the_coalition(
         policy = shop.get("/v1/shop/policy")["policy"]
         assert policy["source"]["plain_means"]["lunch"]["cola"] > 0.25  # the mean is fooled
         assert policy["source"]["changed"] == {"lunch": "cola", "dinner": "cola"}
-        assert "colluded" in quiet.text(".answer")
+        assert "no longer count" in quiet.text(".answer")
         quiet.value("document.querySelector('button.main').click()")
         until(lambda: quiet.value("document.querySelector('#audited .answer') !== null"), 280.0)
         audit = shop.get("/v1/shop/audit")
