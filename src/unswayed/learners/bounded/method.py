@@ -57,7 +57,7 @@ between they grow with the entries, as do the gains of a model that is not quite
 
 LOUD = 2.0
 """Nats for each member from which a group is flagged even if no decision depends on it. Honest
-minorities in the development worlds of ``benchmarks/accuracy.py`` had up to 1.7."""
+minorities in the development worlds of ``benchmarks/accuracy.py`` have fewer."""
 
 MASS_MARGIN, MORE, LARGEST_MASS = 2.0, 0.02, 0.49
 """Coalitions are searched up to twice the stated share and 2 % more, but never up to a half."""
