@@ -86,7 +86,7 @@ def measure(spec: Spec, seed: int, learners: list[str], factors: list[Factor]) -
 def _stated(world: World, factor: Factor) -> float:
     if factor == "auto":
         return estimate_fraction(world.tallies).chosen
-    return min(factor * world.adversarial_fraction, LARGEST_STATED_SHARE)
+    return min(factor * world.alpha, LARGEST_STATED_SHARE)
 
 
 def _factor(text: str) -> Factor:

@@ -112,9 +112,7 @@ def audit_production(name: str, log: World, seed: int) -> Row:
         log.propensities,
     )
     start = time.perf_counter()
-    audit, _ = audit_events(
-        events, None, source=name, stated=log.adversarial_fraction, regime="server"
-    )
+    audit, _ = audit_events(events, None, source=name, stated=log.alpha, regime="server")
     share = float(log.is_bad.mean())
     return _row(name, audit, log.is_bad, seed, share, False, time.perf_counter() - start)
 

@@ -122,7 +122,7 @@ def fitted(chosen: list[World], found: list[dict[str, Any]]) -> dict[str, Any]:
                 "contexts": world.n_contexts,
                 "actions": world.n_actions,
                 "context_probabilities": world.law,
-                "alpha": world.adversarial_fraction,
+                "alpha": world.alpha,
                 "users": world.n_users,
                 "interactions": world.interactions,
                 "attack": result["attack"],
@@ -137,7 +137,7 @@ def fitted(chosen: list[World], found: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _few_users(chosen: list[World], found: list[dict[str, Any]], shape: Shape) -> float:
     """Return the price of few users, if enough worlds share a fraction of colluders to tell."""
-    fractions = [world.adversarial_fraction for world in chosen if world.shape is shape]
+    fractions = [world.alpha for world in chosen if world.shape is shape]
     if len(fractions) - len(set(fractions)) < ENOUGH_PAIRS:
         return PAPERS_FEW_USERS[shape]
     return min(FEW_USERS_CANDIDATES, key=lambda price: _spread(chosen, found, shape, price))
@@ -152,7 +152,7 @@ def _spread(
         if world.shape is shape:
             # A world without any loss says nothing about proportions.
             loss = max(result["mean"] / world.unit(few_users), 1e-3)
-            logs.setdefault(world.adversarial_fraction, []).append(math.log(loss))
+            logs.setdefault(world.alpha, []).append(math.log(loss))
     return float(sum(len(values) * np.var(values) for values in logs.values()))
 
 
@@ -260,7 +260,7 @@ def _context_error(
         n_contexts=nu.size,
         n_actions=1,
     )
-    estimate = estimate_context_probabilities(tallies, adversarial_fraction=fraction)
+    estimate = estimate_context_probabilities(tallies, alpha=fraction)
     return float(np.abs(estimate.context_probabilities - nu).sum())
 
 

@@ -160,7 +160,7 @@ def measure_accuracy(repetitions: int) -> list[Accuracy]:
                 errors.setdefault("mean", []).append(error)
                 removed.setdefault("mean", []).append(0.0)
                 for name, estimator in ESTIMATORS.items():
-                    result = estimator(sample.rows, adversarial_fraction=ALPHA)
+                    result = estimator(sample.rows, alpha=ALPHA)
                     error = float(np.linalg.norm(result.estimate - sample.true_mean)) / yardstick
                     errors.setdefault(name, []).append(error)
                     removed.setdefault(name, []).append(result.removed)
@@ -183,7 +183,7 @@ def measure_cost(repetitions: int) -> list[Cost]:
         rows.sum_duplicates()
         bytes_of_rows = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
         for name, estimator in ESTIMATORS.items():
-            estimator(rows[:100], adversarial_fraction=ALPHA)  # compile
+            estimator(rows[:100], alpha=ALPHA)  # compile
             # Pairs in turn, so that a busy machine slows both alike.
             pairs = [
                 (_seconds(_one_eigsh, rows), _seconds(_run, estimator, rows))
@@ -209,7 +209,7 @@ def measure_cost(repetitions: int) -> list[Cost]:
 
 
 def _run(estimator: Estimator, rows: sparse.csr_array) -> MeanEstimate:
-    return estimator(rows, adversarial_fraction=ALPHA)
+    return estimator(rows, alpha=ALPHA)
 
 
 def _one_eigsh(rows: sparse.csr_array) -> None:
@@ -243,7 +243,7 @@ def main() -> None:
     if options.json:
         document = {
             "settings": {
-                "adversarial_fraction": ALPHA,
+                "alpha": ALPHA,
                 "repetitions": options.repetitions,
                 "cost_target": COST_TARGET,
                 "memory_target": MEMORY_TARGET,

@@ -81,11 +81,11 @@ def by_groups(
         uniform_design(tallies),
         Labels.numbered(CONTEXTS),
         Labels.numbered(ACTIONS),
-        adversarial_fraction=alpha,
+        alpha=alpha,
         method=DEFAULT_METHOD,
         certify="none",
     ).policy
-    groups = find_groups(tallies, policy, adversarial_fraction=alpha, n_groups="auto")
+    groups = find_groups(tallies, policy, alpha=alpha, n_groups="auto")
     own = group_decisions(groups, tallies, policy, Labels.numbered(USERS), design="uniform")
     common = np.broadcast_to(policy.actions, (USERS, CONTEXTS))
     table = common.copy()
@@ -104,7 +104,7 @@ def by_clusters(means: FloatArray, n_bad: int, alpha: float, rng: np.random.Gene
             n_contexts=CONTEXTS,
             n_actions=ACTIONS,
             interactions_per_user=PLAYS,
-            adversarial_fraction=alpha,
+            alpha=alpha,
             rng=rng,
         )
     )

@@ -265,7 +265,7 @@ def measure(
     for seed in range(n_logs):
         tallies = draw(setting, means, seed)
         design = design_of_log(tallies, "auto")
-        estimates = learn(tallies, design, adversarial_fraction=alpha)
+        estimates = learn(tallies, design, alpha=alpha)
         half = estimates.sampling_errors + estimates.bias_bounds
         low, high = getattr(
             estimates, "interval", (estimates.mean_rewards - half, estimates.mean_rewards + half)

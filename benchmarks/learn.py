@@ -52,7 +52,7 @@ DRIVER = """
 import re, sys
 from unswayed.learners.from_log import learn_on_cluster
 if __name__ == "__main__":
-    learn_on_cluster(sys.argv[1], adversarial_fraction=0.15)
+    learn_on_cluster(sys.argv[1], alpha=0.15)
     # Not getrusage: its peak begins with that of the process that started this one.
     print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024)
 """

@@ -57,7 +57,7 @@ def main() -> None:
     arguments = parser.parse_args()
     small = attacked_tallies(3000)
     for name in arguments.learners:  # compile
-        METHODS[name](small, uniform_design(small), adversarial_fraction=ALPHA)
+        METHODS[name](small, uniform_design(small), alpha=ALPHA)
     tallies = attacked_tallies(arguments.users)
     ones = np.ones(tallies.n_users)
     ones_of_cells = np.ones(tallies.n_cells)
@@ -70,7 +70,7 @@ def main() -> None:
     results = []
     for name in arguments.learners:
         start = time.perf_counter()
-        METHODS[name](tallies, uniform_design(tallies), adversarial_fraction=ALPHA)
+        METHODS[name](tallies, uniform_design(tallies), alpha=ALPHA)
         seconds = time.perf_counter() - start
         results.append(
             {

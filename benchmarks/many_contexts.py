@@ -89,7 +89,7 @@ def make_log(
         contexts=contexts,
         actions=actions,
         rewards=rewards,
-        adversarial_fraction=STATED,
+        alpha=STATED,
         true_means=means,
         context_probabilities=probabilities,
         is_bad=np.arange(n_users) < COLLUDING * n_users,
@@ -98,9 +98,7 @@ def make_log(
 
 def measure(name: str, strength: float, seed: int, log: World) -> Row:
     """Learn from one log."""
-    learned = learn_bounded(
-        log.tallies, uniform_design(log.tallies), adversarial_fraction=log.adversarial_fraction
-    )
+    learned = learn_bounded(log.tallies, uniform_design(log.tallies), alpha=log.alpha)
     return Row(
         log=name,
         strength=strength,

@@ -52,14 +52,12 @@ def median(points: FloatArray, alpha: float) -> float:  # noqa: ARG001 - one sig
 
 def trimming(points: FloatArray, alpha: float) -> float:
     """Return the mean without one and a half times the share at each end."""
-    return trimmed_mean(
-        points, adversarial_fraction=alpha, n_trimmed=int(1.5 * alpha * points.size)
-    ).estimate
+    return trimmed_mean(points, alpha=alpha, n_trimmed=int(1.5 * alpha * points.size)).estimate
 
 
 def paper(points: FloatArray, alpha: float) -> float:
     """Return the mean without as many as may collude at each end, as ``method="paper"`` does."""
-    return trimmed_mean(points, adversarial_fraction=alpha, failure_probability=FAILURE).estimate
+    return trimmed_mean(points, alpha=alpha, failure_probability=FAILURE).estimate
 
 
 def root(points: FloatArray, alpha: float) -> float:
@@ -133,7 +131,7 @@ def main() -> None:
         gaps = np.array([largest_turned_gap(estimator, alpha) for alpha in ALPHAS])
         shown = "".join(f"{gap:9.4f}" for gap in gaps)
         print(f"{'gap turned, ' + name:<31}{shown[3:]}{slope(np.array(ALPHAS), gaps):9.2f}")
-    n_cut = trim_count(GROUP, adversarial_fraction=0.16, failure_probability=FAILURE)
+    n_cut = trim_count(GROUP, alpha=0.16, failure_probability=FAILURE)
     print(f"Groups of {GROUP:,}; at alpha .16 the learner trims {n_cut / GROUP:.3f} at each end.")
     if arguments.json:
         document = {"rows": [asdict(row) for row in rows]}

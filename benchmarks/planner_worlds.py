@@ -65,7 +65,7 @@ class World:
     n_contexts: int
     n_actions: int
     law: str
-    adversarial_fraction: float
+    alpha: float
     n_users: int
     interactions: int
 
@@ -83,13 +83,13 @@ class World:
     def yardstick(self) -> float:
         """Return K(B)·sqrt((alpha + SA/L)/N), in which leads are measured."""
         cells = self.n_contexts * self.n_actions
-        corruption = self.adversarial_fraction + cells / self.n_users
+        corruption = self.alpha + cells / self.n_users
         return self._complexity * math.sqrt(corruption / self.interactions)
 
     def unit(self, few_users: float) -> float:
         """Return K(B)·sqrt((alpha + few_users·A·log(SA)/L)/N), in which losses are measured."""
         crowd = crowding(self.n_contexts, self.n_actions, self.n_users)
-        corruption = self.adversarial_fraction + few_users * crowd
+        corruption = self.alpha + few_users * crowd
         return self._complexity * math.sqrt(corruption / self.interactions)
 
     @property
@@ -135,7 +135,7 @@ def worst_losses(
                 actions=world.n_actions,
                 users=world.n_users,
                 interactions=world.interactions,
-                alpha=world.adversarial_fraction,
+                alpha=world.alpha,
                 attack=attack,
                 algorithms=(algorithm,),
                 repetitions=repetitions,

@@ -101,7 +101,7 @@ class Crowd:
             contexts=self.contexts,
             actions=self.actions,
             rewards=rewards,
-            adversarial_fraction=alpha,
+            alpha=alpha,
             true_means=means,
             context_probabilities=np.full(N_CONTEXTS, 1.0 / N_CONTEXTS),
             is_bad=is_bad,

@@ -191,7 +191,7 @@ def build(spec: Spec, seed: int) -> World:
         contexts=contexts,
         actions=actions,
         rewards=rewards,
-        adversarial_fraction=spec.alpha,
+        alpha=spec.alpha,
         true_means=honest.true_means(is_bad),
         context_probabilities=nu,
         is_bad=is_bad,

@@ -91,7 +91,7 @@ class Log:
             high=table,
             counts=np.ones_like(table, dtype=np.int64),
             context_probabilities=np.full(N_CONTEXTS, 1.0 / N_CONTEXTS),
-            adversarial_fraction=0.0,
+            alpha=0.0,
             method="given",
         )
 

@@ -32,7 +32,7 @@ class World:
         Shape (n_events,); codes.
     rewards, propensities
         Shape (n_events,); propensities are None where nothing was logged.
-    adversarial_fraction
+    alpha
         The share of colluders that learners assume.
     true_means
         Shape (n_contexts, n_actions); of good users.
@@ -51,7 +51,7 @@ class World:
     actions: IntArray
     rewards: FloatArray
     propensities: FloatArray | None = None
-    adversarial_fraction: float
+    alpha: float
     true_means: FloatArray
     context_probabilities: FloatArray
     is_bad: BoolArray
@@ -99,13 +99,13 @@ class World:
         )
         return tallies if weights is None else tallies.scaled(1.0 / self.n_actions)
 
-    def learn(self, method: str, adversarial_fraction: float | None = None) -> Estimates:
+    def learn(self, method: str, alpha: float | None = None) -> Estimates:
         """Return what a method learns from the log; by default with the world's assumed share."""
-        assumed = self.adversarial_fraction
-        if adversarial_fraction is not None:
-            assumed = adversarial_fraction
+        assumed = self.alpha
+        if alpha is not None:
+            assumed = alpha
         design = design_of_log(self.tallies, "auto")
-        return METHODS[method](self.tallies, design, adversarial_fraction=assumed)
+        return METHODS[method](self.tallies, design, alpha=assumed)
 
     def decide(self, mean_rewards: FloatArray, is_excluded: BoolArray | bool = False) -> IntArray:
         """Return the available action with the largest mean in each context, none excluded.

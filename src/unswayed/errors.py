@@ -54,7 +54,7 @@ def option(flag: str, value: str | None = None, *, python: str | None = None) ->
     return f"\x02{written}\x1f`{name if python is None else python}`\x03"
 
 
-ALPHA = option("--alpha", python="adversarial_fraction")
+ALPHA = option("--alpha")
 
 
 def check_adversarial_fraction(value: float, *, name: str = ALPHA) -> float:

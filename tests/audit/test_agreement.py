@@ -34,7 +34,7 @@ def _log(rng: np.random.Generator, n_bots: int) -> tuple[UserTallies, np.ndarray
 
 
 def _learned(tallies: UserTallies) -> Estimates:
-    return learn_bounded(tallies, uniform_design(tallies), adversarial_fraction=0.1)
+    return learn_bounded(tallies, uniform_design(tallies), alpha=0.1)
 
 
 def test_bots_rank_above_others(rng: np.random.Generator) -> None:

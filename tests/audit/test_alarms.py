@@ -69,9 +69,7 @@ def test_where_the_server_chose_it_takes_a_coalition(
     rewards = (rng.random(len(users)) < 0.1).astype(float)
     rewards[(users < n_bots) & (actions == 3)] = 1.0
     log = pa.table({"user": users, "action": actions, "reward": rewards})
-    found = alarm_of(
-        audit_log(log, adversarial_fraction=0.2, regime="server").audit, share=0.0, shift=0.0
-    )
+    found = alarm_of(audit_log(log, alpha=0.2, regime="server").audit, share=0.0, shift=0.0)
     assert found.is_raised == is_raised
     assert found.accounts_needed == LEAST_ACCOUNTS
 

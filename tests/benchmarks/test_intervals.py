@@ -38,7 +38,7 @@ def of_kind(spec: Spec, rewards: str, design: str) -> Spec:
 def learn(world: World, alpha: float) -> Estimates:
     """Learn from a world with the design read off its log."""
     design = design_of_log(world.tallies, "auto")
-    return learn_bounded(world.tallies, design, adversarial_fraction=alpha)
+    return learn_bounded(world.tallies, design, alpha=alpha)
 
 
 def fewest_inside(n_cells: int) -> float:

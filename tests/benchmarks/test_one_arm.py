@@ -26,7 +26,7 @@ def test_the_bias_of_trimming_agrees_with_its_goldens(
 
     def trimming(points: np.ndarray, alpha: float) -> float:
         cut = round(share * points.size)
-        return trimmed_mean(points, adversarial_fraction=alpha, n_trimmed=cut).estimate
+        return trimmed_mean(points, alpha=alpha, n_trimmed=cut).estimate
 
     # Places are .02 apart, of which a share of at most alpha/(1 - 2 share) is felt.
     assert worst(trimming, alpha, 20_000)[0] == pytest.approx(bias, abs=0.02 * 0.5)

@@ -33,14 +33,12 @@ def by_name(
     tallies: UserTallies,
     design: Design,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     warmup: Tallies | None = None,
 ) -> Estimates:
     """Decide by the codes of the first users: what no learner may do."""
     assert isinstance(tallies, Tallies)
-    estimates = learn_paper(
-        tallies, design, adversarial_fraction=adversarial_fraction, warmup=warmup
-    )
+    estimates = learn_paper(tallies, design, alpha=alpha, warmup=warmup)
     drawn = np.random.default_rng(tallies.cells[:5]).random(estimates.mean_rewards.shape)
     return replace(estimates, mean_rewards=drawn)
 

@@ -21,9 +21,7 @@ LARGEST_SHARE = 0.01
 def weights_of(world: World) -> npt.NDArray[np.float64]:
     """Return how much of each user is kept."""
     design = design_of_log(world.tallies, "auto")
-    return learn_bounded(
-        world.tallies, design, adversarial_fraction=world.adversarial_fraction
-    ).user_weights
+    return learn_bounded(world.tallies, design, alpha=world.alpha).user_weights
 
 
 def test_without_an_attack_one_user_in_a_hundred_at_most_falls_under_one_half(seed: int) -> None:

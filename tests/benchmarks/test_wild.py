@@ -33,13 +33,11 @@ def plain(
     tallies: UserTallies,
     design: Design,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     warmup: Tallies | None = None,
 ) -> Estimates:
     """Decide by plain means, and take a tenth of the weight of everybody."""
-    estimates = learn_paper(
-        tallies, design, adversarial_fraction=adversarial_fraction, warmup=warmup
-    )
+    estimates = learn_paper(tallies, design, alpha=alpha, warmup=warmup)
     with np.errstate(invalid="ignore"):
         means = tallies.cell_sums("sums") / tallies.cell_sums("plays")
     return replace(

@@ -19,9 +19,9 @@ def test_an_unknown_share_is_estimated_and_written_down(
     unswayed("learn", log, "--alpha", "auto", "--out", out)
     policy = Policy.load(out)
     assert {context: policy.decide(context).action for context in BEST} == BEST
-    assert policy.adversarial_fraction >= 0.2
+    assert policy.alpha >= 0.2
     told = policy.source["adversarial_fraction"]
-    assert told["chosen"] == policy.adversarial_fraction
+    assert told["chosen"] == policy.alpha
     assert told["statement"] in policy.source["notes"]
     assert "was chosen from the data" in " ".join(capsys.readouterr().out.split())
 

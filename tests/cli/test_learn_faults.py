@@ -42,7 +42,7 @@ def test_days_added_by_four_runs_at_once_are_all_there(days: list[Path], tmp_pat
 
     def add(day: Path) -> None:
         try:
-            learn_log(day, adversarial_fraction=0.1, method="paper", tallies=folder)
+            learn_log(day, alpha=0.1, method="paper", tallies=folder)
         except BaseException as error:
             errors.append(error)
 
@@ -65,7 +65,7 @@ def test_an_index_that_changed_meanwhile_is_not_overwritten(
     """As on a file system whose locks do nothing."""
     folder = tmp_path / "tallies"
     for day in days[:2]:
-        learn_log(day, adversarial_fraction=0.1, method="paper", tallies=folder)
+        learn_log(day, alpha=0.1, method="paper", tallies=folder)
         if day == days[0]:
             stale = load_tallies(folder)
     assert stale is not None
@@ -159,7 +159,7 @@ def test_stale_drafts_in_a_folder_of_tallies_are_swept(days: list[Path], tmp_pat
     folder.mkdir()
     (folder / "tallies.json.part").write_text("{")
     (folder / ".entries-000001-x-000.parquet.0123.part").write_text("PAR1")
-    learn_log(days[0], adversarial_fraction=0.1, method="paper", tallies=folder)
+    learn_log(days[0], alpha=0.1, method="paper", tallies=folder)
     assert list(folder.glob("*.part")) == []
 
 
@@ -169,7 +169,7 @@ def test_pieces_that_point_nowhere_are_refused_and_not_followed(
 ) -> None:
     """Kernels would write out of bounds."""
     folder = tmp_path / "tallies"
-    learn_log(days[0], adversarial_fraction=0.1, method="paper", tallies=folder)
+    learn_log(days[0], alpha=0.1, method="paper", tallies=folder)
     (entries,), (users,) = folder.glob("entries-*"), folder.glob("users-*")
     table, people = pq.read_table(entries), pq.read_table(users)
     cells, sums = table["cells"].to_numpy().copy(), table["sums"].to_numpy().copy()
@@ -203,7 +203,7 @@ def test_bad_rows_are_set_aside_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nothing|one user|at least"):
         learn_log(
             tmp_path / "log.parquet",
-            adversarial_fraction=0.1,
+            alpha=0.1,
             on_bad_rows=OnBadRows.parsed(f"quarantine={aside}"),
         )
     assert "user is missing" in aside.read_text()

@@ -64,7 +64,7 @@ def test_a_gap_that_cannot_be_hidden_is_not_drawn_as_hidden() -> None:
 
 
 def test_a_gap_that_the_coalition_never_hides_gets_no_mark() -> None:
-    (ax,) = draw_smallest_coalitions(adversarial_fraction=0.1).axes
+    (ax,) = draw_smallest_coalitions(alpha=0.1).axes
     assert sorted(text.get_text() for text in ax.texts)[:2] == ["2 plays", "7 plays"]
     assert len(ax.texts) == 3
 

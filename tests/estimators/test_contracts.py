@@ -36,49 +36,45 @@ class Contract:
     function: Callable[..., object]
     run: Callable[[FloatArray, float], Result]
     shape: tuple[int, ...]
-    adversarial_fraction: float = 0.15
+    alpha: float = 0.15
     is_split_at_random: bool = False
 
     def estimate(self, data: FloatArray) -> FloatArray:
         """Return the estimate as an array of shape () or (n_columns,)."""
-        result = self.run(data, self.adversarial_fraction)
+        result = self.run(data, self.alpha)
         if isinstance(result, GroupedEstimates):
             return np.asarray(result.estimates[0])
         return np.asarray(result.estimate)
 
 
 def _one_group(data: FloatArray, alpha: float) -> GroupedEstimates:
-    return trimmed_means(data, np.zeros(len(data), np.int64), 1, adversarial_fraction=alpha)
+    return trimmed_means(data, np.zeros(len(data), np.int64), 1, alpha=alpha)
 
 
 CONTRACTS = [
-    Contract(
-        trimmed_mean, lambda data, alpha: trimmed_mean(data, adversarial_fraction=alpha), (300,)
-    ),
+    Contract(trimmed_mean, lambda data, alpha: trimmed_mean(data, alpha=alpha), (300,)),
     Contract(trimmed_means, _one_group, (300,)),
     Contract(
         lugosi_mendelson_mean,
-        lambda data, alpha: lugosi_mendelson_mean(
-            data, adversarial_fraction=alpha, rng=generator(0)
-        ),
+        lambda data, alpha: lugosi_mendelson_mean(data, alpha=alpha, rng=generator(0)),
         (500,),
-        adversarial_fraction=0.01,
+        alpha=0.01,
         is_split_at_random=True,
     ),
     Contract(
         median_of_means,
-        lambda data, alpha: median_of_means(data, adversarial_fraction=alpha, rng=generator(0)),
+        lambda data, alpha: median_of_means(data, alpha=alpha, rng=generator(0)),
         (300,),
         is_split_at_random=True,
     ),
     Contract(
         spectral_filter,
-        lambda data, alpha: spectral_filter(data, adversarial_fraction=alpha),
+        lambda data, alpha: spectral_filter(data, alpha=alpha),
         (400, 40),
     ),
     Contract(
         quantum_entropy_mean,
-        lambda data, alpha: quantum_entropy_mean(data, adversarial_fraction=alpha),
+        lambda data, alpha: quantum_entropy_mean(data, alpha=alpha),
         (400, 40),
     ),
 ]
@@ -91,7 +87,7 @@ every_estimator = pytest.mark.parametrize(
 def _attacked(contract: Contract, rng: np.random.Generator) -> FloatArray:
     """Draw normal data around 3, of which the stated share was moved by 6 in all coordinates."""
     data = 3.0 + rng.standard_normal(contract.shape)
-    data[: int(contract.adversarial_fraction * len(data))] += 6.0
+    data[: int(contract.alpha * len(data))] += 6.0
     return data
 
 
@@ -153,7 +149,7 @@ def test_replacing_the_stated_share_by_anything_moves_it_little(
 ) -> None:
     """At most alpha of the rows are replaced; good rows are N(3, I)."""
     rng = generator(seed, "contract")
-    alpha = contract.adversarial_fraction
+    alpha = contract.alpha
     data = 3.0 + rng.standard_normal(contract.shape)
     clean = contract.estimate(data)
     n_bad = int(alpha * len(data))
@@ -192,7 +188,7 @@ def test_the_mean_fails_where_the_estimator_holds(
 ) -> None:
     """Negative control of the contract above."""
     data = 3.0 + rng.standard_normal(contract.shape)
-    data[: int(contract.adversarial_fraction * len(data))] = 1e4
+    data[: int(contract.alpha * len(data))] = 1e4
     assert np.abs(data.mean(axis=0) - 3.0).min() > 50.0
     assert np.abs(contract.estimate(data) - 3.0).max() < 1.0
 
@@ -215,7 +211,7 @@ def test_numbers_that_are_not_finite_are_refused(contract: Contract, value: floa
 @every_estimator
 @pytest.mark.parametrize("fraction", [0.5, 0.9, -0.1, np.nan])
 def test_impossible_fractions_are_refused(contract: Contract, fraction: float) -> None:
-    with pytest.raises(InputError, match="adversarial_fraction"):
+    with pytest.raises(InputError, match="alpha"):
         contract.run(np.ones(contract.shape), fraction)
 
 

@@ -113,17 +113,17 @@ def test_the_seed_and_the_options_reach_the_rounds(rng: np.random.Generator) -> 
         (quantum_entropy_mean, _EntropyScore(0)),
     ):
         options: dict[str, Any] = {"noise_scale": 0.9, "row_weights": weights, "max_iterations": 2}
-        found = estimator(array, adversarial_fraction=0.15, **options)
-        expected = prune(array, score, adversarial_fraction=0.15, **options)
+        found = estimator(array, alpha=0.15, **options)
+        expected = prune(array, score, alpha=0.15, **options)
         np.testing.assert_array_equal(found.weights, expected.weights)
         assert found.spectrum == expected.spectrum
         assert found.removed > 0.0
     for seed in (1, 2):
-        found = quantum_entropy_mean(array, adversarial_fraction=0.15, noise_scale=0.9, seed=seed)
+        found = quantum_entropy_mean(array, alpha=0.15, noise_scale=0.9, seed=seed)
         expected = prune(
             array,
             _EntropyScore(seed),
-            adversarial_fraction=0.15,
+            alpha=0.15,
             noise_scale=0.9,
             row_weights=None,
             max_iterations=50,

@@ -54,7 +54,7 @@ def pruned(
     array: FloatArray, score: Accuser, *, alpha: float = 0.1, **options: Any
 ) -> MeanEstimate:
     defaults = {"noise_scale": TINY, "row_weights": None, "max_iterations": 9}
-    return prune(array, score, adversarial_fraction=alpha, **(defaults | options))
+    return prune(array, score, alpha=alpha, **(defaults | options))
 
 
 @pytest.fixture
@@ -151,13 +151,13 @@ def test_rows_are_absurd_beyond_a_million_times_the_typical_one() -> None:
 @pytest.mark.parametrize("size", [1e120, 1e-120])
 def test_rows_whose_squares_leave_the_range_are_refused(size: float) -> None:
     rows = np.full((4, 2), size)
-    assert refusal(spectral_filter, rows, adversarial_fraction=0.1) == (
+    assert refusal(spectral_filter, rows, alpha=0.1) == (
         f"Typical entries are about {size:.0e}: rescale the rows towards 1 first."
     )
     for factor in (0.5, 2.0):
         inside = size * factor
         if 1e-120 < inside < 1e120:
-            spectral_filter(np.full((4, 2), inside), adversarial_fraction=0.1)
+            spectral_filter(np.full((4, 2), inside), alpha=0.1)
 
 
 def test_amounts_are_taken_in_order_until_the_room_is_full() -> None:
@@ -209,14 +209,14 @@ def test_a_look_says_how_rows_spread_along_the_top_direction(rng: np.random.Gene
     centred = array - np.average(array, axis=0, weights=weights)
     np.testing.assert_allclose(look.projections, centred @ look.direction)
     assert look.centre == weighted_quantile(look.projections, weights, 0.5)
-    variances = believable_column_variances(sample, adversarial_fraction=0.1)
+    variances = believable_column_variances(sample, alpha=0.1)
     np.testing.assert_array_equal(look.noise.column_variances, variances)
     assert look.noise.n_rows == pytest.approx(weights.sum() ** 2 / np.square(weights).sum())
     distances = np.abs(look.projections - look.centre)
     spread = (weighted_quantile(distances, weights, 0.5) / 0.6744897501960817) ** 2
     honest = look.noise.variance_and_threshold(np.square(look.direction), spread)
     assert (look.honest_variance, look.threshold) == pytest.approx(honest)
-    other = believable_column_variances(sample, adversarial_fraction=0.3)
+    other = believable_column_variances(sample, alpha=0.3)
     assert not np.array_equal(variances, other)
     assert _look(sample, None, alpha=0.1, noise_scale=3.0).noise.noise_scale == 3.0
 

@@ -20,7 +20,7 @@ from unswayed.estimators import (
 from unswayed.estimators.inputs import check_row_weights
 from unswayed.randomness import generator
 
-ALPHA: dict[str, Any] = {"adversarial_fraction": 0.1}
+ALPHA: dict[str, Any] = {"alpha": 0.1}
 ROWS = np.ones((4, 3))
 
 
@@ -111,13 +111,13 @@ def test_weights_are_scaled_to_at_most_one_and_may_be_zero() -> None:
 
 def test_a_split_that_cannot_work_says_what_would() -> None:
     options: dict[str, Any] = {"rng": generator(0), "failure_probability": 0.1}
-    assert refusal(lugosi_mendelson_mean, np.ones(200), adversarial_fraction=0.05, **options) == (
+    assert refusal(lugosi_mendelson_mean, np.ones(200), alpha=0.05, **options) == (
         # 12 · log(40)/(1/2 − 8/20) = 442.7 points in each half.
         "The split trimmed mean cannot use 200 points: it needs at least 886 here; use "
         "trimmed_mean below that."
     )
-    assert refusal(lugosi_mendelson_mean, np.ones(200), adversarial_fraction=0.0625, **options) == (
-        "The split trimmed mean cannot use 200 points at adversarial_fraction 0.0625: it only "
+    assert refusal(lugosi_mendelson_mean, np.ones(200), alpha=0.0625, **options) == (
+        "The split trimmed mean cannot use 200 points at alpha 0.0625: it only "
         "works below 1/16, so use trimmed_mean or median_of_means."
     )
     assert refusal(median_of_means, [1.0], **ALPHA, rng=generator(0), n_blocks=0) == (
@@ -152,9 +152,9 @@ def test_the_median_of_means_equals_its_definition(rng: np.random.Generator) -> 
 
 def test_the_number_of_blocks_is_twice_the_bad_points_and_more(rng: np.random.Generator) -> None:
     points = rng.standard_normal(1000)
-    n_bad = trim_count(1000, adversarial_fraction=0.02, failure_probability=0.1)
+    n_bad = trim_count(1000, alpha=0.02, failure_probability=0.1)
     n_blocks = 2 * n_bad + 1 + int(np.ceil(8 * np.log(10)))
-    options: dict[str, Any] = {"adversarial_fraction": 0.02, "failure_probability": 0.1}
+    options: dict[str, Any] = {"alpha": 0.02, "failure_probability": 0.1}
     found = median_of_means(points, rng=generator(1), **options)
     same = median_of_means(points, rng=generator(1), **options, n_blocks=n_blocks)
     assert found.estimate == same.estimate
@@ -166,7 +166,7 @@ def test_the_number_of_blocks_is_twice_the_bad_points_and_more(rng: np.random.Ge
 def test_the_split_trimmed_mean_equals_its_definition(rng: np.random.Generator) -> None:
     """One half is clipped at the order statistics floor(ε·n) of the other, from both ends."""
     points = rng.standard_normal(2001)
-    options: dict[str, Any] = {"adversarial_fraction": 0.01, "failure_probability": 0.1}
+    options: dict[str, Any] = {"alpha": 0.01, "failure_probability": 0.1}
     found = lugosi_mendelson_mean(points, rng=generator(5), **options)
     split = generator(5).permutation(2001)
     ordered = np.sort(points)
@@ -193,7 +193,7 @@ def test_of_equal_points_the_first_come_first_in_a_split(rng: np.random.Generato
     np.testing.assert_array_equal(found.weights, entered)
     assert found.estimate == pytest.approx(means[order[3:5]].mean())
 
-    split = lugosi_mendelson_mean(points, adversarial_fraction=0.01, rng=generator(3))
+    split = lugosi_mendelson_mean(points, alpha=0.01, rng=generator(3))
     order = by_rank[generator(3).permutation(2000)]
     reference = np.sort(points[order[1000:]])
     n_cut = int(np.floor(1000 * 8 * 0.01 + 12 * np.log(4 / 0.05)))
@@ -205,8 +205,8 @@ def test_of_equal_points_the_first_come_first_in_a_split(rng: np.random.Generato
 
 def test_one_point_in_twenty_groups_may_fail_by_default(rng: np.random.Generator) -> None:
     points, groups = rng.standard_normal(900), np.zeros(900, np.int64)
-    stated: dict[str, Any] = {"adversarial_fraction": 0.01, "failure_probability": 0.05}
-    default: dict[str, Any] = {"adversarial_fraction": 0.01}
+    stated: dict[str, Any] = {"alpha": 0.01, "failure_probability": 0.05}
+    default: dict[str, Any] = {"alpha": 0.01}
     assert trimmed_mean(points, **default).n_tolerated == trim_count(900, **stated)
     grouped = trimmed_means(points, groups, 1, **default)
     assert grouped.n_trimmed.tolist() == [trim_count(900, **stated)]
@@ -269,7 +269,7 @@ def test_groups_are_counted_with_their_zeros() -> None:
         [3, 1, 5, 2],
         [0, 0, 2, 0],
         4,
-        adversarial_fraction=0.3,
+        alpha=0.3,
         failure_probability=0.4,
         n_zeros=[2, 0, 1, 3],
     )
@@ -303,14 +303,14 @@ def test_points_tied_with_an_edge_share_what_is_kept_of_them() -> None:
 
 def test_counts_keep_the_shape_of_the_sizes() -> None:
     sizes = np.array([[10, 100], [100, 0]])
-    counts = trim_count(sizes, adversarial_fraction=0.2, failure_probability=0.05)
+    counts = trim_count(sizes, alpha=0.2, failure_probability=0.05)
     assert counts.tolist() == [[4, 27], [27, 0]]
-    assert type(trim_count(100, adversarial_fraction=0.2, failure_probability=0.05)) is int
-    nothing = trim_count(np.zeros(0, np.int64), adversarial_fraction=0.2, failure_probability=0.05)
+    assert type(trim_count(100, alpha=0.2, failure_probability=0.05)) is int
+    nothing = trim_count(np.zeros(0, np.int64), alpha=0.2, failure_probability=0.05)
     assert nothing.tolist() == []
 
 
 def test_zero_and_one_point_are_sizes() -> None:
-    assert trim_count(0, adversarial_fraction=0.2, failure_probability=0.05) == 0
-    assert trim_count(1, adversarial_fraction=0.2, failure_probability=0.05) == 1
-    assert trim_count(1, adversarial_fraction=0.2, failure_probability=0.2) == 0
+    assert trim_count(0, alpha=0.2, failure_probability=0.05) == 0
+    assert trim_count(1, alpha=0.2, failure_probability=0.05) == 1
+    assert trim_count(1, alpha=0.2, failure_probability=0.2) == 0

@@ -49,7 +49,7 @@ def test_the_distance_from_the_oracle_is_certified(
     estimator: Estimator, attack: str, rng: np.random.Generator
 ) -> None:
     sample = normal_rows(rng, attack=attack)
-    result = estimator(sample.rows, adversarial_fraction=ALPHA)
+    result = estimator(sample.rows, alpha=ALPHA)
     distance = float(np.linalg.norm(result.estimate - sample.oracle))
     assert distance <= _certified_distance(sample, result) + 1e-9
     assert result.removed <= 2.0 * ALPHA + 1e-9
@@ -75,7 +75,7 @@ def test_attacks_cost_little_beside_the_oracle_and_ruin_the_mean(
 ) -> None:
     sample = normal_rows(rng, attack=attack)
     oracle = float(np.linalg.norm(sample.oracle - sample.true_mean))
-    result = estimator(sample.rows, adversarial_fraction=ALPHA)
+    result = estimator(sample.rows, alpha=ALPHA)
     assert float(np.linalg.norm(result.estimate - sample.true_mean)) < limit * oracle
     plain = float(np.linalg.norm(sample.rows.mean(axis=0) - sample.true_mean))
     assert plain > limit * oracle  # negative control
@@ -87,7 +87,7 @@ def test_twice_as_many_bad_rows_as_stated_do_not_explode_it(
     estimator: Estimator, attack: str, rng: np.random.Generator
 ) -> None:
     sample = normal_rows(rng, attack=attack, bad_fraction=0.3)
-    result = estimator(sample.rows, adversarial_fraction=0.15)
+    result = estimator(sample.rows, alpha=0.15)
     distance = float(np.linalg.norm(result.estimate - sample.oracle))
     assert distance <= _certified_distance(sample, result) + 1e-9
     # Removing at most a tenth of the good rows and keeping at most that share of bad ones within
@@ -108,7 +108,7 @@ def test_without_an_attack_nobody_loses_weight(
         5.0 + rng.standard_normal(shape) * np.exp(rng.standard_normal(shape[1])),
         5.0 + rng.standard_normal(shape) + 3.0 * rng.standard_normal((shape[0], 1)),
     ):
-        result = estimator(rows, adversarial_fraction=ALPHA)
+        result = estimator(rows, alpha=ALPHA)
         assert result.stopped == "spectrum"
         assert result.removed == 0.0
         np.testing.assert_allclose(result.estimate, rows.mean(axis=0), rtol=1e-9)
@@ -120,16 +120,16 @@ def test_without_an_attack_no_sparse_row_loses_weight(
 ) -> None:
     for per_row in (2, 5, 25):
         matrix, _, _ = sparse_rows(rng, per_row=per_row)
-        assert estimator(matrix, adversarial_fraction=ALPHA).removed == 0.0
+        assert estimator(matrix, alpha=ALPHA).removed == 0.0
         if per_row > 2:  # with two entries, rows of one huge column are outliers by any account
             unequal = sparse.csr_array(matrix.multiply(np.exp(rng.standard_normal(300))))
-            assert estimator(unequal, adversarial_fraction=ALPHA).removed == 0.0
+            assert estimator(unequal, alpha=ALPHA).removed == 0.0
 
 
 @both
 def test_colluders_in_sparse_rows_are_found(estimator: Estimator, rng: np.random.Generator) -> None:
     matrix, is_good, true_mean = sparse_rows(rng, attack="collusion")
-    result = estimator(matrix, adversarial_fraction=ALPHA)
+    result = estimator(matrix, alpha=ALPHA)
     oracle = float(np.linalg.norm(matrix[is_good].mean(axis=0) - true_mean))
     plain = float(np.linalg.norm(matrix.mean(axis=0) - true_mean))
     # A colluder's projection is sqrt(25) = 5 deviations out: all but a few are cut, and with
@@ -146,12 +146,12 @@ def test_sparse_rows_give_what_dense_rows_give(
     estimator: Estimator, attack: str, rng: np.random.Generator
 ) -> None:
     matrix, _, _ = sparse_rows(rng, attack=attack)
-    dense = estimator(matrix.toarray(), adversarial_fraction=ALPHA)
+    dense = estimator(matrix.toarray(), alpha=ALPHA)
     as_matrix = sparse.csr_matrix(matrix)
     wide = matrix.copy()
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     for rows in (matrix, as_matrix, wide, matrix.tocsc(), matrix.tocoo()):
-        result = estimator(rows, adversarial_fraction=ALPHA)
+        result = estimator(rows, alpha=ALPHA)
         np.testing.assert_allclose(result.estimate, dense.estimate, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(result.weights, dense.weights, atol=1e-6)
         assert result.stopped == dense.stopped
@@ -171,8 +171,8 @@ def test_duplicate_entries_are_summed_and_explicit_zeros_ignored(
         shape=matrix.shape,
     )
     n_entries = twice.nnz
-    result = estimator(twice, adversarial_fraction=ALPHA)
-    expected = estimator(matrix, adversarial_fraction=ALPHA)
+    result = estimator(twice, alpha=ALPHA)
+    expected = estimator(matrix, alpha=ALPHA)
     np.testing.assert_allclose(result.estimate, expected.estimate, rtol=1e-9, atol=1e-12)
     assert twice.nnz == n_entries  # the caller's matrix is left alone
 
@@ -182,12 +182,12 @@ def test_a_given_scale_takes_the_place_of_the_estimated_one(
     estimator: Estimator, rng: np.random.Generator
 ) -> None:
     sample = normal_rows(rng, attack="hidden shift")
-    right = estimator(sample.rows, adversarial_fraction=ALPHA, noise_scale=1.0)
+    right = estimator(sample.rows, alpha=ALPHA, noise_scale=1.0)
     assert float(np.linalg.norm(right.estimate - sample.oracle)) <= _certified_distance(
         sample, right
     )
     assert right.removed > 0.0
-    lax = estimator(sample.rows, adversarial_fraction=ALPHA, noise_scale=10.0)
+    lax = estimator(sample.rows, alpha=ALPHA, noise_scale=10.0)
     assert (lax.removed, lax.stopped) == (0.0, "spectrum")
 
 
@@ -197,8 +197,8 @@ def test_starting_weights_act_like_repeated_rows(
 ) -> None:
     sample = normal_rows(rng, attack="far", n_rows=600)
     counts = rng.integers(0, 3, 600)
-    weighted = estimator(sample.rows, adversarial_fraction=ALPHA, row_weights=counts)
-    repeated = estimator(np.repeat(sample.rows, counts, axis=0), adversarial_fraction=ALPHA)
+    weighted = estimator(sample.rows, alpha=ALPHA, row_weights=counts)
+    repeated = estimator(np.repeat(sample.rows, counts, axis=0), alpha=ALPHA)
     np.testing.assert_allclose(weighted.estimate, repeated.estimate, atol=0.05)
     assert weighted.weights[counts == 0].sum() == 0.0
     assert weighted.weights.max() <= 1.0
@@ -207,7 +207,7 @@ def test_starting_weights_act_like_repeated_rows(
 @both
 def test_the_spectrum_tells_the_story(estimator: Estimator, rng: np.random.Generator) -> None:
     sample = normal_rows(rng, attack="far")
-    result = estimator(sample.rows, adversarial_fraction=ALPHA)
+    result = estimator(sample.rows, alpha=ALPHA)
     first, last = result.spectrum[0], result.spectrum[-1]
     assert first.top_eigenvalue > first.threshold
     assert last.top_eigenvalue <= last.threshold
@@ -225,36 +225,36 @@ def test_rounds_end_at_the_limit_and_at_the_budget(
     estimator: Estimator, rng: np.random.Generator
 ) -> None:
     sample = normal_rows(rng, attack="shell")
-    looked = estimator(sample.rows, adversarial_fraction=ALPHA, max_iterations=0)
+    looked = estimator(sample.rows, alpha=ALPHA, max_iterations=0)
     assert (looked.stopped, looked.removed, looked.iterations) == ("iterations", 0.0, 0)
     # A fifth of the rows six deviations out: seen, not blatant, and more than the budget.
     mild = normal_rows(rng).rows
     mild[:300] += 6.0 / np.sqrt(60.0)
-    short = estimator(mild, adversarial_fraction=0.02)
+    short = estimator(mild, alpha=0.02)
     assert short.stopped == "budget"
     assert short.removed == pytest.approx(0.04)
-    trusting = estimator(mild, adversarial_fraction=0.0)
+    trusting = estimator(mild, alpha=0.0)
     assert (trusting.stopped, trusting.removed) == ("budget", 0.0)
 
 
 @both
 def test_tiny_and_degenerate_matrices_have_answers(estimator: Estimator) -> None:
-    one = estimator(np.array([[1.0, 2.0]]), adversarial_fraction=ALPHA)
+    one = estimator(np.array([[1.0, 2.0]]), alpha=ALPHA)
     assert one.estimate.tolist() == [1.0, 2.0]
-    two = estimator(np.array([[1.0], [3.0]]), adversarial_fraction=ALPHA)
+    two = estimator(np.array([[1.0], [3.0]]), alpha=ALPHA)
     assert two.estimate.tolist() == [2.0]
     empty = sparse.csr_array((50, 40))
-    assert estimator(empty, adversarial_fraction=ALPHA).estimate.tolist() == [0.0] * 40
+    assert estimator(empty, alpha=ALPHA).estimate.tolist() == [0.0] * 40
     odd = np.zeros((50, 40))
     odd[0] = 1.0  # one row in fifty differs from all others, which agree
-    assert estimator(odd, adversarial_fraction=ALPHA).estimate.tolist() == [0.0] * 40
+    assert estimator(odd, alpha=ALPHA).estimate.tolist() == [0.0] * 40
 
 
 @both
 def test_columns_of_zeros_change_nothing(estimator: Estimator, rng: np.random.Generator) -> None:
     sample = normal_rows(rng, attack="far")
     padded = np.hstack([sample.rows, np.zeros((1500, 5))])
-    result = estimator(padded, adversarial_fraction=ALPHA)
+    result = estimator(padded, alpha=ALPHA)
     assert result.estimate[-5:].tolist() == [0.0] * 5
     assert float(np.linalg.norm(result.estimate[:-5] - sample.oracle)) < 0.2
 
@@ -273,14 +273,14 @@ def test_bad_input_is_named(estimator: Estimator) -> None:
     ]
     for options, part in cases:
         with pytest.raises(InputError, match=part):
-            estimator(rows, adversarial_fraction=ALPHA, **options)
+            estimator(rows, alpha=ALPHA, **options)
     for matrix in (np.ones(3), np.ones((2, 2, 2)), np.ones((3, 0))):
         with pytest.raises(InputError):
-            estimator(matrix, adversarial_fraction=ALPHA)
+            estimator(matrix, alpha=ALPHA)
     with pytest.raises(InputError, match="rescale"):
-        estimator(np.full((5, 2), 1e200), adversarial_fraction=ALPHA)
+        estimator(np.full((5, 2), 1e200), alpha=ALPHA)
     with pytest.raises(InputError, match="NaN"):
-        estimator(sparse.csr_array([[math.nan, 1.0]]), adversarial_fraction=ALPHA)
+        estimator(sparse.csr_array([[math.nan, 1.0]]), alpha=ALPHA)
 
 
 @both
@@ -289,7 +289,7 @@ def test_weights_never_fall_below_zero(estimator: Estimator, rng: np.random.Gene
     for _ in range(10):
         rows = rng.normal(size=(400, 5))
         rows[:60] += 40.0 + 30.0 * rng.normal(size=(60, 1))
-        result = estimator(rows, adversarial_fraction=ALPHA, row_weights=rng.random(400))
+        result = estimator(rows, alpha=ALPHA, row_weights=rng.random(400))
         assert result.weights.min() >= 0.0
 
 

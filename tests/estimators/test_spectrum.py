@@ -141,7 +141,7 @@ def test_a_far_row_counts_in_column_variances_as_if_it_were_not_as_far() -> None
     limit = _far_distance(distances, sample, 0.1)
     assert limit < distances[-1]
     expected = (np.square(centred[:-1]).sum(axis=0) + limit * 0.5) / 40.0
-    found = believable_column_variances(sample, adversarial_fraction=0.1)
+    found = believable_column_variances(sample, alpha=0.1)
     np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
@@ -158,7 +158,7 @@ def test_a_column_far_above_the_others_is_lowered_to_a_believable_height() -> No
     spread += math.sqrt(2.0 / (weights.sum() ** 2 / np.square(weights).sum()))
     reach = math.sqrt(2.0 * math.log(4.0)) + 1.0
     height = math.exp(np.median(logs) + reach * spread)
-    believed = believable_column_variances(sample, adversarial_fraction=0.001)
+    believed = believable_column_variances(sample, alpha=0.001)
     np.testing.assert_allclose(believed[:3], variances[:3], rtol=0.02)
     assert believed[4] == 0.0
     assert variances[3] > 2.0 * height
@@ -167,7 +167,7 @@ def test_a_column_far_above_the_others_is_lowered_to_a_believable_height() -> No
 
 def test_columns_that_never_vary_have_no_variance() -> None:
     sample = weighted(np.full((6, 3), 2.0))
-    assert believable_column_variances(sample, adversarial_fraction=0.1).tolist() == [0.0] * 3
+    assert believable_column_variances(sample, alpha=0.1).tolist() == [0.0] * 3
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 32])

@@ -12,7 +12,7 @@ from unswayed.estimators import lugosi_mendelson_mean, median_of_means
 def test_the_split_version_is_void_where_its_constants_say(rng: np.random.Generator) -> None:
     """Goldens: paper notes, section 2: N=100, eta=.05, delta=.1 is void, N=500 is not."""
     assert 8 * 0.05 + 12 * math.log(4 / 0.1) / 100 == pytest.approx(0.8427, abs=5e-5)
-    options = {"adversarial_fraction": 0.05, "failure_probability": 0.1}
+    options = {"alpha": 0.05, "failure_probability": 0.1}
     with pytest.raises(InputError, match="at least"):
         lugosi_mendelson_mean(np.ones(200), rng=rng, **options)
     assert lugosi_mendelson_mean(np.ones(1000), rng=rng, **options).estimate == 1.0
@@ -20,16 +20,16 @@ def test_the_split_version_is_void_where_its_constants_say(rng: np.random.Genera
 
 def test_the_number_of_points_it_asks_for_is_enough(rng: np.random.Generator) -> None:
     with pytest.raises(InputError) as refusal:
-        lugosi_mendelson_mean(np.ones(10), adversarial_fraction=0.03, rng=rng)
+        lugosi_mendelson_mean(np.ones(10), alpha=0.03, rng=rng)
     n_needed = int(str(refusal.value).split("at least ")[1].split()[0])
-    lugosi_mendelson_mean(np.ones(n_needed), adversarial_fraction=0.03, rng=rng)
+    lugosi_mendelson_mean(np.ones(n_needed), alpha=0.03, rng=rng)
     with pytest.raises(InputError, match="at least"):
-        lugosi_mendelson_mean(np.ones(n_needed - 1), adversarial_fraction=0.03, rng=rng)
+        lugosi_mendelson_mean(np.ones(n_needed - 1), alpha=0.03, rng=rng)
 
 
 def test_no_number_of_points_helps_above_a_sixteenth(rng: np.random.Generator) -> None:
     with pytest.raises(InputError, match="1/16"):
-        lugosi_mendelson_mean(np.ones(10**6), adversarial_fraction=0.1, rng=rng)
+        lugosi_mendelson_mean(np.ones(10**6), alpha=0.1, rng=rng)
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
@@ -43,38 +43,36 @@ def test_both_withstand_extreme_points_of_either_sign(
     # Lugosi and Mendelson clip eps = 8·.02 + 12·log(80)/3000 = .178 of each tail at good points:
     # each clipped bad point pulls by at most the .178 quantile, .93σ, and the clipping of good
     # points is lopsided by at most the same share: 2·.02·.93 = .04; noise 4/sqrt(3000) = .07.
-    split = lugosi_mendelson_mean(points, adversarial_fraction=alpha, rng=rng)
+    split = lugosi_mendelson_mean(points, alpha=alpha, rng=rng)
     assert abs(split.estimate - good_mean) < 0.11
     # At most 120 of the 301 blocks hold a bad point, so the median lies at worst at the 83.1 %
     # point of 181 means of 19.9 good points: .96/sqrt(19.9) = .215; noise 5/sqrt(6000) = .065.
-    blocks = median_of_means(points, adversarial_fraction=alpha, rng=rng)
+    blocks = median_of_means(points, alpha=alpha, rng=rng)
     assert abs(blocks.estimate - good_mean) < 0.28
     assert blocks.is_covered
     assert abs(points.mean() - good_mean) > 1e6  # negative control
 
 
 def test_there_are_more_than_twice_as_many_blocks_as_bad_points(rng: np.random.Generator) -> None:
-    result = median_of_means(rng.standard_normal(1000), adversarial_fraction=0.1, rng=rng)
+    result = median_of_means(rng.standard_normal(1000), alpha=0.1, rng=rng)
     assert result.outcome == "blocks"
     assert result.is_covered
-    few = median_of_means(
-        rng.standard_normal(1000), adversarial_fraction=0.1, rng=rng, n_blocks=100
-    )
+    few = median_of_means(rng.standard_normal(1000), alpha=0.1, rng=rng, n_blocks=100)
     assert not few.is_covered
     with pytest.raises(InputError, match="n_blocks"):
-        median_of_means([1.0], adversarial_fraction=0.1, rng=rng, n_blocks=0)
+        median_of_means([1.0], alpha=0.1, rng=rng, n_blocks=0)
 
 
 def test_too_few_points_for_the_blocks_get_their_median(rng: np.random.Generator) -> None:
-    result = median_of_means([1.0, 2.0, 1e9], adversarial_fraction=0.1, rng=rng)
+    result = median_of_means([1.0, 2.0, 1e9], alpha=0.1, rng=rng)
     assert (result.estimate, result.outcome) == (2.0, "median")
     assert result.weights.tolist() == [0.0, 1.0, 0.0]
-    assert math.isnan(median_of_means([1.0], adversarial_fraction=0.1, rng=rng).standard_error)
+    assert math.isnan(median_of_means([1.0], alpha=0.1, rng=rng).standard_error)
 
 
 def test_weights_mark_the_points_that_entered(rng: np.random.Generator) -> None:
     points = rng.normal(5.0, 1.0, 4001)
-    result = median_of_means(points, adversarial_fraction=0.01, rng=rng)
+    result = median_of_means(points, alpha=0.01, rng=rng)
     assert result.estimate == pytest.approx(np.average(points, weights=result.weights), abs=0.05)
-    split = lugosi_mendelson_mean(points, adversarial_fraction=0.01, rng=rng)
+    split = lugosi_mendelson_mean(points, alpha=0.01, rng=rng)
     assert 0 < split.weights.sum() < 2000

@@ -19,7 +19,7 @@ POINTS = st.lists(
 
 @given(n=st.integers(1, 500), alpha=st.floats(0.0, 0.49), delta=st.floats(1e-6, 0.5))
 def test_trim_count_is_the_smallest_that_covers(n: int, alpha: float, delta: float) -> None:
-    count = trim_count(n, adversarial_fraction=alpha, failure_probability=delta)
+    count = trim_count(n, alpha=alpha, failure_probability=delta)
     slack = 1e-9  # scipy's tail and its inverse agree to rounding only
     assert stats.binom.sf(count, n, alpha) <= delta + slack
     assert count == 0 or stats.binom.sf(count - 1, n, alpha) >= delta - slack
@@ -27,9 +27,9 @@ def test_trim_count_is_the_smallest_that_covers(n: int, alpha: float, delta: flo
 
 def test_trim_count_of_many_groups_is_that_of_each() -> None:
     sizes = np.array([0, 1, 7, 100, 7])
-    counts = trim_count(sizes, adversarial_fraction=0.2, failure_probability=0.05)
+    counts = trim_count(sizes, alpha=0.2, failure_probability=0.05)
     assert counts.tolist() == [
-        trim_count(int(n), adversarial_fraction=0.2, failure_probability=0.05) for n in sizes
+        trim_count(int(n), alpha=0.2, failure_probability=0.05) for n in sizes
     ]
 
 
@@ -40,15 +40,12 @@ def test_expected_share_is_too_little_to_trim(sign: float, rng: np.random.Genera
     is_bad = rng.random((n_groups, n_points)) < alpha
     values = np.where(is_bad, sign * 1e6, 5.0 + rng.standard_normal((n_groups, n_points)))
     groups = np.repeat(np.arange(n_groups), n_points)
-    result = trimmed_means(
-        values.ravel(), groups, n_groups, adversarial_fraction=alpha, failure_probability=delta
-    )
+    result = trimmed_means(values.ravel(), groups, n_groups, alpha=alpha, failure_probability=delta)
     n_broken = int(np.count_nonzero(np.abs(result.estimates - 5.0) > 10.0))
     # Broken groups are at most Binomial(400, 0.01): more than 12 has probability below 1e-3.
     assert n_broken <= 12
     naive = [
-        trimmed_mean(row, adversarial_fraction=alpha, n_trimmed=math.ceil(alpha * n_points))
-        for row in values
+        trimmed_mean(row, alpha=alpha, n_trimmed=math.ceil(alpha * n_points)) for row in values
     ]
     # P(Binomial(100, 0.2) > 20) = 0.44; fewer than 120 of 400 has probability below 1e-6.
     assert sum(abs(estimate.estimate - 5.0) > 10.0 for estimate in naive) >= 120
@@ -80,7 +77,7 @@ def test_bias_at_the_trim_edge_is_the_exact_one(
     bad = np.full(n_bad, sign * min(edge, 1e6))
     result = trimmed_mean(
         10.0 + np.concatenate([good, bad]),
-        adversarial_fraction=alpha,
+        alpha=alpha,
         n_trimmed=round(trim * n_points),
     )
     # The grid of quantiles stands for the law up to O(1/n) inside and one step at the edge.
@@ -91,8 +88,8 @@ def test_mean_of_the_same_points_is_carried_away() -> None:
     """Negative control of the trim edge: the plain mean follows the bad points anywhere."""
     good = stats.norm.ppf((np.arange(900) + 0.5) / 900)
     points = np.concatenate([good, np.full(100, 1e6)])
-    assert abs(trimmed_mean(points, adversarial_fraction=0.1).estimate) < 0.25
-    assert trimmed_mean(points, adversarial_fraction=0.0).estimate == pytest.approx(1e5)
+    assert abs(trimmed_mean(points, alpha=0.1).estimate) < 0.25
+    assert trimmed_mean(points, alpha=0.0).estimate == pytest.approx(1e5)
 
 
 @given(
@@ -106,7 +103,7 @@ def test_tolerated_points_move_the_estimate_within_the_good_order_statistics(
     """Adding B ≤ k points moves the j-th smallest to between the (j−B)-th and j-th good one."""
     bad = bad[:n_cut]
     n = len(good) + len(bad)
-    result = trimmed_mean(good + bad, adversarial_fraction=0.1, n_trimmed=n_cut)
+    result = trimmed_mean(good + bad, alpha=0.1, n_trimmed=n_cut)
     ordered = np.sort(good)
     assert result.n_tolerated == n_cut
     low = float(np.mean(ordered[n_cut - len(bad) : n - n_cut - len(bad)]))
@@ -116,7 +113,7 @@ def test_tolerated_points_move_the_estimate_within_the_good_order_statistics(
 
 @given(points=POINTS, alpha=st.floats(0.0, 0.45))
 def test_weights_give_the_estimate(points: list[float], alpha: float) -> None:
-    result = trimmed_mean(points, adversarial_fraction=alpha)
+    result = trimmed_mean(points, alpha=alpha)
     weighted = float(result.weights @ np.array(points)) / result.weights.sum()
     assert result.weights.sum() == pytest.approx(len(points) - 2 * result.n_tolerated)
     assert result.estimate == pytest.approx(weighted, abs=1e-9 * (1.0 + max(map(abs, points))))
@@ -128,17 +125,17 @@ def test_implicit_zeros_equal_stored_zeros_exactly(groups: list[list[float]], al
     members = np.array([g for g, group in enumerate(groups) for _ in group])
     order = generator(0, "shuffle").permutation(values.size)
     values, members = values[order], members[order]
-    dense = trimmed_means(values, members, len(groups), adversarial_fraction=alpha)
+    dense = trimmed_means(values, members, len(groups), alpha=alpha)
     is_zero = values == 0.0
     implicit = trimmed_means(
         values[~is_zero],
         members[~is_zero],
         len(groups),
-        adversarial_fraction=alpha,
+        alpha=alpha,
         n_zeros=np.bincount(members[is_zero], minlength=len(groups)),
     )
     for g, group in enumerate(groups):
-        alone = trimmed_mean(group, adversarial_fraction=alpha)
+        alone = trimmed_mean(group, alpha=alpha)
         for result in (dense, implicit):
             assert result.estimates[g] == alone.estimate
             assert result.n_trimmed[g] == alone.n_tolerated
@@ -148,7 +145,7 @@ def test_implicit_zeros_equal_stored_zeros_exactly(groups: list[list[float]], al
 
 def test_trimmed_mean_agrees_with_scipy(rng: np.random.Generator) -> None:
     points = rng.standard_exponential(500)
-    result = trimmed_mean(points, adversarial_fraction=0.1, n_trimmed=60)
+    result = trimmed_mean(points, alpha=0.1, n_trimmed=60)
     assert result.estimate == pytest.approx(stats.trim_mean(points, 60 / 500))
     assert result.standard_error == pytest.approx(
         float(stats.mstats.trimmed_stde(points, limits=(60 / 500, 60 / 500)))
@@ -156,24 +153,24 @@ def test_trimmed_mean_agrees_with_scipy(rng: np.random.Generator) -> None:
 
 
 def test_small_groups_get_their_median_and_say_so() -> None:
-    result = trimmed_mean([1.0, 2.0, 1e9], adversarial_fraction=0.4)
+    result = trimmed_mean([1.0, 2.0, 1e9], alpha=0.4)
     assert (result.estimate, result.outcome, result.is_covered) == (2.0, "median", False)
-    pair = trimmed_mean([1.0, 2.0], adversarial_fraction=0.4)
+    pair = trimmed_mean([1.0, 2.0], alpha=0.4)
     assert (pair.estimate, pair.outcome) == (1.5, "median")
-    one = trimmed_mean([7.0], adversarial_fraction=0.4)
+    one = trimmed_mean([7.0], alpha=0.4)
     assert one.estimate == 7.0
     assert math.isnan(one.standard_error)
 
 
 def test_empty_groups_are_not_numbers() -> None:
-    result = trimmed_means([], [], 2, adversarial_fraction=0.2, n_zeros=[0, 5])
+    result = trimmed_means([], [], 2, alpha=0.2, n_zeros=[0, 5])
     np.testing.assert_array_equal(result.estimates, [np.nan, 0.0])
     assert result.n_points.tolist() == [0, 5]
 
 
 def test_without_bad_points_it_is_the_mean(rng: np.random.Generator) -> None:
     points = rng.normal(4.0, 1.0, 50)
-    result = trimmed_mean(points, adversarial_fraction=0.0)
+    result = trimmed_mean(points, alpha=0.0)
     assert (result.outcome, result.n_tolerated) == ("mean", 0)
     assert result.estimate == pytest.approx(points.mean())
     assert result.standard_error == pytest.approx(points.std(ddof=1) / np.sqrt(50))
@@ -190,25 +187,25 @@ def test_without_bad_points_it_is_the_mean(rng: np.random.Generator) -> None:
 )
 def test_bad_groups_are_refused(arguments: tuple[list[float], list[int], int], part: str) -> None:
     with pytest.raises(InputError, match=part):
-        trimmed_means(*arguments, adversarial_fraction=0.2)
+        trimmed_means(*arguments, alpha=0.2)
 
 
 def test_bad_zero_counts_are_refused() -> None:
     for n_zeros in ([1], [-1, 0]):
         with pytest.raises(InputError, match="n_zeros"):
-            trimmed_means([1.0], [0], 2, adversarial_fraction=0.2, n_zeros=n_zeros)
+            trimmed_means([1.0], [0], 2, alpha=0.2, n_zeros=n_zeros)
 
 
 def test_negative_counts_are_refused() -> None:
     with pytest.raises(InputError, match="negative"):
-        trim_count(-1, adversarial_fraction=0.2, failure_probability=0.05)
+        trim_count(-1, alpha=0.2, failure_probability=0.05)
     with pytest.raises(InputError, match="n_trimmed"):
-        trimmed_mean([1.0], adversarial_fraction=0.2, n_trimmed=-1)
+        trimmed_mean([1.0], alpha=0.2, n_trimmed=-1)
     with pytest.raises(InputError, match="failure_probability"):
-        trim_count(5, adversarial_fraction=0.2, failure_probability=0.0)
+        trim_count(5, alpha=0.2, failure_probability=0.0)
 
 
 def test_points_that_were_cut_are_said_to_be(rng: np.random.Generator) -> None:
-    result = trimmed_mean(rng.normal(size=200), adversarial_fraction=0.1)
+    result = trimmed_mean(rng.normal(size=200), alpha=0.1)
     assert (result.outcome, result.is_covered) == ("trimmed", True)
     assert result.n_tolerated > 0

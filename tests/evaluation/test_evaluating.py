@@ -27,7 +27,7 @@ def policy_that_plays(choices: np.ndarray) -> Policy:
         high=table,
         counts=np.ones((S, A), dtype=np.int64),
         context_probabilities=np.full(S, 1 / S),
-        adversarial_fraction=0.0,
+        alpha=0.0,
         method="given",
     )
 
@@ -191,7 +191,7 @@ def test_a_coalition_honest_tails_cannot_be_taken_for(rng: np.random.Generator) 
     found = find_coalition(
         tallies,
         cell_classes(means, np.full(4, 1), None),
-        adversarial_fraction=0.2,
+        alpha=0.2,
         rng=generator(0, "t"),
     )
     assert not found.is_accepted

@@ -39,7 +39,7 @@ def room_for(n_bytes: int) -> Iterator[None]:
 
 
 def policy(rng: np.random.Generator) -> Policy:
-    return learn_log(café_log(rng, 900), adversarial_fraction=0.1, method="paper").policy
+    return learn_log(café_log(rng, 900), alpha=0.1, method="paper").policy
 
 
 def outcome(rng: np.random.Generator) -> Outcome:

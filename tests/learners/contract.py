@@ -64,6 +64,6 @@ def _setting(seed: int) -> Setting:
         n_contexts=N_CONTEXTS,
         n_actions=N_ACTIONS,
         interactions_per_user=N_ROUNDS,
-        adversarial_fraction=0.2,
+        alpha=0.2,
         rng=generator(seed, "contract", "learner"),
     )

@@ -72,7 +72,7 @@ class LiteralGroups:
     def __init__(self, tallies: Tallies, policy: Policy, alpha: float) -> None:
         self.policy, self.alpha = policy, alpha
         self.n_users, (_, self.n_actions) = tallies.n_users, policy.mean_rewards.shape
-        found = residuals_of(tallies, policy.mean_rewards, adversarial_fraction=alpha)
+        found = residuals_of(tallies, policy.mean_rewards, alpha=alpha)
         self.noise = found.noise
         self.counts, self.sums, self.means = np.zeros((3, self.n_users, tallies.n_cells))
         for user, cell, n, value in zip(

@@ -20,7 +20,7 @@ class Given(NamedTuple):
 
     tallies: UserTallies
     design: Design
-    adversarial_fraction: float
+    alpha: float
     warmup: Tallies | None
 
 
@@ -51,9 +51,9 @@ class Recording:
         tallies: UserTallies,
         design: Design,
         *,
-        adversarial_fraction: float,
+        alpha: float,
         warmup: Tallies | None = None,
     ) -> Estimates:
         """Return pooled means, and keep what was given."""
-        self.given.append(Given(tallies, design, adversarial_fraction, warmup))
+        self.given.append(Given(tallies, design, alpha, warmup))
         return replace(pooled(tallies), evidence=dict(self.evidence))

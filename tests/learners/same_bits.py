@@ -23,10 +23,10 @@ def assert_same_bits(first: LearnedLog, second: LearnedLog) -> None:
 
 def assert_same_learning(client: Any, source: Path | str, **options: Any) -> LearnedLog:
     """Learn here and there, and return what was learned there."""
-    here = learn_log(str(source), adversarial_fraction=0.1, method="paper", **options)
+    here = learn_log(str(source), alpha=0.1, method="paper", **options)
     there = learn_on_cluster(
         str(source),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
         client=client,
         with_users=True,

@@ -46,7 +46,7 @@ def make_world(
     n_contexts: int = 12,
     n_actions: int = 5,
     plays: int = 40,
-    adversarial_fraction: float = 0.2,
+    alpha: float = 0.2,
     is_binary: bool = False,
     taste: float = 0.0,
     minority: float = 0.0,
@@ -63,7 +63,7 @@ def make_world(
     rows = np.arange(n_contexts)
     true_means[rows, best] = true_means[rows, runner_up] + GAP
     is_bad = np.zeros(n_users, dtype=np.bool_)
-    is_bad[rng.permutation(n_users)[: round(adversarial_fraction * n_users)]] = True
+    is_bad[rng.permutation(n_users)[: round(alpha * n_users)]] = True
     loadings = rng.standard_normal((n_contexts, n_actions))
     likes = taste * rng.standard_normal(n_users) + 0.15 * (rng.random(n_users) < minority)
 

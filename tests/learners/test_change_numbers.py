@@ -169,7 +169,7 @@ def test_a_mean_changed_where_its_two_intervals_have_nothing_in_common(
     """Four of six cells that were met move, by more than chance in three of them."""
     moves = {(0, 0): 1.5, (0, 2): -3.0, (1, 1): 2.0, (1, 2): 0.01}
     events = played(rng, n=4_000, moves=moves)
-    result = changes_at(events, 1.0, adversarial_fraction=alpha)
+    result = changes_at(events, 1.0, alpha=alpha)
     windows = [half.tallies for half in halves(events)]
     # Everybody came; six cells were met in both windows, and each has four ways to fail.
     n_colluders, delta = math.floor(alpha * 90), 0.01 / (4 * 6)
@@ -208,13 +208,12 @@ def test_a_design_is_passed_on_and_a_moment_belongs_to_what_follows(
     before, after = halves(events)
     sticky = Design(np.ones(3, np.bool_), np.zeros((3, 3), np.int64))
     by_design = [
-        changes_between(before, after, adversarial_fraction=0.4, design=design)
-        for design in (None, sticky)
+        changes_between(before, after, alpha=0.4, design=design) for design in (None, sticky)
     ]
     assert by_design[1].visible < by_design[0].visible  # fewer colluders in a cell
     for design, expected in zip((None, sticky), by_design, strict=True):
-        assert changes_at(events, 1.0, adversarial_fraction=0.4, design=design) == expected
-        assert changes_at(events, 0.6, adversarial_fraction=0.4, design=design) == expected
+        assert changes_at(events, 1.0, alpha=0.4, design=design) == expected
+        assert changes_at(events, 0.6, alpha=0.4, design=design) == expected
 
 
 @pytest.mark.parametrize("n_dinners", [0, 1])
@@ -237,7 +236,7 @@ def test_colluders_are_counted_among_the_users_of_both_windows(
     labels = (Labels.numbered(30), Labels.of(["lunch", "dinner"]), Labels.of(["tea", "soup"]))
     parts = [window(range(10), n_played[0]), window(range(10, 20), n_played[1])]
     logs = [LogTallies(part, *labels) for part in parts]
-    result = changes_between(logs[0], logs[1], adversarial_fraction=0.1)
+    result = changes_between(logs[0], logs[1], alpha=0.1)
     n_tested = min(n_played)
     delta = 0.01 / (4 * (n_tested + n_dinners))
     intervals = [
@@ -252,23 +251,23 @@ def test_colluders_are_counted_among_the_users_of_both_windows(
 def test_a_window_without_plays_is_said_to_be_too_little(rng: np.random.Generator) -> None:
     events = played(rng, n=500, moves={})
     for moment in (-1.0, 9.0):
-        result = changes_at(events, moment, adversarial_fraction=0.1)
+        result = changes_at(events, moment, alpha=0.1)
         assert (result.changes, result.n_tested, result.n_cells) == ((), 0, 9)
         assert math.isnan(result.visible)
 
 
 def test_what_cannot_be_compared_gets_a_sentence(rng: np.random.Generator) -> None:
     with pytest.raises(InputError) as refused:
-        changes_at(Events.of(["a"], ["s"], ["x"], [1.0]), 1.0, adversarial_fraction=0.1)
+        changes_at(Events.of(["a"], ["s"], ["x"], [1.0]), 1.0, alpha=0.1)
     assert str(refused.value) == (
         "a test for change needs the time of every event; these have none."
     )
     before, _ = halves(played(rng, n=500, moves={}))
     other = tally_events(Events.of(["a"], ["s"], ["x"], [1.0]))
     with pytest.raises(InputError) as refused:
-        changes_between(before, other, adversarial_fraction=0.1)
+        changes_between(before, other, alpha=0.1)
     assert str(refused.value) == (
         "windows with different labels cannot be compared; cut one log in two."
     )
     with pytest.raises(InputError, match=r"below 0\.5"):
-        changes_between(before, before, adversarial_fraction=0.5)
+        changes_between(before, before, alpha=0.5)

@@ -59,7 +59,7 @@ def plain_scores(events: Events) -> np.ndarray:
 
 
 def found(events: Events, alpha: float = 0.1) -> Changes:
-    return changes_at(events, 1.0, adversarial_fraction=alpha)
+    return changes_at(events, 1.0, alpha=alpha)
 
 
 @pytest.mark.parametrize("is_binary", [False, True])
@@ -118,7 +118,7 @@ def test_too_little_data_is_said_and_nothing_else(rng: np.random.Generator) -> N
     assert "too little was played" in result.statement()
     assert result.to_json()["visible"] is None
     with pytest.raises(InputError, match="needs the time of every event"):
-        changes_at(Events.of(["a"], ["s"], ["x"], [1.0]), 1.0, adversarial_fraction=0.1)
+        changes_at(Events.of(["a"], ["s"], ["x"], [1.0]), 1.0, alpha=0.1)
 
 
 def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random.Generator) -> None:

@@ -54,7 +54,7 @@ def options(recorded: Recording) -> LearnOptions:
         on_bad_rows="drop",
         min_propensity=0.1,
         max_interactions_per_user=10,
-        adversarial_fraction=0.05,
+        alpha=0.05,
     )
 
 

@@ -99,9 +99,9 @@ def test_bad_rows_are_refused_in_the_words_of_one_machine(
     table = spoiled(shop_log(rng)).slice(1_000)  # the first bad row is in the second file
     log = written(table, tmp_path / "log", ending)
     with pytest.raises(InputError, match="the first is row 6,001") as here:
-        learn_log(str(log), adversarial_fraction=0.1)
+        learn_log(str(log), alpha=0.1)
     with pytest.raises(InputError) as there:
-        learn_on_cluster(str(log), adversarial_fraction=0.1, client=client)
+        learn_on_cluster(str(log), alpha=0.1, client=client)
     assert str(here.value) == str(there.value)
 
 
@@ -114,10 +114,10 @@ def test_bad_rows_are_set_aside_in_one_file(
         path.write_text(path.read_text() + "a line,that,is,far,too,long,for,the,header\n")
     files = [tmp_path / f"{where}.{kind}" for where in ("here", "there")]
     one, other = (OnBadRows.parsed(f"quarantine={path}") for path in files)
-    here = learn_log(str(log), adversarial_fraction=0.1, method="paper", on_bad_rows=one)
+    here = learn_log(str(log), alpha=0.1, method="paper", on_bad_rows=one)
     there = learn_on_cluster(
         str(log),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
         client=client,
         with_users=True,
@@ -158,7 +158,7 @@ def test_days_are_added_to_the_same_folder_here_and_there(
     ]
 
     def learn(where: str, log: Path, folder: str) -> LearnedLog:
-        more = {**options, "adversarial_fraction": 0.1, "tallies": tmp_path / folder}
+        more = {**options, "alpha": 0.1, "tallies": tmp_path / folder}
         if where == "here":
             return learn_log(str(log), method="paper", **more)
         return learn_on_cluster(str(log), method="paper", client=client, with_users=True, **more)
@@ -186,23 +186,23 @@ def test_a_worker_that_is_killed_does_not_harm_a_folder(
             os.kill(killed[0], signal.SIGKILL)
 
     tallies = tmp_path / "tallies"
-    options: dict[str, Any] = {"adversarial_fraction": 0.1, "client": client, "tallies": tallies}
+    options: dict[str, Any] = {"alpha": 0.1, "client": client, "tallies": tallies}
     learn_on_cluster(str(folder / "a.parquet"), **options)
     there = learn_on_cluster(
         str(folder / "b.parquet"), with_users=True, on_step=kill_one, **options
     )
-    here = learn_log(str(folder), adversarial_fraction=0.1)
+    here = learn_log(str(folder), alpha=0.1)
     assert_same_bits(here, there)
     assert killed
 
 
 def test_a_cap_on_a_folder_of_sums_is_refused(client: Any, folder: Path, tmp_path: Path) -> None:
     tallies = tmp_path / "tallies"
-    learn_log(str(folder / "a.parquet"), adversarial_fraction=0.1, tallies=tallies)
+    learn_log(str(folder / "a.parquet"), alpha=0.1, tallies=tallies)
     with pytest.raises(InputError, match="from the first log on"):
         learn_on_cluster(
             str(folder / "b.parquet"),
-            adversarial_fraction=0.1,
+            alpha=0.1,
             client=client,
             tallies=tallies,
             max_interactions_per_user=9,

@@ -56,9 +56,7 @@ def test_a_policy_holds_the_estimates_and_how_often_each_cell_was_played() -> No
     )
     contexts, actions = Labels.of(["home", "search"]), Labels.of(["tea", "milk"])
     estimates = estimated()
-    policy = estimates.policy(
-        tallies, contexts, actions, adversarial_fraction=0.125, method="paper"
-    )
+    policy = estimates.policy(tallies, contexts, actions, alpha=0.125, method="paper")
     assert policy.context_labels is contexts
     assert policy.action_labels is actions
     low, high = estimates.interval
@@ -73,4 +71,4 @@ def test_a_policy_holds_the_estimates_and_how_often_each_cell_was_played() -> No
     ):
         np.testing.assert_array_equal(found, expected)
     assert policy.counts.dtype == np.int64
-    assert (policy.adversarial_fraction, policy.method) == (0.125, "paper")
+    assert (policy.alpha, policy.method) == (0.125, "paper")

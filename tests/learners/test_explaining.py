@@ -33,7 +33,7 @@ def make_policy(**source: object) -> Policy:
         sampling_errors=np.full((3, 3), 0.05),
         counts=np.where(np.isnan(MEANS), 0, 10),
         context_probabilities=np.array([0.2, 0.3, 0.5]),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="bounded",
         source=source,
     )
@@ -189,7 +189,7 @@ def test_of_equally_frequent_contexts_the_first_comes_first() -> None:
         high=np.ones((n, 2)),
         counts=np.ones((n, 2), np.int64),
         context_probabilities=np.where(np.arange(n) % 2, 0.02, 0.03),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
     )
     rows = decision_rows(policy)

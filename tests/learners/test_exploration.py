@@ -24,7 +24,7 @@ def explore(
         contexts=CONTEXTS[:n_contexts],
         assignment=DRAW,
         warmup_interactions=warmup,
-        adversarial_fraction=0.2,
+        alpha=0.2,
     )
     exploration.add_users(users)
     return exploration
@@ -194,7 +194,7 @@ def test_frequent_contexts_are_those_of_algorithm_1(rng: np.random.Generator) ->
     actions = exploration.decide(users, contexts)
     exploration.observe(users, contexts, actions, np.ones(300))
     warmup = exploration.phases()["warmup"]
-    estimate = estimate_context_probabilities(warmup, adversarial_fraction=0.2)
+    estimate = estimate_context_probabilities(warmup, alpha=0.2)
     expected = frequent_contexts(estimate.context_probabilities, n_actions=2)
     exploration.decide(users[:1], contexts[:1])
     assert exploration.to_json()["sticky"] == expected.tolist() == [False, True, True]

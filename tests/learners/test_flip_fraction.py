@@ -65,7 +65,7 @@ def uniform_world(
 
 
 def learned(tallies: Tallies, design: Design, alpha: float) -> Estimates:
-    return learn_paper(tallies, design, adversarial_fraction=alpha)
+    return learn_paper(tallies, design, alpha=alpha)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.1, 0.2])
@@ -75,8 +75,8 @@ def test_the_attack_behind_the_upper_bound_changes_the_decision(
     """The whole method learns again from the attacked data, context step included."""
     tallies, design = sticky_world(rng, n_users=600, n_contexts=3, n_actions=4, n_plays=12)
     before = learned(tallies, design, alpha)
-    flips = frequent_flips(tallies, design, before, adversarial_fraction=alpha)
-    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=alpha)
+    flips = frequent_flips(tallies, design, before, alpha=alpha)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=alpha)
     assert bounds is not None
     for row, context in enumerate(flips.contexts):
         attacked, accounts = attack_frequent(tallies, design, flips, row)
@@ -95,7 +95,7 @@ def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(
     for _ in range(12):
         tallies, design = sticky_world(rng, n_users=9, n_contexts=1, n_actions=2, n_plays=4)
         before = learned(tallies, design, 0.15)
-        bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.15)
+        bounds = flip_bounds("paper", tallies, design, before, alpha=0.15)
         assert bounds is not None
         leader = decisions(before)[0]
         fewest = None
@@ -123,7 +123,7 @@ def test_no_removal_of_fewer_accounts_changes_a_tiny_decision(rng: np.random.Gen
     for _ in range(8):
         tallies, design = sticky_world(rng, n_users=10, n_contexts=1, n_actions=2, n_plays=4)
         before = learned(tallies, design, 0.15)
-        bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.15)
+        bounds = flip_bounds("paper", tallies, design, before, alpha=0.15)
         assert bounds is not None
         leader = decisions(before)[0]
         for number in range(1, round(bounds.lower[0] * 10)):
@@ -139,7 +139,7 @@ def test_with_nobody_suspected_one_account_is_enough(rng: np.random.Generator) -
     """Negative control: without trimming the method is a plain mean."""
     tallies, design = sticky_world(rng, n_users=400, n_contexts=2, n_actions=2, n_plays=10)
     before = learned(tallies, design, 0.0)
-    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.0)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=0.0)
     assert bounds is not None
     assert bounds.upper.tolist() == [1 / 400, 1 / 400]
 
@@ -157,9 +157,7 @@ def test_more_suspicion_withstands_more_accounts_when_the_lead_is_large(
     design = sticky_design(tallies)
     lower = []
     for alpha in (0.0, 0.05, 0.1, 0.2, 0.3):
-        bounds = flip_bounds(
-            "paper", tallies, design, learned(tallies, design, alpha), adversarial_fraction=alpha
-        )
+        bounds = flip_bounds("paper", tallies, design, learned(tallies, design, alpha), alpha=alpha)
         assert bounds is not None
         # A group of 250 is trimmed by at least alpha·250 at each end.
         assert bounds.lower[0] * 500 >= alpha * 250
@@ -176,12 +174,12 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
     tallies = tally(users, contexts, users % 2, rewards, n_users=100, n_contexts=2, n_actions=2)
     design = sticky_design(tallies)
     before = learned(tallies, design, 0.1)
-    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.1)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
     assert bounds is not None
     assert round(bounds.lower[1] * 100) == 1  # both trimmed means are zero: a tie
     assert np.isnan(bounds.upper[1])  # whether the context itself survives must be tried
     assert bounds.certificates[1] == Certificate.CONTEXT_STEP
-    flips = frequent_flips(tallies, design, before, adversarial_fraction=0.1)
+    flips = frequent_flips(tallies, design, before, alpha=0.1)
     assert flips.by_absence[1]
     attacked, accounts = attack_frequent(tallies, design, flips, 1)
     assert accounts.tolist() == [0, 2, 4, 6, 8, 10]
@@ -193,7 +191,7 @@ def test_a_log_that_must_rank_its_contexts_is_certified_for_one_account(
 ) -> None:
     tallies, design = sticky_world(rng, n_users=300, n_contexts=4, n_actions=2, n_plays=10)
     before = learned(tallies, design, 0.1)
-    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.1)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
     assert bounds is not None
     for context in range(4):
         expected = (
@@ -206,9 +204,7 @@ def test_a_log_that_must_rank_its_contexts_is_certified_for_one_account(
     assert bounds.lower.tolist() == [1 / 300] * 4
     assert (bounds.held >= bounds.lower).all()
     assert (bounds.held > bounds.lower)[before.frequent_contexts].any()
-    tried = flip_bounds(
-        "paper", tallies, design, before, adversarial_fraction=0.1, certify="attack"
-    )
+    tried = flip_bounds("paper", tallies, design, before, alpha=0.1, certify="attack")
     assert tried is not None
     assert np.isfinite(tried.upper[before.frequent_contexts]).all()
     assert (tried.upper >= tried.lower)[before.frequent_contexts].all()
@@ -235,7 +231,7 @@ def test_rare_contexts_get_one_account_and_an_attack_that_was_carried_out(
         if after != 0:
             flipping.append(changed)
     assert min(flipping) <= found
-    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.1)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
     assert bounds is not None
     assert bounds.lower.tolist() == [1 / 300] * 3
     assert np.isnan(bounds.upper).all()
@@ -250,7 +246,7 @@ def test_attacks_on_trimmed_means_never_get_below_the_certified_share(
         rng, n_users=400, n_contexts=n_contexts, n_actions=n_actions, n_plays=20
     )
     before = learned(tallies, design, 0.1)
-    bounds = flip_bounds("paper", tallies, design, before, adversarial_fraction=0.1)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
     assert bounds is not None
     for context in range(n_contexts):
         found = attack_decision(

@@ -69,7 +69,7 @@ def test_all_that_was_learned_and_read_is_returned(recorded: Recording) -> None:
     assert learned.provenance.n_rows == 160
     tallies = tally_events(read_events(LOG).events)
     assert learned.summary == summarise(
-        tallies.tallies, tallies.context_labels, tallies.action_labels, adversarial_fraction=0.1
+        tallies.tallies, tallies.context_labels, tallies.action_labels, alpha=0.1
     )
     policy = learned.policy
     assert policy.decide("home").action == "tea"
@@ -82,17 +82,17 @@ def test_all_that_was_learned_and_read_is_returned(recorded: Recording) -> None:
     assert "changes" not in policy.source
     assert policy.personal is None
     assert policy.groups is None
-    assert recorded.given[-1].adversarial_fraction == 0.1
+    assert recorded.given[-1].alpha == 0.1
     assert recorded.given[-1].warmup is None
 
 
 def test_options_may_be_changed_in_the_call(recorded: Recording) -> None:
-    options = LearnOptions(method=RECORDED, adversarial_fraction=0.2, design="sticky")
+    options = LearnOptions(method=RECORDED, alpha=0.2, design="sticky")
     learned = learn_log(LOG, options)
-    assert learned.policy.adversarial_fraction == recorded.given[-1].adversarial_fraction == 0.2
+    assert learned.policy.alpha == recorded.given[-1].alpha == 0.2
     assert recorded.given[-1].design.is_sticky.all()
-    learned = learn_log(LOG, options, adversarial_fraction=0.05, design="uniform")
-    assert learned.policy.adversarial_fraction == recorded.given[-1].adversarial_fraction == 0.05
+    learned = learn_log(LOG, options, alpha=0.05, design="uniform")
+    assert learned.policy.alpha == recorded.given[-1].alpha == 0.05
     assert not recorded.given[-1].design.is_sticky.any()
 
 
@@ -112,8 +112,8 @@ def test_a_log_is_held_to_the_share_that_was_stated() -> None:
     few = rows(USERS[:2])
     few["context"] = ["rare"] * len(few["context"])
     log = pa.concat_tables([LOG, pa.table(few)])
-    assert learn(log, adversarial_fraction=0.0).summary.n_rare_contexts == 0
-    learned = learn(log, adversarial_fraction=0.1)
+    assert learn(log, alpha=0.0).summary.n_rare_contexts == 0
+    learned = learn(log, alpha=0.1)
     assert learned.summary.rarest_contexts == ("rare",)
     assert learned.notes == (
         "1 contexts (4.8% of the events) are too rare for a sound decision, for instance 'rare'.",
@@ -121,19 +121,19 @@ def test_a_log_is_held_to_the_share_that_was_stated() -> None:
         "instance in 'rare'.",
     )
     assert learned.policy.source["notes"] == list(learned.notes)
-    assert "smaller alpha" in refusal(learn, log, adversarial_fraction=0.45)
+    assert "smaller alpha" in refusal(learn, log, alpha=0.45)
 
 
 def test_an_unknown_share_is_chosen_noted_and_held_to_the_same_checks(recorded: Recording) -> None:
-    learned = learn(adversarial_fraction="auto", max_interactions_per_user=100)
+    learned = learn(alpha="auto", max_interactions_per_user=100)
     found = learned.policy.source["adversarial_fraction"]
-    alpha = recorded.given[-1].adversarial_fraction
-    assert found["chosen"] == learned.policy.adversarial_fraction == alpha
+    alpha = recorded.given[-1].alpha
+    assert found["chosen"] == learned.policy.alpha == alpha
     assert learned.notes[0].startswith("0 users had more than 100 interactions; ")
     assert learned.notes[1] == found["statement"]
     tallies = tally_events(read_events(LOG).events)
     assert learned.summary == summarise(
-        tallies.tallies, tallies.context_labels, tallies.action_labels, adversarial_fraction=alpha
+        tallies.tallies, tallies.context_labels, tallies.action_labels, alpha=alpha
     )
 
 
@@ -293,14 +293,14 @@ def test_users_and_groups_get_decisions_of_their_own(recorded: Recording) -> Non
     is_other = np.array([user < "user-15" for user in table["user"]])
     is_tea = np.array(table["action"]) == "tea"
     log = pa.table({**table, "reward": np.where(is_other, is_tea, ~is_tea) + noise})
-    common = learn(log, adversarial_fraction=0.0)
-    personal = learn(log, personal=True, adversarial_fraction=0.0)
+    common = learn(log, alpha=0.0)
+    personal = learn(log, personal=True, alpha=0.0)
     tallies = recorded.given[-1].tallies
     expected = personal_decisions(
         tallies,  # type: ignore[arg-type]  # all of them are here
         common.policy,
         common.user_labels,
-        adversarial_fraction=0.0,
+        alpha=0.0,
     )
     own = personal.policy.personal
     assert own is not None
@@ -310,11 +310,11 @@ def test_users_and_groups_get_decisions_of_their_own(recorded: Recording) -> Non
         f"{expected.n_different} of 40 users differ from the common taste by more than chance; 15 "
         "of them get 30 decisions of their own."
     )
-    grouped = learn(log, groups=2, adversarial_fraction=0.0, design="uniform")
+    grouped = learn(log, groups=2, alpha=0.0, design="uniform")
     found = find_groups(
         tallies,  # type: ignore[arg-type]
         common.policy,
-        adversarial_fraction=0.0,
+        alpha=0.0,
         n_groups=2,
     )
     assert grouped.notes[-1] == found.statement()
@@ -330,18 +330,18 @@ def test_what_changed_is_tested_noted_and_kept() -> None:
     times = np.tile(np.repeat(np.arange(40.0), 4), 40)
     rewards = np.array(table["reward"])
     log = pa.table({**table, "time": times, "reward": np.where(times >= 30, 2 - rewards, rewards)})
-    learned = learn(log, half_life=10, adversarial_fraction=0.05)
+    learned = learn(log, half_life=10, alpha=0.05)
     events = read_events(log, is_dated=True).events
     windows = windows_of(events, 10.0)
     assert windows is not None
-    expected = changes_between(*windows, adversarial_fraction=0.05)
+    expected = changes_between(*windows, alpha=0.05)
     assert learned.policy.source["changes"] == expected.to_json()
     assert learned.notes[-1] == expected.statement()
     assert learned.notes[0].startswith("with a half-life of 10 ")
     n_forgotten = len(events) - learned.summary.n_events
     assert f" {n_forgotten:,} events were forgotten" in learned.notes[0]
     assert learned.policy.source["notes"] == list(learned.notes)
-    whole = learn(log, half_life=100, adversarial_fraction=0.05)
+    whole = learn(log, half_life=100, alpha=0.05)
     assert whole.notes[-1] == NO_WINDOW
     assert "changes" not in whole.policy.source
     assert learn(log).summary.n_events == len(events)

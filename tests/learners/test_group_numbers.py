@@ -131,7 +131,7 @@ def tastes(
 
 
 def a_policy(table: np.ndarray, **changes: Any) -> Policy:
-    settings: dict[str, Any] = {"adversarial_fraction": 0.1, "method": "paper"}
+    settings: dict[str, Any] = {"alpha": 0.1, "method": "paper"}
     return Policy(
         context_labels=Labels.numbered(len(table)),
         action_labels=Labels.numbered(table.shape[1]),
@@ -158,7 +158,7 @@ def test_groups_are_those_of_loops_over_users(
 ) -> None:
     """With much noise a user's cluster depends on which contexts are held out."""
     tallies, policy = tastes(rng, noise=noise)
-    found = find_groups(tallies, policy, adversarial_fraction=alpha, n_groups=n_groups)
+    found = find_groups(tallies, policy, alpha=alpha, n_groups=n_groups)
     members, gains = LiteralGroups(tallies, policy, alpha).found(sizes)
     assert gains or noise > 0.5  # groups are found
     assert found.members.tolist() == members
@@ -190,13 +190,13 @@ def test_candidates_that_gain_nothing_or_are_no_larger_than_a_coalition_are_no_g
 
 def test_groups_are_looked_for_in_all_numbers_by_default(rng: np.random.Generator) -> None:
     tallies, policy = tastes(rng, plays=20)
-    found = find_groups(tallies, policy, adversarial_fraction=0.2)
+    found = find_groups(tallies, policy, alpha=0.2)
     assert found.n_tried == 2 + 3 + 4 + 5
     assert found.gains == ()
     assert found.members.tolist() == [NO_GROUP] * USERS
     for alpha, n_groups in ((0.5, 2), (0.1, 1)):
         with pytest.raises(InputError):
-            find_groups(tallies, policy, adversarial_fraction=alpha, n_groups=n_groups)
+            find_groups(tallies, policy, alpha=alpha, n_groups=n_groups)
 
 
 def test_own_actions_are_the_best_sums_and_the_policys_where_nothing_was_learned() -> None:
@@ -243,7 +243,7 @@ def test_a_group_is_learned_from_its_members_for_all_colluders(
 
     def method(tallies: Tallies, chosen: Design, **options: Any) -> Estimates:
         is_sticky = bool(chosen.is_sticky.all())
-        seen.append((tallies.n_users, options["adversarial_fraction"], is_sticky))
+        seen.append((tallies.n_users, options["alpha"], is_sticky))
         return learn_paper(tallies, uniform_design(tallies), **options)
 
     monkeypatch.setitem(METHODS, "paper", method)  # type: ignore[arg-type]
@@ -257,9 +257,7 @@ def test_a_group_is_learned_from_its_members_for_all_colluders(
     assert list(own.user_labels) == [f"user-{row}" for row in rows]
     for number in (0, 1):
         theirs = tallies.of_users(np.flatnonzero(members == number))
-        means = learn_paper(
-            theirs, uniform_design(theirs), adversarial_fraction=(0.2, 0.45)[number]
-        ).mean_rewards
+        means = learn_paper(theirs, uniform_design(theirs), alpha=(0.2, 0.45)[number]).mean_rewards
         expected = [
             UNKNOWN if best == common else best
             for best, common in zip(means.argmax(axis=1), policy.actions, strict=True)

@@ -61,7 +61,7 @@ def common_policy(tallies: Tallies, alpha: float) -> Policy:
         high=table + 0.1,
         counts=np.ones(table.shape, np.int64),
         context_probabilities=np.full(CONTEXTS, 1 / CONTEXTS),
-        adversarial_fraction=alpha,
+        alpha=alpha,
         method="paper",
     )
 
@@ -70,7 +70,7 @@ def found(tallies: Tallies, alpha: float, n_groups: int | str = "auto") -> Group
     return find_groups(
         tallies,
         common_policy(tallies, alpha),
-        adversarial_fraction=alpha,
+        alpha=alpha,
         n_groups=check_groups(n_groups),
     )
 
@@ -129,7 +129,7 @@ def test_a_coalition_beyond_alpha_gets_no_group_or_one_of_its_own(rng: np.random
 def test_groups_decide_as_their_members_want(rng: np.random.Generator) -> None:
     tallies, truth = played(rng, [0.6, 0.4], alpha=0.1, n_users=1500, plays=240)
     common = common_policy(tallies, 0.1)
-    groups = find_groups(tallies, common, adversarial_fraction=0.1, n_groups=2)
+    groups = find_groups(tallies, common, alpha=0.1, n_groups=2)
     names = Labels.of([f"u{code}" for code in range(1500)])
     own = group_decisions(groups, tallies, common, names, design="uniform")
     best, is_right, is_common = best_actions(2), [], []
@@ -162,7 +162,7 @@ def the_policy() -> Policy:
         high=means,
         counts=np.ones((2, 2), np.int64),
         context_probabilities=np.array([0.5, 0.5]),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
         groups=the_groups(),
     )

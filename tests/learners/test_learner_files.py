@@ -57,10 +57,12 @@ def test_a_file_holds_all_that_a_learner_is(path: Path) -> None:
     learner.save(path)
     files = contents(path)
     labels = {"contexts": ["café", "cart"], "actions": ["tea", "milk", "soup"]}
+    parameters = learner.get_params()
+    parameters.pop("alpha")
     assert json.loads(files["learner.json"]) == {
         "format": "unswayed-learner",
         "version": 1,
-        "parameters": learner.get_params(),
+        "parameters": {"adversarial_fraction": 0.2, **parameters},
         "secret": SECRET.hex(),
         "epoch": 1,
         "contexts": ["café", "cart"],

@@ -207,9 +207,7 @@ def test_parameters_can_be_read_back_and_shown(rng: np.random.Generator) -> None
     learner = RobustMCB(0.2, actions=["tea", "milk"], contexts=["home"], secret=SECRET)
     parameters = learner.get_params()
     assert RobustMCB(**parameters).get_params() == parameters
-    assert repr(learner) == (
-        "RobustMCB(adversarial_fraction=0.2, actions=['tea', 'milk'], contexts=['home'])"
-    )
+    assert repr(learner) == ("RobustMCB(alpha=0.2, actions=['tea', 'milk'], contexts=['home'])")
     played(learner, rng, {"tea": 0.2, "milk": 0.5})
     learner.policy()
     assert repr(learner).endswith("# observed: 1,200 events; learned: 1 context, 2 actions")

@@ -34,7 +34,7 @@ WARMUP = played((3, 1, 1, 1.0))
 
 
 def learn(tallies: Tallies = DAY, design: Design = DESIGN, **options: Any) -> Any:
-    given: dict[str, Any] = {"adversarial_fraction": 0.2, "method": RECORDED} | options
+    given: dict[str, Any] = {"alpha": 0.2, "method": RECORDED} | options
     return learn_policy(tallies, design, CONTEXTS, ACTIONS, **given)
 
 
@@ -45,7 +45,7 @@ def test_the_method_is_given_the_tallies_the_design_the_share_and_the_warm_up(
     learn()
     first, second = recorded.given
     assert (first.tallies, first.design, first.warmup) == (DAY, DESIGN, WARMUP)
-    assert first.adversarial_fraction == 0.2
+    assert first.alpha == 0.2
     assert second.warmup is None
 
 
@@ -58,7 +58,7 @@ def test_the_policy_says_what_it_was_learned_from(recorded: Recording) -> None:
     policy = learned.policy
     np.testing.assert_allclose(policy.mean_rewards, [[0.2, 0.7], [0.5, 0.0]])
     assert (policy.context_labels, policy.action_labels) == (CONTEXTS, ACTIONS)
-    assert (policy.adversarial_fraction, policy.method) == (0.2, RECORDED)
+    assert (policy.alpha, policy.method) == (0.2, RECORDED)
     assert policy.source == {
         "events": 5,
         "users": 4,
@@ -109,7 +109,7 @@ def sticky_log(rng: np.random.Generator, n_users: int = 120) -> tuple[Tallies, D
 
 def test_certified_flip_fractions_are_those_of_the_bounds(rng: np.random.Generator) -> None:
     tallies, design = sticky_log(rng)
-    learned = learn(tallies, design, method="paper", adversarial_fraction=0.1)
+    learned = learn(tallies, design, method="paper", alpha=0.1)
     assert learned.flips is not None
     assert learned.flips.is_certified
     np.testing.assert_array_equal(learned.policy.flip_fraction, learned.flips.lower)
@@ -135,10 +135,10 @@ def test_an_unknown_share_is_estimated_from_the_tallies(
     tallies, design = sticky_log(rng)
     warmup = tallies.of_range(0, tallies.n_users)
     expected = estimate_fraction(tallies)
-    learned = learn(tallies, design, adversarial_fraction="auto", warmup=warmup)
+    learned = learn(tallies, design, alpha="auto", warmup=warmup)
     assert learned.unknown_fraction == expected
-    assert recorded.given[-1].adversarial_fraction == expected.chosen
-    assert learned.policy.adversarial_fraction == expected.chosen
+    assert recorded.given[-1].alpha == expected.chosen
+    assert learned.policy.alpha == expected.chosen
     assert learned.policy.source["adversarial_fraction"] == expected.to_json()
 
 
@@ -148,9 +148,9 @@ def test_nothing_is_learned_from_no_events_or_one_action(recorded: Recording) ->
         "there are no interactions to learn from; give at least one event."
     )
     one = Labels.of(["tea"])
-    assert refusal(
-        learn_policy, DAY, DESIGN, CONTEXTS, one, adversarial_fraction=0.1, method=RECORDED
-    ) == ("there is 1 action; a decision needs at least two.")
+    assert refusal(learn_policy, DAY, DESIGN, CONTEXTS, one, alpha=0.1, method=RECORDED) == (
+        "there is 1 action; a decision needs at least two."
+    )
     assert recorded.given == []
 
 

@@ -30,10 +30,8 @@ METHODS = pytest.mark.parametrize("method", ["paper", "bounded"])
 def test_the_cluster_gives_the_same_bits_as_one_machine(
     client: Any, folder: Path, method: str
 ) -> None:
-    here = learn_log(str(folder), adversarial_fraction=0.1, method=method)
-    there = learn_on_cluster(
-        str(folder), adversarial_fraction=0.1, method=method, client=client, with_users=True
-    )
+    here = learn_log(str(folder), alpha=0.1, method=method)
+    there = learn_on_cluster(str(folder), alpha=0.1, method=method, client=client, with_users=True)
     assert_same_bits(here, there)
     assert here.policy.source["evidence"] == there.policy.source["evidence"]
     # The blocks are more than one, or nothing was tested.
@@ -51,8 +49,8 @@ def test_coalitions_found_in_a_sample_are_taken_out_where_the_blocks_are(
     monkeypatch.setattr(bounded, "SEARCH_ENTRIES", 15_000)
     monkeypatch.setattr(rewards, "SAMPLE_ENTRIES", 15_000)
     source = str(write_log(rewards_are))
-    here = learn_log(source, adversarial_fraction=0.1)
-    there = learn_on_cluster(source, adversarial_fraction=0.1, client=client, with_users=True)
+    here = learn_log(source, alpha=0.1)
+    there = learn_on_cluster(source, alpha=0.1, client=client, with_users=True)
     assert_same_bits(here, there)
     evidence = here.policy.source["evidence"]
     assert evidence == there.policy.source["evidence"]
@@ -65,13 +63,11 @@ def test_coalitions_found_in_a_sample_are_taken_out_where_the_blocks_are(
 
 
 def test_a_share_nobody_knows_is_estimated_on_the_cluster_too(client: Any, folder: Path) -> None:
-    here = learn_log(str(folder), adversarial_fraction="auto")
-    there = learn_on_cluster(
-        str(folder), adversarial_fraction="auto", client=client, with_users=True
-    )
+    here = learn_log(str(folder), alpha="auto")
+    there = learn_on_cluster(str(folder), alpha="auto", client=client, with_users=True)
     assert_same_bits(here, there)
     assert here.notes == there.notes
-    assert there.policy.adversarial_fraction >= 0.1
+    assert there.policy.alpha >= 0.1
 
 
 def test_flip_fractions_of_trimmed_means_are_those_of_one_machine(
@@ -84,9 +80,9 @@ def test_flip_fractions_of_trimmed_means_are_those_of_one_machine(
     rewards = np.where(actions == contexts, 0.7, 0.3) + rng.normal(scale=0.3, size=n)
     table = pa.table({"user": users, "context": contexts, "action": actions, "reward": rewards})
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=5_000)
-    here = learn_log(str(tmp_path), adversarial_fraction=0.1, method="paper")
+    here = learn_log(str(tmp_path), alpha=0.1, method="paper")
     there = learn_on_cluster(
-        str(tmp_path), adversarial_fraction=0.1, method="paper", client=client, with_users=True
+        str(tmp_path), alpha=0.1, method="paper", client=client, with_users=True
     )
     assert_same_bits(here, there)
     assert here.policy.flip_fraction is not None
@@ -98,9 +94,9 @@ def test_one_block_alone_would_give_other_bits(
     folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """The negative control: sums over users depend on the blocks, so equality above means much."""
-    in_blocks = learn_log(str(folder), adversarial_fraction=0.1, method=method)
+    in_blocks = learn_log(str(folder), alpha=0.1, method=method)
     monkeypatch.setattr(log_tallies, "EVENTS_PER_BLOCK", 1 << 30)
-    in_one = learn_log(str(folder), adversarial_fraction=0.1, method=method)
+    in_one = learn_log(str(folder), alpha=0.1, method=method)
     assert (in_blocks.policy.mean_rewards != in_one.policy.mean_rewards).any()
     np.testing.assert_allclose(in_blocks.policy.mean_rewards, in_one.policy.mean_rewards, rtol=1e-9)
 
@@ -120,10 +116,10 @@ def test_a_worker_that_is_killed_changes_nothing(
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
 
-    here = learn_log(str(folder), adversarial_fraction=0.1, method=method)
+    here = learn_log(str(folder), alpha=0.1, method=method)
     there = learn_on_cluster(
         str(folder),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method=method,
         client=client,
         with_users=True,
@@ -136,12 +132,12 @@ def test_a_worker_that_is_killed_changes_nothing(
 
 def test_a_method_that_does_not_exist_is_refused_before_anything_is_read(client: Any) -> None:
     with pytest.raises(InputError, match="unknown method 'naive'"):
-        learn_on_cluster("nowhere", adversarial_fraction=0.1, client=client, method="naive")
+        learn_on_cluster("nowhere", alpha=0.1, client=client, method="naive")
 
 
 def test_a_query_is_refused_with_what_to_do_instead(client: Any) -> None:
     with pytest.raises(InputError, match="write it to Parquet files"):
-        learn_on_cluster("sqlite:///shop.db", adversarial_fraction=0.1, client=client)
+        learn_on_cluster("sqlite:///shop.db", alpha=0.1, client=client)
 
 
 def test_a_scheduler_that_is_not_there_is_an_input_error(
@@ -149,4 +145,4 @@ def test_a_scheduler_that_is_not_there_is_an_input_error(
 ) -> None:
     monkeypatch.setattr(workers, "CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match="no Dask scheduler"):
-        learn_on_cluster(str(folder), adversarial_fraction=0.1, scheduler="tcp://127.0.0.1:9")
+        learn_on_cluster(str(folder), alpha=0.1, scheduler="tcp://127.0.0.1:9")

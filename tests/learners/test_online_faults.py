@@ -79,7 +79,7 @@ def test_codes_of_nobody_are_refused_and_not_written_to_memory() -> None:
         contexts=["home"],
         assignment=Assignment(secret=SECRET),
         warmup_interactions=0,
-        adversarial_fraction=0.1,
+        alpha=0.1,
     )
     exploration.add_users(["ann"])
     one, good = np.ones(1), np.zeros(1, np.int64)

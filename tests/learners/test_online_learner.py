@@ -54,7 +54,7 @@ def cells(learner: RobustMCB) -> dict[tuple[Any, Any], tuple[int, float]]:
 
 def test_parameters_are_those_it_was_made_with() -> None:
     assert RobustMCB().get_params() == {
-        "adversarial_fraction": 0.1,
+        "alpha": 0.1,
         "method": "bounded",
         "actions": None,
         "contexts": [],
@@ -63,7 +63,7 @@ def test_parameters_are_those_it_was_made_with() -> None:
         "max_open_decisions": MAX_OPEN_DECISIONS,
     }
     given = {
-        "adversarial_fraction": "auto",
+        "alpha": "auto",
         "method": "paper",
         "actions": [3, 1],
         "contexts": ["home"],
@@ -76,27 +76,22 @@ def test_parameters_are_those_it_was_made_with() -> None:
 
 
 def test_only_what_differs_from_the_defaults_is_shown() -> None:
-    assert repr(RobustMCB()) == "RobustMCB(adversarial_fraction=0.1)"
+    assert repr(RobustMCB()) == "RobustMCB(alpha=0.1)"
     assert repr(RobustMCB(actions=list(range(6)))) == (
-        "RobustMCB(adversarial_fraction=0.1, actions=[0, 1, 2, 3, 4, 5])"
+        "RobustMCB(alpha=0.1, actions=[0, 1, 2, 3, 4, 5])"
     )
     many = RobustMCB("auto", method="paper", actions=list("abcdefg"), certify="none")
     assert repr(many) == (
-        "RobustMCB(adversarial_fraction='auto', method='paper', "
+        "RobustMCB(alpha='auto', method='paper', "
         "actions=['a', 'b', 'c', 'd', 'e', … 'g'], certify='none')"
     )
     few = RobustMCB(0.2, warmup_interactions=5, max_open_decisions=9)
-    assert repr(few) == (
-        "RobustMCB(adversarial_fraction=0.2, warmup_interactions=5, max_open_decisions=9)"
-    )
+    assert repr(few) == ("RobustMCB(alpha=0.2, warmup_interactions=5, max_open_decisions=9)")
 
 
 def test_what_was_observed_and_learned_is_shown() -> None:
     learner = shop(actions=["tea", "milk"])
-    plain = (
-        "RobustMCB(adversarial_fraction=0.1, method='recorded', actions=['tea', 'milk'], "
-        "contexts=['home'])"
-    )
+    plain = "RobustMCB(alpha=0.1, method='recorded', actions=['tea', 'milk'], contexts=['home'])"
     learner.decide("ann", "home")
     assert repr(learner) == plain
     learner.observe("ann", "cart", "tea", 1.0)

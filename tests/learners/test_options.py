@@ -2,32 +2,75 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields
+from functools import partial
+from inspect import signature
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tests.refusals import refusal
-from unswayed.errors import InputError, option
+from unswayed import RobustMCB
+from unswayed.cli.learn import learn as learn_command
+from unswayed.errors import InputError, Note, option
 from unswayed.events import Columns, read_events
 from unswayed.learners.from_log import learn_log, learn_on_cluster
-from unswayed.learners.options import LearnOptions, OptionKeywords
+from unswayed.learners.options import LearnOptions
 
 
-def test_keywords_and_fields_of_the_options_agree() -> None:
-    """A new option must be given to both."""
-    kinds = get_type_hints(LearnOptions)
-    assert kinds == get_type_hints(OptionKeywords)
-    assert list(kinds) == [field.name for field in fields(LearnOptions)]
+def test_every_option_is_on_the_command_line_too() -> None:
+    """The options object is the one source; the command has a parameter for each field."""
+    given = signature(learn_command).parameters
+    columns = {"columns", "query", "memory", "on_bad_rows", "min_propensity"}  # of all log readers
+    assert {field.name for field in fields(LearnOptions)} - columns <= given.keys()
+
+
+def test_columns_may_be_named_directly() -> None:
+    """As keywords of `learn_log`; one context column or several."""
+    table = pa.table(
+        {
+            "account_id": [f"u{number}" for number in range(80)],
+            "country": ["FR", "DE"] * 40,
+            "device": ["phone"] * 80,
+            "action": ["tea", "tea", "milk", "milk"] * 20,
+            "reward": [1.0, 1.0, 0.0, 0.0] * 20,
+        }
+    )
+    two = ["country", "device"]
+    policy = learn_log(table, alpha=0.1, user="account_id", context=two).policy
+    assert list(policy.context_labels) == ["DE|phone", "FR|phone"]
+    one = learn_log(table, alpha=0.1, user="account_id", context="country").policy
+    assert list(one.context_labels) == ["DE", "FR"]
+
+
+@pytest.mark.parametrize("call", [LearnOptions, RobustMCB, partial(learn_log, None)])
+def test_the_old_name_of_alpha_works_with_a_note(call: Any) -> None:
+    with pytest.warns(Note, match="adversarial_fraction is now called alpha"), suppress(InputError):
+        call(adversarial_fraction=0.2)
+
+
+@pytest.mark.parametrize(
+    ("call", "keyword", "meant"),
+    [
+        (LearnOptions, "metod", "method"),
+        (RobustMCB, "alhpa", "alpha"),
+        (partial(learn_log, None), "usr", "user"),
+        (partial(learn_on_cluster, "x.parquet"), "tally", "tallies"),
+    ],
+)
+def test_an_unknown_keyword_gets_a_suggestion(call: Any, keyword: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=f"{keyword}'; did you mean '{meant}'"):
+        call(**{keyword: 0.2})
 
 
 def test_options_are_checked_when_they_are_made() -> None:
     """Each wrong value is named, in the words of Python."""
     for wrong, sentence in (
-        ({"adversarial_fraction": 0.7}, "`adversarial_fraction` is 0.7"),
-        ({"adversarial_fraction": "half"}, "`adversarial_fraction` is 'half'"),
+        ({"alpha": 0.7}, "`alpha` is 0.7"),
+        ({"alpha": "half"}, "`alpha` is 'half'"),
         ({"method": "bounde"}, "did you mean bounded"),
         ({"design": "magic"}, "`design` is auto or sticky or uniform"),
         ({"on_bad_rows": "ignore"}, "`on_bad_rows` is error, drop"),
@@ -41,20 +84,20 @@ def test_options_are_checked_when_they_are_made() -> None:
 
 def test_text_becomes_what_it_stands_for() -> None:
     given = LearnOptions(
-        adversarial_fraction="0.2",  # type: ignore[arg-type]  # as the command line gives it
+        alpha="0.2",  # type: ignore[arg-type]  # as the command line gives it
         reward_range="1,5",
         half_life="7d",
         groups=" 3 ",
         max_interactions_per_user=1,
     )
-    assert given.adversarial_fraction == 0.2
+    assert given.alpha == 0.2
     assert given.reward_range == (1.0, 5.0)
     assert given.half_life == 7 * 86_400.0
     assert given.groups == 3
     assert given.max_interactions_per_user == 1
     again = given.changed(reward_range=(0, 1), groups="auto", half_life=20)
     assert (again.reward_range, again.groups, again.half_life) == ((0.0, 1.0), "auto", 20.0)
-    assert again.adversarial_fraction == 0.2
+    assert again.alpha == 0.2
     assert LearnOptions(personal=True).personal
 
 
@@ -77,7 +120,7 @@ def test_a_wrong_value_is_refused_under_its_name(wrong: dict[str, Any]) -> None:
 
 def test_by_default_a_tenth_may_collude_and_nothing_is_left_out() -> None:
     options = LearnOptions()
-    assert (options.adversarial_fraction, options.method) == (0.1, "bounded")
+    assert (options.alpha, options.method) == (0.1, "bounded")
     assert (options.design, options.certify, options.on_bad_rows) == ("auto", "bounds", "error")
     for name in ("query", "memory", "max_interactions_per_user", "tallies", "reward_range"):
         assert getattr(options, name) is None

@@ -44,14 +44,14 @@ def the_policy() -> Policy:
         high=COMMON + 0.1,
         counts=np.full(COMMON.shape, 9),
         context_probabilities=np.full(4, 0.25),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
     )
 
 
 def learned(tallies: Tallies) -> Personal:
     names = Labels.of([f"user-{i}" for i in range(USERS)])
-    return personal_decisions(tallies, the_policy(), names, adversarial_fraction=0.1)
+    return personal_decisions(tallies, the_policy(), names, alpha=0.1)
 
 
 def losses(found: Personal, tastes: FloatArray) -> FloatArray:
@@ -109,7 +109,7 @@ def test_a_coalition_distorts_only_its_own_decisions(
 
 
 def test_p_values_are_uniform_or_larger_without_tastes(rng: np.random.Generator) -> None:
-    found = residuals_of(a_log(rng, NONE, rounds=100), COMMON, adversarial_fraction=0.1)
+    found = residuals_of(a_log(rng, NONE, rounds=100), COMMON, alpha=0.1)
     for level in (0.05, 0.2, 0.5):
         share = (found.p_values < level).mean()
         assert share < level + np.sqrt(np.log(1e6) / (2 * USERS))

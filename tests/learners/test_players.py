@@ -35,7 +35,7 @@ def a_setting(
         n_contexts=n_contexts,
         n_actions=n_actions,
         interactions_per_user=interactions_per_user,
-        adversarial_fraction=0.15,
+        alpha=0.15,
     )
 
 
@@ -83,7 +83,7 @@ def test_an_explorer_goes_one_arrival_at_a_time_whatever_the_batches(streams: St
         contexts=range(5),
         assignment=Assignment(secret=streams("play").bytes(16)),
         warmup_interactions=13,
-        adversarial_fraction=0.15,
+        alpha=0.15,
     )
     twin.add_users(range(7))
     scene = streams("scene")
@@ -104,8 +104,8 @@ def test_an_explorer_goes_one_arrival_at_a_time_whatever_the_batches(streams: St
     assert all(actions.dtype == np.int64 for actions in played)
     learner.learn()
     ((main, design, options),) = method.given
-    assert options.keys() == {"adversarial_fraction", "warmup"}
-    assert options["adversarial_fraction"] == 0.15
+    assert options.keys() == {"alpha", "warmup"}
+    assert options["alpha"] == 0.15
     assert design.is_sticky.sum() == 3  # as many frequent contexts as actions
     for tallies, part in ((options["warmup"], slice(0, 13)), (main, slice(13, 63))):
         cells = [users[part], contexts[part], expected[part]]
@@ -126,7 +126,7 @@ def test_up_to_as_many_contexts_as_actions_users_keep_their_actions_from_the_sta
     assert set(first.tolist()) == {0, 1, 2}
     learner.learn()
     ((tallies, design, options),) = method.given
-    assert options == {"adversarial_fraction": 0.15, "warmup": None}
+    assert options == {"alpha": 0.15, "warmup": None}
     assert design.is_sticky.all()
     assert tallies.counts.sum() == 2 * len(users)
     sizes = np.zeros((n_contexts, 3), np.int64)
@@ -176,7 +176,7 @@ def test_a_log_goes_like_its_literal_twin(streams: Streams) -> None:
             rewards.setdefault(cell, []).append(outcomes[i, expected[i]])
     learner.learn()
     ((tallies, design, options),) = method.given
-    assert options == {"adversarial_fraction": 0.15}
+    assert options == {"alpha": 0.15}
     assert not design.is_sticky.any()
     columns = [np.array(column) for column in zip(*cells, strict=True)]
     shape = (40, 2, 3)
@@ -273,7 +273,7 @@ def test_an_epsilon_greedy_log_is_weighed_back_to_uniform_plays(rng: np.random.G
         n_contexts=1,
         n_actions=3,
         interactions_per_user=n_rounds,
-        adversarial_fraction=0.1,
+        alpha=0.1,
         rng=rng,
     )
     seen: list[Tallies] = []

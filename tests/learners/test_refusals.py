@@ -33,7 +33,7 @@ SETTING = Setting(
     n_contexts=2,
     n_actions=2,
     interactions_per_user=10,
-    adversarial_fraction=0.1,
+    alpha=0.1,
     rng=generator(0),
 )
 CODES = np.zeros(1, np.int64)
@@ -102,7 +102,7 @@ def test_contexts_explore_as_much_as_their_cells_need() -> None:
         (lambda: check_actions(1), "there is 1 action; a decision needs at least two."),
         (
             lambda: check_fraction_or_auto("many"),
-            "`adversarial_fraction` is 'many': give a number below 0.5, or auto.",
+            "`alpha` is 'many': give a number below 0.5, or auto.",
         ),
         (
             lambda: check_groups(1),
@@ -155,7 +155,7 @@ def test_contexts_explore_as_much_as_their_cells_need() -> None:
             lambda: changes_between(
                 DAY,
                 replace(DAY, tallies=DAY.tallies.of_range(0, 1)),
-                adversarial_fraction=0.1,
+                alpha=0.1,
             ),
             "windows with different labels cannot be compared; cut one log in two.",
         ),

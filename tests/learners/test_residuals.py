@@ -68,9 +68,7 @@ def literal_p_value(values: list[float], counts: list[int], noise: float) -> flo
 @pytest.mark.parametrize("alpha", [0.0, 0.2])
 def test_residuals_are_what_loops_over_plays_give(alpha: float, rng: np.random.Generator) -> None:
     plays = random_plays(rng)
-    found = residuals_of(
-        tallied(plays, N_USERS, N_CONTEXTS, N_ACTIONS), COMMON, adversarial_fraction=alpha
-    )
+    found = residuals_of(tallied(plays, N_USERS, N_CONTEXTS, N_ACTIONS), COMMON, alpha=alpha)
     noise = literal_noise(plays, alpha)
     assert found.noise == pytest.approx(noise, rel=1e-9)
     known = {key: told for key, told in plays.items() if np.isfinite(COMMON.flat[key[1]])}
@@ -101,12 +99,12 @@ def test_a_user_at_the_level_is_not_different() -> None:
 def test_noise_is_the_deviation_around_the_users_own_mean_worked_out_by_hand() -> None:
     """A single play has no noise, so it counts neither as one nor against it."""
     plays = {(0, 0): [1.0, 3.0], (0, 1): [5.0], (1, 0): [0.0, 0.0, 6.0], (2, 0): [9.0]}
-    found = residuals_of(tallied(plays, 3, 1, 2), np.zeros((1, 2)), adversarial_fraction=0.0)
+    found = residuals_of(tallied(plays, 3, 1, 2), np.zeros((1, 2)), alpha=0.0)
     # Squares of 2 with freedom 1, and of 24 with freedom 2.
     assert found.noise == pytest.approx(np.sqrt(26 / 3))
     # The largest and the smallest variance of five go; those of 2, 4 and 6 stay.
     spread = {(user, 0): [-np.sqrt(user), np.sqrt(user)] for user in range(5)}
-    trimmed = residuals_of(tallied(spread, 5, 1, 2), np.zeros((1, 2)), adversarial_fraction=0.2)
+    trimmed = residuals_of(tallied(spread, 5, 1, 2), np.zeros((1, 2)), alpha=0.2)
     assert trimmed.noise == pytest.approx(2.0)
 
 
@@ -118,7 +116,7 @@ def test_tastes_that_cannot_be_separated_from_noise_get_a_sentence() -> None:
         (constant, "rewards of a user never vary, so tastes"),
     ):
         with pytest.raises(InputError) as refused:
-            residuals_of(tallied(plays, 2, 1, 2), np.zeros((1, 2)), adversarial_fraction=0.1)
+            residuals_of(tallied(plays, 2, 1, 2), np.zeros((1, 2)), alpha=0.1)
         assert str(refused.value) == (
             f"{sentence} cannot be separated from noise; learn without `personal`."
         )
@@ -133,7 +131,7 @@ def a_policy(means: np.ndarray) -> Policy:
         high=means + 0.1,
         counts=np.full(means.shape, 9),
         context_probabilities=np.full(len(means), 1 / len(means)),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
     )
 
@@ -164,8 +162,8 @@ def test_own_decisions_are_what_loops_over_residuals_give(rng: np.random.Generat
     plays = random_plays(rng)
     tallies = tallied(plays, N_USERS, N_CONTEXTS, N_ACTIONS)
     names = Labels.of([f"user-{user}" for user in range(N_USERS)])
-    personal = personal_decisions(tallies, a_policy(COMMON), names, adversarial_fraction=0.1)
-    residuals = residuals_of(tallies, COMMON, adversarial_fraction=0.1)
+    personal = personal_decisions(tallies, a_policy(COMMON), names, alpha=0.1)
+    residuals = residuals_of(tallies, COMMON, alpha=0.1)
     expected = literal_decisions(residuals, COMMON)
     own = personal.decisions
     found = {
@@ -191,7 +189,7 @@ def test_nobody_differs_and_there_are_no_decisions() -> None:
         tallied(plays, 3, 1, 2),
         a_policy(np.zeros((1, 2))),
         Labels.numbered(3),
-        adversarial_fraction=0.1,
+        alpha=0.1,
     )
     own = personal.decisions
     assert (personal.n_different, len(own.user_labels)) == (0, 0)
@@ -202,7 +200,7 @@ def test_nobody_differs_and_there_are_no_decisions() -> None:
             tallied(plays, 3, 1, 2),
             a_policy(np.zeros((1, 2))),
             Labels.numbered(3),
-            adversarial_fraction=0.5,
+            alpha=0.5,
         )
 
 

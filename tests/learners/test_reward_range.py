@@ -31,10 +31,8 @@ def ratings(rng: np.random.Generator) -> pa.Table:
 
 @pytest.mark.parametrize("method", ["paper", "bounded"])
 def test_intervals_are_cut_to_the_range_and_decisions_stay(method: str, ratings: pa.Table) -> None:
-    before = learn_log(ratings, adversarial_fraction=0.2, method=method).policy
-    after = learn_log(
-        ratings, adversarial_fraction=0.2, method=method, reward_range=(LOW, HIGH)
-    ).policy
+    before = learn_log(ratings, alpha=0.2, method=method).policy
+    after = learn_log(ratings, alpha=0.2, method=method, reward_range=(LOW, HIGH)).policy
     assert np.isinf(before.high).any()
     assert (after.low >= LOW).all()
     assert (after.high <= HIGH).all()
@@ -47,7 +45,7 @@ def test_intervals_are_cut_to_the_range_and_decisions_stay(method: str, ratings:
 
 def test_rewards_beyond_the_range_are_refused(ratings: pa.Table) -> None:
     with pytest.raises(InputError, match=r"`reward_range` is 1 to 4, but rewards of \d+ \(user"):
-        learn_log(ratings, adversarial_fraction=0.2, reward_range="1,4")
+        learn_log(ratings, alpha=0.2, reward_range="1,4")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +128,7 @@ def policy_of(means: list[float], half: list[float], errors: list[float] | None)
         high=centres + widths,
         counts=np.ones(centres.shape, np.int64),
         context_probabilities=np.ones(1),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
         sampling_errors=None if errors is None else np.array([errors]),
     )

@@ -26,7 +26,7 @@ Streams = Callable[..., np.random.Generator]
 
 def estimated(rng: np.random.Generator, share: float, **options: float) -> UnknownFraction:
     """Return the estimate in a world where so many users lie, loudly and everywhere."""
-    world = make_world(rng, adversarial_fraction=share, **options)  # type: ignore[arg-type]  # typed by name
+    world = make_world(rng, alpha=share, **options)  # type: ignore[arg-type]  # typed by name
     return estimate_fraction(world.tallies)
 
 
@@ -111,7 +111,7 @@ def test_a_policy_says_which_share_was_chosen_and_why(
     learner = RobustMCB("auto", method=method).fit(log)
     found = learner.unknown_fraction_
     assert found is not None
-    assert 0.3 <= learner.policy_.adversarial_fraction == found.chosen
+    assert 0.3 <= learner.policy_.alpha == found.chosen
     assert learner.predict(["home", "search"]) == [1, 1]
     told = json.loads(json.dumps(learner.policy_.source["adversarial_fraction"]))
     assert told["chosen"] == found.chosen
@@ -127,10 +127,10 @@ def test_online_learning_takes_auto_too(rng: np.random.Generator) -> None:
     learner.observe_many(users, contexts, actions, rewards)
     policy = learner.policy()
     assert policy.decide("home").action == "milk"
-    assert FLOOR <= policy.adversarial_fraction <= CEILING
+    assert FLOOR <= policy.alpha <= CEILING
 
 
 @pytest.mark.parametrize("value", ["many", "0.5", -0.1, ""])
 def test_anything_else_is_refused(value: float | str) -> None:
-    with pytest.raises(InputError, match="adversarial_fraction"):
+    with pytest.raises(InputError, match="alpha"):
         check_fraction_or_auto(value)

@@ -23,7 +23,7 @@ log = pa.table({
     "action": [f"a{code}" for code in rng.integers(4, size=n)],
     "reward": (rng.random(n) < 0.3).astype(float),
 })
-learn_log(log, adversarial_fraction=0.1)
+learn_log(log, alpha=0.1)
 """
 
 
@@ -37,7 +37,7 @@ def test_each_kind_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_method_learns_from_a_log_of_each_kind(recorded: Recording) -> None:
     """Two thousand plays each, of rewards that are clicks, weighted clicks and ratings."""
     warm_up(method=RECORDED)
-    assert [given.adversarial_fraction for given in recorded.given] == [0.2] * 3
+    assert [given.alpha for given in recorded.given] == [0.2] * 3
     logs = [given.tallies for given in recorded.given]
     for tallies in logs:
         assert tallies.interactions.tolist() == pytest.approx([20.0] * 100)

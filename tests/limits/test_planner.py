@@ -22,7 +22,7 @@ def planned(**changes: Any) -> Plan:
     question: dict[str, Any] = {
         "context_probabilities": UNIFORM,
         "n_actions": 20,
-        "adversarial_fraction": 0.1,
+        "alpha": 0.1,
         "target_suboptimality": 0.05,
         "failure_probability": 0.1,
     }
@@ -40,7 +40,7 @@ def test_plays_follow_the_formula_with_the_fitted_factor() -> None:
     fitted = method_constants(
         "paper",
         Shape.FREQUENT,
-        adversarial_fraction=0.1,
+        alpha=0.1,
         failure_probability=0.1,
     )
     corruption = 0.1 + fitted.few_users * 5 * math.log(20) / 10_000
@@ -53,7 +53,7 @@ def test_plays_follow_the_formula_with_the_fitted_factor() -> None:
     ("name", "values"),
     [
         ("target_suboptimality", [0.09, 0.05, 0.02, 0.01]),
-        ("adversarial_fraction", [0.06, 0.1, 0.2, 0.3]),
+        ("alpha", [0.06, 0.1, 0.2, 0.3]),
         ("failure_probability", [0.5, 0.2, 0.1, 0.02]),
         ("n_users", [200_000, 20_000, 5_000, 2_500]),
         ("traffic", [Traffic(arrival_ratio=ratio) for ratio in (2.0, 3.0, 8.0, 50.0)]),
@@ -84,7 +84,7 @@ def test_the_lower_bound_is_exact_and_never_above_a_plan(
 ) -> None:
     """Two coins 2·epsilon apart are hidden while their distance is at most alpha/(1 − alpha)."""
     epsilon = share * fraction
-    plan = planned(n_actions=n_actions, adversarial_fraction=fraction, target_suboptimality=epsilon)
+    plan = planned(n_actions=n_actions, alpha=fraction, target_suboptimality=epsilon)
     bound = plan.lower_bound
     distances = np.atleast_1d(total_variation(2 * epsilon, [bound - 1, bound], base=0.5 - epsilon))
     assert distances[0] <= fraction / (1 - fraction) * (1 + 1e-9)
@@ -167,9 +167,9 @@ def test_the_words_name_the_numbers_of_the_plan() -> None:
         ({"target_suboptimality": 0.0}, "above 0"),
         ({"target_suboptimality": 1e-5}, "out of reach"),
         ({"target_suboptimality": 1e-7}, "cannot be learned in practice"),
-        ({"adversarial_fraction": 0.0}, "without a coalition"),
-        ({"adversarial_fraction": 0.4}, "below one third"),
-        ({"adversarial_fraction": 1.5}, "share of the users"),
+        ({"alpha": 0.0}, "without a coalition"),
+        ({"alpha": 0.4}, "below one third"),
+        ({"alpha": 1.5}, "share of the users"),
         ({"failure_probability": 0.0}, "failure probability"),
         ({"failure_probability": 0.9}, "failure probability"),
         ({"context_probabilities": [0.5, 0.4]}, "sum to 0.9"),
@@ -220,7 +220,7 @@ def test_no_calibrated_world_lost_more_than_the_factor_allows(shape: Shape) -> N
             factor = method_constants(
                 name,
                 shape,
-                adversarial_fraction=row["alpha"],
+                alpha=row["alpha"],
                 failure_probability=0.5,
             ).factor
             assert row["mean"] <= factor + 1e-12

@@ -24,7 +24,7 @@ def test_the_page_lists_the_fitted_factors() -> None:
             method_constants(
                 "paper",
                 shape,
-                adversarial_fraction=fraction,
+                alpha=fraction,
                 failure_probability=0.1,
             ).factor
             for shape in Shape

@@ -26,7 +26,7 @@ def sound() -> dict[str, Any]:
         high=table + 0.125,
         counts=np.array([[3, 4], [5, 0]]),
         context_probabilities=np.array([0.5, 0.5]),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
         flip_fraction=np.array([0.1, 0.2]),
         source={"read": {"columns": {"context": ["context"]}, "bins": {}}},

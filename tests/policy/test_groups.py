@@ -59,7 +59,7 @@ def test_a_policy_keeps_its_groups_and_lets_them_decide() -> None:
         high=table + 0.125,
         counts=np.ones((3, 2), np.int64),
         context_probabilities=np.full(3, 1 / 3),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
         groups=two_groups(),
     )

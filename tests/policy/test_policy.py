@@ -25,7 +25,7 @@ def make_policy(
         high=means + 0.1,
         counts=np.arange(means.size).reshape(means.shape),
         context_probabilities=np.full(len(contexts), 1 / len(contexts)),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
         **options,
     )
@@ -140,7 +140,7 @@ def test_intervals_without_a_bound_say_so_and_survive_json() -> None:
         high=np.array([[np.inf, 0.9], [np.nan, np.inf]]),
         counts=np.ones((2, 2), np.int64),
         context_probabilities=np.full(2, 0.5),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
         sampling_errors=np.array([[0.1, 0.1], [np.nan, 0.1]]),
     )

@@ -256,7 +256,7 @@ def written() -> dict[str, Any]:
         high=table + 0.125,
         counts=np.array([[3, 4]]),
         context_probabilities=np.ones(1),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
     ).to_json()
     return value

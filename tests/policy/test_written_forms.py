@@ -29,7 +29,7 @@ def a_policy(**options: Any) -> Policy:
         "high": MEANS + 0.25,
         "counts": np.array([[3, 4], [5, 6]]),
         "context_probabilities": np.array([0.75, 0.25]),
-        "adversarial_fraction": 0.1,
+        "alpha": 0.1,
         "method": "paper",
     }
     return Policy(**(made | options))
@@ -213,8 +213,7 @@ def test_policies_that_cannot_be_are_refused_in_one_sentence(
 
 def test_a_policy_names_its_size_method_and_share() -> None:
     assert repr(a_policy()) == (
-        "<Policy of 2 contexts and 2 actions, learned with method='paper', "
-        "adversarial_fraction=0.1>"
+        "<Policy of 2 contexts and 2 actions, learned with method='paper', alpha=0.1>"
     )
     np.testing.assert_array_equal(a_policy().bias_bounds, np.full((2, 2), 0.25))
     parts = a_policy(sampling_errors=np.full((2, 2), 0.0625))

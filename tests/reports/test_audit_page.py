@@ -130,7 +130,7 @@ def test_labels_of_any_length_fit_wide_and_narrow(tmp_path: Path) -> None:
             "reward": rewards,
         }
     )
-    found = audit_log(log, adversarial_fraction=0.2, regime="server").audit
+    found = audit_log(log, alpha=0.2, regime="server").audit
     assert found.is_attacked
     assert len(found.statement) < 500
     path = tmp_path / "report.html"

@@ -24,7 +24,7 @@ def learned_policy(contexts: tuple[str, ...], actions: tuple[str, ...]) -> Polic
         high=means + 0.07,
         counts=np.full(means.shape, 1_200),
         context_probabilities=np.array([0.6, 0.4]),
-        adversarial_fraction=0.2,
+        alpha=0.2,
         method="bounded",
         source={
             "evidence": {

@@ -73,7 +73,7 @@ def test_good_users_do_the_same_whatever_is_learned_or_attacked(order: Order, se
 
 
 def test_contexts_and_good_outcomes_follow_the_instance(seed: int) -> None:
-    crowd = Crowd(n_users=500, interactions_per_user=40, adversarial_fraction=0.2)
+    crowd = Crowd(n_users=500, interactions_per_user=40, alpha=0.2)
     learner, accounts = recorded(Recorder, make_attack("push"), seed=seed, crowd=crowd)
     instance = small_instance(seed)
     users, contexts, outcomes = (
@@ -120,14 +120,14 @@ def test_learners_are_told_the_assumed_share_and_not_the_true_one(seed: int) -> 
     told: list[float] = []
 
     def make(setting: Setting) -> Believer:
-        told.append(setting.adversarial_fraction)
+        told.append(setting.alpha)
         return Believer(setting)
 
     for assumed in (None, 0.05):
         crowd = Crowd(
             n_users=50,
             interactions_per_user=2,
-            adversarial_fraction=0.3,
+            alpha=0.3,
             assumed_fraction=assumed,
         )
         attack = make_attack("push")
@@ -142,14 +142,12 @@ def test_learners_are_told_the_assumed_share_and_not_the_true_one(seed: int) -> 
 def test_the_coalition_is_never_larger_than_its_share(
     share: float, n_users: int, expected: int
 ) -> None:
-    crowd = Crowd(n_users=n_users, interactions_per_user=1, adversarial_fraction=share)
+    crowd = Crowd(n_users=n_users, interactions_per_user=1, alpha=share)
     assert crowd.n_accounts == expected
 
 
 def test_tastes_leave_the_common_policy_in_place(seed: int) -> None:
-    crowd = Crowd(
-        n_users=400, interactions_per_user=60, adversarial_fraction=0.0, perturbation=0.05
-    )
+    crowd = Crowd(n_users=400, interactions_per_user=60, alpha=0.0, perturbation=0.05)
     instance = small_instance(seed)
     assert run(instance, make_attack("push"), Believer, crowd, algorithm="x", seed=seed) == 0.0
 
@@ -199,12 +197,12 @@ def test_attacks_must_stay_within_the_game(
     [
         ({"n_users": 0}, "users"),
         ({"interactions_per_user": 0}, "interactions"),
-        ({"adversarial_fraction": 0.5}, "adversarial_fraction"),
+        ({"alpha": 0.5}, "alpha"),
         ({"assumed_fraction": -0.1}, "assumed_fraction"),
         ({"perturbation": float("nan")}, "perturbation"),
     ],
 )
 def test_crowds_that_cannot_be_are_refused(wrong: dict[str, float], named: str) -> None:
-    right = {"n_users": 10, "interactions_per_user": 2, "adversarial_fraction": 0.2}
+    right = {"n_users": 10, "interactions_per_user": 2, "alpha": 0.2}
     with pytest.raises(InputError, match=named):
         Crowd(**(right | wrong))  # type: ignore[arg-type]  # wrong on purpose

@@ -69,28 +69,24 @@ def test_accounts_at_the_edge_give_a_trimmed_mean_its_largest_bias(
     n_bad = round(alpha * n_points)
     # Exact quantiles instead of draws: the only error left is that of the grid, O(1 / n).
     good = stats.norm.ppf((np.arange(n_points - n_bad) + 0.5) / (n_points - n_bad))
-    edge = trim_edge(adversarial_fraction=alpha, trim=trim)
+    edge = trim_edge(alpha=alpha, trim=trim)
     for place, expected in ((edge, bias), (1e6, bias)):
         points = np.concatenate([good, np.full(n_bad, place)])
-        estimate = trimmed_mean(
-            points, adversarial_fraction=alpha, n_trimmed=round(trim * n_points)
-        ).estimate
+        estimate = trimmed_mean(points, alpha=alpha, n_trimmed=round(trim * n_points)).estimate
         assert estimate == pytest.approx(expected, abs=2e-4)
     nearer = np.concatenate([good, np.full(n_bad, edge - 0.3)])
-    weaker = trimmed_mean(
-        nearer, adversarial_fraction=alpha, n_trimmed=round(trim * n_points)
-    ).estimate
+    weaker = trimmed_mean(nearer, alpha=alpha, n_trimmed=round(trim * n_points)).estimate
     assert weaker < bias - 1e-3
 
 
 def test_the_edge_is_far_where_trimming_does_not_cover_the_coalition() -> None:
-    assert trim_edge(adversarial_fraction=0.2, trim=0.1) == FARTHEST_EDGE
+    assert trim_edge(alpha=0.2, trim=0.1) == FARTHEST_EDGE
 
 
 @pytest.mark.parametrize("law", [RewardLaw.GAUSSIAN, RewardLaw.BERNOULLI])
 def test_trim_edge_places_account_means_where_the_formula_says(law: RewardLaw, seed: int) -> None:
     instance = small_instance(seed, law=law)
-    crowd = Crowd(n_users=600, interactions_per_user=120, adversarial_fraction=0.2)
+    crowd = Crowd(n_users=600, interactions_per_user=120, alpha=0.2)
     attack = TrimEdge(trim=0.25)
     books = booked(attack, instance, crowd, seed=seed)
     aim, accounts = attack.briefing.aim, attack.briefing.accounts
@@ -123,7 +119,7 @@ def test_trim_edge_stays_at_its_edge_when_accounts_come_often_in_a_round(seed: i
     crowd = Crowd(
         n_users=600,
         interactions_per_user=60,
-        adversarial_fraction=0.2,
+        alpha=0.2,
         arrivals=Arrivals(order=Order.HEAVY_TAILED),
     )
     attack = TrimEdge(trim=0.25)
@@ -138,7 +134,7 @@ def test_trim_edge_stays_at_its_edge_when_accounts_come_often_in_a_round(seed: i
 
 def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> None:
     """A user's residuals along the attacked direction vary as much as the threshold allows."""
-    threshold, crowd = 1.5, Crowd(n_users=4000, interactions_per_user=40, adversarial_fraction=0.2)
+    threshold, crowd = 1.5, Crowd(n_users=4000, interactions_per_user=40, alpha=0.2)
     instance = small_instance(seed, law=RewardLaw.GAUSSIAN)
     attack = make_attack("hide-in-covariance", {"threshold": threshold})
     made: list[UniformBooks] = []
@@ -169,7 +165,7 @@ def test_hide_in_covariance_keeps_the_variance_at_its_threshold(seed: int) -> No
 @pytest.mark.parametrize(("name", "strength"), [("framing", 0.7), ("scapegoats", 1.5)])
 def test_framing_pulls_the_gap_by_its_strength(name: str, strength: float, seed: int) -> None:
     """Without noise, so to the last digit; decoys are a tenth, and go the other way."""
-    crowd = Crowd(n_users=500, interactions_per_user=1, adversarial_fraction=0.2)
+    crowd = Crowd(n_users=500, interactions_per_user=1, alpha=0.2)
     instance = small_instance(seed, law=RewardLaw.GAUSSIAN)
     attack = make_attack(name, {"strength": strength, "decoys": 0.1, "reach": 3.0})
     run(instance, attack, Believer, crowd, algorithm="believer", seed=seed)
@@ -184,7 +180,7 @@ def test_framing_pulls_the_gap_by_its_strength(name: str, strength: float, seed:
 
 
 def test_a_ladder_has_even_rungs_and_half_of_its_accounts_on_the_top(seed: int) -> None:
-    crowd = Crowd(n_users=500, interactions_per_user=1, adversarial_fraction=0.2)
+    crowd = Crowd(n_users=500, interactions_per_user=1, alpha=0.2)
     instance = small_instance(seed, law=RewardLaw.GAUSSIAN)
     attack = make_attack("ladder", {"height": 8.0, "rungs": 0.5})
     run(instance, attack, Believer, crowd, algorithm="believer", seed=seed)
@@ -203,7 +199,7 @@ def test_the_two_sided_coalition_makes_best_and_runner_up_look_alike(seed: int) 
     instance = Instance(
         context_probabilities=np.array([1.0]), mean_rewards=np.array([[0.6, 0.5, 0.3]])
     )
-    crowd = Crowd(n_users=9000, interactions_per_user=20, adversarial_fraction=0.3)
+    crowd = Crowd(n_users=9000, interactions_per_user=20, alpha=0.3)
     contrasts, distances = {}, {}
     for name in ("hiding-two-sided", "honest"):
         books = booked(make_attack(name), instance, crowd, seed=seed)
@@ -224,7 +220,7 @@ def test_the_two_sided_coalition_makes_best_and_runner_up_look_alike(seed: int) 
 def test_the_one_sided_coalition_makes_the_best_look_ordinary(seed: int) -> None:
     """At gap 0.1 and mean 1/2, share 0.2 hides one play perfectly (smallest share 1/6)."""
     instance = Instance(context_probabilities=np.array([1.0]), mean_rewards=np.array([[0.6, 0.5]]))
-    crowd = Crowd(n_users=20_000, interactions_per_user=1, adversarial_fraction=0.2)
+    crowd = Crowd(n_users=20_000, interactions_per_user=1, alpha=0.2)
     books = booked(make_attack("hiding"), instance, crowd, seed=seed)
     pooled = books.sums[0] / books.counts[0]
     assert abs(pooled[0] - 0.5) < 5 * 0.5 / np.sqrt(books.counts[0, 0])
@@ -261,7 +257,7 @@ def test_poisoning_crowds_the_frequent_contexts_or_inflates_the_rarest(seed: int
         context_probabilities=np.array([0.4, 0.3, 0.2, 0.1]),
         mean_rewards=np.tile([0.6, 0.4], (4, 1)),
     )
-    crowd = Crowd(n_users=1000, interactions_per_user=5, adversarial_fraction=0.3)
+    crowd = Crowd(n_users=1000, interactions_per_user=5, alpha=0.3)
     for mode, expected in (("crowd", {0, 1}), ("inflate", {3})):
         attack = make_attack("context-poisoning", {"mode": mode})
         books = booked(attack, instance, crowd, seed=seed)
@@ -270,7 +266,7 @@ def test_poisoning_crowds_the_frequent_contexts_or_inflates_the_rarest(seed: int
 
 
 def test_lockstep_accounts_have_identical_histories(seed: int) -> None:
-    crowd = Crowd(n_users=50, interactions_per_user=6, adversarial_fraction=0.2)
+    crowd = Crowd(n_users=50, interactions_per_user=6, alpha=0.2)
     seen: list[tuple[IntArray, FloatArray]] = []
 
     class Watcher(Believer):
@@ -299,7 +295,7 @@ def test_the_search_finds_the_worst_candidate_in_spite_of_noise(seed: int) -> No
 
 
 def test_the_best_response_rehearses_against_the_algorithm_it_will_meet(seed: int) -> None:
-    crowd = Crowd(n_users=40, interactions_per_user=3, adversarial_fraction=0.2)
+    crowd = Crowd(n_users=40, interactions_per_user=3, alpha=0.2)
     made: list[int] = []
 
     def make(setting: Setting) -> Believer:

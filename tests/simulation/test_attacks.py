@@ -103,7 +103,7 @@ def test_every_attack_says_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_coalition_without_accounts_changes_nothing(name: str, seed: int) -> None:
     crowd = crowd_with()
-    empty = type(crowd)(n_users=20, interactions_per_user=2, adversarial_fraction=0.0)
+    empty = type(crowd)(n_users=20, interactions_per_user=2, alpha=0.0)
     instance = small_instance(seed)
     losses = {
         run(instance, make_attack(chosen), Believer, empty, algorithm="x", seed=seed)

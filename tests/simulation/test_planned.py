@@ -17,7 +17,7 @@ def small_plan(**changes: object) -> Plan:
     question: dict[str, object] = {
         "context_probabilities": FOUR,
         "n_actions": 4,
-        "adversarial_fraction": 0.25,
+        "alpha": 0.25,
         "target_suboptimality": 0.15,
         "failure_probability": 0.1,
     }

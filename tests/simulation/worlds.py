@@ -13,7 +13,7 @@ from unswayed.simulation.instances import Instance, RewardLaw, random_instance
 GAP = 0.1
 N_CONTEXTS, N_ACTIONS = 4, 5
 
-CROWD = Crowd(n_users=400, interactions_per_user=60, adversarial_fraction=0.3)
+CROWD = Crowd(n_users=400, interactions_per_user=60, alpha=0.3)
 
 
 def small_instance(seed: int, *path: int | str, law: RewardLaw = RewardLaw.BERNOULLI) -> Instance:
@@ -45,7 +45,7 @@ def crowd_with(*, arrivals: Arrivals | None = None, perturbation: float = 0.0) -
     return Crowd(
         n_users=60,
         interactions_per_user=8,
-        adversarial_fraction=0.2,
+        alpha=0.2,
         arrivals=arrivals or Arrivals(),
         perturbation=perturbation,
     )

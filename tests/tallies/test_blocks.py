@@ -95,8 +95,8 @@ def test_keeping_rows_keeps_the_marked_ones_even_after_equal_weights(
 
 def test_a_filter_works_on_blocks_as_on_one_matrix(rng: np.random.Generator) -> None:
     one, blocks = both(rng, BOUNDS)
-    whole = spectral_filter(one, adversarial_fraction=0.1)
-    in_blocks = spectral_filter(blocks, adversarial_fraction=0.1)
+    whole = spectral_filter(one, alpha=0.1)
+    in_blocks = spectral_filter(blocks, alpha=0.1)
     np.testing.assert_allclose(in_blocks.estimate, whole.estimate, rtol=1e-6, atol=1e-9)
 
 

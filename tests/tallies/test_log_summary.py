@@ -34,9 +34,7 @@ def uniform_log(
 
 
 def look(log: LogTallies, alpha: float = 0.1) -> LogSummary:
-    return summarise(
-        log.in_blocks().uniform(), log.context_labels, log.action_labels, adversarial_fraction=alpha
-    )
+    return summarise(log.in_blocks().uniform(), log.context_labels, log.action_labels, alpha=alpha)
 
 
 def test_findings_count_what_is_there() -> None:

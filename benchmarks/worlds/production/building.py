@@ -56,7 +56,7 @@ def build_production(spec: ProductionSpec, seed: int) -> World:
         context_probabilities=visits.sum(axis=0) / visits.sum(),
         is_bad=visitors.is_bad,
         targets=targets[0],
-        adversarial_fraction=spec.alpha,
+        alpha=spec.alpha,
         second_targets=targets[1],
     )
 
@@ -175,5 +175,5 @@ def build_liar(spec: LiarSpec, n_lies: int, seed: int) -> World:
         context_probabilities=np.full(S, 1 / S),
         is_bad=np.arange(spec.n_users + n_liars) >= spec.n_users,
         targets=targets,
-        adversarial_fraction=0.1,
+        alpha=0.1,
     )

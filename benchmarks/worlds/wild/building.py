@@ -73,7 +73,7 @@ def build_wild(spec: WildSpec) -> World:
         is_bad=visitors.is_bad,
         targets=plot.raised[0],
         second_targets=plot.raised[-1],
-        adversarial_fraction=spec.alpha,
+        alpha=spec.alpha,
     )
 
 

@@ -109,7 +109,7 @@ def few_accounts(
         true_means=true_means,
         context_probabilities=nu,
         is_bad=np.zeros(n_users, dtype=np.bool_),
-        adversarial_fraction=alpha,
+        alpha=alpha,
     )
     lying = replace(spec, attack=attack)
     own = generator(seed, "their lies", part, family, logging, attack, n_accounts)
@@ -266,7 +266,7 @@ def ab_test(gap: float, alpha: float, attack: str | None, seed: int) -> World:
         contexts=np.zeros(n_events, dtype=np.int64),
         actions=np.repeat(arms, AB_PLAYS),
         rewards=(order < ones[:, None]).astype(np.float64).ravel(),
-        adversarial_fraction=alpha,
+        alpha=alpha,
         true_means=rates[None, :],
         context_probabilities=np.ones(1),
         is_bad=is_bad,

@@ -42,7 +42,7 @@ class Audited:
 def audit_log(
     source: Source,
     *,
-    adversarial_fraction: float | Auto = "auto",
+    alpha: float | Auto = "auto",
     regime: RegimeName = "auto",
     method: str = DEFAULT_METHOD,
     columns: Columns | None = None,
@@ -58,14 +58,14 @@ def audit_log(
     ----------
     source, columns, query, on_bad_rows, memory
         As ``read_events`` takes them.
-    adversarial_fraction, method, min_propensity
+    alpha, method, min_propensity
         As ``learn_log`` takes them; read where the server chose the actions.
     regime
         Who chose the actions; "auto" reads it off the log.
     on_step
         Called with each of ``STEPS`` as it begins.
     """
-    stated = check_fraction_or_auto(adversarial_fraction)
+    stated = check_fraction_or_auto(alpha)
     method = known_method(method)
     on_step("reading")
     reading = read_events(
@@ -111,7 +111,7 @@ def audit_events(
         tallies,
         events.context_labels,
         events.action_labels,
-        adversarial_fraction=FLOOR if stated == "auto" else stated,
+        alpha=FLOOR if stated == "auto" else stated,
         min_propensity=min_propensity,
     )
     if summary.n_users < 2:

@@ -68,7 +68,7 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         design_of_log(tallies, "auto"),
         events.context_labels,
         events.action_labels,
-        adversarial_fraction=stated,
+        alpha=stated,
         method=method,
     )
     policy, weights = learned.policy, learned.estimates.user_weights
@@ -112,7 +112,7 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         n_users=events.n_users,
         n_contexts=events.n_contexts,
         n_actions=events.n_actions,
-        alpha=policy.adversarial_fraction,
+        alpha=policy.alpha,
         regime=log.regime,
         is_attacked=is_attacked,
         statement=_statement(lies, share, events.n_users, shifts, len(changed), cost),
@@ -172,7 +172,7 @@ def _share(learned: Learned, lies: list[_Lie], n_users: int) -> Interval:
     most = removed / max(has_met, LEAST_MET) * n_users + _n_suspected(lies)
     high = share_bounds(round(most), n_users)[1] if lies else 0.0
     if not clear:
-        stated = learned.policy.adversarial_fraction
+        stated = learned.policy.alpha
         unseen = stated if unknown is None else unknown.upper + unknown.allowance
         return Interval(0.0, 0.0, min(max(high, unseen), LARGEST_SHARE))
     if unknown is not None:

@@ -101,7 +101,7 @@ def audit(
     with steps_bar(STEPS) as on_step:
         found = audit_log(
             log,
-            adversarial_fraction=fraction,
+            alpha=fraction,
             regime=who_chose,
             method=DEFAULT_METHOD,
             columns=source.columns(time=source.time_column, may_lack_context=True),

@@ -44,7 +44,7 @@ def evaluate(
             evaluated,
             baseline=other,
             baseline_name=baseline,
-            adversarial_fraction=fraction,
+            alpha=fraction,
             columns=source.columns(time=source.time_column),
             query=source.query,
             on_bad_rows=bad_rows,

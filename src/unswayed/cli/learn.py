@@ -130,7 +130,7 @@ def learn(
     """Learn a policy from a log, robust to a share alpha of colluding users."""
     _check_engine(engine, scheduler=scheduler, log=log, tallies=tallies)
     options = LearnOptions(
-        adversarial_fraction=check_fraction_or_auto(alpha),
+        alpha=check_fraction_or_auto(alpha),
         method=method,
         design=cast("DesignName", design),
         columns=source.columns(time=source.time_column),
@@ -225,7 +225,7 @@ def _print_summary(learned: LearnedLog, out: Path, *, with_attacks: bool) -> Non
         print_line(f"Note: {note}")
     print_line(
         f"Kept {rate(float(learned.user_weights.mean()))} of the users' weight with alpha = "
-        f"{learned.policy.adversarial_fraction:g}. The policy is in {out}."
+        f"{learned.policy.alpha:g}. The policy is in {out}."
     )
 
 

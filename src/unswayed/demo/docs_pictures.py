@@ -182,7 +182,7 @@ def draw_plays(rows: list[dict[str, Any]]) -> Figure:
 def draw_smallest_coalitions(
     *,
     gaps: tuple[float, float, float] = (0.2, 0.1, 0.05),
-    adversarial_fraction: float = 0.2,
+    alpha: float = 0.2,
     most_interactions: int = 1000,
 ) -> Figure:
     """Draw the smallest coalition that can hide a gap against the plays per user.
@@ -191,7 +191,7 @@ def draw_smallest_coalitions(
     ----------
     gaps
         Three gaps over a mean reward of one half, one line each.
-    adversarial_fraction
+    alpha
         A coalition to mark, with the plays up to which it hides each gap.
     most_interactions
         Right end of the axis.
@@ -209,7 +209,7 @@ def draw_smallest_coalitions(
                 linewidth=2.2,
                 label=f"{50 + 100 * gap:g}% like it, not 50%",
             )
-            last = int(largest_two_sided_interactions(gap, adversarial_fraction))
+            last = int(largest_two_sided_interactions(gap, alpha))
             if last:
                 enough = float(smallest_two_sided_coalition(gap, last))
                 ax.plot(last, enough, "o", color=colour, markersize=8, zorder=3)
@@ -221,11 +221,11 @@ def draw_smallest_coalitions(
                     verticalalignment="top",
                     fontsize=9,
                 )
-        ax.axhline(adversarial_fraction, color=GREY, linewidth=1, linestyle=":")
+        ax.axhline(alpha, color=GREY, linewidth=1, linestyle=":")
         ax.text(
             most_interactions,
-            adversarial_fraction + 0.008,
-            f"a coalition of {100 * adversarial_fraction:g}% hides it up to the dots",
+            alpha + 0.008,
+            f"a coalition of {100 * alpha:g}% hides it up to the dots",
             horizontalalignment="right",
             color=GREY,
             fontsize=9,
@@ -248,20 +248,20 @@ def draw_hidden_worlds(
     *,
     gap: float = 0.1,
     interactions: int = 9,
-    adversarial_fraction: float = 0.2,
+    alpha: float = 0.2,
     base: float = 0.5,
 ) -> Figure:
     """Draw two worlds that a coalition has made to look alike: good users, colluders, and the sum.
 
     Parameters
     ----------
-    gap, interactions, adversarial_fraction, base
+    gap, interactions, alpha, base
         As in `two_sided_adversaries`; the coalition must be large enough to hide the gap.
     """
-    pair = two_sided_adversaries(gap, interactions, adversarial_fraction, base=base)
+    pair = two_sided_adversaries(gap, interactions, alpha, base=base)
     if pair.ordinary.distance > 0:
         raise InputError(
-            f"a coalition of {adversarial_fraction} cannot hide a gap of {gap} for {interactions} "
+            f"a coalition of {alpha} cannot hide a gap of {gap} for {interactions} "
             "plays, so there are no two worlds that look alike. Draw fewer plays."
         )
     worlds = (
@@ -271,8 +271,8 @@ def draw_hidden_worlds(
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(width=9.2, height=4.4, panels=2)
         for ax, (title, mean, adversary) in zip(axes, worlds, strict=True):
-            good = (1 - adversarial_fraction) * binomial_counts(interactions, mean).dense()
-            bad = adversarial_fraction * adversary.counts.dense()
+            good = (1 - alpha) * binomial_counts(interactions, mean).dense()
+            bad = alpha * adversary.counts.dense()
             _draw_world(ax, good, bad, pair.observed)
             ax.set_title(title, loc="left", fontweight="bold", fontsize=11)
             ax.set_xlabel(f"likes in {interactions} plays")

@@ -119,7 +119,7 @@ def play_served(
             n_contexts=len(CONTEXTS),
             n_actions=len(ITEMS),
             interactions_per_user=n_days,
-            adversarial_fraction=ADVERSARIAL_FRACTION,
+            alpha=ADVERSARIAL_FRACTION,
             rng=generator(seed, "service demo", "naive"),
         )
     )

@@ -77,7 +77,7 @@ def play(seed: int = 0) -> Outcome:
     crowd = Crowd(
         n_users=N_USERS,
         interactions_per_user=INTERACTIONS_PER_USER,
-        adversarial_fraction=ADVERSARIAL_FRACTION,
+        alpha=ADVERSARIAL_FRACTION,
     )
     outcomes = {}
     for name, make in (

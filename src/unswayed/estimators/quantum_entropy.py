@@ -21,6 +21,7 @@ from unswayed.estimators.spectral_filter import (
 )
 from unswayed.estimators.spectrum import WeightedRows
 from unswayed.estimators.tails import kept_shares, weighted_quantile
+from unswayed.names import known_keywords
 from unswayed.randomness import generator
 
 N_SKETCHES = 16
@@ -40,10 +41,11 @@ EIGENVALUE_MARGIN = 1.05
 """Ours: the Lanczos eigenvalue errs low by less than this."""
 
 
+@known_keywords(adversarial_fraction="alpha")
 def quantum_entropy_mean(
     matrix: RowMatrix,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     noise_scale: float | None = None,
     row_weights: ArrayLike | None = None,
     max_iterations: int = MAX_ITERATIONS,
@@ -58,7 +60,7 @@ def quantum_entropy_mean(
 
     Parameters
     ----------
-    matrix, adversarial_fraction, noise_scale, row_weights, max_iterations
+    matrix, alpha, noise_scale, row_weights, max_iterations
         As ``spectral_filter`` takes them.
     seed
         Fixes the random vectors. Keep it secret from whoever chooses the rows.
@@ -83,14 +85,14 @@ def quantum_entropy_mean(
     >>> from unswayed.randomness import generator
     >>> rows = generator(0).normal(5.0, 1.0, size=(1000, 40))
     >>> rows[:100] = 9.0
-    >>> result = quantum_entropy_mean(rows, adversarial_fraction=0.1)
+    >>> result = quantum_entropy_mean(rows, alpha=0.1)
     >>> bool(np.abs(result.estimate - 5.0).max() < 0.15), result.stopped
     (True, 'spectrum')
     """
     return prune(
         matrix,
         _EntropyScore(seed),
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         noise_scale=noise_scale,
         row_weights=row_weights,
         max_iterations=max_iterations,

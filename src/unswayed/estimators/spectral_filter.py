@@ -23,6 +23,7 @@ from unswayed.estimators.spectrum import (
     top_direction,
 )
 from unswayed.estimators.tails import kept_shares, robust_variance, weighted_quantile
+from unswayed.names import known_keywords
 
 MAX_ITERATIONS = 50
 """Ours; the attacks of the benchmark need fewer than 15."""
@@ -89,13 +90,13 @@ def prune(
     matrix: RowMatrix,
     score: Score,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     noise_scale: float | None,
     row_weights: ArrayLike | None,
     max_iterations: int,
 ) -> MeanEstimate:
     """Remove weight from suspicious rows until the spectrum looks honest or the budget is used."""
-    alpha = check_adversarial_fraction(adversarial_fraction)
+    alpha = check_adversarial_fraction(alpha)
     if noise_scale is not None and not 0.0 < noise_scale < np.inf:
         raise InputError(f"noise_scale is {noise_scale}: it must be positive and finite.")
     if max_iterations < 0:
@@ -198,7 +199,7 @@ def _look(
 ) -> Look:
     """Find the top direction of the kept rows and the honest limit along it."""
     noise = HonestNoise(
-        believable_column_variances(sample, adversarial_fraction=alpha),
+        believable_column_variances(sample, alpha=alpha),
         sample.effective_rows,
         noise_scale,
     )
@@ -243,10 +244,11 @@ def _first(amounts: FloatArray, room: float) -> FloatArray:
     return np.diff(np.minimum(np.cumsum(amounts), max(room, 0.0)), prepend=0.0)
 
 
+@known_keywords(adversarial_fraction="alpha")
 def spectral_filter(
     matrix: RowMatrix,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     noise_scale: float | None = None,
     row_weights: ArrayLike | None = None,
     max_iterations: int = MAX_ITERATIONS,
@@ -264,7 +266,7 @@ def spectral_filter(
         become float64. Columns of very different variance are best rescaled before, and more
         than twice the adversarial fraction of the rows should not be empty: a minority of rows
         that stand out from a majority that agrees cannot be distinguished from an attack.
-    adversarial_fraction
+    alpha
         Share of rows that may be anything; below 1/2.
     noise_scale
         Largest standard deviation of good rows over all directions, if known.
@@ -294,14 +296,14 @@ def spectral_filter(
     >>> from unswayed.randomness import generator
     >>> rows = generator(0).normal(5.0, 1.0, size=(1000, 40))
     >>> rows[:100] = 9.0
-    >>> result = spectral_filter(rows, adversarial_fraction=0.1)
+    >>> result = spectral_filter(rows, alpha=0.1)
     >>> bool(np.abs(result.estimate - 5.0).max() < 0.15), result.stopped
     (True, 'spectrum')
     """
     return prune(
         matrix,
         _tail_score,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         noise_scale=noise_scale,
         row_weights=row_weights,
         max_iterations=max_iterations,

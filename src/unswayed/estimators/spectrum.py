@@ -102,7 +102,7 @@ def top_direction(sample: WeightedRows, start: FloatArray | None) -> TopEigenpai
     )
 
 
-def believable_column_variances(sample: WeightedRows, *, adversarial_fraction: float) -> FloatArray:
+def believable_column_variances(sample: WeightedRows, *, alpha: float) -> FloatArray:
     """Return column variances that a minority of rows cannot inflate at will.
 
     Rows far from the centre count less, so bad rows cannot inflate most columns; columns far above
@@ -114,7 +114,7 @@ def believable_column_variances(sample: WeightedRows, *, adversarial_fraction: f
         Shape ``(n_columns,)``.
     """
     distances = sample.rows.squared_distances(sample.centre)
-    limit = _far_distance(distances, sample, adversarial_fraction)
+    limit = _far_distance(distances, sample, alpha)
     shrinkage = np.ones_like(distances)
     np.divide(limit, distances, out=shrinkage, where=distances > limit)
     variances = sample.rows.column_squares(sample.weights * shrinkage, sample.centre) / sample.total
@@ -129,11 +129,9 @@ def believable_column_variances(sample: WeightedRows, *, adversarial_fraction: f
     return np.minimum(variances, math.exp(middle + reach * spread))
 
 
-def _far_distance(
-    distances: FloatArray, sample: WeightedRows, adversarial_fraction: float
-) -> float:
+def _far_distance(distances: FloatArray, sample: WeightedRows, alpha: float) -> float:
     """Return the squared distance beyond which a row is far out, given how unequal rows are."""
-    weights, bad = sample.weights, adversarial_fraction
+    weights, bad = sample.weights, alpha
     # Twice the stated fraction is withstood, unless that leaves only empty rows to judge by.
     typical = weighted_quantile(distances, weights, max(0.5, 1.0 - 2.0 * bad))
     is_apart = distances > weighted_quantile(distances, weights, 0.25) * (1.0 + TIE)

@@ -12,6 +12,7 @@ from unswayed.estimators.inputs import check_failure_probability, check_values
 from unswayed.estimators.results import UnivariateEstimate
 from unswayed.estimators.tails import NORMAL_QUARTILE
 from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, largest_cut, trim_count
+from unswayed.names import known_keywords
 
 CORRUPTION_FACTOR = 8.0
 """Lugosi and Mendelson's: the clipped share is this times the corrupted share ..."""
@@ -23,10 +24,11 @@ BLOCKS_PER_LOG = 8.0
 """Ours, the usual constant of the median of means: spare blocks per log(1/δ)."""
 
 
+@known_keywords(adversarial_fraction="alpha")
 def lugosi_mendelson_mean(
     values: ArrayLike,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     rng: np.random.Generator,
     failure_probability: float = DEFAULT_FAILURE_PROBABILITY,
 ) -> UnivariateEstimate:
@@ -36,7 +38,7 @@ def lugosi_mendelson_mean(
     ----------
     values
         Shape ``(n_points,)``. With an odd number one point, drawn at random, is left out.
-    adversarial_fraction
+    alpha
         Share of bad points η among ``values``.
     rng
         Draws the split. Points are sorted first, so their order does not matter.
@@ -64,11 +66,11 @@ def lugosi_mendelson_mean(
     >>> import numpy as np
     >>> from unswayed.randomness import generator
     >>> points = np.append(np.full(4000, 7.0), [1e9] * 4)
-    >>> lugosi_mendelson_mean(points, adversarial_fraction=0.001, rng=generator(0)).estimate
+    >>> lugosi_mendelson_mean(points, alpha=0.001, rng=generator(0)).estimate
     7.0
     """
     points = check_values(values)
-    alpha = check_adversarial_fraction(adversarial_fraction)
+    alpha = check_adversarial_fraction(alpha)
     delta = check_failure_probability(failure_probability)
     half = points.size // 2
     confidence = CONFIDENCE_FACTOR * math.log(4.0 / delta)
@@ -102,17 +104,18 @@ def _how_to_fix(n_points: int, alpha: float, confidence: float) -> str:
     opening = f"The split trimmed mean cannot use {n_points} points"
     if room <= 0.0:
         return (
-            f"{opening} at adversarial_fraction {alpha}: it only works below "
+            f"{opening} at alpha {alpha}: it only works below "
             f"1/{2 * CORRUPTION_FACTOR:g}, so use trimmed_mean or median_of_means."
         )
     n_needed = 2 * (math.floor(confidence / room) + 1)
     return f"{opening}: it needs at least {n_needed} here; use trimmed_mean below that."
 
 
+@known_keywords(adversarial_fraction="alpha")
 def median_of_means(
     values: ArrayLike,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     rng: np.random.Generator,
     failure_probability: float = DEFAULT_FAILURE_PROBABILITY,
     n_blocks: int | None = None,
@@ -123,7 +126,7 @@ def median_of_means(
     ----------
     values
         Shape ``(n_points,)``.
-    adversarial_fraction
+    alpha
         Share of bad points in the population; below 1/2.
     rng
         Draws the blocks. Points are sorted first, so their order does not matter.
@@ -148,14 +151,14 @@ def median_of_means(
     --------
     >>> from unswayed.randomness import generator
     >>> points = [7.0] * 99 + [1e9]
-    >>> median_of_means(points, adversarial_fraction=0.01, rng=generator(0)).estimate
+    >>> median_of_means(points, alpha=0.01, rng=generator(0)).estimate
     7.0
     """
     points = check_values(values)
     n_points = points.size
     n_bad = trim_count(
         n_points,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         failure_probability=failure_probability,
     )
     if n_blocks is None:

@@ -14,21 +14,18 @@ from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators.inputs import check_failure_probability, check_finite, check_values
 from unswayed.estimators.results import GroupedEstimates, UnivariateEstimate
+from unswayed.names import known_keywords
 
 DEFAULT_FAILURE_PROBABILITY = 0.05
 """Ours. Callers with many groups divide it by their number."""
 
 
 @overload
-def trim_count(
-    n_points: int, *, adversarial_fraction: float, failure_probability: float
-) -> int: ...
+def trim_count(n_points: int, *, alpha: float, failure_probability: float) -> int: ...
 @overload
+def trim_count(n_points: IntArray, *, alpha: float, failure_probability: float) -> IntArray: ...
 def trim_count(
-    n_points: IntArray, *, adversarial_fraction: float, failure_probability: float
-) -> IntArray: ...
-def trim_count(
-    n_points: int | IntArray, *, adversarial_fraction: float, failure_probability: float
+    n_points: int | IntArray, *, alpha: float, failure_probability: float
 ) -> int | IntArray:
     """Return how many bad points a random group holds at most, but for the failure probability.
 
@@ -40,7 +37,7 @@ def trim_count(
     ----------
     n_points
         Size of the group, or an array of sizes.
-    adversarial_fraction
+    alpha
         Share of bad points among all points that groups are drawn from; below 1/2.
     failure_probability
         Allowed probability that a group holds more bad points than returned.
@@ -59,12 +56,12 @@ def trim_count(
 
     Examples
     --------
-    >>> trim_count(100, adversarial_fraction=0.2, failure_probability=0.05)
+    >>> trim_count(100, alpha=0.2, failure_probability=0.05)
     27
-    >>> trim_count(100, adversarial_fraction=0.0, failure_probability=0.05)
+    >>> trim_count(100, alpha=0.0, failure_probability=0.05)
     0
     """
-    alpha = check_adversarial_fraction(adversarial_fraction)
+    alpha = check_adversarial_fraction(alpha)
     delta = check_failure_probability(failure_probability)
     sizes, positions = np.unique(np.asarray(n_points, dtype=np.int64), return_inverse=True)
     if sizes.size and sizes[0] < 0:
@@ -98,10 +95,11 @@ def binomial_lower_quantiles(sizes: IntArray, share: float | FloatArray, level: 
     return np.asarray(sizes - binomial_upper_quantiles(sizes, 1.0 - share, level))
 
 
+@known_keywords(adversarial_fraction="alpha")
 def trimmed_mean(
     values: ArrayLike,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     failure_probability: float = DEFAULT_FAILURE_PROBABILITY,
     n_trimmed: int | None = None,
 ) -> UnivariateEstimate:
@@ -111,7 +109,7 @@ def trimmed_mean(
     ----------
     values
         Shape ``(n_points,)``.
-    adversarial_fraction
+    alpha
         Share of bad points in the population; below 1/2.
     failure_probability
         Allowed probability that the group holds more bad points than are trimmed.
@@ -134,14 +132,14 @@ def trimmed_mean(
 
     Examples
     --------
-    >>> trimmed_mean([1.0, 2.0, 3.0, 4.0, 1e9], adversarial_fraction=0.1).estimate
+    >>> trimmed_mean([1.0, 2.0, 3.0, 4.0, 1e9], alpha=0.1).estimate
     3.0
     """
     points = check_values(values)
     n_points = points.size
     n_bad = trim_count(
         n_points,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         failure_probability=failure_probability,
     )
     if n_trimmed is not None:
@@ -166,12 +164,13 @@ def trimmed_mean(
     )
 
 
+@known_keywords(adversarial_fraction="alpha")
 def trimmed_means(
     values: ArrayLike,
     groups: ArrayLike,
     n_groups: int,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     failure_probability: float = DEFAULT_FAILURE_PROBABILITY,
     n_zeros: ArrayLike | None = None,
 ) -> GroupedEstimates:
@@ -187,7 +186,7 @@ def trimmed_means(
         Shape ``(n_values,)``: the group of each point, from 0 to ``n_groups - 1``.
     n_groups
         Number of groups.
-    adversarial_fraction
+    alpha
         Share of bad points in the population; below 1/2.
     failure_probability
         Allowed failure probability of each single group.
@@ -206,7 +205,7 @@ def trimmed_means(
     Examples
     --------
     >>> points, groups, n_zeros = [4.0, 2.0, 5.0], [0, 0, 1], [2, 0]
-    >>> trimmed_means(points, groups, 2, adversarial_fraction=0.0, n_zeros=n_zeros).estimates
+    >>> trimmed_means(points, groups, 2, alpha=0.0, n_zeros=n_zeros).estimates
     array([1.5, 5. ])
     """
     points = np.asarray(values, dtype=np.float64)
@@ -226,7 +225,7 @@ def trimmed_means(
     n_points = np.bincount(members, minlength=n_groups) + implicit
     n_bad = trim_count(
         n_points,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         failure_probability=failure_probability,
     )
     n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))

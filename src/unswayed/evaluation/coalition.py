@@ -115,7 +115,7 @@ def find_coalition(
     tallies: Tallies,
     classes: IntArray,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     rng: np.random.Generator,
 ) -> Found:
     """Look for a coalition that lies about the given classes of cells.
@@ -126,14 +126,14 @@ def find_coalition(
         Users' plays, without importance weights.
     classes
         Shape (n_cells,); class of each cell, below ``CLASSES``.
-    adversarial_fraction
+    alpha
         α.
     rng
         Samples and permutations are drawn from it.
     """
     all_users = data_of(tallies, classes)
     nobody = Found(np.ones(tallies.n_users), False, 0.0, 0.0, 0.0, 0.0)
-    most = MASS_MARGIN * adversarial_fraction
+    most = MASS_MARGIN * alpha
     if most <= 0.0 or len(all_users.users) == 0:
         return nobody
     sample, chosen = _sampled(all_users, rng)
@@ -145,7 +145,7 @@ def find_coalition(
     is_clear = fit.gain > NULL_MARGIN * max(null_gain, 0.0) + CLEAR_GAIN
     loud = LOUD[0] if sample.is_binary else LOUD[1]
     if is_clear and _is_one_sided(fit, opposite_gain, most, loud):
-        fits = plausible([fit, *fits_with_other_shares(sample, fit, adversarial_fraction, most)])
+        fits = plausible([fit, *fits_with_other_shares(sample, fit, alpha, most)])
         weights = [_weights(all_users, each) for each in fits]
         return Found(
             averaged(fits, weights),
@@ -158,13 +158,13 @@ def find_coalition(
             tuple(_replicates(all_users, sample, chosen, fit, most, rng)),
             tuple(weights),
         )
-    ours = [fit, *fits_with_other_shares(sample, fit, adversarial_fraction, most)]
-    theirs = [opposite, *fits_with_other_shares(sample, opposite, adversarial_fraction, most)]
+    ours = [fit, *fits_with_other_shares(sample, fit, alpha, most)]
+    theirs = [opposite, *fits_with_other_shares(sample, opposite, alpha, most)]
     has_opposites = is_clear and is_reversed
     if has_opposites:
         fits = [*plausible(ours), *plausible(theirs)]
     else:
-        about = fits_about_the_policy(sample, adversarial_fraction, most)
+        about = fits_about_the_policy(sample, alpha, most)
         fits = plausible([*ours, *theirs, *about], 0.0)
     return replace(
         nobody,

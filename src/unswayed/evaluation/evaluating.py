@@ -33,7 +33,7 @@ def evaluate_log(
     *,
     baseline: Policy | None = None,
     baseline_name: str = LOGGING,
-    adversarial_fraction: float | Auto = "auto",
+    alpha: float | Auto = "auto",
     columns: Columns | None = None,
     query: str | None = None,
     on_bad_rows: OnBadRows | str = "error",
@@ -53,12 +53,12 @@ def evaluate_log(
         What it is compared with; None for what was logged.
     baseline_name
         How the baseline is called in the result.
-    adversarial_fraction, min_propensity
+    alpha, min_propensity
         As ``learn_log`` takes them.
     on_step
         Called with each of ``STEPS`` as it begins.
     """
-    stated = check_fraction_or_auto(adversarial_fraction)
+    stated = check_fraction_or_auto(alpha)
     on_step("reading")
     reading = read_events(
         source, columns=columns, query=query, on_bad_rows=on_bad_rows, memory=memory

@@ -65,12 +65,12 @@ def robust_weights(
     found = find_coalition(
         tallies,
         cell_classes(means, choices, other),
-        adversarial_fraction=alpha,
+        alpha=alpha,
         rng=generator(0, "evaluate"),
     )
     if found.is_accepted:
         return Robust(found.weights, alpha, found, "a coalition against this policy")
-    learned = method_named(DEFAULT_METHOD)(uniform, design, adversarial_fraction=alpha)
+    learned = method_named(DEFAULT_METHOD)(uniform, design, alpha=alpha)
     return Robust(learned.user_weights, alpha, found, "the learner")
 
 

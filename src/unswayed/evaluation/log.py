@@ -80,9 +80,7 @@ def inverse_propensities(
             f"{clipped:.2%} of the propensities are below {min_propensity:g} and count as that.",
         )
         return 1.0 / np.maximum(events.propensities, min_propensity), note if clipped else ()
-    summary = summarise(
-        tallies, events.context_labels, events.action_labels, adversarial_fraction=0.0
-    )
+    summary = summarise(tallies, events.context_labels, events.action_labels, alpha=0.0)
     if summary.looks_uniform:
         return np.full(len(events), float(events.n_actions)), ()
     plays = np.bincount(tallies.cells, tallies.plays, tallies.n_cells).reshape(

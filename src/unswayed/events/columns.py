@@ -48,6 +48,8 @@ class Columns:
     may_lack_context: bool = False
 
     def __post_init__(self) -> None:
+        given: Any = self.context
+        object.__setattr__(self, "context", (given,) if isinstance(given, str) else tuple(given))
         if not self.context and not self.may_lack_context:
             raise InputError("no context column is named; name at least one.")
         for column, n_bins in self.bins.items():

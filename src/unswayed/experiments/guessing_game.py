@@ -70,7 +70,7 @@ def right_decisions(settings: Settings, algorithm: str, attack: str, repetition:
         Crowd(
             n_users=n_users,
             interactions_per_user=settings.interactions,
-            adversarial_fraction=size / n_users,
+            alpha=size / n_users,
             assumed_fraction=settings.alpha,
         ),
         algorithm=algorithm,

@@ -73,7 +73,7 @@ def context_error(settings: Settings, algorithm: str, attack: str, repetition: i
     tallies = visits[-1].tallies()
     if algorithm == "paper":
         estimated = estimate_context_probabilities(
-            tallies, adversarial_fraction=settings.alpha
+            tallies, alpha=settings.alpha
         ).context_probabilities
     else:
         estimated = _shares(tallies, witness.is_good if algorithm == "oracle" else None)

@@ -105,7 +105,7 @@ def success(settings: Settings, algorithm: str, attack: str, repetition: int) ->
         Crowd(
             n_users=n_users,
             interactions_per_user=settings.interactions,
-            adversarial_fraction=0.0 if is_clean else size / n_users,
+            alpha=0.0 if is_clean else size / n_users,
             assumed_fraction=alpha,
         ),
         algorithm=algorithm,

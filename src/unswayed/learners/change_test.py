@@ -103,7 +103,7 @@ class Changes:
 
 
 def changes_at(
-    events: Events, moment: float, *, adversarial_fraction: float, design: Design | None = None
+    events: Events, moment: float, *, alpha: float, design: Design | None = None
 ) -> Changes:
     """Test whether mean rewards before a moment and from then on differ.
 
@@ -113,7 +113,7 @@ def changes_at(
         With their times.
     moment
         Where the windows meet, in the unit of the times.
-    adversarial_fraction, design
+    alpha, design
         As ``changes_between`` takes them.
     """
     if events.times is None:
@@ -122,7 +122,7 @@ def changes_at(
     return changes_between(
         tally_events(events.rows(~is_after)),
         tally_events(events.rows(is_after)),
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         design=design,
     )
 
@@ -131,7 +131,7 @@ def changes_between(
     before: LogTallies,
     after: LogTallies,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     design: Design | None = None,
 ) -> Changes:
     """Test whether the good users' mean rewards differ between two windows of one log.
@@ -140,7 +140,7 @@ def changes_between(
     ----------
     before, after
         Tallies of the windows, under the same codes.
-    adversarial_fraction
+    alpha
         The share of all users, of both windows together, that may collude.
     design
         How actions were chosen; uniform by default. With propensities it is not read.
@@ -157,7 +157,7 @@ def changes_between(
     those with the most visits (Freedman's inequality: they may stop when they like), and never more
     than all of them. With propensities, all of them.
     """
-    alpha = check_adversarial_fraction(adversarial_fraction)
+    alpha = check_adversarial_fraction(alpha)
     parts = (before.tallies, after.tallies)
     shape = {(part.n_users, part.n_contexts, part.n_actions) for part in parts}
     if len(shape) > 1:

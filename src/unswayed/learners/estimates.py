@@ -83,7 +83,7 @@ class Estimates:
         context_labels: Labels,
         action_labels: Labels,
         *,
-        adversarial_fraction: float,
+        alpha: float,
         method: str,
     ) -> Policy:
         """Return the decision table that plays the actions."""
@@ -100,6 +100,6 @@ class Estimates:
             decisions=self.decisions,
             counts=counts.astype(np.int64),
             context_probabilities=self.context_probabilities,
-            adversarial_fraction=adversarial_fraction,
+            alpha=alpha,
             method=method,
         )

@@ -273,7 +273,7 @@ def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...
     if evidence.get("bounded", 0.0) > WORTH_SAYING:
         notes.append(
             f"{evidence['bounded']:.1%} of the plays do not count: repeated plays of an account in "
-            f"a cell count less, up to what a share {policy.adversarial_fraction:.2g} of its "
+            f"a cell count less, up to what a share {policy.alpha:.2g} of its "
             "visitors reach."
         )
     if evidence.get("cut", 0.0) > WORTH_SAYING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from unswayed.learners.explaining import (
 from unswayed.learners.groups import check_groups, find_groups, group_decisions
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.log_reading import Listener, tally_log
-from unswayed.learners.options import LearnOptions, OptionKeywords
+from unswayed.learners.options import LearnOptions
 from unswayed.learners.personal import personal_decisions
 from unswayed.learners.reward_range import check_rewards, cut_to_range, parsed_reward_range
 from unswayed.learners.unknown_fraction import FLOOR
@@ -65,7 +65,7 @@ def learn_log(
     options: LearnOptions | None = None,
     *,
     on_step: Listener = lambda _: None,
-    **changes: Unpack[OptionKeywords],
+    **changes: Any,
 ) -> LearnedLog:
     """Learn a policy from a log.
 
@@ -75,8 +75,8 @@ def learn_log(
         As ``read_events`` takes it. Without a source the policy is learned from ``tallies`` as
         they are.
     options, changes
-        How to learn; ``learn_log(log, method="paper")`` is short for
-        ``learn_log(log, LearnOptions(method="paper"))``.
+        How to learn. Fields of ``LearnOptions`` and of ``Columns`` may be given as keywords:
+        ``learn_log(log, alpha=0.2, user="account_id", context=["country", "device"])``.
     on_step
         Called with each of ``STEPS`` as it begins, and with what is being attacked.
 
@@ -99,7 +99,7 @@ def learn_on_cluster(
     client: Any | None = None,
     with_users: bool = False,
     on_step: Listener = lambda _: None,
-    **changes: Unpack[OptionKeywords],
+    **changes: Any,
 ) -> LearnedLog:
     """Learn a policy from files that the workers of a cluster can open.
 
@@ -153,7 +153,7 @@ def learn_on_cluster(
 def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> LearnedLog:
     """Check a log, reject it if nothing sound can be learned, and learn."""
     on_step("validating")
-    stated = options.adversarial_fraction
+    stated = options.alpha
     # An unknown share is at least the floor; what it turns out to be is held to the same checks.
     summary = _checked(log, options, FLOOR if stated == "auto" else stated)
     on_step("learning")
@@ -162,7 +162,7 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
         design_of_log(log.tallies, options.design),
         log.context_labels,
         log.action_labels,
-        adversarial_fraction=stated,
+        alpha=stated,
         method=options.method,
         certify=options.certify,
         on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
@@ -179,7 +179,7 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
         notes += (note,)
     source = dict(policy.source)
     if options.half_life is not None:
-        changes = _changes(log, options, policy.adversarial_fraction)
+        changes = _changes(log, options, policy.alpha)
         notes += (NO_WINDOW if changes is None else changes.statement(),)
         if changes is not None:
             source["changes"] = changes.to_json()
@@ -205,7 +205,7 @@ def _checked(log: PreparedLog, options: LearnOptions, alpha: float) -> LogSummar
         log.tallies,
         log.context_labels,
         log.action_labels,
-        adversarial_fraction=alpha,
+        alpha=alpha,
         min_propensity=options.min_propensity,
     )
     if options.reward_range is not None:
@@ -218,14 +218,12 @@ def _with_own_decisions(
     policy: Policy, log: PreparedLog, options: LearnOptions
 ) -> tuple[Policy, str]:
     """Return the policy with decisions of groups or of single users, and a note on them."""
-    tallies, alpha = log.tallies, policy.adversarial_fraction
+    tallies, alpha = log.tallies, policy.alpha
     assert isinstance(tallies, Tallies)  # a cluster refuses both options
     if options.groups is None:
-        own = personal_decisions(tallies, policy, log.user_labels, adversarial_fraction=alpha)
+        own = personal_decisions(tallies, policy, log.user_labels, alpha=alpha)
         return replace(policy, personal=own.decisions), note_on_tastes(own, tallies.n_users)
-    groups = find_groups(
-        tallies, policy, adversarial_fraction=alpha, n_groups=check_groups(options.groups)
-    )
+    groups = find_groups(tallies, policy, alpha=alpha, n_groups=check_groups(options.groups))
     decisions = group_decisions(groups, tallies, policy, log.user_labels, design=options.design)
     return replace(policy, groups=decisions), groups.statement()
 
@@ -252,6 +250,6 @@ def _changes(log: PreparedLog, options: LearnOptions, alpha: float) -> Changes |
     return changes_between(
         before,
         after,
-        adversarial_fraction=alpha,
+        alpha=alpha,
         design=design_of_log(after.tallies, options.design),
     )

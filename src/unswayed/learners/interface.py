@@ -16,7 +16,7 @@ from unswayed.learners.estimates import Estimates
 class Setting:
     """What a learner knows before the first arrival.
 
-    ``adversarial_fraction`` is what the operator believes, which need not be true;
+    ``alpha`` is what the operator believes, which need not be true;
     ``interactions_per_user`` is how long the learner will run, on average over the users.
     """
 
@@ -24,7 +24,7 @@ class Setting:
     n_contexts: int
     n_actions: int
     interactions_per_user: int
-    adversarial_fraction: float
+    alpha: float
     rng: np.random.Generator
 
 

@@ -48,7 +48,7 @@ def learn_policy(
     context_labels: Labels,
     action_labels: Labels,
     *,
-    adversarial_fraction: float | Auto,
+    alpha: float | Auto,
     method: str,
     certify: Certify = "bounds",
     warmup: Tallies | None = None,
@@ -62,15 +62,15 @@ def learn_policy(
         raise InputError("there are no interactions to learn from; give at least one event.")
     check_precision(tallies)
     unknown_fraction = None
-    if adversarial_fraction == "auto":
+    if alpha == "auto":
         unknown_fraction = estimate_fraction(tallies)
-        adversarial_fraction = unknown_fraction.chosen
-    estimates = learn(tallies, design, adversarial_fraction=adversarial_fraction, warmup=warmup)
+        alpha = unknown_fraction.chosen
+    estimates = learn(tallies, design, alpha=alpha, warmup=warmup)
     policy = estimates.policy(
         tallies,
         context_labels,
         action_labels,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         method=method,
     )
     source: dict[str, Any] = {
@@ -91,7 +91,7 @@ def learn_policy(
         tallies,
         design,
         estimates,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         warmup=warmup,
         certify=certify,
         on_attack=on_attack,

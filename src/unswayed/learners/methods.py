@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from inspect import signature
 from typing import Protocol
 
 from unswayed.errors import Note
@@ -23,7 +25,7 @@ class Method(Protocol):
         tallies: UserTallies,
         design: Design,
         *,
-        adversarial_fraction: float,
+        alpha: float,
         warmup: Tallies | None = None,
     ) -> Estimates:
         """Learn from the tallies; see ``learn_paper`` for the parameters."""
@@ -67,4 +69,21 @@ def known_method(name: str) -> str:
 
 def method_named(name: str) -> Method:
     """Return a method by its name; an unknown name lists the choices."""
-    return METHODS[known_method(name)]
+    method = METHODS[known_method(name)]
+    parameters = signature(method).parameters
+    if "adversarial_fraction" in parameters and "alpha" not in parameters:
+        return _with_old_keyword(name, method)
+    return method
+
+
+def _with_old_keyword(name: str, method: Callable[..., Estimates]) -> Method:
+    """Return a method of a plugin that has the former name of alpha."""
+    message = f"method {name}: the parameter adversarial_fraction is now called alpha."
+
+    def call(
+        tallies: UserTallies, design: Design, *, alpha: float, warmup: Tallies | None = None
+    ) -> Estimates:
+        warnings.warn(message, Note, stacklevel=1)
+        return method(tallies, design, adversarial_fraction=alpha, warmup=warmup)
+
+    return call

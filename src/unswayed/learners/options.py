@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TypedDict, Unpack, get_args
+from typing import Any, get_args
 
 from unswayed.errors import InputError, option
 from unswayed.events import Columns, OnBadRows
@@ -15,17 +15,19 @@ from unswayed.learners.groups import check_groups
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.reward_range import RewardRange, parsed_reward_range
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
+from unswayed.names import closest, known_keywords
 from unswayed.tallies import MIN_PROPENSITY
 from unswayed.tallies.log_tallies import check_min_propensity
 
 
+@known_keywords(adversarial_fraction="alpha")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnOptions:
     """Options of ``learn_log`` and ``learn_on_cluster``; checked when they are made.
 
     Parameters
     ----------
-    adversarial_fraction, method
+    alpha, method
         As ``RobustMCB`` takes them.
     design
         How actions were chosen; as ``RobustMCB.fit`` takes it.
@@ -62,7 +64,7 @@ class LearnOptions:
         cluster.
     """
 
-    adversarial_fraction: float | Auto = 0.1
+    alpha: float | Auto = 0.1
     method: str = DEFAULT_METHOD
     design: DesignName = "auto"
     columns: Columns = field(default_factory=Columns)
@@ -80,8 +82,8 @@ class LearnOptions:
     personal: bool = False
 
     def __post_init__(self) -> None:
-        fraction = check_fraction_or_auto(self.adversarial_fraction)
-        object.__setattr__(self, "adversarial_fraction", fraction)
+        fraction = check_fraction_or_auto(self.alpha)
+        object.__setattr__(self, "alpha", fraction)
         object.__setattr__(self, "method", known_method(self.method))
         designs = get_args(DesignName)
         if self.design not in designs:
@@ -105,27 +107,28 @@ class LearnOptions:
                     "gets the policy of a group or one of their own."
                 )
 
-    def changed(self, **changes: Unpack[OptionKeywords]) -> LearnOptions:
-        """Return the same options with some changed."""
+    def changed(self, **changes: Any) -> LearnOptions:
+        """Return the same options with some changed; names of columns may be given directly.
+
+        >>> LearnOptions().changed(alpha=0.2, user="account_id").columns.user
+        'account_id'
+        """
+        if "adversarial_fraction" in changes:  # the former name
+            old = LearnOptions(adversarial_fraction=changes.pop("adversarial_fraction"))  # type: ignore[call-arg]
+            changes["alpha"] = old.alpha
+        own = {field.name for field in fields(LearnOptions)}
+        columns = {name: changes.pop(name) for name in changes.keys() - own}
+        if columns:
+            changes["columns"] = _with_columns(changes.get("columns", self.columns), columns)
         return replace(self, **changes)
 
 
-class OptionKeywords(TypedDict, total=False):
-    """The fields of ``LearnOptions`` as keyword arguments."""
-
-    adversarial_fraction: float | Auto
-    method: str
-    design: DesignName
-    columns: Columns
-    query: str | None
-    memory: int | None
-    on_bad_rows: OnBadRows | str
-    max_interactions_per_user: int | None
-    min_propensity: float
-    tallies: str | Path | None
-    certify: Certify
-    reward_range: RewardRange | str | None
-    allow_unplayed: bool
-    half_life: float | str | None
-    groups: int | str | None
-    personal: bool
+def _with_columns(columns: Columns, changes: dict[str, Any]) -> Columns:
+    names = [field.name for field in fields(Columns)]
+    for name in changes:
+        if name not in names:
+            choices = [*names, *(field.name for field in fields(LearnOptions))]
+            close = closest(name, choices)
+            hint = f"did you mean {close!r}?" if close else f"there are {', '.join(choices)}."
+            raise TypeError(f"there is no option {name!r}; {hint}")
+    return replace(columns, **changes)

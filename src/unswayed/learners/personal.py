@@ -47,9 +47,7 @@ class Residuals:
         return differs
 
 
-def residuals_of(
-    tallies: Tallies, mean_rewards: FloatArray, *, adversarial_fraction: float
-) -> Residuals:
+def residuals_of(tallies: Tallies, mean_rewards: FloatArray, *, alpha: float) -> Residuals:
     """Compare every user with the common means.
 
     A user's entry depends on that user's rewards, the common means and the noise: the first is the
@@ -60,7 +58,7 @@ def residuals_of(
     ----------
     mean_rewards
         Shape (n_contexts, n_actions); what the good users have in common. NaN where nothing is.
-    adversarial_fraction
+    alpha
         The share of users whose variances are trimmed at either end.
 
     Notes
@@ -72,7 +70,7 @@ def residuals_of(
     plays = tallies.plays
     own = tallies.sums / tallies.counts
     spread = np.maximum(tallies.squares / tallies.counts - own**2, 0.0) * plays
-    noise = _noise(tallies, spread, plays, adversarial_fraction)
+    noise = _noise(tallies, spread, plays, alpha)
     values = own - mean_rewards.reshape(-1)[cells]
     known = np.isfinite(values)
     users, cells, plays, values = users[known], cells[known], plays[known], values[known]
@@ -88,9 +86,7 @@ def residuals_of(
     return Residuals(users, cells, plays, values, noise, p_values)
 
 
-def _noise(
-    tallies: Tallies, spread: FloatArray, plays: FloatArray, adversarial_fraction: float
-) -> float:
+def _noise(tallies: Tallies, spread: FloatArray, plays: FloatArray, alpha: float) -> float:
     """Return the deviation of a reward around its user's mean, trimmed over users."""
     freedom = row_sums(tallies.indptr, np.maximum(plays - 1.0, 0.0))
     squares = row_sums(tallies.indptr, np.where(plays > 1.0, spread, 0.0))
@@ -101,7 +97,7 @@ def _noise(
             f"noise; learn without {option('--personal')}."
         )
     variances = squares[has] / freedom[has]
-    low, high = np.quantile(variances, [adversarial_fraction, 1.0 - adversarial_fraction])
+    low, high = np.quantile(variances, [alpha, 1.0 - alpha])
     kept = (variances >= low) & (variances <= high)
     variance = float((variances[kept] * freedom[has][kept]).sum() / freedom[has][kept].sum())
     if not variance > 0.0:
@@ -127,7 +123,7 @@ class Personal:
 
 
 def personal_decisions(
-    tallies: Tallies, policy: Policy, user_labels: Labels, *, adversarial_fraction: float
+    tallies: Tallies, policy: Policy, user_labels: Labels, *, alpha: float
 ) -> Personal:
     """Return the decisions in which users differ from a common policy.
 
@@ -144,8 +140,8 @@ def personal_decisions(
     policy
         The common policy, robustly learned.
     """
-    alpha = check_adversarial_fraction(adversarial_fraction)
-    residuals = residuals_of(tallies, policy.capped_means, adversarial_fraction=alpha)
+    alpha = check_adversarial_fraction(alpha)
+    residuals = residuals_of(tallies, policy.capped_means, alpha=alpha)
     users, contexts, actions = [], [], []
     differing = np.flatnonzero(residuals.is_different)
     bounds = np.searchsorted(residuals.users, np.stack([differing, differing + 1]))

@@ -50,7 +50,7 @@ class Explorer:
             contexts=range(setting.n_contexts),
             assignment=Assignment(secret=setting.rng.bytes(SECRET_BYTES)),
             warmup_interactions=round(WARMUP_SHARE * n_interactions) if needs_warmup else 0,
-            adversarial_fraction=setting.adversarial_fraction,
+            alpha=setting.alpha,
         )
         self._exploration.add_users(range(setting.n_users))
 
@@ -74,7 +74,7 @@ class Explorer:
         return self._method(
             tallies,
             design,
-            adversarial_fraction=self._setting.adversarial_fraction,
+            alpha=self._setting.alpha,
             warmup=warmup,
         )
 
@@ -147,7 +147,7 @@ class LogLearner:
         return self._method(
             tallies,
             uniform_design(tallies),
-            adversarial_fraction=self._setting.adversarial_fraction,
+            alpha=self._setting.alpha,
         )
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all

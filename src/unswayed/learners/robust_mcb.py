@@ -33,6 +33,7 @@ from unswayed.learners.unknown_fraction import (
     Auto,
     check_fraction_or_auto,
 )
+from unswayed.names import known_keywords
 from unswayed.policy import Policy
 from unswayed.tallies import LogTallies, Tallies, tally_events
 from unswayed.tallies.log_tallies import Phases, combined, with_log, without_action
@@ -44,6 +45,7 @@ Log = Events | LogTallies | Source
 _SHOWN = 6
 
 
+@known_keywords(adversarial_fraction="alpha")
 class RobustMCB(OnlineLearner):
     """Robust multitask contextual bandit: the policy that is best for the good users.
 
@@ -53,7 +55,7 @@ class RobustMCB(OnlineLearner):
 
     Parameters
     ----------
-    adversarial_fraction
+    alpha
         The share of users that may collude, α < 1/2. Overstate rather than understate it. "auto"
         takes an upper estimate from the data; see ``unswayed.learners.unknown_fraction`` for what
         it cannot know.
@@ -110,16 +112,16 @@ class RobustMCB(OnlineLearner):
     >>> rewards = np.where(actions == 1, 0.8, 0.2) + 0.1 * rng.standard_normal(600)
     >>> rewards[:60] = np.where(actions[:60] == 1, -50.0, 50.0)  # the coalition
     >>> log = Events.of(users, ["home"] * 600, actions, rewards)
-    >>> learner = RobustMCB(adversarial_fraction=0.1)
+    >>> learner = RobustMCB(alpha=0.1)
     >>> learner.fit(log).predict(["home"])
     [1]
     >>> learner
-    RobustMCB(adversarial_fraction=0.1)  # learned: 1 context, 2 actions
+    RobustMCB(alpha=0.1)  # learned: 1 context, 2 actions
     """
 
     def __init__(
         self,
-        adversarial_fraction: float | Auto = 0.1,
+        alpha: float | Auto = 0.1,
         *,
         method: str = DEFAULT_METHOD,
         actions: Sequence[Label] | None = None,
@@ -129,7 +131,7 @@ class RobustMCB(OnlineLearner):
         certify: Certify = "bounds",
         max_open_decisions: int = MAX_OPEN_DECISIONS,
     ) -> None:
-        self.adversarial_fraction = check_fraction_or_auto(adversarial_fraction)
+        self.alpha = check_fraction_or_auto(alpha)
         self.method = known_method(method)
         self.certify = check_certify(certify)
         self._start_online(actions, contexts, warmup_interactions, secret, max_open_decisions)
@@ -141,7 +143,7 @@ class RobustMCB(OnlineLearner):
     def get_params(self) -> dict[str, Any]:
         """Return the parameters it was made with, all but the secret; actions as they are now."""
         return {
-            "adversarial_fraction": self.adversarial_fraction,
+            "alpha": self.alpha,
             "method": self.method,
             "actions": None if self._actions is None else list(self._actions),
             "contexts": list(self._declared_contexts),
@@ -155,7 +157,7 @@ class RobustMCB(OnlineLearner):
         given = [
             f"{name}={_shortened(value)}"
             for name, value in self.get_params().items()
-            if name == "adversarial_fraction" or value not in (defaults[name].default, [])
+            if name == "alpha" or value not in (defaults[name].default, [])
         ]
         state = []
         if self._exploration is not None and self._exploration.n_events:
@@ -226,7 +228,7 @@ class RobustMCB(OnlineLearner):
             tallies = {f"phase-{place}": phase for place, phase in enumerate(self._phases)}
             saved = replace(
                 saved,
-                state={"parameters": self.get_params(), **saved.state},
+                state={"parameters": _written(self.get_params()), **saved.state},
                 tallies={**saved.tallies, **tallies},
                 policy=getattr(self, "policy_", None),
             )
@@ -241,7 +243,7 @@ class RobustMCB(OnlineLearner):
         saved = read_learner(path)
         try:
             state = saved.state
-            learner = cls(**state["parameters"], secret=bytes.fromhex(state["secret"]))
+            learner = cls(**_read(state["parameters"]), secret=bytes.fromhex(state["secret"]))
             learner._assignment = replace(learner._assignment, epoch=int(state["epoch"]))
             learner._restore(saved)
             learner._phases = tuple(
@@ -330,7 +332,7 @@ class RobustMCB(OnlineLearner):
             design,
             context_labels,
             action_labels,
-            adversarial_fraction=self.adversarial_fraction,
+            alpha=self.alpha,
             method=self.method,
             certify=self.certify,
             warmup=warmup,
@@ -349,6 +351,20 @@ def _tallied(log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str) ->
     if not isinstance(log, Events):
         log = read_events(log, columns=columns, on_bad_rows=on_bad_rows).events
     return tally_events(log)
+
+
+def _written(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters under the names that version 1 of the file has."""
+    return {"adversarial_fraction": parameters["alpha"], **_without(parameters, "alpha")}
+
+
+def _read(written: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a file."""
+    return {"alpha": written["adversarial_fraction"], **_without(written, "adversarial_fraction")}
+
+
+def _without(values: dict[str, Any], left_out: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != left_out}
 
 
 def _shortened(value: object) -> str:

@@ -138,7 +138,7 @@ def estimate_fraction(tallies: UserTallies) -> UnknownFraction:
 
     Deviations from the paper: it takes the share as known.
     """
-    found = find_coalitions(tallies, adversarial_fraction=SEARCHED_FRACTION)
+    found = find_coalitions(tallies, alpha=SEARCHED_FRACTION)
     n_users = tallies.n_users
     accused, suspected = _accused_and_suspected(found)
     cells = found.cells

@@ -35,7 +35,7 @@ def warm_up(
         on_kind(kind)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Note)  # nobody decides by these logs
-            learn_log(_log(kind), adversarial_fraction=COLLUDING, method=method)
+            learn_log(_log(kind), alpha=COLLUDING, method=method)
 
 
 def _log(kind: str) -> pa.Table:

@@ -110,13 +110,13 @@ def binomial_counts(interactions: int, probability: float) -> CountDistribution:
 
 
 def one_sided_adversary(
-    gap: float, interactions: int, adversarial_fraction: float, *, base: float = 0.5
+    gap: float, interactions: int, alpha: float, *, base: float = 0.5
 ) -> HidingAdversary:
     """Return the paper's E^(n) at its best: it makes a better action look ordinary.
 
     Parameters
     ----------
-    gap, interactions, adversarial_fraction, base
+    gap, interactions, alpha, base
         As in `one_sided_distance`, but single numbers, with at least one play.
 
     Returns
@@ -136,7 +136,7 @@ def one_sided_adversary(
     array([0.9, 0.1])
     """
     p0, _, ratio, first = both_worlds(gap, interactions, base)
-    fraction = float(check_coalition(adversarial_fraction))
+    fraction = float(check_coalition(alpha))
     shortfall = p0 * one_minus_exp(np.log1p(-fraction) + ratio)
     total = float(shortfall.sum())
     counts = _trimmed(interactions, first, shortfall / total)
@@ -144,13 +144,13 @@ def one_sided_adversary(
 
 
 def two_sided_adversaries(
-    gap: float, interactions: int, adversarial_fraction: float, *, base: float = 0.5
+    gap: float, interactions: int, alpha: float, *, base: float = 0.5
 ) -> HidingPair:
     """Return the pair of coalitions that makes the better and the ordinary world look alike.
 
     Parameters
     ----------
-    gap, interactions, adversarial_fraction, base
+    gap, interactions, alpha, base
         As in `two_sided_distance`, but single numbers, with at least one play.
 
     Returns
@@ -171,7 +171,7 @@ def two_sided_adversaries(
     (array([0., 1.]), array([1., 0.]), array([0.4, 0.6]))
     """
     p0, p1, ratio, first = both_worlds(gap, interactions, base)
-    fraction = float(check_coalition(adversarial_fraction))
+    fraction = float(check_coalition(alpha))
     surplus, shortfall = p1 * one_minus_exp(-ratio), p0 * one_minus_exp(ratio)
     distance = float(surplus.sum())
     busy = min(1.0, (1 - fraction) * distance / fraction)

@@ -92,7 +92,7 @@ def method_constants(
     method: str,
     shape: Shape,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     failure_probability: float,
     traffic: Traffic | None = None,
 ) -> MethodConstants:
@@ -104,7 +104,7 @@ def method_constants(
         One of ``calibrated_methods``.
     shape
         Which estimators are at work.
-    adversarial_fraction
+    alpha
         The factor was fitted at several fractions, since it grows with them: losses fall faster
         than sqrt(alpha) when alpha does. In between it is interpolated, beyond it is constant.
     failure_probability
@@ -125,16 +125,16 @@ def method_constants(
     fitted = constants()["methods"][method]
     rows = [row for row in fitted["rows"] if row["shape"] == shape]
     return MethodConstants(
-        factor=_worst_at(rows, adversarial_fraction, failure_probability),
+        factor=_worst_at(rows, alpha, failure_probability),
         few_users=float(fitted["few_users"][shape.value]),
         warmup_share=float(fitted["warmup_share"]),
         traffic_growth=_traffic_growth(fitted["traffic"], traffic or Traffic()),
     )
 
 
-def context_factor(*, adversarial_fraction: float, failure_probability: float) -> float:
+def context_factor(*, alpha: float, failure_probability: float) -> float:
     """Return c: context probabilities err by at most c·sqrt((alpha + S/L)·L/T0) in l1 distance."""
-    return _worst_at(constants()["contexts"], adversarial_fraction, failure_probability)
+    return _worst_at(constants()["contexts"], alpha, failure_probability)
 
 
 def alone_factor(*, failure_probability: float) -> float:
@@ -188,16 +188,14 @@ def _growth_of(rows: list[dict[str, Any]], kind: str, value: float | None = None
     return max(1.0, *found)
 
 
-def _worst_at(
-    rows: list[dict[str, Any]], adversarial_fraction: float, failure_probability: float
-) -> float:
+def _worst_at(rows: list[dict[str, Any]], alpha: float, failure_probability: float) -> float:
     """Return the worst factor at each fitted fraction, interpolated between them."""
     fractions = sorted({row["alpha"] for row in rows})
     worst = [
         _worst([row for row in rows if row["alpha"] == fraction], failure_probability)
         for fraction in fractions
     ]
-    return float(np.interp(adversarial_fraction, fractions, worst))
+    return float(np.interp(alpha, fractions, worst))
 
 
 def _worst(rows: list[dict[str, Any]], failure_probability: float) -> float:

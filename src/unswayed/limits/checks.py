@@ -65,9 +65,9 @@ def check_gap(gap: ArrayLike, base: ArrayLike) -> tuple[FloatArray, FloatArray]:
     return np.minimum(gaps, room), bases
 
 
-def check_coalition(adversarial_fraction: ArrayLike) -> FloatArray:
+def check_coalition(alpha: ArrayLike) -> FloatArray:
     """Return the coalition's share of the users as an array, or say why it is none."""
-    fractions = np.asarray(adversarial_fraction, dtype=np.float64)
+    fractions = np.asarray(alpha, dtype=np.float64)
     if (bad := _first(fractions == 0, fractions)) is not None:
         raise InputError(
             f"{ALPHA} is 0: without a coalition nobody hides anything and "
@@ -81,9 +81,9 @@ def check_coalition(adversarial_fraction: ArrayLike) -> FloatArray:
     return fractions
 
 
-def check_minority(adversarial_fraction: ArrayLike) -> FloatArray:
+def check_minority(alpha: ArrayLike) -> FloatArray:
     """Return the coalition's share as an array when it is below one half, or say why not."""
-    fractions = check_coalition(adversarial_fraction)
+    fractions = check_coalition(alpha)
     if (bad := _first(fractions >= 0.5, fractions)) is not None:
         raise InputError(
             f"{ALPHA} is {bad}: a coalition of half the users or more can "
@@ -147,9 +147,9 @@ def check_context_probabilities(context_probabilities: ArrayLike) -> FloatArray:
     return normalised
 
 
-def check_target(target_suboptimality: float, adversarial_fraction: float) -> tuple[float, float]:
+def check_target(target_suboptimality: float, alpha: float) -> tuple[float, float]:
     """Return target and coalition when the paper's theorems speak about them."""
-    fraction = float(check_coalition(adversarial_fraction))
+    fraction = float(check_coalition(alpha))
     if fraction >= PAPER_MAX_FRACTION:
         raise InputError(
             f"{ALPHA} is {fraction}: the paper's theorems hold below one "

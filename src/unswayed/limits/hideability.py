@@ -25,6 +25,7 @@ from unswayed.limits.horizon import (
     largest_one_sided_interactions,
     largest_two_sided_interactions,
 )
+from unswayed.names import known_keywords
 from unswayed.visible import percent
 
 TABLE_STEPS = (1, 2, 5)
@@ -100,10 +101,11 @@ class Hideability:
     words: tuple[str, ...]
 
 
+@known_keywords(adversarial_fraction="alpha")
 def can_hide(
     gap: float,
     interactions: int,
-    adversarial_fraction: float,
+    alpha: float,
     *,
     base: float = 0.5,
     n_users: int | None = None,
@@ -116,7 +118,7 @@ def can_hide(
         How much better the better action is, in mean reward (rewards are 0 or 1).
     interactions
         Plays of that action by each user, at least 1.
-    adversarial_fraction
+    alpha
         The coalition's share of the users, above 0 and below one half.
     base
         Mean reward of the ordinary action.
@@ -138,7 +140,7 @@ def can_hide(
     """
     check_gap(gap, base)
     plays = int(check_interactions(interactions, at_least=1))
-    fraction = float(check_minority(adversarial_fraction))
+    fraction = float(check_minority(alpha))
     users = None if n_users is None else check_count(n_users, N_USERS)
     hidden_until = int(largest_two_sided_interactions(gap, fraction, base=base))
 

@@ -52,7 +52,7 @@ def total_variation(gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike 
 def one_sided_distance(
     gap: ArrayLike,
     interactions: ArrayLike,
-    adversarial_fraction: ArrayLike,
+    alpha: ArrayLike,
     *,
     base: ArrayLike = 0.5,
 ) -> Floats:
@@ -68,7 +68,7 @@ def one_sided_distance(
     ----------
     gap, interactions, base
         As in `total_variation`.
-    adversarial_fraction
+    alpha
         Share of colluders among the users, above 0 and below 1.
 
     Notes
@@ -83,13 +83,13 @@ def one_sided_distance(
     """
     gaps, bases = check_gap(gap, base)
     plays = check_interactions(interactions)
-    return _excess(gaps, plays, bases, check_coalition(adversarial_fraction))
+    return _excess(gaps, plays, bases, check_coalition(alpha))
 
 
 def two_sided_distance(
     gap: ArrayLike,
     interactions: ArrayLike,
-    adversarial_fraction: ArrayLike,
+    alpha: ArrayLike,
     *,
     base: ArrayLike = 0.5,
 ) -> Floats:
@@ -101,7 +101,7 @@ def two_sided_distance(
 
     Parameters
     ----------
-    gap, interactions, adversarial_fraction, base
+    gap, interactions, alpha, base
         As in `one_sided_distance`.
 
     Notes
@@ -114,7 +114,7 @@ def two_sided_distance(
     >>> float(two_sided_distance(0.1, 9, 0.2)), float(two_sided_distance(0.1, 10, 0.2)) > 0
     (0.0, True)
     """
-    fractions = check_coalition(adversarial_fraction)
+    fractions = check_coalition(alpha)
     distance = total_variation(gap, interactions, base=base)
     return np.maximum(0.0, (1 - fractions) * distance - fractions)
 
@@ -225,7 +225,7 @@ def _excess(gap: FloatArray, plays: np.ndarray, base: FloatArray, fraction: Floa
 def one_sided_hellinger(
     gap: ArrayLike,
     interactions: ArrayLike,
-    adversarial_fraction: ArrayLike,
+    alpha: ArrayLike,
     *,
     base: ArrayLike = 0.5,
 ) -> Floats:
@@ -236,7 +236,7 @@ def one_sided_hellinger(
 
     Parameters
     ----------
-    gap, interactions, adversarial_fraction, base
+    gap, interactions, alpha, base
         As in `one_sided_distance`.
 
     Examples
@@ -244,13 +244,13 @@ def one_sided_hellinger(
     >>> round(1 - float(one_sided_hellinger(0.1, 5, 0.2)), 6)
     0.994048
     """
-    return _over(_one_sided, gap, interactions, adversarial_fraction, base)
+    return _over(_one_sided, gap, interactions, alpha, base)
 
 
 def two_sided_hellinger(
     gap: ArrayLike,
     interactions: ArrayLike,
-    adversarial_fraction: ArrayLike,
+    alpha: ArrayLike,
     *,
     base: ArrayLike = 0.5,
 ) -> Floats:
@@ -258,7 +258,7 @@ def two_sided_hellinger(
 
     Parameters
     ----------
-    gap, interactions, adversarial_fraction, base
+    gap, interactions, alpha, base
         As in `one_sided_distance`.
 
     Examples
@@ -266,7 +266,7 @@ def two_sided_hellinger(
     >>> float(two_sided_hellinger(0.1, 9, 0.2))
     0.0
     """
-    return _over(_two_sided, gap, interactions, adversarial_fraction, base)
+    return _over(_two_sided, gap, interactions, alpha, base)
 
 
 def _one_sided(gap: float, interactions: int, fraction: float, base: float) -> float:
@@ -299,10 +299,10 @@ def _over(
     function: Callable[[float, int, float, float], float],
     gap: ArrayLike,
     interactions: ArrayLike,
-    adversarial_fraction: ArrayLike,
+    alpha: ArrayLike,
     base: ArrayLike,
 ) -> Floats:
-    fractions = check_coalition(adversarial_fraction)
+    fractions = check_coalition(alpha)
     plays = check_interactions(interactions, at_least=1)
     arrays = np.broadcast_arrays(np.asarray(gap, float), plays, fractions, np.asarray(base, float))
     values = [

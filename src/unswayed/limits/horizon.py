@@ -24,7 +24,7 @@ ROUNDING = 1e-12
 
 def largest_one_sided_interactions(
     gap: ArrayLike,
-    adversarial_fraction: ArrayLike,
+    alpha: ArrayLike,
     *,
     base: ArrayLike = 0.5,
     tolerance: ArrayLike = 0.0,
@@ -33,7 +33,7 @@ def largest_one_sided_interactions(
 
     Parameters
     ----------
-    gap, adversarial_fraction, base
+    gap, alpha, base
         As in `one_sided_distance`; arrays broadcast.
     tolerance
         Distance per user that still counts as hidden. 0 asks for perfect hiding; the paper's
@@ -50,7 +50,7 @@ def largest_one_sided_interactions(
     2
     """
     gaps, bases = check_gap(gap, base)
-    fractions = check_coalition(adversarial_fraction)
+    fractions = check_coalition(alpha)
     tolerances = np.asarray(tolerance, dtype=np.float64)
     if np.any(~(tolerances >= 0)):
         raise InputError("tolerance must be at least 0: it is a total variation distance.")
@@ -73,7 +73,7 @@ def largest_one_sided_interactions(
 
 
 def largest_two_sided_interactions(
-    gap: ArrayLike, adversarial_fraction: ArrayLike, *, base: ArrayLike = 0.5
+    gap: ArrayLike, alpha: ArrayLike, *, base: ArrayLike = 0.5
 ) -> Integers:
     """Return the most plays per user for which a coalition makes the two worlds look alike.
 
@@ -81,7 +81,7 @@ def largest_two_sided_interactions(
     ----------
     gap, base
         As in `total_variation`; arrays broadcast.
-    adversarial_fraction
+    alpha
         Share of colluders, above 0 and below one half: half of the users hide any gap for ever.
 
     Notes
@@ -94,7 +94,7 @@ def largest_two_sided_interactions(
     [40, 9, 2]
     """
     gaps, bases = check_gap(gap, base)
-    fractions = check_minority(adversarial_fraction)
+    fractions = check_minority(alpha)
 
     def largest(gap: float, base: float, fraction: float) -> int:
         per_one, per_zero = (float(ratio) for ratio in _ratios(base, gap))

@@ -114,7 +114,7 @@ def log_traffic(events: Events) -> LogTraffic:
 
 def plan_from_log(
     log: LogTraffic,
-    adversarial_fraction: float,
+    alpha: float,
     target_suboptimality: float,
     failure_probability: float,
     *,
@@ -143,14 +143,14 @@ def plan_from_log(
         except InputError:  # out of reach
             return False
 
-    plan = planned(log.n_users, adversarial_fraction)
+    plan = planned(log.n_users, alpha)
     missing = max(0, math.ceil(plan.methods[0].interactions_per_user - had))
     base = log.traffic.base
     return LogPlan(
         plan=plan,
         interactions_per_user=had,
         more_interactions=missing,
-        users_instead=_users_instead(log.n_users, lambda n: suffices(n, adversarial_fraction)),
+        users_instead=_users_instead(log.n_users, lambda n: suffices(n, alpha)),
         withstands=_largest_fraction(
             target_suboptimality, lambda fraction: suffices(log.n_users, fraction)
         ),

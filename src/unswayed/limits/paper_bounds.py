@@ -77,9 +77,7 @@ TARGET_PER_GAP = 1 / 3
 """The paper's: worlds with a gap of g defeat methods that aim at a suboptimality of g/3."""
 
 
-def users_needed(
-    n_contexts: int, n_actions: int, adversarial_fraction: float, *, constant: float = 1.0
-) -> int:
+def users_needed(n_contexts: int, n_actions: int, alpha: float, *, constant: float = 1.0) -> int:
     """Return SA·log(SA)/alpha, the users that Theorem 5.1 asks for.
 
     >>> users_needed(10, 10, 0.2)
@@ -87,15 +85,11 @@ def users_needed(
     """
     cells = _cells(n_contexts, n_actions)
     # One cell would need log 1 = 0 users.
-    users = (
-        constant * cells * math.log(max(cells, 2)) / float(check_coalition(adversarial_fraction))
-    )
+    users = constant * cells * math.log(max(cells, 2)) / float(check_coalition(alpha))
     return math.ceil(users)
 
 
-def effective_corruption(
-    n_contexts: int, n_actions: int, n_users: int, adversarial_fraction: float
-) -> float:
+def effective_corruption(n_contexts: int, n_actions: int, n_users: int, alpha: float) -> float:
     """Return max(SA/L, alpha): with few users, too little data acts like more colluders.
 
     The paper's appendix on the effective corruption rate. Values of 1 and more mean that there are
@@ -105,12 +99,12 @@ def effective_corruption(
     0.5
     """
     cells, users = _cells(n_contexts, n_actions), check_count(n_users, N_USERS)
-    return max(cells / users, float(check_coalition(adversarial_fraction)))
+    return max(cells / users, float(check_coalition(alpha)))
 
 
 def context_phase_steps(
     n_users: int,
-    adversarial_fraction: float,
+    alpha: float,
     target_suboptimality: float,
     *,
     constant: float = 1.0,
@@ -123,7 +117,7 @@ def context_phase_steps(
     >>> context_phase_steps(1000, 0.2, 0.1)
     20000
     """
-    target, fraction = check_target(target_suboptimality, adversarial_fraction)
+    target, fraction = check_target(target_suboptimality, alpha)
     users = check_count(n_users, N_USERS)
     # A whole number of steps should not be rounded up to the next because of 0.1² ≠ 0.01.
     return math.ceil(constant * users * fraction / target**2 * (1 - 1e-12))
@@ -132,7 +126,7 @@ def context_phase_steps(
 def upper_bound_suboptimality(
     context_probabilities: ArrayLike,
     n_actions: int,
-    adversarial_fraction: float,
+    alpha: float,
     interactions_per_user: float,
     *,
     context_error: float = 0.0,
@@ -144,7 +138,7 @@ def upper_bound_suboptimality(
     ----------
     context_probabilities, n_actions, context_error
         As in `instance_complexity`.
-    adversarial_fraction
+    alpha
         alpha, or `effective_corruption` when there are fewer users than `users_needed`.
     interactions_per_user
         Plays N of each user.
@@ -158,13 +152,13 @@ def upper_bound_suboptimality(
     """
     complexity = instance_complexity(context_probabilities, n_actions, context_error=context_error)
     plays = check_positive(interactions_per_user, "interactions_per_user")
-    return constant * complexity * math.sqrt(float(check_coalition(adversarial_fraction)) / plays)
+    return constant * complexity * math.sqrt(float(check_coalition(alpha)) / plays)
 
 
 def upper_bound_interactions(
     context_probabilities: ArrayLike,
     n_actions: int,
-    adversarial_fraction: float,
+    alpha: float,
     target_suboptimality: float,
     *,
     context_error: float = 0.0,
@@ -179,7 +173,7 @@ def upper_bound_interactions(
     >>> round(upper_bound_interactions([0.25] * 4, 4, 0.2, 0.1), 10)
     80.0
     """
-    target, fraction = check_target(target_suboptimality, adversarial_fraction)
+    target, fraction = check_target(target_suboptimality, alpha)
     complexity = instance_complexity(context_probabilities, n_actions, context_error=context_error)
     return (constant * complexity) ** 2 * fraction / target**2
 
@@ -187,7 +181,7 @@ def upper_bound_interactions(
 def warm_up_interactions(
     n_contexts: int,
     n_actions: int,
-    adversarial_fraction: float,
+    alpha: float,
     target_suboptimality: float,
     *,
     constant: float = 1.0,
@@ -200,7 +194,7 @@ def warm_up_interactions(
     >>> round(warm_up_interactions(100, 10, 0.2, 0.1), 10)
     200.0
     """
-    target, fraction = check_target(target_suboptimality, adversarial_fraction)
+    target, fraction = check_target(target_suboptimality, alpha)
     _cells(n_contexts, n_actions)
     return constant * min(n_contexts, n_actions) * fraction / target**2
 
@@ -208,7 +202,7 @@ def warm_up_interactions(
 def lower_bound_interactions(
     n_contexts: int,
     n_actions: int,
-    adversarial_fraction: float,
+    alpha: float,
     target_suboptimality: float,
     *,
     loss_exponent: float = 0.0,
@@ -220,7 +214,7 @@ def lower_bound_interactions(
     ----------
     n_contexts, n_actions
         S and A, contexts uniform.
-    adversarial_fraction, target_suboptimality
+    alpha, target_suboptimality
         alpha and epsilon. The worlds of the proof have a gap of 3·epsilon.
     loss_exponent
         The theorem's beta, above 0 in the theorem and as small as one likes for large S and A.
@@ -238,7 +232,7 @@ def lower_bound_interactions(
     >>> round(lower_bound_interactions(10, 10, 0.3, 0.01), 10)
     1000.0
     """
-    target, fraction = check_target(target_suboptimality, adversarial_fraction)
+    target, fraction = check_target(target_suboptimality, alpha)
     _cells(n_contexts, n_actions)
     if not 0 <= loss_exponent < 1:
         raise InputError(f"loss_exponent is {loss_exponent}: it must be at least 0 and below 1.")
@@ -247,7 +241,7 @@ def lower_bound_interactions(
     return constant * smaller * (fraction / gap) ** 2
 
 
-def lemma_interactions(gap: float, adversarial_fraction: float, n_users: int) -> float:
+def lemma_interactions(gap: float, alpha: float, n_users: int) -> float:
     """Return 0.01·alpha²/(gap²·log L), the plays that Lemma 4.2 certifies as hidden.
 
     Up to them the one-sided distance is at most L^−4. `largest_one_sided_interactions` with that
@@ -257,7 +251,7 @@ def lemma_interactions(gap: float, adversarial_fraction: float, n_users: int) ->
     14.476
     """
     users = check_count(n_users, N_USERS, at_least=2)
-    spread = float(check_coalition(adversarial_fraction)) / check_positive(gap, "gap")
+    spread = float(check_coalition(alpha)) / check_positive(gap, "gap")
     return LEMMA_CONSTANT * spread**2 / math.log(users)
 
 
@@ -282,9 +276,7 @@ def interactions_alone(
     return constant * n_actions * float(np.sqrt(probabilities).sum()) ** 2 / target**2
 
 
-def parallel_gain(
-    context_probabilities: ArrayLike, n_actions: int, adversarial_fraction: float
-) -> float:
+def parallel_gain(context_probabilities: ArrayLike, n_actions: int, alpha: float) -> float:
     """Return the share of the plays alone that each user needs when all learn together.
 
     The paper's parallelization gain, `upper_bound_interactions` over `interactions_alone`: for
@@ -296,7 +288,7 @@ def parallel_gain(
     """
     together = instance_complexity(context_probabilities, n_actions) ** 2
     alone = interactions_alone(context_probabilities, n_actions, 1.0)
-    return together * float(check_coalition(adversarial_fraction)) / alone
+    return together * float(check_coalition(alpha)) / alone
 
 
 def _cells(n_contexts: int, n_actions: int) -> int:

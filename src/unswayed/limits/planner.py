@@ -36,6 +36,7 @@ from unswayed.limits.paper_bounds import (
     lower_bound_interactions,
 )
 from unswayed.limits.swaps import largest_swap_interactions
+from unswayed.names import known_keywords
 
 USERS_PER_CELL = 1.0
 """Ours: the constants are fitted with this many times SA/alpha users and more."""
@@ -138,10 +139,11 @@ class Plan:
     methods: tuple[MethodPlan, ...]
 
 
+@known_keywords(adversarial_fraction="alpha")
 def plan_traffic(
     context_probabilities: ArrayLike,
     n_actions: int,
-    adversarial_fraction: float,
+    alpha: float,
     target_suboptimality: float,
     failure_probability: float,
     *,
@@ -158,7 +160,7 @@ def plan_traffic(
         Shape (n_contexts,), in any order.
     n_actions
         Actions A, at least 2.
-    adversarial_fraction, target_suboptimality, failure_probability
+    alpha, target_suboptimality, failure_probability
         alpha below 1/3, epsilon below alpha, delta from 0.01 to 0.5.
     methods
         Methods to plan for, the one that matters first.
@@ -191,7 +193,7 @@ def plan_traffic(
         probabilities.size,
         check_count(n_actions, N_ACTIONS, at_least=2, at_most=MAX_ACTIONS),
     )
-    target, fraction = check_target(target_suboptimality, adversarial_fraction)
+    target, fraction = check_target(target_suboptimality, alpha)
     delta = check_plan_failure(failure_probability)
     cells = n_contexts * n_actions
     needed = _users_needed(methods[0], n_contexts, n_actions, fraction, delta)
@@ -261,7 +263,7 @@ def _users_needed(
     fitted = method_constants(
         method,
         Shape.of(n_contexts, n_actions),
-        adversarial_fraction=fraction,
+        alpha=fraction,
         failure_probability=delta,
     )
     balanced = fitted.few_users * crowding(n_contexts, n_actions, 1) / fraction
@@ -275,7 +277,7 @@ def _method_plan(method: str, plan: Plan) -> MethodPlan:
     fitted = method_constants(
         method,
         shape,
-        adversarial_fraction=plan.adversarial_fraction,
+        alpha=plan.adversarial_fraction,
         failure_probability=plan.failure_probability,
         traffic=plan.traffic,
     )
@@ -291,7 +293,7 @@ def _method_plan(method: str, plan: Plan) -> MethodPlan:
         # The calibration spent a share on the contexts; Theorem 5.1 asks for an error of epsilon,
         # where rewards are of the order of one.
         factor = context_factor(
-            adversarial_fraction=plan.adversarial_fraction,
+            alpha=plan.adversarial_fraction,
             failure_probability=plan.failure_probability,
         )
         spread = plan.adversarial_fraction + plan.n_contexts / plan.n_users

@@ -97,7 +97,7 @@ def smallest_swap_coalition(
 
 
 def largest_swap_interactions(
-    gap: float, n_actions: int, adversarial_fraction: float, *, noise: float = 0.5
+    gap: float, n_actions: int, alpha: float, *, noise: float = 0.5
 ) -> float:
     """Return the plays per user, not rounded, up to which a coalition can hide the swap.
 
@@ -109,6 +109,6 @@ def largest_swap_interactions(
     50.0
     """
     per_play = float(swap_separation(gap, 1, n_actions, noise=noise))
-    fraction = float(check_minority(adversarial_fraction))
+    fraction = float(check_minority(alpha))
     separation = math.sqrt(8) * float(erfinv(fraction / (1 - fraction)))
     return (separation / per_play) ** 2

@@ -95,7 +95,7 @@ class Policy:
         Shape (S, A); how many interactions were seen.
     context_probabilities
         Shape (S,); estimated share of the good users' visits.
-    adversarial_fraction, method
+    alpha, method
         The stated share of colluders, and the method.
     flip_fraction
         Shape (S,), or None; a certified lower bound on the share of accounts it takes to change
@@ -137,7 +137,7 @@ class Policy:
     ...     high=np.array([[0.3, 0.7], [0.6, 0.2]]),
     ...     counts=np.array([[10, 10], [10, 10]]),
     ...     context_probabilities=np.array([0.7, 0.3]),
-    ...     adversarial_fraction=0.1,
+    ...     alpha=0.1,
     ...     method="paper",
     ... )
     >>> policy.decide("home").action, policy.decide("checkout").is_known
@@ -151,7 +151,7 @@ class Policy:
     high: FloatArray
     counts: IntArray
     context_probabilities: FloatArray
-    adversarial_fraction: float
+    alpha: float
     method: str
     flip_fraction: FloatArray | None = None
     flip_fraction_upper: FloatArray | None = None
@@ -197,7 +197,7 @@ class Policy:
         n_contexts, n_actions = self.mean_rewards.shape
         return (
             f"<Policy of {n_contexts:,} contexts and {n_actions:,} actions, learned with "
-            f"method={self.method!r}, adversarial_fraction={self.adversarial_fraction:g}>"
+            f"method={self.method!r}, alpha={self.alpha:g}>"
         )
 
     @cached_property
@@ -292,7 +292,7 @@ class Policy:
             "format": FORMAT,
             "version": VERSION,
             "created": self.created,
-            "adversarial_fraction": self.adversarial_fraction,
+            "adversarial_fraction": self.alpha,
             "method": self.method,
             "context_type": self.context_labels.type_name,
             "action_type": self.action_labels.type_name,
@@ -339,7 +339,7 @@ class Policy:
                 high=_column(cells, "high"),
                 counts=_whole_numbers(_column(cells, "n")),
                 context_probabilities=_in_order(contexts, value["context_probabilities"]),
-                adversarial_fraction=check_adversarial_fraction(
+                alpha=check_adversarial_fraction(
                     _plain_number(value["adversarial_fraction"]), name="adversarial_fraction"
                 ),
                 method=_checked_text(value["method"]),

@@ -58,7 +58,7 @@ def learn_campaign(
         plays = write_learnable(export_batches(connection, name), path)
         learned = learn_log(
             path,
-            adversarial_fraction=settings.alpha,
+            alpha=settings.alpha,
             method=settings.method,
             columns=Columns(),
             max_interactions_per_user=settings.max_interactions_per_user,

@@ -171,7 +171,7 @@ def aligned(policy: Policy, settings: Settings) -> Policy:
         high=cells(policy.high, np.nan),
         counts=cells(policy.counts, 0).astype(np.int64),
         context_probabilities=np.where(rows != UNKNOWN, policy.context_probabilities[rows], 0.0),
-        adversarial_fraction=policy.adversarial_fraction,
+        alpha=policy.alpha,
         method=policy.method,
         sampling_errors=None if errors is None else cells(errors, np.inf),
         is_excluded=is_excluded,

@@ -68,7 +68,7 @@ def _alpha(connection: Connection, campaign: Campaign) -> float:
     if campaign.settings.alpha != "auto":
         return campaign.settings.alpha
     policy = policy_of(connection, campaign.name, campaign.policy_version)
-    return _UNKNOWN_ALPHA if policy is None else policy.adversarial_fraction
+    return _UNKNOWN_ALPHA if policy is None else policy.alpha
 
 
 def _arm(table: pa.Table, mode: str, alpha: float) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _arm(table: pa.Table, mode: str, alpha: float) -> dict[str, Any]:
     )
     return {
         **arm,
-        "mean": trimmed_mean(means, adversarial_fraction=alpha).estimate,
+        "mean": trimmed_mean(means, alpha=alpha).estimate,
         "plain_mean": float(means.mean()),
         "low": json_number(ends.low[0]),
         "high": json_number(ends.high[0]),
@@ -133,7 +133,7 @@ def audit_campaign(connection: Connection, name: str) -> dict[str, Any]:
         try:
             audited = audit_log(
                 path,
-                adversarial_fraction=settings.alpha,
+                alpha=settings.alpha,
                 regime="server",
                 method=settings.method,
                 columns=Columns(),

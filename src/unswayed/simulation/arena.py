@@ -37,7 +37,7 @@ class Crowd:
     ----------
     interactions_per_user
         Rounds; each has as many arrivals as there are users.
-    adversarial_fraction
+    alpha
         The true share of colluders; the coalition has floor(share * n_users) accounts.
     assumed_fraction
         The share that learners assume; None for the true one.
@@ -49,7 +49,7 @@ class Crowd:
 
     n_users: int
     interactions_per_user: int
-    adversarial_fraction: float
+    alpha: float
     assumed_fraction: float | None = None
     arrivals: Arrivals = field(default_factory=Arrivals)
     perturbation: float = 0.0
@@ -61,7 +61,7 @@ class Crowd:
                 f"{self.n_users} users with {self.interactions_per_user} interactions: at least "
                 "1 of each is needed."
             )
-        check_adversarial_fraction(self.adversarial_fraction)
+        check_adversarial_fraction(self.alpha)
         if self.assumed_fraction is not None:
             check_adversarial_fraction(self.assumed_fraction, name="assumed_fraction")
         if not (np.isfinite(self.perturbation) and self.perturbation >= 0):
@@ -71,13 +71,13 @@ class Crowd:
     def stated_fraction(self) -> float:
         """Return the share of colluders that learners assume."""
         assumed = self.assumed_fraction
-        return self.adversarial_fraction if assumed is None else assumed
+        return self.alpha if assumed is None else assumed
 
     @property
     def n_accounts(self) -> int:
         """Return how many users collude."""
         # Rounded first, so that 0.29 of 100 users is 29 of them.
-        return int(round(self.adversarial_fraction * self.n_users, 9))
+        return int(round(self.alpha * self.n_users, 9))
 
 
 def run(
@@ -199,7 +199,7 @@ def _opened(
             n_contexts=instance.n_contexts,
             n_actions=instance.n_actions,
             interactions_per_user=crowd.interactions_per_user,
-            adversarial_fraction=crowd.stated_fraction,
+            alpha=crowd.stated_fraction,
             rng=world.stream("learner", algorithm),
         )
     )

@@ -106,7 +106,7 @@ class Settings:
         return Crowd(
             n_users=self.users,
             interactions_per_user=self.interactions,
-            adversarial_fraction=self.alpha,
+            alpha=self.alpha,
             assumed_fraction=self.assumed_alpha,
             arrivals=parsed_arrivals(self.arrivals),
             perturbation=self.perturbation,

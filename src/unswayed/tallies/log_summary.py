@@ -74,7 +74,7 @@ def summarise(
     context_labels: Labels,
     action_labels: Labels,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     min_propensity: float = MIN_PROPENSITY,
 ) -> LogSummary:
     """Look at tallies before learning from them.
@@ -85,7 +85,7 @@ def summarise(
     are its minority even two standard deviations above their expected share. A context is rare
     when fewer than two of its actions are supported.
     """
-    alpha = check_adversarial_fraction(adversarial_fraction)
+    alpha = check_adversarial_fraction(alpha)
     found = tallies.blocks.map_blocks(_look_at_block)
     plays = np.concatenate([block.plays for block in found])
     active = plays[plays > 0]

@@ -28,14 +28,14 @@ def small_setting(
     n_contexts: int = 3,
     n_actions: int = 4,
     interactions_per_user: int = 100,
-    adversarial_fraction: float = 0.2,
+    alpha: float = 0.2,
 ) -> Setting:
     return Setting(
         n_users=n_users,
         n_contexts=n_contexts,
         n_actions=n_actions,
         interactions_per_user=interactions_per_user,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         rng=rng,
     )
 

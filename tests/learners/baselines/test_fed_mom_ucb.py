@@ -24,7 +24,7 @@ class LiteralMedians:
 
     def __init__(self, setting: Setting, rng: np.random.Generator) -> None:
         self.n_contexts, self.n_actions = setting.n_contexts, setting.n_actions
-        n_bad = ceil(setting.adversarial_fraction * setting.n_users)
+        n_bad = ceil(setting.alpha * setting.n_users)
         self.n_groups = min(setting.n_users, 4 * n_bad + 1)
         self.rng = rng
         self.group_of = rng.permutation(setting.n_users) % self.n_groups
@@ -68,7 +68,7 @@ class LiteralMedians:
 def test_medians_of_groups_play_like_their_literal_twin(
     alpha: float, n_groups: int, streams: Streams
 ) -> None:
-    setting = small_setting(streams("play"), adversarial_fraction=alpha)
+    setting = small_setting(streams("play"), alpha=alpha)
     twin = LiteralMedians(setting, streams("play"))
     assert twin.n_groups == n_groups
     arrivals = bernoulli_arrivals(streams("arrivals"), setting, 700)
@@ -85,7 +85,7 @@ def test_medians_of_groups_play_like_their_literal_twin(
 
 def test_the_best_median_of_all_plays_so_far_is_recommended(rng: np.random.Generator) -> None:
     setting = small_setting(
-        rng, n_users=5, n_contexts=2, n_actions=2, adversarial_fraction=0.2
+        rng, n_users=5, n_contexts=2, n_actions=2, alpha=0.2
     )  # five groups of one user each
     learner = FedMomUCB(setting)
     assert np.isnan(learner.medians).all()
@@ -100,7 +100,7 @@ def test_the_best_median_of_all_plays_so_far_is_recommended(rng: np.random.Gener
 
 
 def test_a_recommendation_takes_the_medians_anew(rng: np.random.Generator) -> None:
-    setting = small_setting(rng, n_users=1, n_contexts=1, n_actions=1, adversarial_fraction=0.0)
+    setting = small_setting(rng, n_users=1, n_contexts=1, n_actions=1, alpha=0.0)
     learner = FedMomUCB(setting)
     zeros = np.zeros(1, np.int64)
     for reward in (1.0, 3.0):

@@ -68,7 +68,7 @@ class LiteralPhases:
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.3])
 def test_phases_go_like_their_literal_twin(alpha: float, streams: Streams) -> None:
     # Two contexts have about 256 + 1,024 + 4,096 arrivals in three phases, fewer when actions go.
-    setting = small_setting(streams("play"), n_users=40, n_contexts=2, adversarial_fraction=alpha)
+    setting = small_setting(streams("play"), n_users=40, n_contexts=2, alpha=alpha)
     means = np.array([[0.05, 0.95, 0.5, 0.8], [0.5, 0.4, 0.6, 0.3]])
     arrivals = bernoulli_arrivals(streams("arrivals"), setting, 14_000, mean_rewards=means)
     learner = PhasedElimination(setting)
@@ -100,7 +100,7 @@ def test_an_action_goes_when_it_is_more_than_two_gammas_below_the_best(
 ) -> None:
     # What is played does not depend on rewards until an action goes: a first run shows the plays.
     setting = small_setting(
-        streams("play"), n_users=n_users, n_contexts=3, n_actions=2, adversarial_fraction=alpha
+        streams("play"), n_users=n_users, n_contexts=3, n_actions=2, alpha=alpha
     )
     lengths = [2 * 64, 2 * 256, 2 * 1024]
     before = sum(lengths[: phase - 1])

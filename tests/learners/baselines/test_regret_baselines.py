@@ -23,7 +23,7 @@ def a_setting(rng: np.random.Generator, *, alpha: float = 0.2, rounds: int = 60)
         n_contexts=1,
         n_actions=3,
         interactions_per_user=rounds,
-        adversarial_fraction=alpha,
+        alpha=alpha,
         rng=rng,
     )
 

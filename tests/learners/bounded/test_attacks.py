@@ -77,9 +77,7 @@ def test_an_ab_test_that_a_fifth_of_the_accounts_turns_round_is_decided_right(
     """A user of 20 plays at 60 % has none or all of them with probability 4e-5: 600 stand out."""
     tallies = ab_test(rng, lies=True)
     assert plain_means(tallies)[0].argmax() == 1  # the negative control
-    estimates = learn_bounded(
-        tallies, sticky_design(tallies), adversarial_fraction=ALPHA, seed=seed
-    )
+    estimates = learn_bounded(tallies, sticky_design(tallies), alpha=ALPHA, seed=seed)
     assert estimates.actions.tolist() == [0]
     is_flagged = estimates.user_weights < 0.5
     assert is_flagged[:600].sum() > 570
@@ -88,7 +86,7 @@ def test_an_ab_test_that_a_fifth_of_the_accounts_turns_round_is_decided_right(
 
 
 def test_an_ab_test_in_peace_flags_nobody(rng: np.random.Generator, seed: int) -> None:
-    found = find_coalitions(ab_test(rng, lies=False), adversarial_fraction=ALPHA, seed=seed)
+    found = find_coalitions(ab_test(rng, lies=False), alpha=ALPHA, seed=seed)
     assert (found.weights == 1.0).all()
     np.testing.assert_allclose(found.means[0], [0.6, 0.4], atol=0.02)
 

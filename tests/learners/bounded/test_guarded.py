@@ -58,14 +58,14 @@ def estimates(tallies: Tallies, monkeypatch: pytest.MonkeyPatch) -> Estimates:
         return replace(found, means=1.0 - found.means, stories=[])
 
     monkeypatch.setattr(method, "find_coalitions", misled)
-    return learn_bounded(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+    return learn_bounded(tallies, sticky_design(tallies), alpha=STATED)
 
 
 def test_bounded_means_need_no_guard_here(tallies: Tallies) -> None:
     """Busy accounts have 75 % of the events, but hardly more influence than others."""
     sums = np.bincount(tallies.cells, tallies.sums) / np.bincount(tallies.cells, tallies.counts)
     assert sums.argmax() == PRAISED  # the negative control
-    found = learn_bounded(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+    found = learn_bounded(tallies, sticky_design(tallies), alpha=STATED)
     assert found.actions.tolist() == [BEST]
     assert found.decided_by.tolist() != ["guard"]
     np.testing.assert_allclose(found.mean_rewards[0], RATES, atol=0.05)
@@ -73,7 +73,7 @@ def test_bounded_means_need_no_guard_here(tallies: Tallies) -> None:
 
 def test_where_the_guard_decides_its_bound_holds(tallies: Tallies, estimates: Estimates) -> None:
     """Claims 1 to 3 of docs/guarantee.md, on what the learner chose and not on the guard alone."""
-    guard = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+    guard = learn_paper(tallies, sticky_design(tallies), alpha=STATED)
     low, high = guard.interval
     assert ((low <= RATES) & (high >= RATES)).all()  # what the claims suppose
     chosen = int(estimates.actions[0])
@@ -100,7 +100,7 @@ def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(
         tallies,
         Labels.of(["home"]),
         Labels.of(["tea", "milk"]),
-        adversarial_fraction=STATED,
+        alpha=STATED,
         method="bounded",
     )
     assert policy.decide("home").action == policy.decide("unknown").action == "tea"
@@ -112,8 +112,8 @@ def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(
 
 def test_intervals_alone_guard_as_the_whole_method_of_the_paper(tallies: Tallies) -> None:
     """To the bit: the spectral filters have no part in them."""
-    whole = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=STATED)
-    alone = guard_intervals(tallies, sticky_design(tallies), adversarial_fraction=STATED)
+    whole = learn_paper(tallies, sticky_design(tallies), alpha=STATED)
+    alone = guard_intervals(tallies, sticky_design(tallies), alpha=STATED)
     np.testing.assert_array_equal(alone.interval, whole.interval)
     np.testing.assert_array_equal(allowed_actions(alone), allowed_actions(whole))
     np.testing.assert_array_equal(certified_losses(alone), certified_losses(whole))

@@ -86,7 +86,7 @@ def test_blocks_of_users_do_not_matter(seed: int) -> None:
     """Blocks of any size, of one user, and of none; sums differ by rounding."""
     whole = world_of("stars", seed).tallies
     cut = replace(whole, bounds=(0, 130, 131, 131, whole.n_users))
-    one, many = (find_coalitions(t, adversarial_fraction=ALPHA) for t in (whole, cut))
+    one, many = (find_coalitions(t, alpha=ALPHA) for t in (whole, cut))
     assert len(one.groups) == len(many.groups) >= 1
     assert_allclose(many.means, one.means, rtol=1e-6)
     assert_allclose(many.weights, one.weights, atol=1e-6)

@@ -51,7 +51,7 @@ def test_buyers_who_buy_everything_are_no_coalition(rng: np.random.Generator, se
         n_contexts=n_contexts,
         n_actions=n_actions,
     )
-    found = find_coalitions(tallies, adversarial_fraction=0.2, seed=seed)
+    found = find_coalitions(tallies, alpha=0.2, seed=seed)
     assert (found.weights == 1.0).all()
     assert not any(group.is_flagged for group in found.groups)
     assert (decided(found.means) == np.arange(n_contexts) % n_actions).all()
@@ -80,7 +80,7 @@ def test_cells_that_have_nothing_in_common_are_not_shrunk_to_one_decision(
         return float((rates.max(axis=1) - rates[np.arange(n_contexts), chosen]).mean())
 
     plain = regret(decided(plain_means(tallies)))
-    found = find_coalitions(tallies, adversarial_fraction=0.05, seed=seed)
+    found = find_coalitions(tallies, alpha=0.05, seed=seed)
     anything = float((rates.max(axis=1) - rates.mean(axis=1)).mean())
     assert plain < 0.3 * anything
     assert regret(decided(found.means)) < 0.4 * anything
@@ -92,7 +92,7 @@ def test_without_a_stated_share_nobody_is_flagged_and_means_are_pooled(
 ) -> None:
     """Even under an obvious attack: alpha = 0 says that there is none."""
     world = make_world(generator(seed, "no share", family), family, "push", plays=12)
-    found = find_coalitions(world.tallies, adversarial_fraction=0.0, seed=seed)
+    found = find_coalitions(world.tallies, alpha=0.0, seed=seed)
     assert (found.weights == 1.0).all()
     assert found.groups == []
     # Uniform play repeats few cells, and no cap binds but that of the largest account.

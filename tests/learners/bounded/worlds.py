@@ -50,7 +50,7 @@ def plain_means(tallies: Tallies, is_counted: BoolArray | None = None) -> FloatA
 
 def learned(tallies: Tallies, alpha: float, seed: int = 0) -> Estimates:
     """Return what is learned of uniform exploration."""
-    return learn_bounded(tallies, uniform_design(tallies), adversarial_fraction=alpha, seed=seed)
+    return learn_bounded(tallies, uniform_design(tallies), alpha=alpha, seed=seed)
 
 
 def draw(rng: np.random.Generator, family: Family, rates: FloatArray) -> FloatArray:

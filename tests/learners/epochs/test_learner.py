@@ -13,7 +13,7 @@ MEANS = {"lunch": (0.2, 0.8, 0.5), "dinner": (0.7, 0.3, 0.2)}
 
 def a_learner(plan: EpochPlan | None = None, **options: object) -> EpochLearner:
     chosen = plan or EpochPlan.start("spring", ["lunch"], ACTIONS, is_sticky=False, is_spread=True)
-    settings: dict[str, object] = {"adversarial_fraction": 0.1, "schedule": Schedule(first=3)}
+    settings: dict[str, object] = {"alpha": 0.1, "schedule": Schedule(first=3)}
     return EpochLearner(chosen, SECRET, **(settings | options))  # type: ignore[arg-type]
 
 

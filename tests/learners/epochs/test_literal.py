@@ -45,7 +45,7 @@ def a_setting(rng: np.random.Generator, **changes: Any) -> Setting:
         "n_contexts": 3,
         "n_actions": 2,
         "interactions_per_user": 12,
-        "adversarial_fraction": 0.1,
+        "alpha": 0.1,
     }
     return Setting(rng=rng, **(settings | changes))
 
@@ -117,7 +117,7 @@ def test_a_coalition_that_is_found_while_serving_alarms_the_next_plan(
 
     class Seeing(EpochPlayer):
         def _learned(self, policy: Policy, tallies: Tallies) -> None:
-            seen.append((policy.method, policy.adversarial_fraction, int(tallies.plays.sum())))
+            seen.append((policy.method, policy.alpha, int(tallies.plays.sum())))
 
     setting = a_setting(streams("play"))
     player = Seeing(setting, method="paper", schedule=Schedule(first=3))

@@ -33,7 +33,7 @@ def a_policy(means: list[list[float]], contexts: tuple[str, ...], **changes: Any
         action_labels=Labels.of(ACTIONS),
         mean_rewards=table,
         counts=np.full(table.shape, 50),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
         **(settings | changes),
     )

@@ -30,7 +30,7 @@ def a_policy(
         sampling_errors=np.full(means.shape, min(half, 0.05) if error is None else error),
         counts=np.full(means.shape, 50),
         context_probabilities=np.full(len(means), 1 / len(means)),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         method="paper",
     )
 

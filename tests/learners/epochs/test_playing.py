@@ -99,7 +99,7 @@ def test_the_papers_estimates_keep_sticky_groups_and_others_draw_per_play(
         n_contexts=2,
         n_actions=3,
         interactions_per_user=5,
-        adversarial_fraction=0.1,
+        alpha=0.1,
         rng=rng,
     )
     assert EpochPlayer(setting, method="paper").plan.rules[0].is_sticky

@@ -21,7 +21,7 @@ START = EpochPlan.start("spring", ["lunch", "dinner"], ACTIONS, is_sticky=False,
 
 
 def a_learner(plan: EpochPlan = START, **options: Any) -> EpochLearner:
-    settings: dict[str, Any] = {"adversarial_fraction": 0.1, "method": "paper"}
+    settings: dict[str, Any] = {"alpha": 0.1, "method": "paper"}
     return EpochLearner(plan, SECRET, **(settings | options))
 
 
@@ -125,17 +125,15 @@ def test_a_policy_is_learned_with_the_method_that_serves_and_is_not_certified(
     seen: list[tuple[int, bool, float]] = []
 
     def serving(tallies: Tallies, design: Design, **options: Any) -> Estimates:
-        seen.append(
-            (tallies.n_users, bool(design.is_sticky.any()), options["adversarial_fraction"])
-        )
+        seen.append((tallies.n_users, bool(design.is_sticky.any()), options["alpha"]))
         return learn_paper(tallies, design, **options)
 
     monkeypatch.setitem(METHODS, "paper", serving)  # type: ignore[arg-type]
-    learner = a_learner(adversarial_fraction=0.25)
+    learner = a_learner(alpha=0.25)
     serve(learner, rng, users=20, rounds=8)
     policy, is_alarmed = learner.learn()
     assert seen == [(20, False, 0.25)]
-    assert (policy.method, policy.adversarial_fraction, is_alarmed) == ("paper", 0.25, False)
+    assert (policy.method, policy.alpha, is_alarmed) == ("paper", 0.25, False)
     assert policy.flip_fraction is None
     assert policy.flip_fraction_upper is None
     assert list(policy.action_labels) == ACTIONS
@@ -193,7 +191,7 @@ def test_what_cannot_be_served_gets_a_sentence() -> None:
         "what was collected has other actions than the plan; give that of this campaign."
     )
     assert refusal(lambda: a_learner(method="papers")).startswith("unknown method 'papers'")
-    assert "0.6" in refusal(lambda: a_learner(adversarial_fraction=0.6))
+    assert "0.6" in refusal(lambda: a_learner(alpha=0.6))
 
 
 def test_a_schedule_without_further_epochs_leaves_the_plan_as_it_is() -> None:
@@ -207,4 +205,4 @@ def test_a_schedule_without_further_epochs_leaves_the_plan_as_it_is() -> None:
 
 
 def test_the_default_method_is_the_projects_own() -> None:
-    assert EpochLearner(START, SECRET, adversarial_fraction=0.1).method == "bounded"
+    assert EpochLearner(START, SECRET, alpha=0.1).method == "bounded"

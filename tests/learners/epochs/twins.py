@@ -89,14 +89,14 @@ class LiteralEpochs:
 
     def end(self) -> None:
         """Learn, and go on to the next epoch."""
-        tallies, alpha = self.tallies(), self.setting.adversarial_fraction
+        tallies, alpha = self.tallies(), self.setting.alpha
         design = (sticky_design if self.is_sticky else uniform_design)(tallies)
-        estimates = method_named(self.method)(tallies, design, adversarial_fraction=alpha)
+        estimates = method_named(self.method)(tallies, design, alpha=alpha)
         policy = estimates.policy(
             tallies,
             Labels.numbered(self.setting.n_contexts),
             Labels.numbered(self.setting.n_actions),
-            adversarial_fraction=alpha,
+            alpha=alpha,
             method=self.method,
         )
         self.learned(policy, tallies)
@@ -159,10 +159,10 @@ class LiteralPersonal(LiteralEpochs):
 
     def learned(self, policy: Policy, tallies: Tallies) -> None:
         """Estimate how much more than by chance users differ, without the largest alpha."""
-        alpha = self.setting.adversarial_fraction
+        alpha = self.setting.alpha
         assert policy.sampling_errors is not None
         self.common = policy.mean_rewards
-        self.noise = residuals_of(tallies, self.common, adversarial_fraction=alpha).noise
+        self.noise = residuals_of(tallies, self.common, alpha=alpha).noise
         of_users = []
         for user in range(self.setting.n_users):
             excess, plays = 0.0, 0

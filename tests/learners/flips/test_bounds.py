@@ -23,7 +23,7 @@ from unswayed.tallies import Tallies
 
 def learned(tallies: Tallies) -> Estimates:
     """Learn with nobody suspected."""
-    return learn_paper(tallies, uniform_design(tallies), adversarial_fraction=0.0)
+    return learn_paper(tallies, uniform_design(tallies), alpha=0.0)
 
 
 def test_of_any_method_it_is_known_that_one_account_must_change() -> None:
@@ -32,9 +32,7 @@ def test_of_any_method_it_is_known_that_one_account_must_change() -> None:
         [(user, user % 2, 0, 1.0) for user in (0, 1, 3, 4)], n_users=6, n_contexts=3, n_actions=2
     )
     for log in (tallies, cut_after(tallies, 3)):
-        bounds = certify_one_account(
-            log, uniform_design(log), learned(tallies), adversarial_fraction=0.1
-        )
+        bounds = certify_one_account(log, uniform_design(log), learned(tallies), alpha=0.1)
         assert bounds.n_accounts == 4
         assert bounds.lower.tolist() == [0.25, 0.25, 0.25]
         assert bounds.held.tolist() == [0.25, 0.25, 0.25]
@@ -46,9 +44,7 @@ def test_of_any_method_it_is_known_that_one_account_must_change() -> None:
 
 def test_certificates_have_room_for_every_word() -> None:
     tallies = tallied([(0, 0, 0, 1.0)], n_contexts=2, n_actions=1)
-    bounds = certify_one_account(
-        tallies, uniform_design(tallies), learned(tallies), adversarial_fraction=0.1
-    )
+    bounds = certify_one_account(tallies, uniform_design(tallies), learned(tallies), alpha=0.1)
     for certificate in Certificate:
         words = bounds.certificates.copy()
         words[1] = certificate
@@ -60,9 +56,7 @@ def test_certificates_have_room_for_every_word() -> None:
 def test_without_accounts_the_share_is_the_whole() -> None:
     tallies = tallied([(0, 0, 0, 1.0)], n_contexts=1, n_actions=1)
     nobody = tallied([], n_users=2, n_contexts=1, n_actions=1)
-    bounds = certify_one_account(
-        nobody, uniform_design(nobody), learned(tallies), adversarial_fraction=0.1
-    )
+    bounds = certify_one_account(nobody, uniform_design(nobody), learned(tallies), alpha=0.1)
     assert bounds.n_accounts == 0
     assert bounds.lower.tolist() == [1.0]
 

@@ -52,12 +52,12 @@ def test_another_way_to_certify_is_refused_with_the_choices() -> None:
 def test_bounds_are_found_without_learning_again_unless_asked_otherwise(pooled: Recording) -> None:
     tallies = votes()
     design = uniform_design(tallies)
-    before = pooled(tallies, design, adversarial_fraction=0.1)
+    before = pooled(tallies, design, alpha=0.1)
     given = ("pooled", tallies, design, before)
-    assert flip_bounds(*given, adversarial_fraction=0.1, certify="none") is None
+    assert flip_bounds(*given, alpha=0.1, certify="none") is None
     for bounds in (
-        flip_bounds(*given, adversarial_fraction=0.1),
-        flip_bounds(*given, adversarial_fraction=0.1, certify="bounds"),
+        flip_bounds(*given, alpha=0.1),
+        flip_bounds(*given, alpha=0.1, certify="bounds"),
     ):
         assert bounds is not None
         assert bounds.n_accounts == 40
@@ -75,14 +75,14 @@ def test_an_attack_is_made_on_every_decision_with_what_the_method_was_given(
     """
     tallies = votes()
     design, warmup = uniform_design(tallies), votes()
-    before = pooled(tallies, design, adversarial_fraction=0.125, warmup=warmup)
+    before = pooled(tallies, design, alpha=0.125, warmup=warmup)
     heard: list[tuple[int, int]] = []
     bounds = flip_bounds(
         "pooled",
         tallies,
         design,
         before,
-        adversarial_fraction=0.125,
+        alpha=0.125,
         warmup=warmup,
         certify="attack",
         on_attack=lambda done, total: heard.append((done, total)),
@@ -100,10 +100,8 @@ def test_an_attack_is_made_on_every_decision_with_what_the_method_was_given(
 def test_attacks_need_nobody_to_listen(pooled: Recording) -> None:
     tallies = votes()
     design = uniform_design(tallies)
-    before = pooled(tallies, design, adversarial_fraction=0.1)
-    bounds = flip_bounds(
-        "pooled", tallies, design, before, adversarial_fraction=0.1, certify="attack"
-    )
+    before = pooled(tallies, design, alpha=0.1)
+    bounds = flip_bounds("pooled", tallies, design, before, alpha=0.1, certify="attack")
     assert bounds is not None
     assert bounds.upper[0] == 2 / 40
 
@@ -111,14 +109,14 @@ def test_attacks_need_nobody_to_listen(pooled: Recording) -> None:
 def test_attacks_on_tallies_in_many_places_are_refused(pooled: Recording) -> None:
     tallies = votes()
     design = uniform_design(tallies)
-    before = pooled(tallies, design, adversarial_fraction=0.1)
+    before = pooled(tallies, design, alpha=0.1)
     elsewhere = tallies.transformed(lambda block: block)
     with pytest.raises(InputError) as error:
-        flip_bounds("pooled", elsewhere, design, before, adversarial_fraction=0.1, certify="attack")
+        flip_bounds("pooled", elsewhere, design, before, alpha=0.1, certify="attack")
     assert str(error.value) == (
         'attacks need all tallies in one place; use `certify="bounds"` for so large a log.'
     )
-    bounds = flip_bounds("pooled", elsewhere, design, before, adversarial_fraction=0.1)
+    bounds = flip_bounds("pooled", elsewhere, design, before, alpha=0.1)
     assert bounds is not None
     assert bounds.n_accounts == 40
 
@@ -138,16 +136,16 @@ def test_an_attack_that_the_bounds_propose_is_tried_first() -> None:
         n_actions=2,
     )
     design = sticky_design(tallies)
-    before = learn_paper(tallies, design, adversarial_fraction=0.1)
+    before = learn_paper(tallies, design, alpha=0.1)
     given = ("paper", tallies, design, before)
-    bounds = flip_bounds(*given, adversarial_fraction=0.1)
+    bounds = flip_bounds(*given, alpha=0.1)
     assert bounds is not None
     assert list(bounds.untried) == [0, 1]
     assert np.isnan(bounds.upper).all()
     assert bounds.lower.tolist() == [1 / 60] * 3
     assert bounds.held.tolist() == [8 / 60, 8 / 60, 1 / 60]
     assert bounds.certificates.tolist() == ["context step", "context step", "one account"]
-    tried = flip_bounds(*given, adversarial_fraction=0.1, certify="attack")
+    tried = flip_bounds(*given, alpha=0.1, certify="attack")
     assert tried is not None
     assert tried.upper[:2].tolist() == [8 / 60, 8 / 60]
     assert tried.upper[2] > 8 / 60
@@ -160,19 +158,19 @@ def test_an_attack_that_only_loses_the_decision_is_no_success() -> None:
     events += [(user, 1, user % 2, 9.0 if user % 2 == 0 else -9.0) for user in range(7)]
     tallies = tallied(events, n_contexts=2, n_actions=2)
     design = sticky_design(tallies)
-    before = learn_paper(tallies, design, adversarial_fraction=0.1)
+    before = learn_paper(tallies, design, alpha=0.1)
     given = ("paper", tallies, design, before)
-    bounds = flip_bounds(*given, adversarial_fraction=0.1)
+    bounds = flip_bounds(*given, alpha=0.1)
     assert bounds is not None
     assert bounds.upper[0] == 8 / 60
     assert list(bounds.untried) == [1]
     attacked, accounts = bounds.untried[1]()
     assert accounts.tolist() == [0, 2, 4, 6]
-    assert np.isnan(learn_paper(attacked, design, adversarial_fraction=0.1).mean_rewards[1]).all()
+    assert np.isnan(learn_paper(attacked, design, alpha=0.1).mean_rewards[1]).all()
     heard: list[tuple[int, int]] = []
     tried = flip_bounds(
         *given,
-        adversarial_fraction=0.1,
+        alpha=0.1,
         certify="attack",
         on_attack=lambda done, total: heard.append((done, total)),
     )

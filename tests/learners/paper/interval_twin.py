@@ -79,7 +79,7 @@ def interval_tables(
     design: Design,
     units: RewardUnits,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     failure_probability: float,
     is_sampled: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -92,7 +92,7 @@ def interval_tables(
     scale = units.span if units.is_binary else 1.0
     share = failure_probability / tallies.n_actions
     n_active = int((counts.sum(axis=1) > 0).sum())
-    n_bad_users = math.ceil(adversarial_fraction * n_active)
+    n_bad_users = math.ceil(alpha * n_active)
     came = counts > 0
     means = np.zeros(counts.shape)
     means[came] = (sums[came] / counts[came] - units.origin) / scale
@@ -107,7 +107,7 @@ def interval_tables(
         if design.is_sticky[context]:
             in_group = trim_count(
                 int(design.group_sizes[context, action]),
-                adversarial_fraction=adversarial_fraction,
+                alpha=alpha,
                 failure_probability=share / 8,
             )
             n_bad = min(n_bad, in_group)

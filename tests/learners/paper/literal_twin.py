@@ -25,7 +25,7 @@ class Event:
 
 
 def algorithm_1(
-    events: list[Event], n_contexts: int, adversarial_fraction: float, n_passes: int = 2
+    events: list[Event], n_contexts: int, alpha: float, n_passes: int = 2
 ) -> tuple[list[float], list[float]]:
     """Return ν̂ and σ, with errata 5 and 7; one pass is the algorithm as printed."""
     T0 = len(events)
@@ -40,9 +40,7 @@ def algorithm_1(
             own = [event for event in events if event.user == user]
             for event in own:
                 b[row, event.context] += 1 / sigma[event.context] / len(own)
-        filtered = spectral_filter(
-            b, adversarial_fraction=adversarial_fraction, row_weights=weights
-        )
+        filtered = spectral_filter(b, alpha=alpha, row_weights=weights)
         b_hat, weights = filtered.estimate, filtered.weights
         nu = [sigma[s] * float(b_hat[s]) for s in range(n_contexts)]
         sigma = [math.sqrt(max(nu[s], floor)) for s in range(n_contexts)]
@@ -55,7 +53,7 @@ def algorithm_2(
     assigned: Callable[[int, int], int],
     n_contexts: int,
     n_actions: int,
-    adversarial_fraction: float,
+    alpha: float,
 ) -> tuple[np.ndarray, list[int]]:
     """Return mean rewards in the units of erratum 8, and the policy of line 12.
 
@@ -67,7 +65,7 @@ def algorithm_2(
     ]
     origin = float(np.median(own_means))
     events = [replace(event, reward=event.reward - origin) for event in events]
-    nu, sigma = algorithm_1(warmup or events, n_contexts, adversarial_fraction)
+    nu, sigma = algorithm_1(warmup or events, n_contexts, alpha)
     ranked = sorted(range(n_contexts), key=lambda s: -nu[s])  # line 1
     frequent = set(ranked[: min(n_actions, n_contexts)])
     users = sorted({event.user for event in events})
@@ -88,7 +86,7 @@ def algorithm_2(
             if (s, a) in played:
                 b_hat = trimmed_mean(
                     b,
-                    adversarial_fraction=adversarial_fraction,
+                    alpha=alpha,
                     failure_probability=0.1 / (n_contexts * n_actions),
                 ).estimate
                 mu[s, a] = b_hat * sigma[s] / nu[s]
@@ -101,7 +99,7 @@ def algorithm_2(
                 if e.user == user and e.context in rare:
                     column = rare.index(e.context) * n_actions + e.action
                     rows[row, column] += n_actions / n[user] * e.reward / sigma[e.context]
-        b_rare = spectral_filter(rows, adversarial_fraction=adversarial_fraction).estimate
+        b_rare = spectral_filter(rows, alpha=alpha).estimate
         for position, s in enumerate(rare):
             for a in range(n_actions):
                 if (s, a) in played:

@@ -25,11 +25,11 @@ BINARY = RewardUnits(3.0, 2.0, 0)
 class Options(TypedDict):
     """What intervals are asked for with."""
 
-    adversarial_fraction: float
+    alpha: float
     failure_probability: float
 
 
-OPTIONS: Options = {"adversarial_fraction": 0.1, "failure_probability": 0.2}
+OPTIONS: Options = {"alpha": 0.1, "failure_probability": 0.2}
 
 
 def world(
@@ -93,7 +93,7 @@ def test_intervals_equal_their_literal_twin_whatever_the_share_of_colluders(
     tallies = world(rng, kind)
     units = BINARY if kind == "binary" else NOT_BINARY
     given = (tallies, sticky_design(tallies), units)
-    options: Options = {"adversarial_fraction": alpha, "failure_probability": 0.05}
+    options: Options = {"alpha": alpha, "failure_probability": 0.05}
     assert_same(cell_intervals(*given, **options), interval_tables(*given, **options))
 
 
@@ -141,7 +141,7 @@ def test_large_cells_are_judged_by_a_sample_of_their_users(
     is_drawn = generator(0, "intervals").random(len(tallies.cells)) < shares[tallies.cells]
     is_sampled = tallies.csr(is_drawn.astype(float)).toarray() > 0
     for failure in (0.05, 0.1, 0.2, 0.3, 0.4):
-        options: Options = {"adversarial_fraction": 0.1, "failure_probability": failure}
+        options: Options = {"alpha": 0.1, "failure_probability": failure}
         assert_same(
             cell_intervals(*given, **options),
             interval_tables(*given, **options, is_sampled=is_sampled),
@@ -215,7 +215,7 @@ def test_cells_of_one_or_two_users_have_intervals_too() -> None:
     for units in (BINARY, NOT_BINARY):
         for alpha in (0.0, 0.1):
             given = (tallies, sticky_design(tallies), units)
-            options: Options = {"adversarial_fraction": alpha, "failure_probability": 0.1}
+            options: Options = {"alpha": alpha, "failure_probability": 0.1}
             found = cell_intervals(*given, **options)
             assert_same(found, interval_tables(*given, **options))
             assert np.isnan(found.low).tolist() == [[False, False, True], [False] * 3]
@@ -277,10 +277,10 @@ def test_colluders_can_be_as_many_as_there_are_or_as_an_assignment_lets_in() -> 
     design = Design(
         np.array([True, True, False, True]), np.array([[11, 10], [1, 0], [9, 9], [40, 0]])
     )
-    shares = intervals._bad_shares(tallies, design, adversarial_fraction=0.11)
+    shares = intervals._bad_shares(tallies, design, alpha=0.11)
     nan = np.nan
     np.testing.assert_array_equal(shares, [3 / 21, 3 / 21, 1.0, 1.0, nan, nan, 1.0, 1.0])
-    most = intervals._most_bad(tallies, design, adversarial_fraction=0.11, failure_probability=0.3)
+    most = intervals._most_bad(tallies, design, alpha=0.11, failure_probability=0.3)
     # P(B(11, .11) > 1) = .35 and P(B(10, .11) > 1) = .303, but P(B(1, .11) > 0) = .11. Of 40 it
     # could be 5, which are more than there are.
     assert most.tolist() == [[2, 2], [0, 0], [3, 3], [3, 0]]

@@ -59,12 +59,10 @@ def test_very_active_users_count_with_twenty_times_the_median_activity(
     weights = None
     for _ in range(2):
         scales = np.sqrt(np.maximum(shares, floor))
-        filtered = spectral_filter(
-            visits / n[:, None] / scales, adversarial_fraction=alpha, row_weights=weights
-        )
+        filtered = spectral_filter(visits / n[:, None] / scales, alpha=alpha, row_weights=weights)
         weights, shares = filtered.weights, scales * filtered.estimate
     result = estimate_context_probabilities(
-        cut_after(tallies, *cut) if cut else tallies, adversarial_fraction=alpha
+        cut_after(tallies, *cut) if cut else tallies, alpha=alpha
     )
     np.testing.assert_allclose(result.context_probabilities, shares, rtol=1e-9)
     np.testing.assert_allclose(result.filtered.weights, filtered.weights, atol=1e-9)
@@ -79,19 +77,19 @@ def test_with_nobody_suspected_probabilities_are_the_users_mean_shares() -> None
         n_contexts=5,
         n_actions=2,
     )
-    result = estimate_context_probabilities(tallies, adversarial_fraction=0.0)
+    result = estimate_context_probabilities(tallies, alpha=0.0)
     np.testing.assert_allclose(result.context_probabilities, [0.0, 0.375, 0.0, 0.625, 0.0])
     np.testing.assert_allclose(result.scales**2, [20 * math.log(5) / 8] * 5)
 
 
 def test_a_single_context_has_the_floor_of_two() -> None:
     tallies = tallied([(0, 0, 0, 1.0)] * 2, n_contexts=1, n_actions=1)
-    result = estimate_context_probabilities(tallies, adversarial_fraction=0.0)
+    result = estimate_context_probabilities(tallies, alpha=0.0)
     np.testing.assert_allclose(result.context_probabilities, [1.0])
     np.testing.assert_allclose(result.scales**2, [20 * math.log(2) / 2])
     two = tallied([(0, 0, 0, 1.0)] * 2, n_contexts=2, n_actions=1)
     np.testing.assert_allclose(
-        estimate_context_probabilities(two, adversarial_fraction=0.0).scales ** 2,
+        estimate_context_probabilities(two, alpha=0.0).scales ** 2,
         [20 * math.log(2) / 2] * 2,
     )
 
@@ -99,7 +97,7 @@ def test_a_single_context_has_the_floor_of_two() -> None:
 def test_without_interactions_one_sentence_says_so() -> None:
     nobody = tallied([], n_users=3, n_contexts=2, n_actions=2)
     with pytest.raises(InputError) as error:
-        estimate_context_probabilities(nobody, adversarial_fraction=0.1)
+        estimate_context_probabilities(nobody, alpha=0.1)
     assert str(error.value) == ("there are no interactions to learn from; give at least one event.")
 
 

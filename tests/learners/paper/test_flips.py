@@ -53,7 +53,7 @@ def world(
 
 
 def learned(tallies: Tallies, design: Design) -> Estimates:
-    return learn_paper(tallies, design, adversarial_fraction=ALPHA)
+    return learn_paper(tallies, design, alpha=ALPHA)
 
 
 def tables(tallies: Tallies) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +72,7 @@ def counted(
 ) -> tuple[TrimmedFlips, np.ndarray]:
     """Return the flips of some contexts, and how many are trimmed, from dense tables."""
     counts, sums = tables(tallies)
-    origin = measure_units(tallies, adversarial_fraction=ALPHA).origin
+    origin = measure_units(tallies, alpha=ALPHA).origin
     values, groups, n_zeros, n_cut = [], [], [], []
     for row, s in enumerate(contexts):
         for a in range(tallies.n_actions):
@@ -83,7 +83,7 @@ def counted(
             n_points = len(came) + n_zeros[-1]
             n_bad = trim_count(
                 n_points,
-                adversarial_fraction=ALPHA,
+                alpha=ALPHA,
                 failure_probability=0.1 / (tallies.n_contexts * tallies.n_actions),
             )
             n_cut.append(min(n_bad, max((n_points - 1) // 2, 0)))
@@ -117,7 +117,7 @@ def test_flips_of_frequent_contexts_are_those_of_their_trimmed_means(
     means[frequent[-1], 1] = np.nan
     before = replace(before, mean_rewards=means)
     flips = frequent_flips(
-        cut_after(tallies, *cut) if cut else tallies, design, before, adversarial_fraction=ALPHA
+        cut_after(tallies, *cut) if cut else tallies, design, before, alpha=ALPHA
     )
     trimmed, n_cut = counted(tallies, design, before, frequent)
     assert flips.contexts.tolist() == frequent
@@ -132,7 +132,7 @@ def test_flips_of_frequent_contexts_are_those_of_their_trimmed_means(
             trimmed.from_leader[row] > n_cut[row, leader]
             or trimmed.from_rival[row] > n_cut[row, rival]
         )
-    units = measure_units(tallies, adversarial_fraction=ALPHA)
+    units = measure_units(tallies, alpha=ALPHA)
     assert flips.units == units or math.isnan(units.span)
     assert flips.units.origin == units.origin
 
@@ -142,9 +142,7 @@ def test_a_frequent_context_without_any_estimate_has_no_flips(rng: np.random.Gen
     before = learned(tallies, design)
     means = before.mean_rewards.copy()
     means[1] = np.nan
-    flips = frequent_flips(
-        tallies, design, replace(before, mean_rewards=means), adversarial_fraction=ALPHA
-    )
+    flips = frequent_flips(tallies, design, replace(before, mean_rewards=means), alpha=ALPHA)
     assert flips.contexts.tolist() == [0, 2]
 
 
@@ -152,7 +150,7 @@ def test_binary_decisions_withstand_what_cannot_change_the_two_values(
     rng: np.random.Generator,
 ) -> None:
     tallies, design = world(rng, is_binary=True)
-    flips = frequent_flips(tallies, design, learned(tallies, design), adversarial_fraction=ALPHA)
+    flips = frequent_flips(tallies, design, learned(tallies, design), alpha=ALPHA)
     assert flips.units.is_binary
     fewest = flips.trimmed.fewest
     assert flips.withstood.tolist() == np.minimum(fewest, flips.units.n_certain + 1).tolist()
@@ -164,9 +162,7 @@ def test_in_a_single_context_it_does_not_matter_where_rewards_are_measured_from(
 ) -> None:
     for is_binary in (True, False):
         tallies, design = world(rng, is_binary=is_binary, n_contexts=1)
-        flips = frequent_flips(
-            tallies, design, learned(tallies, design), adversarial_fraction=ALPHA
-        )
+        flips = frequent_flips(tallies, design, learned(tallies, design), alpha=ALPHA)
         assert flips.withstood.tolist() == flips.trimmed.fewest.tolist()
 
 
@@ -177,7 +173,7 @@ def test_other_decisions_withstand_every_move_of_the_median_users_mean(
     """Replacing j accounts moves the median by j ranks; each number is tried in turn."""
     tallies, design = world(rng, n_users=n_users, n_contexts=n_contexts, lead=0.1)
     before = learned(tallies, design)
-    flips = frequent_flips(tallies, design, before, adversarial_fraction=ALPHA)
+    flips = frequent_flips(tallies, design, before, alpha=ALPHA)
     counts, sums = tables(tallies)
     active = counts.sum(axis=(1, 2)) > 0
     counts, sums = counts[active], sums[active]
@@ -259,7 +255,7 @@ def test_uniform_plays_have_nothing_but_the_bound_of_one_account(
 ) -> None:
     tallies, _ = world(rng)
     design = uniform_design(tallies)
-    bounds = certify_paper(tallies, design, learned(tallies, design), adversarial_fraction=ALPHA)
+    bounds = certify_paper(tallies, design, learned(tallies, design), alpha=ALPHA)
     assert bounds.n_accounts == 78
     assert bounds.lower.tolist() == [1 / 78] * 3
     assert not bounds.is_certified
@@ -274,8 +270,8 @@ def test_certified_bounds_follow_from_the_flips(
 ) -> None:
     tallies, design = world(rng, is_binary=is_binary, n_contexts=n_contexts, lead=lead, n_users=150)
     before = learned(tallies, design)
-    bounds = certify_paper(tallies, design, before, adversarial_fraction=ALPHA)
-    flips = frequent_flips(tallies, design, before, adversarial_fraction=ALPHA)
+    bounds = certify_paper(tallies, design, before, alpha=ALPHA)
+    flips = frequent_flips(tallies, design, before, alpha=ALPHA)
     in_place = _certain_replacements(tallies, design, None)
     n = 148
     assert bounds.n_accounts == n
@@ -309,7 +305,7 @@ def test_certified_bounds_follow_from_the_flips(
         assert accounts.tolist() == chosen.tolist()
         np.testing.assert_array_equal(attacked.sums, same.sums)
     elsewhere = tallies.transformed(lambda block: block)
-    apart = certify_paper(elsewhere, design, before, adversarial_fraction=ALPHA)
+    apart = certify_paper(elsewhere, design, before, alpha=ALPHA)
     assert apart.untried == {}
     np.testing.assert_array_equal(apart.upper, bounds.upper)
     np.testing.assert_array_equal(apart.lower, bounds.lower)
@@ -319,8 +315,8 @@ def test_a_context_is_in_place_if_it_was_visited_in_the_warm_up(rng: np.random.G
     tallies, design = world(rng)
     before = learned(tallies, design)
     warmup = tallied([(user, 0, 0, 1.0) for user in range(78)], n_contexts=3, n_actions=3)
-    plain = certify_paper(tallies, design, before, adversarial_fraction=ALPHA)
-    bounds = certify_paper(tallies, design, before, adversarial_fraction=ALPHA, warmup=warmup)
+    plain = certify_paper(tallies, design, before, alpha=ALPHA)
+    bounds = certify_paper(tallies, design, before, alpha=ALPHA, warmup=warmup)
     assert plain.certificates[[0, 2]].tolist() == ["exact", "exact"]
     assert bounds.certificates[[0, 2]].tolist() == ["exact", "context step"]
     assert bounds.lower[2] == 1 / 78
@@ -336,12 +332,12 @@ def test_a_context_with_one_action_has_no_rival_and_the_next_one_may_have() -> N
     tallies = tallied(events, n_contexts=2, n_actions=3)
     design = Design(np.ones(2, np.bool_), np.array([[10, 0, 0], [5, 5, 0]]))
     before = learned(tallies, design)
-    flips = frequent_flips(tallies, design, before, adversarial_fraction=ALPHA)
+    flips = frequent_flips(tallies, design, before, alpha=ALPHA)
     assert flips.trimmed.rivals.tolist() == [NO_RIVAL, 0]
     # Three of five decide a median.
     assert flips.trimmed.fewest.tolist() == [10, 3]
     assert flips.trimmed.enough.tolist() == [0, 3]
-    bounds = certify_paper(tallies, design, before, adversarial_fraction=ALPHA)
+    bounds = certify_paper(tallies, design, before, alpha=ALPHA)
     np.testing.assert_array_equal(bounds.upper, [np.nan, 3 / 10])
     assert bounds.untried == {}
     assert bounds.held.tolist() == [1.0, 3 / 10]
@@ -352,6 +348,6 @@ def test_a_context_with_one_action_has_no_rival_and_the_next_one_may_have() -> N
             n_contexts=2,
             n_actions=3,
         )
-        found = certify_paper(tallies, design, before, adversarial_fraction=ALPHA, warmup=warmup)
+        found = certify_paper(tallies, design, before, alpha=ALPHA, warmup=warmup)
         assert np.isfinite(found.upper).tolist() == [False, is_sure]
         assert list(found.untried) == ([] if is_sure else [1])

@@ -109,7 +109,7 @@ def pushed(
         n_actions=3,
     )
     pooled = np.bincount(actions, rewards) / np.bincount(actions)
-    guard = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=0.1)
+    guard = learn_paper(tallies, sticky_design(tallies), alpha=0.1)
     return pooled, guard, mu
 
 

@@ -59,7 +59,7 @@ def log(
 
 def learned(tallies: Tallies, alpha: float = 0.1) -> Estimates:
     """Learn with the design that the log shows."""
-    return learn_paper(tallies, design_of_log(tallies, "auto"), adversarial_fraction=alpha)
+    return learn_paper(tallies, design_of_log(tallies, "auto"), alpha=alpha)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_intervals_of_binary_rewards_stay_in_their_range(
     rng: np.random.Generator, kind: str
 ) -> None:
     tallies = log(rng, kind, shift=5.0, scale=2.0)
-    units = measure_units(tallies, adversarial_fraction=0.1)
+    units = measure_units(tallies, alpha=0.1)
     assert (units.origin, units.span) == (5.0, 2.0)
     low, high = learned(tallies).interval
     assert low.min() >= 5.0
@@ -115,7 +115,7 @@ def test_colluders_cannot_hide_that_rewards_are_binary(rng: np.random.Generator)
     is_bad = users < 0.1 * N_USERS
     tallies.sums[is_bad] = 1e9 * rng.standard_normal(int(is_bad.sum()))
     tallies.squares[is_bad] = tallies.sums[is_bad] ** 2
-    units = measure_units(tallies, adversarial_fraction=0.1)
+    units = measure_units(tallies, alpha=0.1)
     assert (units.origin, units.span) == (0.0, 1.0)
     low, high = learned(tallies).interval
     assert low.min() >= 0.0
@@ -124,7 +124,7 @@ def test_colluders_cannot_hide_that_rewards_are_binary(rng: np.random.Generator)
 
 def test_rewards_with_many_values_are_not_taken_for_binary(rng: np.random.Generator) -> None:
     for kind in ("normal", "counts", "revenue"):
-        assert not measure_units(log(rng, kind), adversarial_fraction=0.1).is_binary
+        assert not measure_units(log(rng, kind), alpha=0.1).is_binary
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -53,14 +53,14 @@ def test_the_most_probable_contexts_are_frequent_as_many_as_there_are_actions(
 
 def test_the_evidence_is_that_of_both_filters(rng: np.random.Generator) -> None:
     tallies, design = world(rng)
-    learned = learn_paper(tallies, design, adversarial_fraction=0.1)
-    contexts = estimate_context_probabilities(tallies, adversarial_fraction=0.1)
-    units = measure_units(tallies, adversarial_fraction=0.1)
+    learned = learn_paper(tallies, design, alpha=0.1)
+    contexts = estimate_context_probabilities(tallies, alpha=0.1)
+    units = measure_units(tallies, alpha=0.1)
     rare = recover_rare(
         measured_from(tallies, units),
         contexts.scales,
         ~learned.frequent_contexts,
-        adversarial_fraction=0.1,
+        alpha=0.1,
     ).filtered
     assert rare is not None
     expected = {
@@ -92,7 +92,7 @@ def test_with_nobody_suspected_filters_have_no_spectrum_to_report(
         "top_eigenvalue": None,
         "threshold": None,
     }
-    learned = learn_paper(tallies, design, adversarial_fraction=0.0)
+    learned = learn_paper(tallies, design, alpha=0.0)
     assert learned.evidence == {"context_filter": nothing, "reward_filter": nothing}
 
 
@@ -100,7 +100,7 @@ def test_trimmed_means_decide_frequent_contexts_and_the_filter_all_others(
     rng: np.random.Generator,
 ) -> None:
     tallies, design = world(rng)
-    learned = learn_paper(tallies, design, adversarial_fraction=0.1)
+    learned = learn_paper(tallies, design, alpha=0.1)
     assert learned.frequent_contexts.tolist() == [False, True, False, True]
     assert learned.decided_by.tolist() == [
         "spectral filter",
@@ -109,7 +109,7 @@ def test_trimmed_means_decide_frequent_contexts_and_the_filter_all_others(
         "trimmed mean",
     ]
     played = Design(np.array([True, False, False, False]), design.group_sizes)
-    assert learn_paper(tallies, played, adversarial_fraction=0.1).frequent_contexts.tolist() == [
+    assert learn_paper(tallies, played, alpha=0.1).frequent_contexts.tolist() == [
         True,
         False,
         False,
@@ -123,7 +123,7 @@ def test_without_rare_contexts_no_filter_weighs_the_users() -> None:
         n_contexts=2,
         n_actions=2,
     )
-    learned = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=0.1)
+    learned = learn_paper(tallies, sticky_design(tallies), alpha=0.1)
     assert learned.frequent_contexts.all()
     assert list(learned.evidence) == ["context_filter"]
     assert learned.user_weights.tolist() == [1.0] * 40
@@ -131,11 +131,9 @@ def test_without_rare_contexts_no_filter_weighs_the_users() -> None:
 
 def test_intervals_and_both_of_their_parts_fit_together(rng: np.random.Generator) -> None:
     tallies, design = world(rng)
-    learned = learn_paper(tallies, design, adversarial_fraction=0.1)
-    units = measure_units(tallies, adversarial_fraction=0.1)
-    cells = cell_intervals(
-        tallies, design, units, adversarial_fraction=0.1, failure_probability=0.1
-    )
+    learned = learn_paper(tallies, design, alpha=0.1)
+    units = measure_units(tallies, alpha=0.1)
+    cells = cell_intervals(tallies, design, units, alpha=0.1, failure_probability=0.1)
     low, high = learned.interval
     np.testing.assert_array_equal(low, cells.low)
     np.testing.assert_array_equal(high, cells.high)
@@ -151,7 +149,7 @@ def test_a_context_that_nobody_visited_in_the_warm_up_stays_unknown() -> None:
     events = [(user, user % 3, user // 3 % 2, float(user % 7)) for user in range(60)]
     tallies = tallied(events, n_contexts=3, n_actions=2)
     warmup = tallied([(user, user % 2, 0, 0.0) for user in range(60)], n_contexts=3, n_actions=2)
-    learned = learn_paper(tallies, uniform_design(tallies), adversarial_fraction=0.1, warmup=warmup)
+    learned = learn_paper(tallies, uniform_design(tallies), alpha=0.1, warmup=warmup)
     assert learned.context_probabilities[2] == 0.0
     for table in (learned.mean_rewards, *learned.interval, learned.sampling_errors):
         assert np.isnan(table[2]).all()
@@ -162,8 +160,8 @@ def test_per_visit_frequent_contexts_are_trimmed_means_of_the_visitors(
     rng: np.random.Generator,
 ) -> None:
     tallies, design = world(rng)
-    learned = learn_paper(tallies, design, adversarial_fraction=0.1, per_visit=True)
-    plain = learn_paper(tallies, design, adversarial_fraction=0.1)
+    learned = learn_paper(tallies, design, alpha=0.1, per_visit=True)
+    plain = learn_paper(tallies, design, alpha=0.1)
     means = tallies.csr(tallies.sums / tallies.counts).toarray()
     came = tallies.csr(tallies.counts).toarray() > 0
     for context in (1, 3):
@@ -171,7 +169,7 @@ def test_per_visit_frequent_contexts_are_trimmed_means_of_the_visitors(
             cell = context * N_ACTIONS + action
             expected = trimmed_mean(
                 means[came[:, cell], cell],
-                adversarial_fraction=0.1,
+                alpha=0.1,
                 failure_probability=0.1 / (N_CONTEXTS * N_ACTIONS),
             )
             assert learned.mean_rewards[context, action] == pytest.approx(expected.estimate)
@@ -186,7 +184,7 @@ def test_per_visit_a_context_without_a_probability_stays_unknown_as_well() -> No
     learned = learn_paper(
         tallies,
         sticky_design(tallies),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         warmup=warmup,
         per_visit=True,
     )
@@ -198,5 +196,5 @@ def test_per_visit_cells_without_visits_stay_unknown() -> None:
     tallies = tallied(
         [(user, 0, user % 2, float(user % 3)) for user in range(30)], n_contexts=1, n_actions=3
     )
-    learned = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=0.0, per_visit=True)
+    learned = learn_paper(tallies, sticky_design(tallies), alpha=0.0, per_visit=True)
     np.testing.assert_allclose(learned.mean_rewards, [[1.0, 1.0, np.nan]])

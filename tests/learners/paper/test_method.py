@@ -28,7 +28,7 @@ def play(
         contexts=range(n_contexts),
         assignment=Assignment(secret=rng.bytes(16)),
         warmup_interactions=warmup_interactions,
-        adversarial_fraction=ALPHA,
+        alpha=ALPHA,
     )
     exploration.add_users(range(n_users))
     nu = np.arange(n_contexts, 0, -1) / (n_contexts * (n_contexts + 1) / 2)
@@ -61,7 +61,7 @@ def test_algorithm_2_equals_its_literal_twin(
         warmup_interactions=warmup_interactions,
     )
     tallies, design, warmup = exploration.observed()
-    learned = learn_paper(tallies, design, adversarial_fraction=ALPHA, warmup=warmup)
+    learned = learn_paper(tallies, design, alpha=ALPHA, warmup=warmup)
 
     def assigned(user: int, context: int) -> int:
         draw = exploration.assignment
@@ -116,7 +116,7 @@ def test_algorithm_1_equals_its_literal_twin(rng: np.random.Generator) -> None:
         for cell in [tallies.cells[entry]]
         for _ in range(int(tallies.counts[entry]))
     ]
-    result = estimate_context_probabilities(tallies, adversarial_fraction=ALPHA)
+    result = estimate_context_probabilities(tallies, alpha=ALPHA)
     twin, sigma = algorithm_1(log, 20, ALPHA)
     np.testing.assert_allclose(result.context_probabilities, twin, rtol=1e-9)
     np.testing.assert_allclose(result.scales, sigma, rtol=1e-9)
@@ -134,8 +134,8 @@ def test_the_second_pass_of_algorithm_1_finds_what_the_flood_hid_from_the_first(
     rows = np.zeros((2000, 20))
     users = np.repeat(np.arange(2000), np.diff(tallies.indptr))
     np.add.at(rows, (users, contexts), tallies.counts / 10 / sigma[contexts])
-    first = spectral_filter(rows, adversarial_fraction=ALPHA)
-    result = estimate_context_probabilities(tallies, adversarial_fraction=ALPHA)
+    first = spectral_filter(rows, alpha=ALPHA)
+    result = estimate_context_probabilities(tallies, alpha=ALPHA)
     is_bad = np.arange(2000) < ALPHA * 2000
     assert first.weights[is_bad].mean() > 2 * result.filtered.weights[is_bad].mean() + 1e-3
 
@@ -145,7 +145,7 @@ def test_context_probabilities_survive_a_flood_of_a_rare_context(rng: np.random.
     nu = np.append(np.full(49, 0.999 / 49), 0.001)
     n_users, n_plays = 4000, 20
     tallies = context_log(rng, nu, n_users=n_users, n_plays=n_plays, flooded=49)
-    result = estimate_context_probabilities(tallies, adversarial_fraction=ALPHA)
+    result = estimate_context_probabilities(tallies, alpha=ALPHA)
     estimated = result.context_probabilities
     contexts = tallies.cells // 2
     naive = np.bincount(contexts, tallies.counts, minlength=50) / tallies.counts.sum()
@@ -166,7 +166,7 @@ def test_good_users_of_a_flooded_context_do_not_go_with_the_flood(
     nu = 1 / np.arange(1, 21)
     nu /= nu.sum()
     tallies = context_log(rng, nu, n_users=1000, n_plays=16, flooded=19)
-    result = estimate_context_probabilities(tallies, adversarial_fraction=ALPHA)
+    result = estimate_context_probabilities(tallies, alpha=ALPHA)
     is_good = np.arange(1000) >= ALPHA * 1000
     assert result.filtered.weights[is_good].mean() > 0.95
     assert result.filtered.weights[~is_good].mean() < 0.05
@@ -176,7 +176,7 @@ def test_good_users_of_a_flooded_context_do_not_go_with_the_flood(
 
 def test_context_probabilities_are_a_distribution(rng: np.random.Generator) -> None:
     tallies = context_log(rng, np.full(8, 1 / 8), n_users=100, n_plays=5, flooded=1)
-    result = estimate_context_probabilities(tallies, adversarial_fraction=ALPHA)
+    result = estimate_context_probabilities(tallies, alpha=ALPHA)
     assert result.context_probabilities.min() >= 0
     assert result.context_probabilities.sum() == pytest.approx(1)
 
@@ -185,7 +185,7 @@ def test_a_log_without_interactions_is_refused() -> None:
     nothing = np.empty(0, np.int64)
     empty = tally(nothing, nothing, nothing, np.empty(0), n_users=3, n_contexts=2, n_actions=2)
     with pytest.raises(InputError, match="no interactions"):
-        learn_paper(empty, uniform_design(empty), adversarial_fraction=0.1)
+        learn_paper(empty, uniform_design(empty), alpha=0.1)
 
 
 def logged(
@@ -237,7 +237,7 @@ def test_the_best_actions_of_the_good_users_are_found_under_a_push(
     totals = np.bincount(tallies.cells, tallies.sums, minlength=8)
     pooled = totals / np.bincount(tallies.cells, tallies.counts, minlength=8)
     assert (pooled.reshape(2, 4).argmax(axis=1) == 0).all()
-    learned = learn_paper(tallies, design_of_log(tallies, "auto"), adversarial_fraction=ALPHA)
+    learned = learn_paper(tallies, design_of_log(tallies, "auto"), alpha=ALPHA)
     np.testing.assert_array_equal(learned.mean_rewards.argmax(axis=1), mu.argmax(axis=1))
 
 
@@ -260,7 +260,7 @@ def test_intervals_cover_the_good_users_means_under_both_signs_of_attack(
         n_contexts=1,
         n_actions=3,
     )
-    learned = learn_paper(tallies, sticky_design(tallies), adversarial_fraction=ALPHA)
+    learned = learn_paper(tallies, sticky_design(tallies), alpha=ALPHA)
     half_width = learned.sampling_errors + learned.bias_bounds
     assert (np.abs(learned.mean_rewards - mu) <= half_width).all()
     # Of 1000 users at most 246 collude (binomial, failure 0.1/3) with rewards in [0, 1]: the mean
@@ -279,7 +279,7 @@ def test_cells_that_were_never_played_stay_unknown(rng: np.random.Generator) -> 
         n_contexts=2,
         n_actions=3,
     )
-    learned = learn_paper(tallies, uniform_design(tallies), adversarial_fraction=0.1)
+    learned = learn_paper(tallies, uniform_design(tallies), alpha=0.1)
     assert np.isnan(learned.mean_rewards[0, 2])
     assert np.isnan(learned.mean_rewards[1]).all()
     assert (learned.mean_rewards[0, :2] < 0).all()

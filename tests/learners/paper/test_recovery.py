@@ -60,7 +60,7 @@ def test_frequent_contexts_are_trimmed_means_over_the_group(
         design,
         SCALES,
         IS_FREQUENT,
-        adversarial_fraction=0.15,
+        alpha=0.15,
         failure_probability=0.6,
         per_visit=per_visit,
     )
@@ -72,7 +72,7 @@ def test_frequent_contexts_are_trimmed_means_over_the_group(
         else:
             values = [sums[i, s, a] / SCALES[s] / counts[i].sum() for i in came]
             values += [0.0] * (int(design.group_sizes[s, a]) - len(came))
-        cell = trimmed_mean(values, adversarial_fraction=0.15, failure_probability=0.6 / 12)
+        cell = trimmed_mean(values, alpha=0.15, failure_probability=0.6 / 12)
         assert cell.n_tolerated > 0
         expected[s, a] = cell.estimate
     np.testing.assert_allclose(recovered.scaled_means, expected, rtol=1e-12)
@@ -86,7 +86,7 @@ def test_frequent_contexts_are_estimated_per_interaction_unless_asked_otherwise(
     design = Design(np.ones(N_CONTEXTS, np.bool_), sizes_of(tallies))
     given = (tallies, design, SCALES, IS_FREQUENT)
     plain, asked = (
-        recover(*given, adversarial_fraction=0.1, failure_probability=0.1)
+        recover(*given, alpha=0.1, failure_probability=0.1)
         for recover in (recover_frequent, partial(recover_frequent, per_visit=False))
     )
     np.testing.assert_array_equal(plain.scaled_means, asked.scaled_means)
@@ -99,7 +99,7 @@ def test_without_frequent_contexts_nothing_is_estimated(rng: np.random.Generator
         Design(np.zeros(N_CONTEXTS, np.bool_), np.zeros(SHAPE, np.int64)),
         SCALES,
         np.zeros(N_CONTEXTS, np.bool_),
-        adversarial_fraction=0.1,
+        alpha=0.1,
         failure_probability=0.1,
     )
     assert recovered.scaled_means.shape == SHAPE
@@ -154,9 +154,9 @@ def test_rare_contexts_are_the_filtered_mean_of_all_their_cells_together(
         cut_after(tallies, *cut) if cut else tallies,
         SCALES,
         ~IS_FREQUENT,
-        adversarial_fraction=0.2,
+        alpha=0.2,
     )
-    expected = spectral_filter(rare_rows(tallies), adversarial_fraction=0.2)
+    expected = spectral_filter(rare_rows(tallies), alpha=0.2)
     np.testing.assert_allclose(recovered.scaled_means[[1, 3]].ravel(), expected.estimate)
     assert np.isnan(recovered.scaled_means[[0, 2]]).all()
     assert recovered.filtered is not None

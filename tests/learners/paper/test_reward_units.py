@@ -62,7 +62,7 @@ def two_values(
 def test_replacing_few_enough_accounts_does_not_change_the_two_values(
     counts: tuple[int, int, int], alpha: float, n_certain: int
 ) -> None:
-    units = measure_units(two_values(*counts), adversarial_fraction=alpha)
+    units = measure_units(two_values(*counts), alpha=alpha)
     assert units == RewardUnits(3.0, 2.0, n_certain)
     assert units.is_binary
 
@@ -79,7 +79,7 @@ def test_too_many_who_break_the_rule_show_that_rewards_are_not_binary(
     counts: tuple[int, int, int], alpha: float
 ) -> None:
     tallies = two_values(*counts)
-    units = measure_units(tallies, adversarial_fraction=alpha)
+    units = measure_units(tallies, alpha=alpha)
     totals, numbers = (
         np.asarray(tallies.csr(column).sum(axis=1))[:-1]
         for column in (tallies.sums, tallies.counts)
@@ -94,17 +94,17 @@ def test_blocks_are_asked_together_even_if_nobody_of_one_was_active() -> None:
     tallies = two_values(4, 8, 1)
     last = tallies.n_users - 1
     for cut in ((1,), (last,), (4, 8), (3, last)):
-        units = measure_units(cut_after(tallies, *cut), adversarial_fraction=0.2)
+        units = measure_units(cut_after(tallies, *cut), alpha=0.2)
         assert units == RewardUnits(3.0, 2.0, 2)
-    plain = measure_units(tallies, adversarial_fraction=0.0)
-    apart = measure_units(cut_after(tallies, 3, last), adversarial_fraction=0.0)
+    plain = measure_units(tallies, alpha=0.0)
+    apart = measure_units(cut_after(tallies, 3, last), alpha=0.0)
     assert apart.origin == plain.origin
 
 
 @pytest.mark.parametrize("events", [[(0, 0, 0, 4.0)], [(0, 0, 0, 4.0), (0, 0, 1, 4.0)]])
 def test_one_value_alone_is_where_rewards_are_measured_from(events: list[Event]) -> None:
     tallies = tallied(events, n_contexts=1, n_actions=2)
-    units = measure_units(tallies, adversarial_fraction=0.1)
+    units = measure_units(tallies, alpha=0.1)
     assert (units.origin, units.is_binary, units.n_certain) == (4.0, False, 0)
 
 
@@ -227,6 +227,6 @@ def test_the_smaller_of_two_values_is_found_to_the_last_digit(
     rewards = np.where(rng.random(users.size) < 0.3, high, low)
     events = np.column_stack([users, np.zeros((users.size, 2)), rewards])
     tallies = tallied(events, n_contexts=1, n_actions=2)
-    units = measure_units(tallies, adversarial_fraction=0.1)
+    units = measure_units(tallies, alpha=0.1)
     assert units.origin == low
     assert units.span == pytest.approx(high - low, rel=1e-8)

@@ -39,7 +39,7 @@ class FedMomUCB:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        n_bad = ceil(setting.adversarial_fraction * setting.n_users)
+        n_bad = ceil(setting.alpha * setting.n_users)
         n_groups = min(setting.n_users, 4 * n_bad + 1)
         self._group_of = setting.rng.permutation(setting.n_users) % n_groups
         shape = (setting.n_contexts, setting.n_actions)

@@ -114,7 +114,7 @@ class PhasedElimination:
         self.remaining[context] = ceil(FIRST_PLAYS * 4.0 ** (self.phases[context] - 1) * n_active)
 
     def _gamma(self, n_users: int, plays: float, phase: int) -> float:
-        alpha = self.setting.adversarial_fraction
+        alpha = self.setting.alpha
         cells = self.setting.n_contexts * self.setting.n_actions
         chance = 1.25 * sqrt(2 * log(2 * cells * phase**2 / FAILURE_PROBABILITY) / n_users)
         bias = float(special.ndtri(0.5 / (1.0 - alpha)))

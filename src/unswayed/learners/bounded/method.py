@@ -164,7 +164,7 @@ def learn_bounded(
     tallies: UserTallies,
     design: Design,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     warmup: Tallies | None = None,  # noqa: ARG001 - every method takes it
     seed: int = 0,
 ) -> Estimates:
@@ -176,7 +176,7 @@ def learn_bounded(
         Users' interactions; any design of exploration.
     design
         How their actions were chosen; read by the guard only.
-    adversarial_fraction
+    alpha
         α, below 1/2. Overstate rather than understate it.
     warmup
         Not used.
@@ -192,11 +192,11 @@ def learn_bounded(
 
     Deviations from the paper: all of it but the guard.
     """
-    alpha = check_adversarial_fraction(adversarial_fraction)
+    alpha = check_adversarial_fraction(alpha)
     # Idle BLAS threads would spin on a core that the kernels could use.
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(1) as beside:
-        guarding = beside.submit(guard_intervals, tallies, design, adversarial_fraction=alpha)
-        found = find_coalitions(tallies, adversarial_fraction=alpha, seed=seed)
+        guarding = beside.submit(guard_intervals, tallies, design, alpha=alpha)
+        found = find_coalitions(tallies, alpha=alpha, seed=seed)
         guard = guarding.result()
     means, cells = found.means, found.cells
     is_known = ~np.isnan(means)
@@ -288,11 +288,9 @@ def _n_turned(means: FloatArray, group: Group) -> int:
     return int((best_known(means - group.shift) != best_known(means)).sum())
 
 
-def find_coalitions(
-    tallies: UserTallies, *, adversarial_fraction: float, seed: int = 0
-) -> Findings:
+def find_coalitions(tallies: UserTallies, *, alpha: float, seed: int = 0) -> Findings:
     """Find coalitions, one after the other, and the bounded means without those that are clear."""
-    alpha, rng = adversarial_fraction, generator(seed, "bounded")
+    rng = generator(seed, "bounded")
     reading = read_rewards(tallies, rng)
     chosen, n_entries = _sampled_users(tallies, rng)
     clear = max(LEAST_CLEAR, CLEAR * n_entries / SEARCH_ENTRIES)

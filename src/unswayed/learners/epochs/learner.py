@@ -16,6 +16,7 @@ from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.online.growing import GrowingLabels
 from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS, OpenDecisions
+from unswayed.names import known_keywords
 from unswayed.policy import Decider, EpochPlan, Mode, Policy, Ruling
 from unswayed.tallies import Accumulator, LogTallies, merged_logs
 
@@ -31,6 +32,7 @@ class EpochDecision:
     ruling: Ruling
 
 
+@known_keywords(adversarial_fraction="alpha")
 class EpochLearner:
     """Serves users by an epoch plan, learns from explorers, and makes the next plan.
 
@@ -41,7 +43,7 @@ class EpochLearner:
         stopped.
     secret
         The campaign's secret, the same in all epochs.
-    adversarial_fraction
+    alpha
         The largest share of colluders to withstand.
     method
         What to learn with. Contexts of the plan must not be sticky.
@@ -60,7 +62,7 @@ class EpochLearner:
     Examples
     --------
     >>> plan = EpochPlan.start("spring", ["lunch"], ["tea", "soup"], is_sticky=False)
-    >>> learner = EpochLearner(plan, bytes(16), adversarial_fraction=0.1)
+    >>> learner = EpochLearner(plan, bytes(16), alpha=0.1)
     >>> for user in range(200):
     ...     decision = learner.decide(user, "lunch")
     ...     learner.observe(decision.id, {"tea": 0.2, "soup": 0.8}[decision.ruling.action])
@@ -73,7 +75,7 @@ class EpochLearner:
         plan: EpochPlan,
         secret: bytes,
         *,
-        adversarial_fraction: float,
+        alpha: float,
         method: str = DEFAULT_METHOD,
         schedule: Schedule | None = None,
         collected: LogTallies | None = None,
@@ -85,7 +87,7 @@ class EpochLearner:
             raise InputError(
                 "what was collected has other actions than the plan; give that of this campaign."
             )
-        self.adversarial_fraction = check_adversarial_fraction(adversarial_fraction)
+        self.alpha = check_adversarial_fraction(alpha)
         self.method = known_method(method)
         self.schedule = schedule
         self._secret = secret
@@ -138,7 +140,7 @@ class EpochLearner:
             uniform_design(collected.tallies),
             collected.context_labels,
             collected.action_labels,
-            adversarial_fraction=self.adversarial_fraction,
+            alpha=self.alpha,
             method=self.method,
             certify="none",
         )

@@ -121,9 +121,7 @@ class EpochPlayer:
         """Learn from explorers' plays so far."""
         tallies = self._tallies()
         design: Design = sticky_design(tallies) if self._is_sticky else uniform_design(tallies)
-        estimates = self._learn_by(
-            tallies, design, adversarial_fraction=self._setting.adversarial_fraction
-        )
+        estimates = self._learn_by(tallies, design, alpha=self._setting.alpha)
         return estimates, tallies
 
     def _tallies(self) -> Tallies:
@@ -175,7 +173,7 @@ class EpochPlayer:
             tallies,
             Labels.numbered(self._setting.n_contexts),
             Labels.numbered(self._setting.n_actions),
-            adversarial_fraction=self._setting.adversarial_fraction,
+            alpha=self._setting.alpha,
             method=self._method,
         )
         self._learned(policy, tallies)
@@ -314,12 +312,12 @@ class PersonalEpochPlayer(EpochPlayer):
 
     def _learned(self, policy: Policy, tallies: Tallies) -> None:
         """Estimate tau and the noise anew."""
-        alpha, mean_rewards = self._setting.adversarial_fraction, policy.capped_means
+        alpha, mean_rewards = self._setting.alpha, policy.capped_means
         assert policy.sampling_errors is not None  # every method gives them
         self._common = np.where(np.isnan(mean_rewards), -np.inf, mean_rewards)
         if not (tallies.plays > 1).any():
             return
-        found = residuals_of(tallies, mean_rewards, adversarial_fraction=alpha)
+        found = residuals_of(tallies, mean_rewards, alpha=alpha)
         self.noise = found.noise
         counts = self._own_counts
         known = (counts > 0) & np.isfinite(mean_rewards)

@@ -77,7 +77,7 @@ class Certifier(Protocol):
         design: Design,
         estimates: Estimates,
         *,
-        adversarial_fraction: float,
+        alpha: float,
         warmup: Tallies | None = None,
     ) -> FlipBounds:
         """Return bounds for what the method learned from these tallies."""
@@ -89,7 +89,7 @@ def certify_one_account(
     design: Design,  # noqa: ARG001 - the signature of every certifier
     estimates: Estimates,
     *,
-    adversarial_fraction: float,  # noqa: ARG001 - same
+    alpha: float,  # noqa: ARG001 - same
     warmup: Tallies | None = None,  # noqa: ARG001 - same
 ) -> FlipBounds:
     """Return what holds for every method: the same accounts lead to the same decision."""

@@ -51,7 +51,7 @@ def flip_bounds(
     design: Design,
     estimates: Estimates,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     warmup: Tallies | None = None,
     certify: Certify = "bounds",
     on_attack: OnAttack = lambda _done, _total: None,
@@ -62,7 +62,7 @@ def flip_bounds(
     ----------
     method
         Name of the method that learned.
-    tallies, design, adversarial_fraction, warmup
+    tallies, design, alpha, warmup
         What it was given.
     estimates
         What it returned.
@@ -81,7 +81,7 @@ def flip_bounds(
     if check_certify(certify) == "none":
         return None
     bounds = CERTIFIERS.get(method, certify_one_account)(
-        tallies, design, estimates, adversarial_fraction=adversarial_fraction, warmup=warmup
+        tallies, design, estimates, alpha=alpha, warmup=warmup
     )
     if certify == "bounds":
         return bounds
@@ -93,7 +93,7 @@ def flip_bounds(
     learn = partial(
         method_named(method),
         design=design,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         warmup=warmup,
     )
     before = decisions(estimates)

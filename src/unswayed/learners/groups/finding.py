@@ -102,7 +102,7 @@ def find_groups(
     tallies: Tallies,
     policy: Policy,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     n_groups: GroupCount = "auto",
 ) -> Groups:
     """Return the groups of users whose own policy is better for them than the common one.
@@ -130,14 +130,14 @@ def find_groups(
     plays, among centres in which every account has a bounded say. A coalition within the stated
     share is no group; a larger one gets a group of its own and takes in all who respond as it does.
     """
-    alpha = check_adversarial_fraction(adversarial_fraction)
+    alpha = check_adversarial_fraction(alpha)
     wanted = check_groups(n_groups)
     n_contexts, n_actions = policy.mean_rewards.shape
     # One cluster more than groups leaves a coalition room for one of its own, as the longer list
     # of list-decodable learning does.
     sizes = range(2, MOST_GROUPS + 2) if wanted == "auto" else range(wanted, wanted + 2)
     best = Groups(np.full(tallies.n_users, NO_GROUP), (), 0)
-    residuals = residuals_of(tallies, policy.capped_means, adversarial_fraction=alpha)
+    residuals = residuals_of(tallies, policy.capped_means, alpha=alpha)
     plays = plays_of(residuals, tallies.n_users, n_contexts * n_actions)
     held_out = _HeldOut(residuals, plays, policy)
     n_tried, largest = 0, 0.0
@@ -263,17 +263,17 @@ def group_decisions(
 
     All colluders may be in one group, so a group of n of L users is learned for αL/n of them.
     """
-    n_bad = policy.adversarial_fraction * tallies.n_users
+    n_bad = policy.alpha * tallies.n_users
     tables = []
     for number, size in enumerate(groups.sizes.tolist()):
         own = tallies.of_users(np.flatnonzero(groups.members == number))
         alpha = min(n_bad / size, LARGEST_FRACTION)
         learn = method_named(policy.method)
-        learned = learn(own, design_of_log(own, design), adversarial_fraction=alpha).policy(
+        learned = learn(own, design_of_log(own, design), alpha=alpha).policy(
             own,
             policy.context_labels,
             policy.action_labels,
-            adversarial_fraction=alpha,
+            alpha=alpha,
             method=policy.method,
         )
         differs = learned.is_learned & (learned.actions != policy.actions)

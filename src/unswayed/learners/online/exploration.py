@@ -38,12 +38,12 @@ class Exploration:
         contexts: Iterable[Label],
         assignment: Assignment,
         warmup_interactions: int,
-        adversarial_fraction: float,
+        alpha: float,
     ) -> None:
         self.n_actions = n_actions
         self.assignment = assignment
         self.warmup_interactions = warmup_interactions
-        self.adversarial_fraction = adversarial_fraction
+        self.alpha = alpha
         self._users = GrowingArray(np.uint64)
         self._contexts = GrowingArray(np.uint64)
         self._plays = GrowingArray(np.int64)
@@ -161,7 +161,7 @@ class Exploration:
         """Return what ``restore`` needs beside the tallies, as plain JSON values."""
         return {
             "warmup_interactions": self.warmup_interactions,
-            "adversarial_fraction": self.adversarial_fraction,
+            "adversarial_fraction": self.alpha,
             "sticky": None if self._is_sticky is None else self._is_sticky.values.tolist(),
         }
 
@@ -211,7 +211,7 @@ class Exploration:
             # Line 1: the top-A frequent contexts from Algorithm 1.
             estimate = estimate_context_probabilities(
                 self._warmup.tallies(n_users=self.n_users, n_contexts=self.n_contexts),
-                adversarial_fraction=self.adversarial_fraction,
+                alpha=self.alpha,
             )
             self._fix_sticky(
                 frequent_contexts(estimate.context_probabilities, n_actions=self.n_actions)

@@ -107,7 +107,7 @@ class OnlineLearner(Fitted):
     nothing.
     """
 
-    adversarial_fraction: float | Auto
+    alpha: float | Auto
 
     def _start_online(
         self,
@@ -260,11 +260,7 @@ class OnlineLearner(Fitted):
             assignment=self._assignment,
             warmup_interactions=warmup_interactions,
             # Nothing was seen yet from which to estimate a share.
-            adversarial_fraction=(
-                SEARCHED_FRACTION
-                if self.adversarial_fraction == "auto"
-                else self.adversarial_fraction
-            ),
+            alpha=(SEARCHED_FRACTION if self.alpha == "auto" else self.alpha),
         )
 
     def _observed(self, exploration: Exploration) -> LogTallies:
@@ -320,6 +316,6 @@ class OnlineLearner(Fitted):
             )
             exploration.add_users(saved.user_labels)
             exploration.add_contexts(state["contexts"])
-            exploration.adversarial_fraction = float(state["exploration"]["adversarial_fraction"])
+            exploration.alpha = float(state["exploration"]["adversarial_fraction"])
             phases = {name: tallies[name].tallies for name in ("warmup", "main")}
             exploration.restore(state["exploration"]["sticky"], saved.plays, phases)

@@ -41,16 +41,14 @@ class ContextEstimate:
     filtered: MeanEstimate
 
 
-def estimate_context_probabilities(
-    tallies: UserTallies, *, adversarial_fraction: float
-) -> ContextEstimate:
+def estimate_context_probabilities(tallies: UserTallies, *, alpha: float) -> ContextEstimate:
     """Estimate ν from who visited what, robustly (Algorithm 1).
 
     Parameters
     ----------
     tallies
         The interactions of the first T₀ steps; lines 1–4 of the algorithm are their collection.
-    adversarial_fraction
+    alpha
         α, below 1/2.
 
     Notes
@@ -83,7 +81,7 @@ def estimate_context_probabilities(
         # so they are not given a name that would keep them until the next ones are made.
         filtered = spectral_filter(
             tallies.rows(visit_rows, scales),
-            adversarial_fraction=adversarial_fraction,
+            alpha=alpha,
             row_weights=weights,
         )
         # Of a handful of users nobody may be left; then the second pass begins with all of them.

@@ -76,14 +76,14 @@ def certify_paper(
     design: Design,
     estimates: Estimates,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     warmup: Tallies | None = None,
 ) -> FlipBounds:
     """Bound the accounts that must be replaced or removed before a decision changes.
 
     Parameters
     ----------
-    tallies, design, adversarial_fraction, warmup
+    tallies, design, alpha, warmup
         What ``learn_paper`` was given.
     estimates
         What it returned.
@@ -107,12 +107,10 @@ def certify_paper(
 
     Deviation from the paper: it has no such bounds.
     """
-    bounds = certify_one_account(
-        tallies, design, estimates, adversarial_fraction=adversarial_fraction
-    )
+    bounds = certify_one_account(tallies, design, estimates, alpha=alpha)
     if not estimates.frequent_contexts.any():  # as on every log of uniform plays
         return bounds
-    flips = frequent_flips(tallies, design, estimates, adversarial_fraction=adversarial_fraction)
+    flips = frequent_flips(tallies, design, estimates, alpha=alpha)
     lower, upper, held = bounds.lower.copy(), bounds.upper.copy(), bounds.lower.copy()
     certificates = bounds.certificates.copy()
     fewest = np.minimum(flips.trimmed.fewest, flips.visitors)
@@ -141,7 +139,7 @@ def frequent_flips(
     design: Design,
     estimates: Estimates,
     *,
-    adversarial_fraction: float,
+    alpha: float,
 ) -> FrequentFlips:
     """Return what it takes to change the decisions of the learned frequent contexts."""
     is_known = ~np.isnan(estimates.mean_rewards)
@@ -151,7 +149,7 @@ def frequent_flips(
     row_of_context[chosen] = np.arange(len(chosen))
 
     # One number for each user of the frequent contexts: as many as their trimmed means needed.
-    units = measure_units(tallies, adversarial_fraction=adversarial_fraction)
+    units = measure_units(tallies, alpha=alpha)
     entries = measured_from(tallies, units).blocks.map_blocks(_frequent_values, row_of_context)
     values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
     stored = np.bincount(groups, minlength=shape[0] * shape[1]).reshape(shape)
@@ -161,7 +159,7 @@ def frequent_flips(
     n_points = stored + n_zeros
     n_bad = trim_count(
         n_points.astype(np.int64),
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         failure_probability=FAILURE_PROBABILITY / tallies.n_cells,
     )
     n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))

@@ -23,20 +23,18 @@ class Guard(Protocol):
         ...
 
 
-def guard_intervals(
-    tallies: UserTallies, design: Design, *, adversarial_fraction: float
-) -> CellIntervals:
+def guard_intervals(tallies: UserTallies, design: Design, *, alpha: float) -> CellIntervals:
     """Return the intervals of ``learn_paper`` without its estimates, which take most of its time.
 
     Parameters as there. ``learn_paper`` leaves out contexts whose estimated probability is zero;
     here all visited cells have an interval.
     """
-    units = measure_units(tallies, adversarial_fraction=adversarial_fraction)
+    units = measure_units(tallies, alpha=alpha)
     return cell_intervals(
         tallies,
         design,
         units,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         failure_probability=FAILURE_PROBABILITY,
     )
 

@@ -64,7 +64,7 @@ def cell_intervals(
     design: Design,
     units: RewardUnits,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     failure_probability: float,
 ) -> CellIntervals:
     """Return intervals that hold for all actions of a context but for the failure probability.
@@ -103,11 +103,9 @@ def cell_intervals(
     shape = (tallies.n_contexts, tallies.n_actions)
     visitors = tallies.cell_users().ravel()
     share = failure_probability / tallies.n_actions
-    n_bad = _most_bad(
-        tallies, design, adversarial_fraction=adversarial_fraction, failure_probability=share / 8
-    )
+    n_bad = _most_bad(tallies, design, alpha=alpha, failure_probability=share / 8)
     n_bad = np.minimum(n_bad.ravel(), visitors)
-    in_contexts = _bad_shares(tallies, design, adversarial_fraction=adversarial_fraction)
+    in_contexts = _bad_shares(tallies, design, alpha=alpha)
     bad_shares = n_bad / np.maximum(visitors, 1)
     moments = tallies.blocks.add_blocks(_moments, units)
     pilot = float(moments[0].sum() / visitors.sum())
@@ -162,15 +160,15 @@ def _most_bad(
     tallies: UserTallies,
     design: Design,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     failure_probability: float,
 ) -> IntArray:
     """Return how many visitors of each cell may collude; shape (n_contexts, n_actions)."""
     n_active = int((tallies.interactions > 0).sum())
-    everywhere = math.ceil(adversarial_fraction * n_active)
+    everywhere = math.ceil(alpha * n_active)
     in_groups = trim_count(
         design.group_sizes.astype(np.int64),
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         failure_probability=failure_probability,
     )
     most: IntArray = np.where(
@@ -179,13 +177,13 @@ def _most_bad(
     return most
 
 
-def _bad_shares(tallies: UserTallies, design: Design, *, adversarial_fraction: float) -> FloatArray:
+def _bad_shares(tallies: UserTallies, design: Design, *, alpha: float) -> FloatArray:
     """Return with which probability a visitor of each cell colludes; shape (n_cells,).
 
     NaN where the assignment is not sticky, so that colluders can be in all cells of a context.
     """
     n_active = int((tallies.interactions > 0).sum())
-    n_bad = math.ceil(adversarial_fraction * n_active)
+    n_bad = math.ceil(alpha * n_active)
     visitors = tallies.cell_users().sum(axis=1)
     shares = np.minimum(n_bad / np.maximum(visitors, 1), 1.0)
     return np.repeat(np.where(design.is_sticky, shares, np.nan), tallies.n_actions)

@@ -42,7 +42,7 @@ def learn_paper(
     tallies: UserTallies,
     design: Design,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     warmup: Tallies | None = None,
     per_visit: bool = False,
 ) -> Estimates:
@@ -54,7 +54,7 @@ def learn_paper(
         The interactions of lines 3–10.
     design
         How their actions were chosen (lines 5–9).
-    adversarial_fraction
+    alpha
         α, below 1/2.
     warmup
         The T₀ interactions of Algorithm 1, if they were collected apart. None reads the context
@@ -81,31 +81,27 @@ def learn_paper(
       ν·μ/σ_s², with the same best action (erratum 8).
     """
     # Line 1: the top-A frequent contexts S₊ from Algorithm 1.
-    contexts = estimate_context_probabilities(
-        tallies if warmup is None else warmup, adversarial_fraction=adversarial_fraction
-    )
+    contexts = estimate_context_probabilities(tallies if warmup is None else warmup, alpha=alpha)
     is_frequent = frequent_contexts(
         contexts.context_probabilities, n_actions=tallies.n_actions, is_sticky=design.is_sticky
     )
 
     # Line 11: the recovery procedure, frequent and rare contexts apart.
-    units = measure_units(tallies, adversarial_fraction=adversarial_fraction)
+    units = measure_units(tallies, alpha=alpha)
     measured = measured_from(tallies, units)
     scaled_means = recover_frequent(
         measured,
         design,
         contexts.scales,
         is_frequent,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         failure_probability=FAILURE_PROBABILITY,
         per_visit=per_visit,
     ).scaled_means
     user_weights = np.ones(tallies.n_users)
     evidence: dict[str, Any] = {"context_filter": _filter_evidence(contexts.filtered)}
     if not is_frequent.all():
-        rare = recover_rare(
-            measured, contexts.scales, ~is_frequent, adversarial_fraction=adversarial_fraction
-        )
+        rare = recover_rare(measured, contexts.scales, ~is_frequent, alpha=alpha)
         assert rare.filtered is not None
         user_weights[tallies.interactions > 0] = rare.filtered.weights
         evidence["reward_filter"] = _filter_evidence(rare.filtered)
@@ -126,7 +122,7 @@ def learn_paper(
         tallies,
         design,
         units,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         failure_probability=FAILURE_PROBABILITY,
     )
     is_known = ~np.isnan(means)

@@ -37,7 +37,7 @@ def recover_frequent(
     scales: FloatArray,
     is_frequent: BoolArray,
     *,
-    adversarial_fraction: float,
+    alpha: float,
     failure_probability: float,
     per_visit: bool = False,
 ) -> Recovered:
@@ -72,7 +72,7 @@ def recover_frequent(
         values,
         groups,
         tallies.n_cells,
-        adversarial_fraction=adversarial_fraction,
+        alpha=alpha,
         failure_probability=failure_probability / tallies.n_cells,
         n_zeros=np.maximum(0 * stored if per_visit else sizes.ravel() - stored, 0),
     )
@@ -84,7 +84,7 @@ def recover_rare(
     scales: FloatArray,
     is_rare: BoolArray,
     *,
-    adversarial_fraction: float,
+    alpha: float,
 ) -> Recovered:
     """Estimate all cells of S₋ together, by the high-dimensional robust mean over the users.
 
@@ -96,7 +96,7 @@ def recover_rare(
     """
     columns = np.flatnonzero(np.repeat(is_rare, tallies.n_actions))
     rows = tallies.rows(reward_rows, scales, is_rare)
-    filtered = spectral_filter(rows, adversarial_fraction=adversarial_fraction)
+    filtered = spectral_filter(rows, alpha=alpha)
     table = np.full(tallies.n_cells, np.nan)
     table[columns] = filtered.estimate
     return Recovered(table.reshape(tallies.n_contexts, tallies.n_actions), filtered=filtered)

@@ -45,7 +45,7 @@ class RewardUnits:
         return not math.isnan(self.span)
 
 
-def measure_units(tallies: UserTallies, *, adversarial_fraction: float) -> RewardUnits:
+def measure_units(tallies: UserTallies, *, alpha: float) -> RewardUnits:
     """Return where rewards are to be measured from.
 
     Notes
@@ -65,7 +65,7 @@ def measure_units(tallies: UserTallies, *, adversarial_fraction: float) -> Rewar
         low, span = found
         votes = tallies.blocks.add_blocks(_votes, low, span)
         n_shown, n_broken = int(votes[1]), int(votes[2])
-        n_allowed = math.ceil(adversarial_fraction * n_active)
+        n_allowed = math.ceil(alpha * n_active)
         if n_broken <= n_allowed and 2 * n_broken <= n_shown:
             n_certain = min(n_allowed - n_broken, (n_shown - 2 * n_broken) // 3)
             return RewardUnits(low, span, n_certain)

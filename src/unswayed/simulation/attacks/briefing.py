@@ -108,7 +108,7 @@ class Briefing:
         return int(self.accounts.size)
 
     @property
-    def adversarial_fraction(self) -> float:
+    def alpha(self) -> float:
         """Return the coalition's true share of the users, which it can count."""
         return self.n_accounts / self.n_users
 

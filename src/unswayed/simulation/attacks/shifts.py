@@ -54,7 +54,7 @@ class HideInCovariance(Attack):
         self._parts = min(self.directions, briefing.n_contexts, max(briefing.n_accounts, 1))
         self._part_of_context = rng.permutation(briefing.n_contexts) % self._parts
         self._signs = best_to_runner_up(briefing)
-        share = briefing.adversarial_fraction / self._parts
+        share = briefing.alpha / self._parts
         plays = 2.0 * briefing.interactions_per_user / briefing.n_actions
         inflation = (self.threshold - 1.0 + share) / max(share * (1.0 - share), 1e-12)
         # A part sees only its own contexts, 1 / parts of the plays.
@@ -215,7 +215,7 @@ class Framing(Attack):
         gaps = ranked[:, -1] - ranked[:, -2]
         net = 1.0 - self.decoys * (1.0 + self.reach)
         # Best and runner-up are moved by half of it each.
-        pull = self.strength * gaps / (2.0 * max(briefing.adversarial_fraction, 1e-12) * net)
+        pull = self.strength * gaps / (2.0 * max(briefing.alpha, 1e-12) * net)
         self.shifts = pull[:, None] * np.sign(best_to_runner_up(briefing))
 
     def rewards(self, turn: Turn) -> FloatArray:
@@ -309,7 +309,7 @@ class HidingOneSided(Hiding):
 
     def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
         """Return the one-sided adversary of the best action."""
-        return [one_sided_adversary(gap, plays, self.briefing.adversarial_fraction, base=base)]
+        return [one_sided_adversary(gap, plays, self.briefing.alpha, base=base)]
 
 
 @dataclass(kw_only=True)
@@ -321,6 +321,6 @@ class HidingTwoSided(Hiding):
 
     def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
         """Return the adversaries of the best action and of the runner-up."""
-        share = self.briefing.adversarial_fraction
+        share = self.briefing.alpha
         pair = two_sided_adversaries(gap, plays, share, base=base)
         return [pair.better, pair.ordinary]

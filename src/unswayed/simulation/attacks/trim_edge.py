@@ -20,17 +20,17 @@ LARGEST_MEMORY = 50_000_000
 """Ours: cells over all accounts that are kept in memory, 0.6 GB."""
 
 
-def trim_edge(*, adversarial_fraction: float, trim: float) -> float:
+def trim_edge(*, alpha: float, trim: float) -> float:
     """Return where user means should lie, in standard deviations of good users' means.
 
     With a share ``trim`` cut at each end, x* = Phi^-1(1 - (trim - alpha) / (1 - alpha)): beyond x*
     are just so many good users that they and the coalition together fill what is cut. The bias
     is then as large as with rewards at infinity, from rewards that look ordinary.
 
-    >>> round(trim_edge(adversarial_fraction=0.1, trim=0.2), 4)
+    >>> round(trim_edge(alpha=0.1, trim=0.2), 4)
     1.2206
     """
-    beyond = (trim - adversarial_fraction) / (1.0 - adversarial_fraction)
+    beyond = (trim - alpha) / (1.0 - alpha)
     if beyond <= 0.0:
         return FARTHEST_EDGE
     return float(np.clip(-special.ndtri(beyond), 0.0, FARTHEST_EDGE))
@@ -68,11 +68,11 @@ class TrimEdge(Attack):
             group = max(briefing.n_users // briefing.n_actions, 1)
             n_trimmed = trim_count(
                 group,
-                adversarial_fraction=briefing.assumed_fraction,
+                alpha=briefing.assumed_fraction,
                 failure_probability=DEFAULT_FAILURE_PROBABILITY,
             )
             trim = n_trimmed / group
-        self.edge = trim_edge(adversarial_fraction=briefing.adversarial_fraction, trim=trim)
+        self.edge = trim_edge(alpha=briefing.alpha, trim=trim)
         shape = (briefing.n_contexts, briefing.n_actions)
         if briefing.n_accounts * shape[0] * shape[1] > LARGEST_MEMORY:
             raise InputError(
