@@ -1,9 +1,12 @@
 """Measure how often the intervals of a method hold, and how wide they are.
 
 A setting fixes rewards, tastes, design, sizes and the attack; its true means are drawn once, its
-logs many times. Colluders are exactly the stated share. Intervals are stated to hold with
+logs many times. Colluders are exactly the stated share. What is stated of rewards is true: their
+range if they have one, else their deviation, or nothing. Intervals are stated to hold with
 probability .9 for all actions of a context at once; coverage is counted per cell and per context.
-Widths are medians over cells, in units of a reward and of the gap between the two best actions.
+Widths are medians over cells: in units of a reward, of what the honest users' values leave open to
+any method if as many colluders mimic them ("limit": mean of the largest minus that of the smallest
+1 - alpha), and of the interval by chance alone of an oracle that knows the honest users.
 
 Run ``python benchmarks/interval_coverage.py`` for a table, with ``--json FILE`` to keep the rows,
 ``--logs 20`` for fewer logs, ``--only WORD`` for the settings whose name has the word, ``--method``
@@ -18,15 +21,17 @@ import json
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from scipy import special, stats
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.design import design_of_log
 from unswayed.learners.methods import METHODS
+from unswayed.learners.paper import guard_intervals
+from unswayed.learners.reward_range import RewardBound
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally
 
@@ -37,6 +42,15 @@ CONFIDENCE = 0.999
 TASTE = 10.0
 """Rates of good users are Beta(10·p, 10·(1 - p)), unless ``likeness`` is not 10; other means are
 spread by a log-normal factor of deviation .5, or by .3."""
+
+
+INTERVALS = "intervals"
+"""The intervals alone, without the estimates of a method; those of ``paper`` are the same."""
+
+LARGE = {"buyers": (0.04, 100.0), "wholesale": (0.03, 25.0), "jackpot": (0.002, 1000.0)}
+"""Honest rewards that are rarely large. Buyers: 0 or 1, but 0 or 100 for 4 % of the users.
+Wholesale: baskets around 20, but 25 times as much for 3 % of the users. Jackpot: 0 or 1, but 1,000
+in .2 % of the plays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +70,8 @@ class Setting:
     likeness: float = TASTE
     zipf: float = 0.0
     has_heavy_users: bool = False
+    fans: float = 0.0
+    stated: str = "law"
 
     @property
     def name(self) -> str:
@@ -71,6 +87,8 @@ class Setting:
         words += [f"tastes {self.likeness:g}"] * self.has_tastes + [
             "heavy users"
         ] * self.has_heavy_users
+        words += [f"fans {self.fans:g}"] * (self.fans > 0)
+        words += ["nothing stated"] * (self.stated == "nothing")
         return ", ".join(words)
 
 
@@ -81,7 +99,7 @@ class Row:
     ``cells`` and ``contexts`` are the shares covered, the latter with all of their cells;
     ``worst_cell`` is the least covered cell. Widths are medians over cells and logs, infinite ones
     included; ``no_bound`` is their share and ``zero_width`` that of intervals that are points.
-    ``gap`` is the median distance of the two best actions.
+    ``limit`` and ``oracle`` are what widths are compared with.
     """
 
     setting: str
@@ -90,7 +108,8 @@ class Row:
     worst_cell: float
     contexts: float
     width: float
-    gap: float
+    limit: float
+    oracle: float
     no_bound: float
     zero_width: float
     seconds: float
@@ -110,8 +129,37 @@ def means_of(setting: Setting) -> FloatArray:
     return setting.base * spread
 
 
-def draw(setting: Setting, means: FloatArray, seed: int) -> Tallies:
-    """Simulate one log."""
+def true_means(setting: Setting, means: FloatArray) -> FloatArray:
+    """Return the good users' mean rewards, with the large ones and the fans."""
+    share, size = LARGE.get(setting.rewards, (0.0, 1.0))
+    if setting.rewards == "jackpot":
+        return np.asarray((1.0 - share) * means + share * size)
+    return np.asarray((1.0 - setting.fans) * means * (1.0 + share * (size - 1.0)) + setting.fans)
+
+
+def bound_of(setting: Setting, means: FloatArray) -> RewardBound:
+    """Return what is stated: the range if there is one, else the largest deviation."""
+    if setting.stated == "nothing":
+        return RewardBound()
+    if setting.rewards in ("bernoulli", "buyers", "jackpot"):
+        return RewardBound(low=0.0, high=LARGE.get(setting.rewards, (0.0, 1.0))[1])
+    share, size = LARGE.get(setting.rewards, (0.0, 1.0))
+    spread = math.exp(0.25) if setting.has_tastes else 1.0  # E of the squared factor
+    if setting.rewards in ("normal", "student"):
+        taste = 0.3**2 * setting.has_tastes
+        variance = _deviations(setting, means) ** 2 + taste
+    else:
+        squares = _deviations(setting, means) ** 2 + means**2
+        if setting.rewards == "counts":
+            squares = means + means**2 * spread
+        else:
+            squares = squares * spread * (1.0 + share * (size**2 - 1.0))
+        variance = squares - true_means(setting, means) ** 2
+    return RewardBound(deviation=float(np.sqrt(variance.max())) * (1.0 + 1e-9))
+
+
+def draw(setting: Setting, means: FloatArray, seed: int) -> tuple[Tallies, BoolArray]:
+    """Simulate one log; return its tallies and who colludes."""
     rng = generator(seed, "coverage", setting.name)
     L, S, A = setting.n_users, setting.n_contexts, setting.n_actions
     nu = np.arange(1, S + 1, dtype=np.float64) ** -setting.zipf
@@ -140,14 +188,23 @@ def draw(setting: Setting, means: FloatArray, seed: int) -> Tallies:
     own = means[contexts, actions]
     if setting.has_tastes:
         own = _tasted(setting, rng, users, contexts * A + actions, own)
+    if setting.fans:
+        own = np.where((rng.random(L) < setting.fans)[users], 1.0, own)
     rewards = _rewards(setting, rng, own)
+    if setting.rewards in LARGE:
+        share, size = LARGE[setting.rewards]
+        if setting.rewards == "jackpot":
+            rewards = np.where(rng.random(len(users)) < share, size, rewards)
+        else:
+            rewards = rewards * np.where((rng.random(L) < share)[users], size, 1.0)
     if lies.any():
         pairs, plays = _pairs_of_cells(users, contexts * A + actions)
         reported = _lies(setting, rng, means, contexts, actions, pairs, plays)
         rewards = np.where(lies, reported, rewards)
-    return tally(
+    tallies = tally(
         users, contexts, actions, rewards, n_users=L, n_contexts=S, n_actions=A, weights=weights
     )
+    return tallies, is_bad
 
 
 def _tasted(
@@ -160,7 +217,7 @@ def _tasted(
         return_inverse=True,
     )
     base = own[first]
-    if setting.rewards == "bernoulli":
+    if setting.rewards in ("bernoulli", "buyers", "jackpot"):
         drawn = rng.beta(setting.likeness * base, setting.likeness * (1.0 - base))
     elif setting.rewards in ("normal", "student"):
         drawn = base + 0.3 * rng.standard_normal(len(base))
@@ -170,8 +227,10 @@ def _tasted(
 
 
 def _rewards(setting: Setting, rng: np.random.Generator, own: FloatArray) -> FloatArray:
-    if setting.rewards == "bernoulli":
+    if setting.rewards in ("bernoulli", "buyers", "jackpot"):
         return (rng.random(own.shape) < own).astype(float)
+    if setting.rewards == "wholesale":
+        return np.asarray(own * rng.lognormal(-0.02, 0.2, own.shape))
     if setting.rewards == "normal":
         return own + rng.standard_normal(own.shape)
     if setting.rewards == "student":
@@ -185,8 +244,10 @@ def _rewards(setting: Setting, rng: np.random.Generator, own: FloatArray) -> Flo
 
 def _deviations(setting: Setting, means: FloatArray) -> FloatArray:
     """Return the deviation of one reward of a good user."""
-    if setting.rewards == "bernoulli":
+    if setting.rewards in ("bernoulli", "buyers", "jackpot"):
         return np.asarray(np.sqrt(means * (1.0 - means)))
+    if setting.rewards == "wholesale":
+        return np.asarray(means * np.sqrt(math.exp(0.04) - 1.0))
     if setting.rewards == "normal":
         return np.ones_like(means)
     if setting.rewards == "student":
@@ -220,11 +281,20 @@ def _lies(
     side = at_target.astype(float) - at_best
     means_here = means[contexts, actions]
     deviations = _deviations(setting, means)[contexts, actions]
+    is_binary = setting.rewards in ("bernoulli", "buyers", "jackpot")
+    if setting.attack == "mask":
+        # All report the usual rate, so that honest users who differ hardly show.
+        if not is_binary:
+            return means_here
+        order = np.argsort(pairs, kind="stable")
+        numbers = np.empty(len(pairs), np.int64)
+        numbers[order] = np.arange(len(pairs)) - np.searchsorted(pairs[order], pairs[order])
+        return (numbers < np.rint(means_here * plays)).astype(float)
     if setting.attack in ("push", "flood"):
         far = means_here + side * 10.0 * deviations
-        if setting.rewards == "bernoulli":
+        if is_binary:
             far = (side > 0).astype(float)
-        elif setting.rewards in ("counts", "revenue"):
+        elif setting.rewards in ("counts", "revenue", "wholesale"):
             far = np.maximum(np.rint(far), 0.0)
         return np.where(side != 0, far, _rewards(setting, rng, means_here))
     if setting.attack == "extreme":
@@ -243,7 +313,7 @@ def _lies(
     else:
         assert setting.attack == "hide-in-covariance"
         shift = side * 0.5 * deviations
-    if setting.rewards == "bernoulli":
+    if is_binary:
         return _rewards(setting, rng, np.clip(means_here + shift, 0.0, 1.0))
     if setting.rewards == "counts":
         return _rewards(setting, rng, np.maximum(means_here + shift, 0.0))
@@ -251,7 +321,7 @@ def _lies(
 
 
 def measure(
-    setting: Setting, *, n_logs: int, method: str = "paper", stated: float | None = None
+    setting: Setting, *, n_logs: int, method: str = INTERVALS, stated: float | None = None
 ) -> Row:
     """Learn from many logs of a setting and count the cells that are covered.
 
@@ -259,35 +329,57 @@ def measure(
     """
     alpha = setting.alpha if stated is None else stated
     means = means_of(setting)
-    learn = METHODS[method]
-    covered, widths, is_met = [], [], []
-    start = time.perf_counter()
+    truth, rewards = true_means(setting, means), bound_of(setting, means)
+    covered, widths, is_met, limits, oracles = [], [], [], [], []
+    seconds = 0.0
     for seed in range(n_logs):
-        tallies = draw(setting, means, seed)
-        design = design_of_log(tallies, "auto")
-        estimates = learn(tallies, design, alpha=alpha)
-        half = estimates.sampling_errors + estimates.bias_bounds
-        low, high = getattr(
-            estimates, "interval", (estimates.mean_rewards - half, estimates.mean_rewards + half)
-        )
-        is_met.append(~np.isnan(estimates.mean_rewards))
-        covered.append(((low <= means) & (means <= high)) | ~is_met[-1])
+        tallies, is_bad = draw(setting, means, seed)
+        start = time.perf_counter()
+        design = replace(design_of_log(tallies, "auto"), rewards=rewards)
+        if method == INTERVALS:
+            low, high = guard_intervals(tallies, design, alpha=alpha).interval
+        else:
+            low, high = METHODS[method](tallies, design, alpha=alpha).interval
+        seconds += time.perf_counter() - start
+        is_met.append(~np.isnan(low))
+        covered.append(((low <= truth) & (truth <= high)) | ~is_met[-1])
         widths.append(high - low)
-    seconds = time.perf_counter() - start
-    ranked = np.sort(means, axis=1)
-    known = np.array(widths)[np.array(is_met)]
+        limit, oracle = _compared(tallies, is_bad, alpha)
+        limits.append(limit)
+        oracles.append(oracle)
+    known = np.array(is_met)
     return Row(
         setting=setting.name,
         n_logs=n_logs,
         cells=float(np.mean(covered)),
         worst_cell=float(np.mean(covered, axis=0).min()),
         contexts=float(np.all(covered, axis=2).mean()),
-        width=float(np.median(known)),
-        gap=float(np.median(ranked[:, -1] - ranked[:, -2])),
-        no_bound=float(np.isinf(known).mean()),
-        zero_width=float((known <= 0).mean()),
+        width=float(np.median(np.array(widths)[known])),
+        limit=float(np.nanmedian(limits)),
+        oracle=float(np.nanmedian(oracles)),
+        no_bound=float(np.isinf(np.array(widths)[known]).mean()),
+        zero_width=float((np.array(widths)[known] <= 0).mean()),
         seconds=seconds / n_logs,
     )
+
+
+def _compared(tallies: Tallies, is_bad: BoolArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+    """Return the limit of any method's width, and the oracle's; shape (n_contexts, n_actions)."""
+    good = ~is_bad[np.repeat(np.arange(tallies.n_users), np.diff(tallies.indptr))]
+    values, cells = tallies.sums[good] / tallies.counts[good], tallies.cells[good]
+    order = np.lexsort((values, cells))
+    parts = np.split(values[order], np.searchsorted(cells[order], np.arange(1, tallies.n_cells)))
+    z = special.ndtri(1.0 - (1.0 - STATED) / tallies.n_actions / 2.0)
+    limits, oracles = np.full((2, tallies.n_cells), np.nan)
+    for cell, part in enumerate(parts):
+        if len(part) > 1:
+            kept = max(math.floor((1.0 - alpha) * len(part)), 1)
+            limits[cell] = part[-kept:].mean() - part[:kept].mean()
+            oracles[cell] = 2.0 * z * part.std(ddof=1) / math.sqrt(len(part))
+    return limits, oracles
+
+
+MASKED = {"n_contexts": 1, "n_actions": 3, "design": "uniform"}
 
 
 def settings() -> Iterator[Setting]:
@@ -353,6 +445,16 @@ def settings() -> Iterator[Setting]:
     yield Setting(base=0.5, n_contexts=1, n_users=2000, attack="push")
     yield Setting(base=0.1, has_heavy_users=True, attack="push")
     yield Setting(base=0.01, n_users=20_000)
+    # Honest rewards that are rarely large, stated and not; honest fans among users who look alike;
+    # so many visitors of a cell that a sample of them would be tempting.
+    one = {"n_contexts": 1, "n_actions": 3, "n_users": 3000}
+    for rewards, base in (("buyers", 0.1), ("wholesale", 20.0), ("jackpot", 0.1)):
+        for attack in ("none", "push"):
+            for stated in ("law", "nothing"):
+                yield Setting(rewards=rewards, base=base, attack=attack, stated=stated, **one)  # type: ignore[arg-type]
+    for attack in ("none", "mask", "push"):
+        yield Setting(base=0.46, fans=0.01, attack=attack, plays=72, n_users=6000, **MASKED)  # type: ignore[arg-type]
+    yield Setting(base=0.3, n_contexts=1, n_actions=2, n_users=60_000, plays=4, attack="push")
 
 
 def random_settings(n_settings: int, seed: int) -> Iterator[Setting]:
@@ -363,11 +465,13 @@ def random_settings(n_settings: int, seed: int) -> Iterator[Setting]:
         return float(f"{low * (high / low) ** rng.random():.{digits}g}")
 
     bases = {"bernoulli": (0.005, 0.5), "normal": (0.5, 0.5), "student": (0.5, 0.5)}
-    attacks = ("none", "push", "trim-edge", "flood", "hide-in-covariance")
+    bases |= {"buyers": (0.01, 0.5), "wholesale": (5.0, 50.0), "jackpot": (0.01, 0.5)}
+    laws = ["bernoulli"] * 4 + ["normal", "student", "counts", "revenue", *LARGE]
+    attacks = ("none", "push", "trim-edge", "flood", "hide-in-covariance", "mask")
     others = (*attacks, "extreme", "balance")
     for _ in range(n_settings):
-        # Half of them binary, where most is assumed.
-        rewards = str(rng.choice(["bernoulli"] * 4 + ["normal", "student", "counts", "revenue"]))
+        rewards = str(rng.choice(laws))
+        has_range = rewards in ("bernoulli", "buyers", "jackpot")
         yield Setting(
             rewards=rewards,
             base=between(*bases.get(rewards, (0.2, 3.0))),
@@ -377,20 +481,22 @@ def random_settings(n_settings: int, seed: int) -> Iterator[Setting]:
             plays=int(between(4, 80)),
             alpha=between(0.01, 0.3),
             design=str(rng.choice(["sticky", "sticky", "uniform", "propensities"])),
-            attack=str(rng.choice(attacks if rewards == "bernoulli" else others)),
+            attack=str(rng.choice(attacks if has_range else others)),
             has_tastes=bool(rng.random() < 0.5),
             likeness=between(1.5, 40),
             zipf=float(rng.choice([0.0, 1.0])),
             has_heavy_users=bool(rng.random() < 0.5),
+            fans=0.01 if rewards == "bernoulli" and rng.random() < 0.3 else 0.0,
         )
 
 
 def table(rows: list[Row]) -> str:
     """Return the rows as text."""
-    lines = ["  cells  worst  contx   width   /gap  no bound  zero  s/log  setting"]
+    lines = ["  cells  worst  contx   width  /limit  /oracle  no bound  zero  s/log  setting"]
     lines += [
         f"{' ' if row.holds else '!'} {row.cells:.3f}  {row.worst_cell:.3f}  {row.contexts:.3f}"
-        f"  {row.width:6.3f}  {row.width / row.gap:5.1f}   {row.no_bound:.3f}"
+        f"  {row.width:6.3f}  {row.width / max(row.limit, 1e-12):6.2f}"
+        f"  {row.width / max(row.oracle, 1e-12):7.1f}  {row.no_bound:8.3f}"
         f"  {row.zero_width:.3f}  {row.seconds:.2f}  {row.setting}"
         for row in rows
     ]
@@ -402,7 +508,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=200)
     parser.add_argument("--only", default="", help="settings whose name has this")
-    parser.add_argument("--method", default="paper", choices=list(METHODS))
+    parser.add_argument("--method", default=INTERVALS, choices=[INTERVALS, *METHODS])
     parser.add_argument("--random", type=int, help="so many settings drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of the random settings")
     parser.add_argument("--json", type=Path, help="file for the rows")

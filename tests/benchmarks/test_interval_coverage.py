@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from interval_coverage import Setting, measure
-from unswayed.learners.paper import intervals
+import pytest
+from scipy import stats
+
+from interval_coverage import Setting, measure, random_settings
 
 N_LOGS = 60
 SMALL = {"n_users": 400, "n_contexts": 2, "n_actions": 3, "plays": 12}
@@ -113,17 +115,49 @@ def test_intervals_hold_with_more_contexts_than_actions(design: str) -> None:
     assert row.holds, row
 
 
-@pytest.mark.parametrize("rewards", ["bernoulli", "normal"])
-def test_intervals_hold_where_a_sample_of_the_users_is_looked_at(
-    rewards: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("attack", ["none", "push"])
+@pytest.mark.parametrize(
+    ("rewards", "base"), [("buyers", 0.1), ("wholesale", 20.0), ("jackpot", 0.1)]
+)
+def test_honest_rewards_that_are_rarely_large_are_covered_or_have_no_bound(
+    rewards: str, base: float, attack: str
 ) -> None:
-    """A third of the users of each cell, which may have more than its share of colluders."""
-    monkeypatch.setattr(intervals, "MOST_VISITORS", 100)
-    setting = Setting(rewards=rewards, n_contexts=1, n_actions=3, n_users=900, attack="push")
-    row = measure(setting, n_logs=N_LOGS)
+    """Stated, they have one; with nothing stated colluders could carry any mean."""
+    setting = Setting(
+        rewards=rewards, base=base, attack=attack, n_contexts=1, n_actions=3, n_users=3000
+    )
+    row = measure(setting, n_logs=30)
     assert row.holds, row
-    monkeypatch.undo()
-    assert measure(setting, n_logs=5).width < row.width
+    assert row.no_bound == 0
+    assert measure(replace(setting, stated="nothing"), n_logs=3).no_bound == 1
+
+
+@pytest.mark.parametrize("attack", ["none", "mask", "push"])
+def test_colluders_cannot_mask_that_a_few_honest_users_differ(attack: str) -> None:
+    """One honest user in a hundred always clicks; a fifth lie, all with 11 of 24 plays."""
+    setting = Setting(
+        base=0.46,
+        fans=0.01,
+        attack=attack,
+        plays=72,
+        n_users=6000,
+        n_contexts=1,
+        n_actions=3,
+        design="uniform",
+    )
+    row = measure(setting, n_logs=12)
+    assert row.holds, row
+    assert row.width < 2.5 * row.limit
+
+
+def test_random_settings_hold_and_are_the_same_for_the_same_seed() -> None:
+    chosen = list(random_settings(40, 1))
+    assert chosen == list(random_settings(40, 1))
+    assert len({setting.name for setting in chosen}) == 40
+    small = [setting for setting in chosen if setting.n_users * setting.plays < 20_000]
+    assert len(small) > 5
+    for setting in small[:6]:
+        assert measure(setting, n_logs=20).holds
 
 
 def test_a_share_that_is_stated_too_small_is_not_covered() -> None:
@@ -137,15 +171,10 @@ def test_a_share_that_is_stated_too_small_is_not_covered() -> None:
 def test_intervals_are_short_where_nobody_lies() -> None:
     """Users are 1,000 for each of two actions, all of them with 20 plays: p = .5 has deviation .11.
 
-    A tenth of them is stated to lie, which at the worst place is worth .11 · Φ⁻¹(.5 + .125/1.8).
+    A tenth of them is stated to lie; 138 of 1,000 are cut for chance (binomial, once in 80 times
+    times 4), and sqrt(2 log(9·16/.1)) is 3.8 errors at each end.
     """
     setting = Setting(n_contexts=1, n_actions=2, n_users=2000, alpha=0.1)
-    assert measure(setting, n_logs=10).width < 2 * 0.11 * (0.174 + 3 * 1.25 / 1000**0.5)
-
-
-def test_intervals_of_sticky_contexts_bound_chance_once() -> None:
-    """Ten actions, 200 users each; .219 with a bound on the colluders of each group by itself."""
-    setting = Setting(n_users=2000, n_contexts=5, n_actions=10, plays=40, attack="push")
-    row = measure(setting, n_logs=5)
-    assert row.holds, row
-    assert row.width < 0.2
+    row = measure(setting, n_logs=10)
+    cut = 2 * 0.11 * stats.norm.pdf(stats.norm.ppf(0.138)) / 0.862
+    assert row.limit < row.width < cut + 2 * 1.2 * 3.8 * 0.11 / 1000**0.5

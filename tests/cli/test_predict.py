@@ -54,6 +54,50 @@ def test_predict_cuts_a_file_into_the_bins_of_the_log(
         assert [row["action"] for row in csv.DictReader(file)] == ["0", "1"]
 
 
+def test_predict_says_what_a_worst_case_bound_rests_on(
+    rng: np.random.Generator, tmp_path: Path, capsys: Any
+) -> None:
+    """Mean and sampling error come first; where there is no bound, or none of use, it says so."""
+    n = 4000
+    users = np.arange(n) // 2
+    columns = {"user": users, "context": rng.choice(["home", "rare"], p=[0.99, 0.01], size=n)}
+    actions = rng.choice(["tea", "milk"], size=len(users))
+    clicked = (rng.random(n) < np.where(actions == "tea", 0.3, 0.1)).astype(float)
+    log, policy = tmp_path / "log.parquet", tmp_path / "policy.json"
+
+    def shown(rewards: np.ndarray, *options: str) -> tuple[str, list[dict[str, Any]]]:
+        pq.write_table(pa.table({**columns, "action": actions, "reward": rewards}), log)
+        unswayed("learn", log, "--alpha", "0.2", "--out", policy, *options)
+        asked = ("predict", policy, "--context", "home", "--context", "rare")
+        capsys.readouterr()
+        unswayed(*asked)
+        text = " ".join(capsys.readouterr().out.split())
+        unswayed(*asked, "--json")
+        return text, json.loads(capsys.readouterr().out)
+
+    text, (home, rare) = shown(clicked)
+    assert text.index("mean") < text.index("sampling") < text.index("at least")
+    assert "hold if rewards can only be 0 or 1, as all in this log." in text
+    assert 0 < home["low"] < home["mean"] < home["high"] < 1
+    assert "bound" not in home
+    # Twenty users visit each cell of the rare context, and 400 may collude.
+    assert (rare["low"], rare["high"], rare["bound"]) == (0.0, 1.0, "none useful")
+    assert "no useful worst-case bound at this click rate and alpha = 0.2" in text
+    assert rare["sampling_error"] < 0.5
+
+    text, (home, _) = shown(clicked, "--reward-range", "0,1")
+    assert home["condition"] == "rewards lie between 0 and 1"
+    assert "hold if rewards lie between 0 and 1." in text
+
+    text, (home, _) = shown(100.0 * clicked)
+    assert (home["low"], home["bound"], home["condition"]) == (None, "no bound", None)
+    assert "no bound: without a range or deviation of rewards there is none" in text
+
+    text, (home, _) = shown(100.0 * clicked, "--reward-deviation", "50")
+    assert home["condition"] == "the standard deviation of rewards is at most 50"
+    assert home["low"] < 100.0 * 0.3 < home["high"]
+
+
 def test_compare_tells_what_changed(log: Path, tmp_path: Path, capsys: Any) -> None:
     first, second = tmp_path / "a.json", tmp_path / "b.json"
     unswayed("learn", log, "--out", first)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from unswayed.estimators import mean_intervals, median_intervals, rate_intervals
+from unswayed.estimators import mean_intervals, median_intervals
 
 N_GROUPS, N_POINTS = 300, 200
 GROUPS = np.repeat(np.arange(N_GROUPS), N_POINTS)
@@ -50,87 +50,6 @@ def test_without_bad_points_an_interval_of_medians_is_as_short_as_stated(
     intervals = median_intervals(points, GROUPS, N_GROUPS, n_bad=nobody, failure_probability=DELTA)
     exact = 1 - 2 * stats.binom.cdf(87, N_POINTS, 0.5)  # P(B < 88) is the largest below .05
     assert abs(n_covered(intervals, 0.0) / N_GROUPS - exact) < 4 * np.sqrt(0.09 / N_GROUPS)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
-@pytest.mark.parametrize("attack", ["none", "up", "down", "edge"])
-@pytest.mark.parametrize(("rate", "trials"), [(0.01, 10), (0.1, 1), (0.3, 8), (0.5, 40)])
-def test_rates_cover_the_good_rate(
-    rng: np.random.Generator, rate: float, trials: int, attack: str, share: float
-) -> None:
-    n_bad = int(share * N_POINTS)
-    ones = rng.binomial(trials, rate, (N_GROUPS, N_POINTS)).astype(float)
-    edge = np.ceil(trials * rate + np.sqrt(trials * rate * (1 - rate)))
-    if attack != "none":
-        ones[:, :n_bad] = {"up": trials, "down": 0, "edge": edge}[attack]
-    low, high = rate_intervals(
-        ones.ravel(),
-        np.full(ones.size, trials),
-        GROUPS,
-        N_GROUPS,
-        n_bad=np.full(N_GROUPS, n_bad),
-        failure_probability=DELTA,
-        pilot=rate,
-    )
-    assert n_covered((low, high), rate) >= fewest_covered()
-    assert (low < high).all()
-    assert low.min() >= 0
-    assert high.max() <= 1
-
-
-@pytest.mark.parametrize("attack", ["up", "down", "edge"])
-@pytest.mark.parametrize("share", [0.1, 0.3])
-def test_rates_are_covered_where_chance_decides_how_many_are_bad(
-    rng: np.random.Generator, attack: str, share: float
-) -> None:
-    """Bounded at once with chance among the good, and so shorter than by a bound on their number.
-
-    The negative control has too many: each point is bad with twice the stated probability.
-    """
-    rate, trials, nobody = 0.5, 8, np.zeros(N_GROUPS, np.int64)
-
-    def intervals(true_share: float, **options: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        ones = rng.binomial(trials, rate, (N_GROUPS, N_POINTS)).astype(float)
-        is_bad = rng.random(ones.shape) < true_share
-        ones[is_bad] = {"up": trials, "down": 0, "edge": 6}[attack]
-        return rate_intervals(
-            ones.ravel(),
-            np.full(ones.size, trials),
-            GROUPS,
-            N_GROUPS,
-            failure_probability=DELTA,
-            pilot=rate,
-            **{"n_bad": nobody, **options},
-        )
-
-    drawn = np.full(N_GROUPS, share)
-    low, high = intervals(share, bad_shares=drawn)
-    assert n_covered((low, high), rate) >= fewest_covered()
-    assert n_covered(intervals(min(2.2 * share, 0.9), bad_shares=drawn), rate) < fewest_covered()
-    if attack == "edge":  # what is worst depends on the level, which the two choose differently
-        return
-    # A bound on their number that holds but for a quarter of the failure probability.
-    most = np.full(N_GROUPS, int(stats.binom.isf(DELTA / 4, N_POINTS, share)))
-    wide = intervals(share, n_bad=most, bad_shares=np.full(N_GROUPS, np.nan))
-    assert (high - low).mean() < 0.95 * (wide[1] - wide[0]).mean()
-
-
-def test_points_of_one_trial_may_be_any_numbers_with_the_right_mean(
-    rng: np.random.Generator,
-) -> None:
-    """A tenth of the good points has most of the mean, and a tenth of all points is bad."""
-    points = np.where(rng.random((N_GROUPS, N_POINTS)) < 0.1, 0.5, 0.01)
-    points[:, :20] = 0.0
-    intervals = rate_intervals(
-        points.ravel(),
-        np.ones(points.size, np.int64),
-        GROUPS,
-        N_GROUPS,
-        n_bad=np.full(N_GROUPS, 20),
-        failure_probability=DELTA,
-        pilot=0.06,
-    )
-    assert n_covered(intervals, 0.1 * 0.5 + 0.9 * 0.01) >= fewest_covered()
 
 
 @pytest.mark.parametrize("place", [-1e9, -3.0, 0.0, 3.0, 1e9])
@@ -178,16 +97,6 @@ def test_too_few_good_points_leave_no_bound() -> None:
             points, groups, 1, n_bad=np.array([n_bad]), failure_probability=DELTA
         )
         assert (intervals.low[0], intervals.high[0]) == (-np.inf, np.inf)
-    intervals = rate_intervals(
-        points,
-        np.full(8, 8),
-        groups,
-        1,
-        n_bad=np.array([8]),
-        failure_probability=DELTA,
-        pilot=0.5,
-    )
-    assert (intervals.low[0], intervals.high[0]) == (0.0, 1.0)
 
 
 @given(
@@ -210,9 +119,7 @@ def test_intervals_of_means_move_with_the_points(
 
 
 @given(n_bad=st.integers(0, 80), seed=st.integers(0, 2**16))
-def test_more_bad_points_never_shorten_an_interval_of_medians_or_rates(
-    n_bad: int, seed: int
-) -> None:
+def test_more_bad_points_never_shorten_an_interval_of_medians(n_bad: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     points, groups = rng.binomial(12, 0.4, 200).astype(float), np.zeros(200, np.int64)
     fewer, more = np.array([n_bad]), np.array([n_bad + 10])
@@ -222,28 +129,6 @@ def test_more_bad_points_never_shorten_an_interval_of_medians_or_rates(
     ]
     assert medians[1].low[0] <= medians[0].low[0]
     assert medians[1].high[0] >= medians[0].high[0]
-
-
-def test_users_with_very_many_trials_are_treated_like_those_with_many() -> None:
-    """Beyond a thousand trials normal probabilities take over; ends move by little there."""
-    groups, k = np.zeros(400, np.int64), np.array([40])
-    ends = []
-    for trials in (1000, 1001):
-        uniforms = np.linspace(0.5 / 400, 1 - 0.5 / 400, 400)
-        ones = stats.binom.ppf(uniforms, trials, 0.3)
-        ends.append(
-            rate_intervals(
-                ones,
-                np.full(400, trials),
-                groups,
-                1,
-                n_bad=k,
-                failure_probability=DELTA,
-                pilot=0.3,
-            )
-        )
-    # A tenth of the deviation sqrt(.21/1000) of one user.
-    np.testing.assert_allclose(np.concatenate(ends[0]), np.concatenate(ends[1]), atol=1.5e-3)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.3])

@@ -1,4 +1,4 @@
-"""Intervals by their definitions: order statistics, Student's t, and counts of U above a level."""
+"""Intervals by their definitions: order statistics and Student's t."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 from tests.refusals import refusal
-from unswayed.estimators import mean_intervals, median_intervals, rate_intervals
-from unswayed.estimators.contaminated_rates import LEVELS, _needed
+from unswayed.estimators import bounded_mean_intervals, mean_intervals, median_intervals
 from unswayed.estimators.trimming import binomial_lower_quantiles, binomial_upper_quantiles
 
 DELTA = 0.1
@@ -141,124 +140,6 @@ def test_binomial_quantiles_are_those_of_scipy(share: float, level: float) -> No
         assert count == size or stats.binom.cdf(count, size, share) > level
 
 
-def test_good_points_have_a_uniform_transform_so_many_lie_above_each_level() -> None:
-    sizes, n_bad = np.array([50, 50, 8, 50, 50]), np.array([0, 10, 12, 10, 10])
-    shares = np.array([np.nan, np.nan, np.nan, 0.2, 0.2004])
-    needed = _needed(sizes, n_bad, shares, 0.03)
-    assert needed.shape == (5, len(LEVELS))
-    for group, (n, good) in enumerate([(50, 1.0), (40, 1.0), (0, 1.0), (50, 0.8), (50, 0.799)]):
-        expected = [stats.binom.ppf(0.03 + 1e-12, n, good * (1.0 - level)) for level in LEVELS]
-        assert needed[group].tolist() == np.maximum(expected, 0.0).tolist()
-    np.testing.assert_array_equal(_needed(sizes, n_bad, None, 0.03)[:3], needed[:3])
-    assert not _needed(sizes[:1], n_bad[:1], np.array([1.5]), 0.03).any()
-
-
-def shares_above(trials: int, rate: float, level: float) -> np.ndarray:
-    """Return P(U > level) for U uniform between P(X < x) and P(X ≤ x), for every x."""
-    up_to = stats.binom.cdf(np.arange(-1, trials + 1), trials, rate)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.nan_to_num(np.clip((up_to[1:] - level) / np.diff(up_to), 0.0, 1.0)))
-
-
-def best_of_levels(ones: np.ndarray, trials: int, n_bad: int, level: float) -> float:
-    """Return the largest rate at which enough points have U above a level, by bisection."""
-    needed = stats.binom.ppf(DELTA / 4.0, ones.size - n_bad, 1.0 - level)
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        rate = (low + high) / 2.0
-        number = shares_above(trials, rate, level)[ones.astype(int)].sum()
-        low, high = (rate, high) if number >= needed else (low, rate)
-    return high
-
-
-def test_the_ends_of_a_rate_are_where_too_few_points_lie_above_a_level(
-    rng: np.random.Generator,
-) -> None:
-    """At the median, which is always used, and at one of the other levels."""
-    ones = rng.binomial(5, 0.3, 60).astype(float)
-    low, high = rate_intervals(
-        ones,
-        np.full(60, 5),
-        np.zeros(60, np.int64),
-        1,
-        n_bad=np.array([6]),
-        failure_probability=DELTA,
-        pilot=0.3,
-    )
-    ends = [best_of_levels(ones, 5, 6, level) for level in LEVELS]
-    assert any(high[0] == pytest.approx(min(ends[0], end), abs=1e-9) for end in ends)
-    assert high[0] <= ends[0] + 1e-9
-    mirrored = [best_of_levels(5.0 - ones, 5, 6, level) for level in LEVELS]
-    assert any(1 - low[0] == pytest.approx(min(mirrored[0], end), abs=1e-9) for end in mirrored)
-    assert 1 - low[0] <= mirrored[0] + 1e-9
-
-
-def given_rates(rng: np.random.Generator) -> dict[str, Any]:
-    trials, groups = rng.integers(1, 9, 300), rng.integers(0, 3, 300)
-    ones = rng.binomial(trials, 0.3).astype(float)
-    return {"successes": ones, "trials": trials, "groups": groups, "n_groups": 3}
-
-
-def test_points_may_come_in_any_order(rng: np.random.Generator) -> None:
-    """Groups and numbers of trials lie mixed, or sorted by either; results are the same."""
-    given = given_rates(rng)
-    options: dict[str, Any] = {
-        "n_bad": np.array([3, 5, 0]),
-        "failure_probability": DELTA,
-        "pilot": 0.3,
-    }
-    mixed = rate_intervals(**given, **options)
-    trials, groups = given["trials"], given["groups"]
-    for order in (np.lexsort([trials, groups]), np.lexsort([groups, trials]), np.argsort(groups)):
-        moved = {
-            name: value if name == "n_groups" else value[order] for name, value in given.items()
-        }
-        again = rate_intervals(**moved, **options)
-        np.testing.assert_array_equal(again.low, mixed.low)
-        np.testing.assert_array_equal(again.high, mixed.high)
-    for group in range(3):
-        is_in = groups == group
-        alone = rate_intervals(
-            given["successes"][is_in],
-            trials[is_in].astype(np.int8),
-            np.zeros(is_in.sum(), np.int64),
-            1,
-            n_bad=options["n_bad"][[group]],
-            failure_probability=DELTA,
-            pilot=0.3,
-        )
-        assert (alone.low[0], alone.high[0]) == (mixed.low[group], mixed.high[group])
-
-
-def test_the_interval_of_failures_mirrors_that_of_successes(rng: np.random.Generator) -> None:
-    given = given_rates(rng)
-    mirrored = given | {"successes": given["trials"] - given["successes"]}
-    options: dict[str, Any] = {"n_bad": np.array([3, 5, 0]), "failure_probability": DELTA}
-    found = rate_intervals(**given, **options, pilot=0.25)
-    turned = rate_intervals(**mirrored, **options, pilot=0.75)
-    np.testing.assert_allclose(1.0 - turned.high, found.low, rtol=1e-12)
-    np.testing.assert_allclose(1.0 - turned.low, found.high, rtol=1e-12)
-    for wild, tame in ((-5.0, 1e-6), (7.0, 1.0 - 1e-6)):
-        outside = rate_intervals(**given, **options, pilot=wild)
-        inside = rate_intervals(**given, **options, pilot=tame)
-        np.testing.assert_array_equal(outside.high, inside.high)
-        np.testing.assert_array_equal(outside.low, inside.low)
-
-
-def test_no_points_leave_a_rate_unbounded() -> None:
-    nothing = np.zeros(0)
-    found = rate_intervals(
-        nothing,
-        nothing.astype(np.int64),
-        nothing.astype(np.int64),
-        2,
-        n_bad=np.zeros(2, np.int64),
-        failure_probability=DELTA,
-        pilot=0.5,
-    )
-    assert (found.low.tolist(), found.high.tolist()) == ([0.0, 0.0], [1.0, 1.0])
-
-
 @pytest.mark.parametrize("delta", [0.0, 1.0])
 def test_impossible_failure_probabilities_are_refused(delta: float) -> None:
     points, groups, n_bad = np.arange(9.0), np.zeros(9, np.int64), np.array([0])
@@ -266,5 +147,5 @@ def test_impossible_failure_probabilities_are_refused(delta: float) -> None:
     options: dict[str, Any] = {"n_bad": n_bad, "failure_probability": delta}
     assert refusal(mean_intervals, points, groups, 1, **options) == sentence
     assert refusal(median_intervals, points, groups, 1, **options) == sentence
-    trials = np.full(9, 9)
-    assert refusal(rate_intervals, points, trials, groups, 1, **options, pilot=0.5) == sentence
+    known = {"deviation": 1.0}
+    assert refusal(bounded_mean_intervals, points, groups, 1, **options, **known) == sentence

@@ -21,6 +21,7 @@ from unswayed.learners.from_log import STEPS, LearnedLog
 from unswayed.learners.groups import find_groups
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.personal import personal_decisions
+from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import tally_events
 from unswayed.tallies.log_data import windows_of
 from unswayed.tallies.log_summary import summarise
@@ -74,10 +75,10 @@ def test_all_that_was_learned_and_read_is_returned(recorded: Recording) -> None:
     policy = learned.policy
     assert policy.decide("home").action == "tea"
     assert policy.decide("cart").action == "milk"
-    assert learned.notes == ()
+    assert learned.notes == (RewardBound().note(),)
     assert policy.source["read"] == learned.provenance.to_json()
     assert policy.source["findings"] == learned.summary.to_json()
-    assert policy.source["notes"] == []
+    assert policy.source["notes"] == list(learned.notes)
     assert (policy.source["events"], policy.source["users"]) == (160, 40)
     assert "changes" not in policy.source
     assert policy.personal is None
@@ -119,6 +120,7 @@ def test_a_log_is_held_to_the_share_that_was_stated() -> None:
         "1 contexts (4.8% of the events) are too rare for a sound decision, for instance 'rare'.",
         "1 of 3 decisions are close: the lead over the runner-up is within sampling error, for "
         "instance in 'rare'.",
+        RewardBound().note(),
     )
     assert learned.policy.source["notes"] == list(learned.notes)
     assert "smaller alpha" in refusal(learn, log, alpha=0.45)
@@ -137,14 +139,11 @@ def test_an_unknown_share_is_chosen_noted_and_held_to_the_same_checks(recorded: 
     )
 
 
-def test_intervals_end_where_rewards_do() -> None:
+def test_what_is_stated_of_rewards_reaches_the_method(recorded: Recording) -> None:
     """Rewards lie between 0 and 1.1."""
-    free = learn().policy
-    assert free.low.min() < 0
-    cut = learn(reward_range="0,1.1").policy
-    assert cut.low.min() == 0.0
-    np.testing.assert_array_equal(cut.high, np.minimum(free.high, 1.1))
-    np.testing.assert_array_equal(cut.mean_rewards, free.mean_rewards)
+    learn(reward_range="0,1.1", reward_deviation=0.5)
+    rewards = recorded.given[-1].design.rewards
+    assert rewards == RewardBound(low=0.0, high=1.1, deviation=0.5)
     assert refusal(learn, reward_range=(0, 1)).startswith("`reward_range` is 0 to 1, but rewards")
 
 
@@ -156,11 +155,11 @@ def test_cells_without_plays_are_refused_unless_they_are_allowed() -> None:
     log = pa.table(table)
     assert "allow_unplayed" in refusal(learn, log)
     learned = learn(log, allow_unplayed=True)
-    assert [note.split(",")[0] for note in learned.notes[-2:]] == [
+    assert [note.split(",")[0] for note in learned.notes[-3:-1]] == [
         "some actions were never played in some contexts",
         "where some actions have no support",
     ]
-    assert "'soup' in 'cart'" in learned.notes[-2]
+    assert "'soup' in 'cart'" in learned.notes[-3]
 
 
 def test_rows_that_were_left_out_come_first_in_the_notes() -> None:

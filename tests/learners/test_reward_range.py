@@ -1,27 +1,28 @@
-"""Intervals end where rewards do, if the range is known."""
+"""Worst-case intervals need a range or a deviation of rewards, and say what they rest on."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.learners.tiny_logs import cut_after, tallied
+from unswayed import RobustMCB
 from unswayed.errors import InputError
-from unswayed.events import Labels
 from unswayed.learners.from_log import learn_log
-from unswayed.learners.reward_range import check_rewards, cut_to_range, parsed_reward_range
-from unswayed.policy import Policy
+from unswayed.learners.reward_range import RewardBound, check_rewards, parsed_reward_range
 
 LOW, HIGH = 1.0, 5.0
 
 
 @pytest.fixture
 def ratings(rng: np.random.Generator) -> pa.Table:
-    """Uniform play, two plays a user: at a fifth of colluders there is no bound but the range."""
-    n_users, plays = 400, 2
+    """Return a log of uniform play."""
+    n_users, plays = 400, 12
     users = np.repeat(np.arange(n_users), plays)
     contexts, actions = rng.integers(4, size=users.size), rng.integers(3, size=users.size)
     rewards = np.clip(rng.normal(2.5 + 0.5 * actions, 0.8), LOW, HIGH)
@@ -30,17 +31,93 @@ def ratings(rng: np.random.Generator) -> pa.Table:
 
 
 @pytest.mark.parametrize("method", ["paper", "bounded"])
-def test_intervals_are_cut_to_the_range_and_decisions_stay(method: str, ratings: pa.Table) -> None:
-    before = learn_log(ratings, alpha=0.2, method=method).policy
-    after = learn_log(ratings, alpha=0.2, method=method, reward_range=(LOW, HIGH)).policy
-    assert np.isinf(before.high).any()
-    assert (after.low >= LOW).all()
-    assert (after.high <= HIGH).all()
-    np.testing.assert_array_equal(after.actions, before.actions)
-    np.testing.assert_array_equal(after.mean_rewards, before.mean_rewards)
-    is_within = (before.low >= LOW) & (before.high <= HIGH)
-    np.testing.assert_array_equal(after.low[is_within], before.low[is_within])
-    assert (after.bias_bounds >= 0).all()
+def test_means_have_a_bound_if_a_range_or_a_deviation_is_stated(
+    method: str, ratings: pa.Table
+) -> None:
+    """Without either there is none, in words; decisions and means stay as they are."""
+    options: Any = {"alpha": 0.02, "method": method}
+    before = learn_log(ratings, **options)
+    assert np.isinf(before.policy.high - before.policy.low).all()
+    assert before.policy.source["intervals"]["condition"] is None
+    (note,) = [note for note in before.notes if "worst-case bound" in note]
+    assert "no action is ruled out" in note
+    for stated, condition in (
+        ({"reward_range": (LOW, HIGH)}, "rewards lie between 1 and 5"),
+        ({"reward_deviation": 1.0}, "the standard deviation of rewards is at most 1"),
+    ):
+        learned = learn_log(ratings, **options, **stated)
+        after = learned.policy
+        assert np.isfinite(after.high - after.low).all()
+        if "reward_range" in stated:
+            assert after.low.min() >= LOW
+            assert after.high.max() <= HIGH
+        np.testing.assert_array_equal(after.actions, before.policy.actions)
+        np.testing.assert_array_equal(after.mean_rewards, before.policy.mean_rewards)
+        assert after.source["intervals"]["condition"] == condition
+        assert f"worst-case intervals hold if {condition}, as stated." in learned.notes
+        assert (after.bias_bounds >= 0).all()
+
+
+def clicks(rng: np.random.Generator, *, n_users: int = 3000) -> pa.Table:
+    """Return a log of clicks, in which one of two actions is far better."""
+    users = np.repeat(np.arange(n_users), 4)
+    actions = rng.integers(2, size=n_users)[users]
+    rewards = (rng.random(users.size) < np.where(actions == 0, 0.7, 0.1)).astype(float)
+    contexts = np.zeros(users.size, np.int64)
+    return pa.table({"user": users, "context": contexts, "action": actions, "reward": rewards})
+
+
+def test_that_all_rewards_are_0_or_1_is_assumed_and_rules_nothing_out(
+    rng: np.random.Generator,
+) -> None:
+    """Stated, the same intervals rule the worse action out."""
+    log = clicks(rng)
+    assumed = learn_log(log, alpha=0.1)
+    stated = learn_log(log, alpha=0.1, reward_range=(0, 1))
+    np.testing.assert_array_equal(assumed.policy.low, stated.policy.low)
+    np.testing.assert_array_equal(assumed.policy.high, stated.policy.high)
+    assert assumed.policy.is_excluded is None or not assumed.policy.is_excluded.any()
+    assert stated.policy.is_excluded is not None
+    assert stated.policy.is_excluded.tolist() == [[False, True]]
+    condition = "rewards can only be 0 or 1, as all in this log"
+    assert assumed.policy.source["intervals"]["condition"] == condition
+    assert [note for note in assumed.notes if "--reward-range 0,1" in note]
+
+
+def test_one_reward_that_is_not_0_or_1_leaves_no_bound(rng: np.random.Generator) -> None:
+    log = clicks(rng, n_users=300)
+    rewards = log["reward"].to_numpy().copy()
+    rewards[7] = 100.0
+    learned = learn_log(log.set_column(3, "reward", pa.array(rewards)), alpha=0.1)
+    assert np.isinf(learned.policy.high - learned.policy.low).all()
+
+
+def test_a_learner_refuses_rewards_beyond_its_range_and_keeps_none_of_them() -> None:
+    learner = RobustMCB(0.1, actions=["tea", "milk"], contexts=["home"], reward_range=(0.0, 1.0))
+    action = learner.decide("ann", "home")
+    decision = learner.decide_once("bob", "home")
+    with pytest.raises(InputError, match=r"reward 2 is 5, beyond `reward_range`, which is 0 to 1"):
+        learner.observe_many(["ann", "ann"], ["home", "home"], [action, action], [1.0, 5.0])
+    with pytest.raises(InputError, match="reward 1 is -1, beyond"):
+        learner.observe_once(decision.id, -1.0)
+    assert "observed" not in repr(learner)
+    learner.observe("ann", "home", action, 1.0)
+    learner.observe_once(decision.id, 0.0)
+    assert "observed: 2 events" in repr(learner)
+
+
+def test_a_saved_learner_keeps_what_is_stated(tmp_path: Path) -> None:
+    learner = RobustMCB(0.1, actions=["a", "b"], reward_range="0,2", reward_deviation=0.5)
+    learner.save(tmp_path / "learner.zip")
+    again = RobustMCB.load(tmp_path / "learner.zip")
+    assert again.get_params() == learner.get_params()
+    assert again.get_params()["reward_range"] == [0.0, 2.0]
+
+
+@pytest.mark.parametrize("given", [0, -1.0, float("nan"), float("inf"), "wide"])
+def test_what_is_no_deviation_is_refused_in_one_sentence(given: Any) -> None:
+    with pytest.raises(InputError, match=r"`reward_deviation` is .*: give the largest standard"):
+        RobustMCB(0.1, reward_deviation=given)
 
 
 def test_rewards_beyond_the_range_are_refused(ratings: pa.Table) -> None:
@@ -88,14 +165,14 @@ def test_triples_beyond_the_range_are_counted_in_all_blocks() -> None:
     )
     for log in (tallies, cut_after(tallies, 1)):
         with pytest.raises(InputError) as error:
-            check_rewards(log, (1.0, 5.0))
+            check_rewards(log, RewardBound(low=1.0, high=5.0))
         assert str(error.value) == (
             "`reward_range` is 1 to 5, but rewards of 3 (user, context, action) triples lie beyond "
             "it."
         )
     with pytest.raises(InputError, match="but rewards of 1 "):
-        check_rewards(tallies, (-8.0, 6.0))
-    check_rewards(tallies, (-9.0, 5.5))
+        check_rewards(tallies, RewardBound(low=-8.0, high=6.0))
+    check_rewards(tallies, RewardBound(low=-9.0, high=5.5))
 
 
 def test_rounded_sums_may_leave_the_range_by_a_billionth_of_it_each() -> None:
@@ -112,40 +189,6 @@ def test_rounded_sums_may_leave_the_range_by_a_billionth_of_it_each() -> None:
             tallies = replace(plays, sums=plays.sums + moved)
             if is_refused:
                 with pytest.raises(InputError, match="rewards of 1 "):
-                    check_rewards(tallies, (1.0, 5.0))
+                    check_rewards(tallies, RewardBound(low=1.0, high=5.0))
             else:
-                check_rewards(tallies, (1.0, 5.0))
-
-
-def policy_of(means: list[float], half: list[float], errors: list[float] | None) -> Policy:
-    """Return a policy of one context with symmetric intervals."""
-    centres, widths = np.array([means]), np.array([half])
-    return Policy(
-        context_labels=Labels.of(["home"]),
-        action_labels=Labels.of([f"action {number}" for number in range(len(means))]),
-        mean_rewards=centres,
-        low=centres - widths,
-        high=centres + widths,
-        counts=np.ones(centres.shape, np.int64),
-        context_probabilities=np.ones(1),
-        alpha=0.1,
-        method="paper",
-        sampling_errors=None if errors is None else np.array([errors]),
-    )
-
-
-def test_the_part_of_chance_is_cut_only_where_the_whole_interval_is_shorter() -> None:
-    policy = policy_of([2.0, 4.5, 1.0], [0.5, np.inf, 3.0], [0.25, 3.75, 0.5])
-    cut = cut_to_range(policy, (1.0, 5.0))
-    np.testing.assert_array_equal(cut.low, [[1.5, 1.0, 1.0]])
-    np.testing.assert_array_equal(cut.high, [[2.5, 5.0, 4.0]])
-    # To the farther end: 4.5 - 1, not 5 - 4.5.
-    np.testing.assert_array_equal(cut.sampling_errors, [[0.25, 3.5, 0.5]])
-    np.testing.assert_array_equal(cut.mean_rewards, policy.mean_rewards)
-
-
-def test_a_policy_without_a_part_of_chance_gets_none() -> None:
-    cut = cut_to_range(policy_of([2.0, 3.0], [9.0, 9.0], None), (1.0, 5.0))
-    assert cut.sampling_errors is None
-    np.testing.assert_array_equal(cut.low, [[1.0, 1.0]])
-    np.testing.assert_array_equal(cut.high, [[5.0, 5.0]])
+                check_rewards(tallies, RewardBound(low=1.0, high=5.0))

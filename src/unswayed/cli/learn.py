@@ -121,8 +121,15 @@ def learn(
         str | None,
         typer.Option(
             metavar="LOW,HIGH",
-            help="Smallest and largest reward that there can be, such as 1,5; intervals are cut to "
-            "it [known for rewards of two values only].",
+            help="Smallest and largest reward that there can be, such as 1,5. Worst-case intervals "
+            "need it or --reward-deviation.",
+        ),
+    ] = None,
+    reward_deviation: Annotated[
+        float | None,
+        typer.Option(
+            help="Largest standard deviation of an honest user's reward in a context and action, "
+            "tastes included."
         ),
     ] = None,
     json: Json = False,
@@ -142,6 +149,7 @@ def learn(
         tallies=tallies,
         certify=check_certify(certify),
         reward_range=reward_range,
+        reward_deviation=reward_deviation,
         allow_unplayed=allow_unplayed,
         half_life=half_life,
         groups=groups,

@@ -17,6 +17,9 @@ from unswayed.policy.documents import json_number
 from unswayed.reports.policies import check_table, predicted_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, rate
 
+NOT_USEFUL = "none useful"
+"""What is shown where the interval is the whole range of rewards."""
+
 
 def predict(
     policy: Annotated[Path, typer.Argument(help="A policy that `unswayed learn` wrote.")],
@@ -89,7 +92,11 @@ def _user(policy: Policy, text: str | None) -> Label | None:
 
 
 class _Row(TypedDict):
-    """What a policy decides in a context; None for what is not known or has no bound."""
+    """What a policy decides in a context; None for what is not known or has no bound.
+
+    ``condition`` is what the interval rests on; ``bound`` says so where there is none, or where it
+    is the whole range of rewards.
+    """
 
     context: Label
     action: Label
@@ -99,6 +106,7 @@ class _Row(TypedDict):
     low: float | None
     high: float | None
     bound: NotRequired[str]
+    condition: NotRequired[str | None]
     sampling_error: NotRequired[float | None]
     bias_bound: NotRequired[float | None]
     did_you_mean: str | None
@@ -117,8 +125,13 @@ def _row(text: str, policy: Policy, user: Label | None) -> _Row:
         "high": json_number(decision.high),
         "did_you_mean": _hint(text, policy),
     }
-    if decision.is_known and None in (row["low"], row["high"]):
-        row["bound"] = NO_BOUND
+    if decision.is_known:
+        known = policy.source.get("intervals", {})
+        row["condition"] = known.get("condition")
+        if None in (row["low"], row["high"]):
+            row["bound"] = NO_BOUND
+        elif [row["low"], row["high"]] == known.get("reward_range"):
+            row["bound"] = NOT_USEFUL
     if decision.is_known and policy.sampling_errors is not None:
         cell = policy.context_labels.code(label), policy.action_labels.code(decision.action)
         row["sampling_error"] = json_number(policy.sampling_errors[cell])
@@ -129,18 +142,20 @@ def _row(text: str, policy: Policy, user: Label | None) -> _Row:
 def _print(rows: list[_Row], policy: Policy) -> None:
     is_rate = bool(policy.source.get("findings", {}).get("is_binary"))
 
+    def shown(value: float | None) -> Cell:
+        return rate(value) if is_rate and value is not None else value
+
     def cells(row: _Row) -> list[Cell]:
-        widths = row.get("sampling_error"), row.get("bias_bound")
-        values = [row["mean"], row["low"], row["high"], *widths]
+        values: list[Cell] = [shown(row["mean"]), shown(row.get("sampling_error"))]
         if not row["is_known"]:
-            return list(values)
-        return [
-            NO_BOUND if value is None else rate(value) if is_rate else value for value in values
-        ]
+            return [*values, None, None]
+        if "bound" in row:
+            return [*values, row["bound"], row["bound"]]
+        return [*values, shown(row["low"]), shown(row["high"])]
 
     print_table(
         "Decisions",
-        ["context", "action", "mean", "low", "high", "sampling", "worst case", "known"],
+        ["context", "action", "mean", "sampling", "at least", "at most", "known"],
         [
             [
                 str(row["context"]),
@@ -150,10 +165,25 @@ def _print(rows: list[_Row], policy: Policy) -> None:
             ]
             for row in rows
         ],
-        note="mean: the action's mean reward for honest users, with its interval from low to high. "
-        "sampling: half-width due to chance. worst case: what the assumed share of colluders "
-        "could add to it. known: whether the log had the context.",
+        note="mean: the action's mean reward for honest users. sampling: half-width due to chance, "
+        "if nobody lies. at least, at most: the worst that a share alpha of colluders can hide. "
+        "known: whether the log had the context.",
     )
+    alpha = f"alpha = {policy.alpha:g}"
+    conditions = {row["condition"] for row in rows if row.get("condition")}
+    for condition in conditions:
+        print_line(f"At least and at most hold if {condition}.")
+    if any(row.get("bound") == NOT_USEFUL for row in rows):
+        what = "click rate" if is_rate else "number of visitors"
+        print_line(
+            f"{NOT_USEFUL}: no useful worst-case bound at this {what} and {alpha}; as many users "
+            "as may collude could have made any mean in the range."
+        )
+    if any(row.get("bound") == NO_BOUND for row in rows):
+        print_line(
+            f"{NO_BOUND}: without a range or deviation of rewards there is none; state it with "
+            "learn --reward-range or --reward-deviation."
+        )
     for row in rows:
         if not row["is_known"]:
             close = row["did_you_mean"]

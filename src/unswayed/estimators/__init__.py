@@ -1,7 +1,7 @@
 """Robust means of arrays: points in one dimension, rows in many; nothing of users or bandits."""
 
+from unswayed.estimators.bounded_means import bounded_mean_intervals
 from unswayed.estimators.contaminated_means import Intervals, mean_intervals, median_intervals
-from unswayed.estimators.contaminated_rates import rate_intervals
 from unswayed.estimators.quantum_entropy import quantum_entropy_mean
 from unswayed.estimators.results import (
     GroupedEstimates,
@@ -19,12 +19,12 @@ __all__ = [
     "MeanEstimate",
     "SpectrumStep",
     "UnivariateEstimate",
+    "bounded_mean_intervals",
     "lugosi_mendelson_mean",
     "mean_intervals",
     "median_intervals",
     "median_of_means",
     "quantum_entropy_mean",
-    "rate_intervals",
     "spectral_filter",
     "trim_count",
     "trimmed_mean",

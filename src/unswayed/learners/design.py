@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, IntArray
 from unswayed.compiled import compiled
+from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies, UserTallies
 
 DesignName = Literal["auto", "sticky", "uniform"]
@@ -32,10 +33,13 @@ class Design:
         Shape (n_contexts, n_actions); the number of users in I_{s,a}, those included who never met
         the context (a user who never saw s contributes 0 to (s, a), not "missing"). Rows of
         contexts that are not sticky are not read.
+    rewards
+        What is known of rewards; by default nothing.
     """
 
     is_sticky: BoolArray
     group_sizes: IntArray
+    rewards: RewardBound = field(default_factory=RewardBound)
 
 
 def uniform_design(tallies: UserTallies) -> Design:

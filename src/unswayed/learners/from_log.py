@@ -31,7 +31,7 @@ from unswayed.learners.learning import learn_policy
 from unswayed.learners.log_reading import Listener, tally_log
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.personal import personal_decisions
-from unswayed.learners.reward_range import check_rewards, cut_to_range, parsed_reward_range
+from unswayed.learners.reward_range import reward_bound
 from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder
@@ -157,9 +157,10 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
     # An unknown share is at least the floor; what it turns out to be is held to the same checks.
     summary = _checked(log, options, FLOOR if stated == "auto" else stated)
     on_step("learning")
+    stated_rewards = reward_bound(options.reward_range, options.reward_deviation)
     learned = learn_policy(
         log.tallies,
-        design_of_log(log.tallies, options.design),
+        replace(design_of_log(log.tallies, options.design), rewards=stated_rewards),
         log.context_labels,
         log.action_labels,
         alpha=stated,
@@ -168,12 +169,11 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
         on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
     )
     policy, notes = learned.policy, _notes_on_log(log, options)
-    if options.reward_range is not None:
-        policy = cut_to_range(policy, parsed_reward_range(options.reward_range))
     if learned.unknown_fraction is not None:
         summary = _checked(log, options, learned.unknown_fraction.chosen)
         notes += (learned.unknown_fraction.statement(),)
     notes += notes_on_summary(summary) + notes_on_policy(policy, policy.source)
+    notes += (learned.rewards.note(),)
     if options.groups is not None or options.personal:
         policy, note = _with_own_decisions(policy, log, options)
         notes += (note,)
@@ -208,8 +208,6 @@ def _checked(log: PreparedLog, options: LearnOptions, alpha: float) -> LogSummar
         alpha=alpha,
         min_propensity=options.min_propensity,
     )
-    if options.reward_range is not None:
-        check_rewards(log.tallies, parsed_reward_range(options.reward_range))
     check_learnable(summary, alpha=alpha, allow_unplayed=options.allow_unplayed)
     return summary
 

@@ -15,6 +15,7 @@ from unswayed.learners.explaining import changed_decisions, named_lies, plain_ac
 from unswayed.learners.flips.bounds import FlipBounds
 from unswayed.learners.flips.fraction import Certify, OnAttack, flip_bounds
 from unswayed.learners.methods import known_method, method_named
+from unswayed.learners.reward_range import RewardBound, bound_shown, check_rewards
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies, UserTallies
@@ -34,12 +35,15 @@ class Learned:
         How many accounts each decision withstands; None if not asked for.
     unknown_fraction
         How the share was chosen; None if it was given.
+    rewards
+        What worst-case intervals rest on.
     """
 
     policy: Policy
     estimates: Estimates
     flips: FlipBounds | None
     unknown_fraction: UnknownFraction | None
+    rewards: RewardBound
 
 
 def learn_policy(
@@ -61,6 +65,9 @@ def learn_policy(
     if not tallies.interactions.any():
         raise InputError("there are no interactions to learn from; give at least one event.")
     check_precision(tallies)
+    check_rewards(tallies, design.rewards)
+    if not design.rewards.is_known:
+        design = replace(design, rewards=bound_shown(tallies))
     unknown_fraction = None
     if alpha == "auto":
         unknown_fraction = estimate_fraction(tallies)
@@ -82,6 +89,7 @@ def learn_policy(
             "undecided": [context_labels[s] for s in estimates.evidence.get("undecided", [])],
         },
         "changed": changed_decisions(policy, plain_actions(tallies)),
+        "intervals": design.rewards.to_json(),
     }
     if unknown_fraction is not None:
         source["adversarial_fraction"] = unknown_fraction.to_json()
@@ -103,7 +111,7 @@ def learn_policy(
             flip_fraction=flips.lower if flips.is_certified else None,
             flip_fraction_upper=None if np.isnan(flips.upper).all() else flips.upper,
         )
-    return Learned(policy, estimates, flips, unknown_fraction)
+    return Learned(policy, estimates, flips, unknown_fraction, design.rewards)
 
 
 LARGEST_OFFSET = 3e7

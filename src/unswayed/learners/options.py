@@ -13,14 +13,14 @@ from unswayed.learners.design import DesignName
 from unswayed.learners.flips.fraction import Certify, check_certify
 from unswayed.learners.groups import check_groups
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
-from unswayed.learners.reward_range import RewardRange, parsed_reward_range
+from unswayed.learners.reward_range import RewardRange, parsed_reward_range, reward_bound
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.names import closest, known_keywords
 from unswayed.tallies import MIN_PROPENSITY
 from unswayed.tallies.log_tallies import check_min_propensity
 
 
-@known_keywords(adversarial_fraction="alpha")
+@known_keywords(alpha="alpha")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnOptions:
     """Options of ``learn_log`` and ``learn_on_cluster``; checked when they are made.
@@ -46,8 +46,11 @@ class LearnOptions:
     certify
         As ``RobustMCB`` takes it. A cluster cannot attack: that needs all tallies in one place.
     reward_range
-        Smallest and largest reward that there can be, if known: intervals are cut to it. A pair,
-        or text such as "1,5". A log with rewards beyond it is refused.
+        Smallest and largest reward that there can be: a pair, or text such as "1,5". Worst-case
+        intervals need it, or ``reward_deviation``. A log with rewards beyond it is refused.
+    reward_deviation
+        Largest standard deviation that an honest user's reward can have in a context and action,
+        users' tastes included.
     allow_unplayed
         Whether to go on when actions have no support in some contexts: they stay undecided there.
     half_life
@@ -76,6 +79,7 @@ class LearnOptions:
     tallies: str | Path | None = None
     certify: Certify = "bounds"
     reward_range: RewardRange | str | None = None
+    reward_deviation: float | None = None
     allow_unplayed: bool = False
     half_life: float | str | None = None
     groups: int | str | None = None
@@ -97,6 +101,7 @@ class LearnOptions:
             check_cap(self.max_interactions_per_user)
         if self.reward_range is not None:
             object.__setattr__(self, "reward_range", parsed_reward_range(self.reward_range))
+        reward_bound(self.reward_range, self.reward_deviation)
         if self.half_life is not None:
             object.__setattr__(self, "half_life", parsed_half_life(self.half_life))
         if self.groups is not None:
@@ -113,8 +118,8 @@ class LearnOptions:
         >>> LearnOptions().changed(alpha=0.2, user="account_id").columns.user
         'account_id'
         """
-        if "adversarial_fraction" in changes:  # the former name
-            old = LearnOptions(adversarial_fraction=changes.pop("adversarial_fraction"))  # type: ignore[call-arg]
+        if "alpha" in changes:  # the former name
+            old = LearnOptions(alpha=changes.pop("alpha"))  # type: ignore[call-arg]
             changes["alpha"] = old.alpha
         own = {field.name for field in fields(LearnOptions)}
         columns = {name: changes.pop(name) for name in changes.keys() - own}

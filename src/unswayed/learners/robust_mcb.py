@@ -29,6 +29,7 @@ from unswayed.learners.online.saved import (
     read_learner,
     write_learner,
 )
+from unswayed.learners.reward_range import RewardRange, reward_bound
 from unswayed.learners.unknown_fraction import (
     Auto,
     check_fraction_or_auto,
@@ -45,7 +46,7 @@ Log = Events | LogTallies | Source
 _SHOWN = 6
 
 
-@known_keywords(adversarial_fraction="alpha")
+@known_keywords(alpha="alpha")
 class RobustMCB(OnlineLearner):
     """Robust multitask contextual bandit: the policy that is best for the good users.
 
@@ -78,6 +79,12 @@ class RobustMCB(OnlineLearner):
     max_open_decisions
         Online only: how many decisions of ``decide_once`` may wait for their reward; beyond that
         the oldest are forgotten.
+    reward_range
+        Smallest and largest reward that there can be, a pair. Worst-case intervals need it, or
+        ``reward_deviation``. Rewards beyond it are refused.
+    reward_deviation
+        Largest standard deviation that an honest user's reward can have in a context and action,
+        users' tastes included.
 
     Notes
     -----
@@ -130,7 +137,10 @@ class RobustMCB(OnlineLearner):
         secret: bytes | None = None,
         certify: Certify = "bounds",
         max_open_decisions: int = MAX_OPEN_DECISIONS,
+        reward_range: RewardRange | str | None = None,
+        reward_deviation: float | None = None,
     ) -> None:
+        self._rewards = reward_bound(reward_range, reward_deviation)
         self.alpha = check_fraction_or_auto(alpha)
         self.method = known_method(method)
         self.certify = check_certify(certify)
@@ -150,6 +160,8 @@ class RobustMCB(OnlineLearner):
             "warmup_interactions": self._warmup_interactions,
             "certify": self.certify,
             "max_open_decisions": self._max_open_decisions,
+            "reward_range": None if self._rewards.range is None else list(self._rewards.range),
+            "reward_deviation": self._rewards.deviation if self._rewards.has_deviation else None,
         }
 
     def __repr__(self) -> str:
@@ -329,7 +341,7 @@ class RobustMCB(OnlineLearner):
     ) -> Policy:
         learned = learn_policy(
             tallies,
-            design,
+            replace(design, rewards=self._rewards),
             context_labels,
             action_labels,
             alpha=self.alpha,
@@ -355,12 +367,12 @@ def _tallied(log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str) ->
 
 def _written(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return parameters under the names that version 1 of the file has."""
-    return {"adversarial_fraction": parameters["alpha"], **_without(parameters, "alpha")}
+    return {"alpha": parameters["alpha"], **_without(parameters, "alpha")}
 
 
 def _read(written: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a file."""
-    return {"alpha": written["adversarial_fraction"], **_without(written, "adversarial_fraction")}
+    return {"alpha": written["alpha"], **_without(written, "alpha")}
 
 
 def _without(values: dict[str, Any], left_out: str) -> dict[str, Any]:

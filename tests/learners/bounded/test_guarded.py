@@ -10,7 +10,7 @@ import pytest
 
 from unswayed.events import Labels
 from unswayed.learners.bounded import learn_bounded, method
-from unswayed.learners.design import sticky_design
+from unswayed.learners.design import Design, sticky_design
 from unswayed.learners.epochs.planning import doubts_of, surviving_actions
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import decision_rows
@@ -20,11 +20,17 @@ from unswayed.learners.paper import (
     guard_intervals,
     learn_paper,
 )
+from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies, tally
 
 BEST, PRAISED = 0, 1
 RATES = np.array([0.7, 0.35])
 STATED = 0.1
+
+
+def stated(tallies: Tallies) -> Design:
+    """Return how actions were chosen, and that rewards lie between 0 and 1: the guard needs it."""
+    return replace(sticky_design(tallies), rewards=RewardBound(low=0.0, high=1.0))
 
 
 @pytest.fixture
@@ -58,14 +64,14 @@ def estimates(tallies: Tallies, monkeypatch: pytest.MonkeyPatch) -> Estimates:
         return replace(found, means=1.0 - found.means, stories=[])
 
     monkeypatch.setattr(method, "find_coalitions", misled)
-    return learn_bounded(tallies, sticky_design(tallies), alpha=STATED)
+    return learn_bounded(tallies, stated(tallies), alpha=STATED)
 
 
 def test_bounded_means_need_no_guard_here(tallies: Tallies) -> None:
     """Busy accounts have 75 % of the events, but hardly more influence than others."""
     sums = np.bincount(tallies.cells, tallies.sums) / np.bincount(tallies.cells, tallies.counts)
     assert sums.argmax() == PRAISED  # the negative control
-    found = learn_bounded(tallies, sticky_design(tallies), alpha=STATED)
+    found = learn_bounded(tallies, stated(tallies), alpha=STATED)
     assert found.actions.tolist() == [BEST]
     assert found.decided_by.tolist() != ["guard"]
     np.testing.assert_allclose(found.mean_rewards[0], RATES, atol=0.05)
@@ -73,7 +79,7 @@ def test_bounded_means_need_no_guard_here(tallies: Tallies) -> None:
 
 def test_where_the_guard_decides_its_bound_holds(tallies: Tallies, estimates: Estimates) -> None:
     """Claims 1 to 3 of docs/guarantee.md, on what the learner chose and not on the guard alone."""
-    guard = learn_paper(tallies, sticky_design(tallies), alpha=STATED)
+    guard = learn_paper(tallies, stated(tallies), alpha=STATED)
     low, high = guard.interval
     assert ((low <= RATES) & (high >= RATES)).all()  # what the claims suppose
     chosen = int(estimates.actions[0])
@@ -112,8 +118,8 @@ def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(
 
 def test_intervals_alone_guard_as_the_whole_method_of_the_paper(tallies: Tallies) -> None:
     """To the bit: the spectral filters have no part in them."""
-    whole = learn_paper(tallies, sticky_design(tallies), alpha=STATED)
-    alone = guard_intervals(tallies, sticky_design(tallies), alpha=STATED)
+    whole = learn_paper(tallies, stated(tallies), alpha=STATED)
+    alone = guard_intervals(tallies, stated(tallies), alpha=STATED)
     np.testing.assert_array_equal(alone.interval, whole.interval)
     np.testing.assert_array_equal(allowed_actions(alone), allowed_actions(whole))
     np.testing.assert_array_equal(certified_losses(alone), certified_losses(whole))

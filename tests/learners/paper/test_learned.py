@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from unswayed.learners.paper import (
 from unswayed.learners.paper.intervals import cell_intervals
 from unswayed.learners.paper.recovery import recover_rare
 from unswayed.learners.paper.reward_units import measure_units, measured_from
+from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies
 
 N_USERS, N_CONTEXTS, N_ACTIONS = 120, 4, 2
@@ -131,9 +134,10 @@ def test_without_rare_contexts_no_filter_weighs_the_users() -> None:
 
 def test_intervals_and_both_of_their_parts_fit_together(rng: np.random.Generator) -> None:
     tallies, design = world(rng)
+    design = replace(design, rewards=RewardBound(deviation=3.0))
     learned = learn_paper(tallies, design, alpha=0.1)
     units = measure_units(tallies, alpha=0.1)
-    cells = cell_intervals(tallies, design, units, alpha=0.1, failure_probability=0.1)
+    cells = cell_intervals(tallies, design, alpha=0.1, failure_probability=0.1, origin=units.origin)
     low, high = learned.interval
     np.testing.assert_array_equal(low, cells.low)
     np.testing.assert_array_equal(high, cells.high)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from unswayed.estimators import spectral_filter
 from unswayed.learners.design import design_of_log, sticky_design, uniform_design
 from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.paper import estimate_context_probabilities, learn_paper
+from unswayed.learners.reward_range import RewardBound
 from unswayed.policy import Assignment
 from unswayed.tallies import Tallies, tally
 
@@ -260,7 +263,8 @@ def test_intervals_cover_the_good_users_means_under_both_signs_of_attack(
         n_contexts=1,
         n_actions=3,
     )
-    learned = learn_paper(tallies, sticky_design(tallies), alpha=ALPHA)
+    design = replace(sticky_design(tallies), rewards=RewardBound(low=0.0, high=1.0))
+    learned = learn_paper(tallies, design, alpha=ALPHA)
     half_width = learned.sampling_errors + learned.bias_bounds
     assert (np.abs(learned.mean_rewards - mu) <= half_width).all()
     # Of 1000 users at most 246 collude (binomial, failure 0.1/3) with rewards in [0, 1]: the mean

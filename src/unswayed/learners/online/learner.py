@@ -19,6 +19,7 @@ from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.online.growing import GrowingLabels
 from unswayed.learners.online.open_decisions import OpenDecision, OpenDecisions
 from unswayed.learners.online.saved import SavedLearner
+from unswayed.learners.reward_range import RewardBound
 from unswayed.learners.unknown_fraction import SEARCHED_FRACTION, Auto, UnknownFraction
 from unswayed.policy import Assignment, Policy, new_secret
 from unswayed.tallies import LogTallies, merged
@@ -108,6 +109,7 @@ class OnlineLearner(Fitted):
     """
 
     alpha: float | Auto
+    _rewards: RewardBound
 
     def _start_online(
         self,
@@ -193,6 +195,7 @@ class OnlineLearner(Fitted):
         never given out, or whose reward is in already, is refused.
         """
         (number,) = Events.of([0], [0], [0], [reward]).rewards  # refuses what is not finite
+        self._rewards.check(np.array([number]))
         with self._lock:
             codes = self._open.find(decision_id)
             assert self._exploration is not None
@@ -221,6 +224,7 @@ class OnlineLearner(Fitted):
         events = Events.of(
             users, contexts, actions, rewards, action_labels=list(self._action_labels())
         )
+        self._rewards.check(events.rewards)
         with self._lock:
             exploration, user_codes, context_codes = self._explore(users, contexts)
             exploration.observe(

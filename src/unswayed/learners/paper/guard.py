@@ -33,9 +33,9 @@ def guard_intervals(tallies: UserTallies, design: Design, *, alpha: float) -> Ce
     return cell_intervals(
         tallies,
         design,
-        units,
         alpha=alpha,
         failure_probability=FAILURE_PROBABILITY,
+        origin=units.origin,
     )
 
 
@@ -87,7 +87,7 @@ def allowed_actions(guard: Guard) -> BoolArray:
     -------
     Shape (n_contexts, n_actions). At least one action of a context is allowed. Where nothing is
     known nothing is ruled out: neither an action without an estimate, nor any action by one
-    without a bound.
+    without a bound. Nor is anything ruled out on an assumption (``CellIntervals.is_assumed``).
 
     Notes
     -----
@@ -109,6 +109,8 @@ def allowed_actions(guard: Guard) -> BoolArray:
     [[0.05, 0.35, 0.6]]
     """
     low, high = guard.interval
+    if isinstance(guard, CellIntervals) and guard.is_assumed:
+        return np.ones(low.shape, dtype=np.bool_)
     floor = np.where(np.isnan(low), -np.inf, low).max(axis=1, keepdims=True)
     allowed: BoolArray = ~(high < floor)  # NaN compares False
     return allowed

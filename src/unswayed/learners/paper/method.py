@@ -121,9 +121,9 @@ def learn_paper(
     intervals = cell_intervals(
         tallies,
         design,
-        units,
         alpha=alpha,
         failure_probability=FAILURE_PROBABILITY,
+        origin=units.origin,
     )
     is_known = ~np.isnan(means)
     low = np.where(is_known, intervals.low, np.nan)

@@ -1,0 +1,243 @@
+"""Intervals for a mean when some points may be bad and the good ones have a range or a variance."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from unswayed.arrays import FloatArray, IntArray
+from unswayed.compiled import compiled
+from unswayed.errors import InputError
+from unswayed.estimators.contaminated_means import Intervals
+from unswayed.estimators.inputs import check_failure_probability
+from unswayed.estimators.trimming import sort_within_groups
+
+N_BETS = 9
+"""Ours: so many bets are averaged; one of them suits each deviation down to 1/250 of the range."""
+
+WILD_SHARES = (0.0, 0.25, 1.0)
+"""Ours: bets by a deviation suit groups of which none, some or all of the bad points are wild."""
+
+STEPS = 20
+"""Ours: bisections; ends are found to a millionth of the sampling error, and rounded outwards."""
+
+TOGETHER = 16
+"""Factors multiplied before a logarithm is taken, which takes ten times as long."""
+
+FARTHEST = 1e12
+"""Ours: an end so many deviations away is none."""
+
+LARGEST_FACTOR = 1e9
+"""Ours: keeps such products finite; a smaller factor is on the safe side."""
+
+
+def bounded_mean_intervals(
+    values: FloatArray,
+    groups: IntArray,
+    n_groups: int,
+    *,
+    n_bad: IntArray,
+    failure_probability: float,
+    value_range: tuple[float, float] | None = None,
+    deviation: float | None = None,
+) -> Intervals:
+    """Return an interval for the mean of the good points of each group.
+
+    Parameters
+    ----------
+    values, groups
+        Shape ``(n_values,)``: points, and their group.
+    n_bad
+        Shape ``(n_groups,)``: how many points of each group may be bad.
+    failure_probability
+        Allowed for each group.
+    value_range
+        Smallest and largest value that a good point can have; bad ones count as the nearer end.
+    deviation
+        Largest standard deviation of a good point. With both, both are used.
+
+    Returns
+    -------
+    Intervals
+        Infinite where there is no bound: without a range, where half of the points may be bad, or
+        where points contradict what is stated.
+
+    Notes
+    -----
+    Guarantee: good points are independent with the mean μ of their group, within the range or with
+    the deviation; they need not be alike. Then the interval holds, in finite samples, whatever the
+    bad points are. There is no approximation.
+
+    For a bet λ > 0 and a candidate m, points x in [0, 1] with mean m have
+    E Π (1 + λ(m − x)) = 1, and points with deviation τ have E Π f(λ(m − x)) ≤ exp(nλ²τ²/2), where
+    f(y) = 1 + y + y²/2, and 1/2 for y < −1. An average over several bets chosen beforehand has mean
+    at most one, too, and exceeds 1/δ with probability δ at most (Markov). So m is too large if the
+    average exceeds 1/δ whichever n − k points are good, that is for the n − k largest. The lower
+    end is the same for −x.
+
+    Width: about that between the means of the n − k smallest and the n − k largest points, which
+    no method can avoid if any law within the range is possible, and sqrt(2 log(1/δ)) standard
+    errors at each end. With a deviation, wild points count at most log 2 each, so that a share α
+    of them adds about 1.2·τ·sqrt(α).
+
+    References: Waudby-Smith and Ramdas 2024 (bets), Catoni 2012 (f). Deviation from the paper: it
+    has no intervals.
+
+    Examples
+    --------
+    >>> clicks = np.random.default_rng(0).binomial(10, 0.3, size=1000) / 10
+    >>> groups, n_bad = np.zeros(1000, np.int64), np.array([100])
+    >>> low, high = bounded_mean_intervals(
+    ...     clicks, groups, 1, n_bad=n_bad, failure_probability=0.1, value_range=(0.0, 1.0)
+    ... )
+    >>> bool(0.24 < low[0] < 0.3 < high[0] < 0.36)
+    True
+    """
+    delta = check_failure_probability(failure_probability)
+    if value_range is None and deviation is None:
+        raise InputError("without a range or a deviation a mean has no bound; give one of them.")
+    ordered, starts = sort_within_groups(values, groups, n_groups)
+    low, high = np.full(n_groups, -np.inf), np.full(n_groups, np.inf)
+    # Two ends, by each of what is known.
+    level = math.log(2.0 / delta * (1 + (value_range is not None and deviation is not None)))
+    if value_range is not None:
+        first, span = value_range[0], value_range[1] - value_range[0]
+        units = np.clip((ordered - first) / span, 0.0, 1.0)
+        high = first + span * _range_ends(units, starts, n_bad, level)
+        low = first + span * (
+            1.0 - _range_ends(_mirrored(units, starts, 1.0), starts, n_bad, level)
+        )
+    if deviation is not None:
+        units = ordered / deviation
+        high = np.minimum(high, deviation * _deviation_ends(units, starts, n_bad, level))
+        mirrored = _mirrored(units, starts, 0.0)
+        low = np.maximum(low, -deviation * _deviation_ends(mirrored, starts, n_bad, level))
+    # Where the ends cross there are more bad points than stated, and nothing is known.
+    is_empty = low > high
+    first, last = (-np.inf, np.inf) if value_range is None else value_range
+    return Intervals(np.where(is_empty, first, low), np.where(is_empty, last, high))
+
+
+@compiled
+def _mirrored(ordered: FloatArray, starts: IntArray, top: float) -> FloatArray:
+    """Return top − x of all points, ascending within groups."""
+    turned = np.empty_like(ordered)
+    for g in range(starts.size - 1):
+        for j in range(starts[g], starts[g + 1]):
+            turned[starts[g] + starts[g + 1] - 1 - j] = top - ordered[j]
+    return turned
+
+
+@compiled
+def _range_ends(ordered: FloatArray, starts: IntArray, n_bad: IntArray, level: float) -> FloatArray:
+    """Return the smallest mean of points in [0, 1] that is known to be too large, or one."""
+    ends = np.ones(starts.size - 1)
+    needed = level + np.log(N_BETS)
+    bets = np.empty(N_BETS)
+    for g in range(ends.size):
+        n_good = starts[g + 1] - starts[g] - n_bad[g]
+        if n_good < 1:
+            continue
+        points = ordered[starts[g + 1] - n_good : starts[g + 1]]
+        bets[0] = 1.0
+        for j in range(1, N_BETS):
+            bets[j] = np.sqrt(8.0 * needed / n_good) * 2.0 ** (j - 1)
+        mean = points.mean()
+        low, high = mean, min(mean + np.sqrt(needed / (2.0 * n_good)), 1.0)
+        if high < 1.0 and not _beats_range(points, bets, high, needed):
+            low, high = high, 1.0
+        for _ in range(STEPS):
+            middle = (low + high) / 2.0
+            if _beats_range(points, bets, middle, needed):
+                high = middle
+            else:
+                low = middle
+        ends[g] = high
+    return ends
+
+
+@compiled
+def _beats_range(points: FloatArray, bets: FloatArray, m: float, needed: float) -> bool:
+    """Return whether bets that the mean is below m gain more than chance explains.
+
+    A bet is valid if no point could make it negative. More become valid as m grows, so this is
+    monotone in m.
+    """
+    total = 0.0
+    for bet in bets:
+        if bet * (1.0 - m) > 1.0:
+            continue
+        gain = 0.0
+        for first in range(0, points.size, TOGETHER):
+            product = 1.0
+            for i in range(first, min(first + TOGETHER, points.size)):
+                product *= 1.0 + bet * (m - points[i])
+            if product <= 0.0:
+                gain = -np.inf
+                break
+            gain += np.log(product)
+        if gain > needed:
+            return True
+        total += np.exp(gain - needed)
+    return total > 1.0
+
+
+@compiled
+def _deviation_ends(
+    ordered: FloatArray, starts: IntArray, n_bad: IntArray, level: float
+) -> FloatArray:
+    """Return the smallest mean of points of deviation one that is known to be too large."""
+    ends = np.full(starts.size - 1, np.inf)
+    needed = level + np.log(N_BETS)
+    bets = np.empty(N_BETS)
+    for g in range(ends.size):
+        points = ordered[starts[g] : starts[g + 1]]
+        k = n_bad[g]
+        n_good = points.size - k
+        if n_good <= k:
+            continue
+        for i in range(len(WILD_SHARES)):
+            best = np.sqrt(2.0 * (needed + WILD_SHARES[i] * k * np.log(2.0)) / n_good)
+            for j in range(3):
+                bets[3 * i + j] = best * 2.0 ** (j - 1)
+        # Away from the middle, twice as far each time, until the end lies between two places.
+        low = high = points[points.size // 2]
+        step = 1.0
+        if _beats_deviation(points, k, bets, low, needed):
+            while _beats_deviation(points, k, bets, low, needed) and step < FARTHEST:
+                low, high, step = low - step, low, 2.0 * step
+        else:
+            while not _beats_deviation(points, k, bets, high, needed) and step < FARTHEST:
+                low, high, step = high, high + step, 2.0 * step
+            if step >= FARTHEST:
+                continue
+        for _ in range(STEPS):
+            middle = (low + high) / 2.0
+            if _beats_deviation(points, k, bets, middle, needed):
+                high = middle
+            else:
+                low = middle
+        ends[g] = high
+    return ends
+
+
+@compiled
+def _beats_deviation(points: FloatArray, k: int, bets: FloatArray, m: float, needed: float) -> bool:
+    """Return whether bets that the mean is below m gain more than chance explains."""
+    total = 0.0
+    for bet in bets:
+        fee = np.exp(-0.5 * bet * bet)
+        gain = 0.0
+        for first in range(0, points.size, TOGETHER):
+            product = 1.0
+            for i in range(first, min(first + TOGETHER, points.size)):
+                y = max(bet * (m - points[i]), -1.0)
+                factor = min(1.0 + y + 0.5 * y * y, LARGEST_FACTOR) * fee
+                if i >= k or factor < 1.0:  # the k smallest may be bad, or not
+                    product *= factor
+            gain += np.log(product)
+        if gain > needed:
+            return True
+        total += np.exp(gain - needed)
+    return total > 1.0
