@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -16,9 +17,9 @@ import httpx
 import msgspec
 import uvicorn
 
-from unswayed.service.app import Launch, create_app
+from unswayed.service.app import Launch
 from unswayed.service.secret_file import Secrets
-from unswayed.service.serving import OneWriteProtocol, Prepared, prepare
+from unswayed.service.serving import Prepared, prepare, server_config
 from unswayed.service.settings import Configuration, ServerSettings, Settings
 
 #: Two contexts and three actions, a window that tests can wait for.
@@ -91,35 +92,25 @@ def running(
     )
     if not (folder / "test.secret").exists():
         # Always the same users explore, so that a test does not depend on luck.
-        Secrets(b"sixteen bytes ok", {"k1": b"thirty-two bytes that sign well."}).save(
-            folder / "test.secret"
-        )
+        Secrets(b"sixteen bytes ok").save(folder / "test.secret")
     prepared = prepare(configuration, store=store, secret_path=folder / "test.secret")
     (folder / "metrics").mkdir(exist_ok=True)
     launch = Launch(
         store=store,
-        secret_path=str(prepared.secret_path),
-        metrics_folder=str(folder / "metrics"),
-        needs_keys=needs_keys,
+        secrets=prepared.secrets,
+        metrics_folder=folder / "metrics",
+        is_public=needs_keys,
         server=configuration.server,
     )
-    config = uvicorn.Config(
-        create_app(launch),
-        host="127.0.0.1",
-        port=0,
-        log_level="warning",
-        http=OneWriteProtocol,
-        ws="none",
-    )
-    uvicorn_server = uvicorn.Server(config)
-    thread = threading.Thread(target=uvicorn_server.run, daemon=True)
+    listening = socket.create_server(("127.0.0.1", 0))
+    uvicorn_server = uvicorn.Server(server_config(launch))
+    thread = threading.Thread(target=uvicorn_server.run, args=([listening],), daemon=True)
     thread.start()
     try:
         while not uvicorn_server.started:
             assert thread.is_alive(), "the server did not start"
             time.sleep(0.01)
-        port = uvicorn_server.servers[0].sockets[0].getsockname()[1]
-        address = f"http://127.0.0.1:{port}"
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         with httpx.Client(base_url=address, timeout=60.0) as http:
             yield Running(address, store, prepared, folder, http)
     finally:

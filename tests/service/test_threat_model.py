@@ -10,7 +10,7 @@ from tests.service.running import SHOP, Running
 from unswayed.policy import Decider
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.planning import make_plan
-from unswayed.service.secret_file import Secrets
+from unswayed.service.secret_file import signing_keys
 from unswayed.service.settings import ServerSettings, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -53,14 +53,18 @@ def test_accounts_chosen_by_what_they_played_get_nothing_of_it_in_the_next_epoch
 def test_the_store_holds_no_secret(sqlite_shop: Running) -> None:
     token = sqlite_shop.decide()["token"]
     sqlite_shop.post("/v1/shop/reward", {"token": token, "reward": 1.0})
-    secrets = Secrets.load(sqlite_shop.prepared.secret_path)
+    secrets = sqlite_shop.prepared.secrets
+    sqlite_shop.post("/v1/signing-keys")
     with sqlite_shop.prepared.database.connected() as connection:
         stored = "".join(
             repr(connection.execute(f"SELECT * FROM {table}"))
             for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
         )
     assert "ann" in stored
-    for secret in (secrets.assignment, *secrets.signing.values()):
+    with sqlite_shop.prepared.database.connected() as connection:
+        signing = signing_keys(connection, secrets)
+    assert len(signing) == 2
+    for secret in (secrets.assignment, *signing.values()):
         assert secret.hex() not in stored
         assert repr(secret)[2:-1] not in stored
     assert token not in stored

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.service.running import running, until
 from unswayed.errors import InputError
 from unswayed.service.errors import Refusal
 from unswayed.service.secret_file import Secrets, load_or_make
@@ -58,19 +59,27 @@ def test_any_text_is_refused_in_one_shape(text: str) -> None:
     assert refused.value.code == "bad_token"
 
 
-def test_old_tokens_stay_good_until_their_key_is_retired() -> None:
-    payload = encode_record(Record("shop", bytes(16), "a", "b", "c", 0.5, "explore", 1))
-    first = Secrets.drawn()
-    (old,) = first.signing
-    token = Signer(first.signing).token(payload).decode()
-    second = first.rotated()
-    signer = Signer(second.signing)
-    assert signer.opened(token)[1] == payload
-    assert signer.token(payload).decode().partition(".")[0] == signer.key_ids[-1] != old
-    with pytest.raises(Refusal, match="retired"):
-        Signer(second.without(old).signing).opened(token)
-    with pytest.raises(InputError, match="signs now"):
-        second.without(signer.key_ids[-1])
+def test_old_tokens_stay_good_until_their_key_is_retired(store: str, tmp_path: Path) -> None:
+    """Two hosts share a store and rotate through it: each takes the other's tokens at once."""
+    with running(store, tmp_path) as one, running(store, tmp_path) as other:
+        (old,) = one.get("/v1/signing-keys")["signing_keys"]
+        early = one.decide()
+        _, new = other.post("/v1/signing-keys")["signing_keys"]
+        late = other.decide("bob")
+        assert (early["token"].partition(".")[0], late["token"].partition(".")[0]) == (old, new)
+        for server, decision in ((one, late), (other, early)):
+            server.post("/v1/shop/reward", {"token": decision["token"], "reward": 1.0})
+        assert one.refused("DELETE", f"/v1/signing-keys/{new}") == (422, "bad_input")
+        assert one.call("DELETE", f"/v1/signing-keys/{old}").json() == {"signing_keys": [new]}
+        body = {"token": early["token"], "reward": 1.0}
+        until(lambda: other.call("POST", "/v1/shop/reward", body).status_code == 403)
+        assert other.refused("POST", "/v1/shop/reward", body) == (403, "bad_token")
+
+
+def test_a_signing_key_takes_both_the_secret_and_the_store() -> None:
+    secrets = Secrets.drawn()
+    assert len({secrets.derived("a"), secrets.derived("b"), Secrets.drawn().derived("a")}) == 3
+    assert secrets.derived("a") == Secrets(secrets.assignment).derived("a")
 
 
 def test_the_secret_file_is_its_owners_alone_and_stays(tmp_path: Path) -> None:
@@ -78,7 +87,7 @@ def test_the_secret_file_is_its_owners_alone_and_stays(tmp_path: Path) -> None:
     made = load_or_make(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert load_or_make(path) == made
-    made.rotated().save(path)
+    made.save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [file.name for file in tmp_path.iterdir()] == ["shop.secret"]
     assert made.assignment.hex() not in repr(made)

@@ -11,7 +11,7 @@ import pytest
 from tests.service.learned import publish_learned
 from tests.service.running import SHOP, Running
 from unswayed.service import app
-from unswayed.service.calls import Runtime
+from unswayed.service.calls import Bodies, Runtime
 from unswayed.service.jobs import offline_command
 from unswayed.service.keys import Rates
 from unswayed.service.metrics import Metrics
@@ -29,12 +29,14 @@ def test_one_worker_warms_up_until_something_was_learned(
     database = sqlite_shop.prepared.database
     service = Service(
         database,
-        Watcher(database, sqlite_shop.prepared.secret_path),
+        Watcher(database, sqlite_shop.prepared.secrets),
         Writer(database),
         ServerSettings(),
     )
     try:
-        runtime = Runtime(service, Metrics(tmp_path), Rates(1.0), sqlite_shop.store, "", False)
+        runtime = Runtime(
+            service, Metrics(tmp_path), Rates(1.0), sqlite_shop.store, False, Bodies(1)
+        )
         for _ in range(3):
             app.warm_if_first(runtime)
         assert started == ["bounded"]

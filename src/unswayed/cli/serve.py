@@ -25,7 +25,9 @@ def serve(
     workers: Annotated[int, typer.Option(help="Worker processes.")] = 1,
     secret: Annotated[
         Path | None,
-        typer.Option(help="File of secrets; created if missing [next to the SQLite file]."),
+        typer.Option(
+            help="File of the secret, made if missing [UNSWAYED_SECRET, or next to SQLite's file]."
+        ),
     ] = None,
     make_key: Annotated[
         str | None,
@@ -36,12 +38,22 @@ def serve(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Serve decisions over HTTP, record their rewards, and learn in the background."""
+    """Serve decisions over HTTP, record their rewards, and learn in the background.
+
+    SIGHUP reads the configuration again and replaces the workers one by one.
+    """
     try:
         from unswayed.service import serving, settings
     except ImportError as error:
         raise InputError(MISSING) from error
-    configuration = settings.DEMO if config is None else settings.load_configuration(config)
+
+    def configured() -> settings.Configuration | None:
+        return None if config is None else settings.load_configuration(config)
+
+    configuration = configured()
+    if make_key is not None:
+        # A key for a store that is there needs no campaign to be made.
+        configuration = configuration or settings.Configuration()
     prepared = serving.prepare(configuration, store=store, secret_path=secret)
     if make_key is not None:
         key = serving.new_key(prepared, make_key)
@@ -54,4 +66,12 @@ def serve(
             return
         print_line(f"unswayed is ready at {address}; stop it with Ctrl-C.")
 
-    serving.serve(prepared, configuration, host=host, port=port, workers=workers, on_ready=on_ready)
+    serving.serve(
+        prepared,
+        configuration or settings.Configuration(),
+        host=host,
+        port=port,
+        workers=workers,
+        on_ready=on_ready,
+        on_reload=None if config is None else lambda: settings.load_configuration(config),
+    )

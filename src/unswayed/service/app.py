@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,8 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from unswayed.processes import end_with_parent
-from unswayed.service.calls import Runtime
+from unswayed.service.calls import Bodies, Runtime
 from unswayed.service.catalogue import ACTIVE, NOTHING_LEARNED, now_ms
 from unswayed.service.console.routes import console_pages
 from unswayed.service.database import Connection, Database, StoreError, opened
@@ -28,13 +25,11 @@ from unswayed.service.errors import Refusal
 from unswayed.service.jobs import add_job, jobs_of, start_learner, start_warming
 from unswayed.service.keys import Rates
 from unswayed.service.metrics import Metrics
+from unswayed.service.secret_file import Secrets
 from unswayed.service.service import Service
 from unswayed.service.settings import ServerSettings
 from unswayed.service.state import Watcher
 from unswayed.service.writing import LONGEST_CHUNK_MS, Writer
-
-#: Where worker processes find what they were started with.
-ENVIRONMENT = "UNSWAYED_SERVICE"
 
 #: Ours: how often metrics are left for other processes, and learning is looked after.
 _CHORE_SECONDS = 1.0
@@ -51,6 +46,7 @@ async def do_chores(runtime: Runtime, *, warms: bool) -> None:
     started = deleting = time.monotonic()
     while True:
         await asyncio.sleep(_CHORE_SECONDS)
+        runtime.refresh_metrics()
         await asyncio.to_thread(runtime.metrics.save)
         with suppress(StoreError, Refusal):
             await asyncio.to_thread(learn_when_due, runtime)
@@ -159,15 +155,16 @@ def _delete_slice(connection: Connection, campaign: str, until_ms: int) -> None:
         )
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker process is started with; it holds no secret, only where the secrets are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What a worker process is started with; ``is_public``: other machines can reach it."""
 
     store: str
-    secret_path: str
-    metrics_folder: str
-    needs_keys: bool = False
+    secrets: Secrets
+    metrics_folder: Path
+    server: ServerSettings
+    is_public: bool = False
     warms: bool = False
-    server: ServerSettings = ServerSettings()
 
 
 #: The busiest routes, by method and address; what follows the campaign, if there is one.
@@ -214,6 +211,7 @@ def create_app(launch: Launch) -> Starlette:
             with suppress(asyncio.CancelledError):
                 await chores
             await asyncio.to_thread(runtime.service.stop)
+            runtime.refresh_metrics()
             runtime.metrics.save()
 
     routes = [Route(one.path, one, methods=[one.method]) for one in ENDPOINTS]
@@ -224,31 +222,21 @@ def create_app(launch: Launch) -> Starlette:
     )
 
 
-def app_from_environment() -> Starlette:
-    """Return the application that the environment describes; worker processes call it."""
-    end_with_parent()
-    app = create_app(msgspec.json.decode(os.environ[ENVIRONMENT], type=Launch))
-    # What is there now stays: looking through it for garbage would make requests wait.
-    gc.collect()
-    gc.freeze()
-    return app
-
-
 def _runtime(launch: Launch) -> Runtime:
     database = opened(launch.store)
     service = Service(
         database,
-        Watcher(database, Path(launch.secret_path)),
+        Watcher(database, launch.secrets),
         Writer(database),
         launch.server,
     )
     return Runtime(
         service,
-        Metrics(Path(launch.metrics_folder)),
+        Metrics(launch.metrics_folder),
         Rates(launch.server.requests_per_second),
         launch.store,
-        launch.secret_path,
-        launch.needs_keys,
+        launch.is_public,
+        Bodies(launch.server.max_request_bytes),
     )
 
 

@@ -18,6 +18,7 @@ from unswayed.errors import InputError
 from unswayed.service.database import Connection, StoreError
 from unswayed.service.errors import Refusal, bad_request, store_unavailable, wrong_body
 from unswayed.service.keys import EVERY_CAMPAIGN, Rates, Role, key_of
+from unswayed.service.logs import request_id
 from unswayed.service.metrics import Metrics
 from unswayed.service.service import Service
 
@@ -50,6 +51,67 @@ class BrokenStreamError(Exception):
     """A streamed response cannot be finished; the connection is closed before its end."""
 
 
+#: Ours: largest bodies that may be in the making at once; smaller ones, of one piece, always may.
+_MOST_UNFINISHED = 64
+
+
+class Bodies:
+    """Reads the bodies of requests, each up to a size, and all that are unfinished together, too.
+
+    Parameters
+    ----------
+    most
+        Bytes of a body; a larger one is refused, if possible before it is read.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._n_unfinished = 0
+
+    async def read(
+        self, headers: Mapping[bytes, bytes], receive: Receive, most: int | None = None
+    ) -> bytes:
+        """Return the body, or refuse it; ``most`` is a limit of this request's own."""
+        most = self._most if most is None else most
+        stated = headers.get(b"content-length", b"0")
+        if stated.isdigit() and int(stated) > most:
+            raise _too_large(most)
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            body = await self._rest(body, receive, most)
+        elif message["type"] == "http.disconnect":
+            raise _broken_off()
+        if len(body) > most:
+            raise _too_large(most)
+        return body
+
+    async def _rest(self, first: bytes, receive: Receive, most: int) -> bytes:
+        """Return a body that comes in several pieces."""
+        parts, size, is_more = [first], len(first), True
+        self._n_unfinished += size
+        try:
+            while is_more:
+                if size > most:
+                    raise _too_large(most)
+                if self._n_unfinished > _MOST_UNFINISHED * self._most:
+                    raise Refusal(503, "busy", "too many large requests at once; send it again.")
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _broken_off()
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                self._n_unfinished += len(parts[-1])
+                is_more = message.get("more_body", False)
+        finally:
+            self._n_unfinished -= size
+        return b"".join(parts)
+
+
+def _broken_off() -> Refusal:
+    return bad_request("the request ended before its body did.")
+
+
 @dataclass(slots=True)
 class Runtime:
     """What all requests of a process share."""
@@ -58,8 +120,22 @@ class Runtime:
     metrics: Metrics
     rates: Rates
     store_url: str
-    secret_path: str
-    needs_keys: bool
+    is_public: bool
+    bodies: Bodies
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether callers need a key: beyond loopback, and once there was one."""
+        return self.is_public or self.service.watcher.state.had_keys
+
+    def refresh_metrics(self) -> None:
+        """Look up what is not counted as it happens."""
+        writer, found = self.service.writer, self.metrics
+        found.gauges["unswayed_workers"] = 1.0
+        found.gauges["unswayed_store_healthy"] = float(writer.is_healthy)
+        found.gauges["unswayed_decisions_waiting"] = float(writer.n_waiting)
+        found.counts["unswayed_store_commits_total"] = float(writer.n_commits)
+        found.counts["unswayed_decisions_dropped_total"] = float(writer.n_dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +244,21 @@ class Endpoint:
             failure = Refusal(500, "internal", "an internal error occurred; it was logged.")
             await respond(send, Reply(failure.body(), 500))
         finally:
-            runtime.metrics.add_response(self.path, status, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            runtime.metrics.add_response(self.path, status, seconds)
+            if runtime.service.server.log_requests:
+                self._log(scope, status, seconds)
+
+    def _log(self, scope: Scope, status: int, seconds: float) -> None:
+        fields = {
+            "request_id": request_id(dict(scope["headers"]).get(b"x-request-id")),
+            "method": self.method,
+            "route": self.path,  # and not the address, in which a user may be named
+            "campaign": scope.get("path_params", {}).get("campaign", ""),
+            "status": status,
+            "milliseconds": round(1000.0 * seconds, 3),
+        }
+        logger.info("request", extra={"fields": fields})
 
     async def _result(self, runtime: Runtime, scope: Scope, receive: Receive) -> Any:
         path = scope.get("path_params") or {}
@@ -178,7 +268,7 @@ class Endpoint:
             check_caller(runtime, headers, scope, self.roles, campaign)
         body = None
         if self.decoder is not None:
-            raw = await read_body(headers, receive, runtime.service.server.max_request_bytes)
+            raw = await runtime.bodies.read(headers, receive)
             body = self._decoded(raw)
         query = self._query(scope["query_string"])
         try:
@@ -219,7 +309,7 @@ def check_caller(
 ) -> None:
     """Reject callers without a matching key, and those above the rate limit."""
     keys = runtime.service.watcher.state.keys
-    if not runtime.needs_keys and not keys:
+    if not runtime.needs_keys:
         check_origin(headers)
         client = scope.get("client")
         runtime.rates.take(client[0] if client else "")
@@ -256,25 +346,6 @@ def _presented(headers: Mapping[bytes, bytes]) -> str:
     if scheme.lower() != b"bearer" or not key:
         raise Refusal(401, "no_key", "send your key as 'Authorization: Bearer KEY'.")
     return key.decode("latin-1")
-
-
-async def read_body(headers: Mapping[bytes, bytes], receive: Receive, most: int) -> bytes:
-    """Return the body; reject one that is too large, if possible before it is read."""
-    stated = headers.get(b"content-length", b"0")
-    if stated.isdigit() and int(stated) > most:
-        raise _too_large(most)
-    parts, size = [], 0
-    while True:
-        message = await receive()
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > most:
-            raise _too_large(most)
-        if not message.get("more_body"):
-            break
-    if message["type"] == "http.disconnect":
-        raise bad_request("the request ended before its body did.")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _too_large(most: int) -> Refusal:

@@ -160,6 +160,7 @@ _SIXTEEN_BYTES = b"\xc4\x10"
 
 
 _drawn: list[bytes] = []
+os.register_at_fork(after_in_child=_drawn.clear)  # ids that two processes drew would be equal
 
 
 def _drawn_bytes() -> bytes:

@@ -49,6 +49,7 @@ def make_key(connection: Connection, campaign: str, role: str) -> str:
         "SELECT 1 FROM campaigns WHERE name = ?", (campaign,)
     ):
         raise InputError(f"there is no campaign {campaign!r}; name one, or * for all.")
+    connection.insert_new("meta", ("name", "value"), [("keyed", "1")])
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     key = f"{_PREFIX}_{key_id}_{secret}"
     connection.execute(
@@ -65,6 +66,14 @@ def all_keys(connection: Connection) -> dict[str, Key]:
     return {row[0]: Key(*row) for row in rows}
 
 
+def had_keys(connection: Connection) -> bool:
+    """Whether there is or was a key: from then on none means that nobody has access."""
+    rows = connection.execute(
+        "SELECT 1 FROM meta WHERE name = 'keyed' UNION ALL SELECT 1 FROM keys LIMIT 1"
+    )
+    return bool(rows)
+
+
 def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
     """Remove a key of a campaign; it opens nothing from then on."""
     rows = connection.execute(
@@ -72,6 +81,7 @@ def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
     )
     if not rows:
         raise not_found(f"campaign {campaign!r} has no key {key_id[:80]!r}.", "unknown_key")
+    connection.insert_new("meta", ("name", "value"), [("keyed", "1")])
     connection.execute("DELETE FROM keys WHERE id = ?", (key_id,))
     bump(connection)
 

@@ -25,6 +25,7 @@ METRICS = {
     "unswayed_decisions_waiting": ("gauge", "Decisions that wait to be recorded."),
     "unswayed_decisions_dropped_total": ("counter", "Decisions never recorded: no store."),
     "unswayed_workers": ("gauge", "Worker processes."),
+    "unswayed_worker_restarts_total": ("counter", "Worker processes that ended by themselves."),
 }
 
 
@@ -88,7 +89,6 @@ class Metrics:
                 for name, number in found["counts"].items():
                     counts[name] += number
                 if _is_alive(found["pid"]):
-                    counts["unswayed_workers"] += 1
                     for name, number in found["gauges"].items():
                         counts[name] += number
                 for route, values in found["latencies"].items():

@@ -107,7 +107,7 @@ class PostgresqlConnection(Connection):
         for number, row in enumerate(rows):
             first.setdefault(tuple(row[place] for place in places), number)
         chosen = [rows[number] for number in first.values()]
-        arrays = ", ".join(f"?::{_TYPES.get(name, 'text')}[]" for name in columns)
+        arrays = ", ".join(f"?::{_type(table, name)}[]" for name in columns)
         # Always in one order: two servers that insert the same rows would wait for each other.
         found = self.execute(
             f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays}) "
@@ -124,7 +124,7 @@ class PostgresqlConnection(Connection):
         """Look all keys up in one statement."""
         if not values:
             return []
-        arrays = ", ".join(f"?::{_TYPES.get(name, 'text')}[]" for name in keys)
+        arrays = ", ".join(f"?::{_type(table, name)}[]" for name in keys)
         named = ", ".join(f"it.{name}" for name in (*keys, *wanted))
         matching = " AND ".join(f"it.{name} = asked.{name}" for name in keys)
         found = self.execute(
@@ -165,6 +165,10 @@ _KEYS = {
     "activations": ("campaign", "decision"),
     "jobs": ("id",),
 }
+
+
+def _type(table: str, column: str) -> str:
+    return "text" if table == "meta" else _TYPES.get(column, "text")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,41 +1,30 @@
-"""Starting the service: store, secrets and campaigns first, then worker processes."""
+"""Starting the service: store, secret and campaigns first, then worker processes."""
 
 from __future__ import annotations
 
-import asyncio
+import gc
 import ipaddress
-import os
-import signal
 import socket
-import threading
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.supervisors import Multiprocess
 
 from unswayed.errors import InputError, option
 from unswayed.service import catalogue
-from unswayed.service.app import ENVIRONMENT, Launch
+from unswayed.service.app import Launch, create_app
+from unswayed.service.connections import limited, with_descriptors
 from unswayed.service.database import Connection, Database, StoreError, opened
 from unswayed.service.errors import Refusal
 from unswayed.service.keys import all_keys, make_key
-from unswayed.service.secret_file import load_or_make
-from unswayed.service.settings import Configuration, Settings
+from unswayed.service.logs import start_logs
+from unswayed.service.metrics import Metrics
+from unswayed.service.secret_file import Secrets, bound_secrets
+from unswayed.service.settings import DEMO, Configuration, Settings
+from unswayed.service.supervisor import GRACE_SECONDS, Beat, Supervisor
 from unswayed.storage import temporary_folder
-
-#: Ours: how long a server may take until it responds.
-_START_SECONDS = 60.0
-
-#: Ours: open requests get this long when the service is stopped.
-_GRACE_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +33,41 @@ class Prepared:
 
     database: Database
     store: str
-    secret_path: Path
+    secrets: Secrets
     names: tuple[str, ...]
     has_keys: bool
 
 
-def prepare(configuration: Configuration, *, store: str, secret_path: Path | None) -> Prepared:
-    """Make what is missing: tables, secrets, and the campaigns of the configuration."""
+def prepare(
+    configuration: Configuration | None, *, store: str, secret_path: Path | None
+) -> Prepared:
+    """Make what is missing: tables, the secret, and the campaigns of the configuration.
+
+    Without a configuration a new store gets the campaign of the demonstration.
+    """
     database = opened(store)
     database.create()
-    path = default_secret_path(store) if secret_path is None else secret_path
-    load_or_make(path)
     try:
         with database.connected() as connection:
-            for name, settings in configuration.campaigns.items():
-                with connection.transaction():
-                    apply_settings(connection, name, settings)
+            found = bound_secrets(connection, secret_path, default_secret_path(store))
+            if configuration is None:
+                configuration = Configuration() if catalogue.campaigns(connection) else DEMO
+            apply_campaigns(connection, configuration)
             names = tuple(campaign.name for campaign in catalogue.campaigns(connection))
             has_keys = bool(all_keys(connection))
     except StoreError as error:
         raise InputError(f"the store cannot be used: {error}.") from error
-    return Prepared(database, store, path, names, has_keys)
+    return Prepared(database, store, found, names, has_keys)
+
+
+def apply_campaigns(connection: Connection, configuration: Configuration) -> None:
+    """Create the campaigns of a configuration, or give them its settings."""
+    try:
+        for name, settings in configuration.campaigns.items():
+            with connection.transaction():
+                apply_settings(connection, name, settings)
+    except StoreError as error:
+        raise InputError(f"the store cannot be used: {error}.") from error
 
 
 def apply_settings(connection: Connection, name: str, settings: Settings) -> None:
@@ -115,6 +118,7 @@ def serve(
     port: int,
     workers: int,
     on_ready: Callable[[str], None],
+    on_reload: Callable[[], Configuration] | None = None,
 ) -> None:
     """Serve until the process is asked to stop.
 
@@ -122,9 +126,11 @@ def serve(
     ----------
     on_ready
         Called with the address as soon as a worker responds.
+    on_reload
+        Returns the configuration again on SIGHUP; its campaigns and limits are applied.
     """
-    needs_keys = not is_loopback(host)
-    if needs_keys and not prepared.has_keys:
+    is_public = not is_loopback(host)
+    if is_public and not prepared.has_keys:
         raise InputError(
             f"{host} can be reached from other machines and there are no keys, so anybody could "
             f"request decisions; create a key with {option('--make-key')} '*:admin', or listen on "
@@ -132,38 +138,77 @@ def serve(
         )
     if workers < 1:
         raise InputError(f"{option('--workers')} is {workers}; at least one must serve.")
+    limits = configuration.server
     with temporary_folder() as folder:
-        launch = Launch(
-            store=prepared.store,
-            secret_path=str(prepared.secret_path),
-            metrics_folder=str(folder),
-            needs_keys=needs_keys,
-            warms=True,
-            server=configuration.server,
-        )
-        os.environ[ENVIRONMENT] = msgspec.json.encode(launch).decode()
-        config = uvicorn.Config(
-            "unswayed.service.app:app_from_environment",
-            factory=True,
-            host=host,
-            port=port,
-            workers=workers,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # whoever asks could claim any address
-            http=OneWriteProtocol,
-            ws="none",
-            timeout_graceful_shutdown=_GRACE_SECONDS,
-        )
+        metrics = Metrics(folder)
+
+        def work(beat: Beat) -> None:
+            launch = Launch(
+                store=prepared.store,
+                secrets=prepared.secrets,
+                metrics_folder=folder,
+                is_public=is_public,
+                warms=True,
+                server=with_descriptors(limits),
+            )
+            _Server(launch, beat).run(sockets=[listening])
+
+        def reload() -> None:
+            nonlocal limits
+            if on_reload is not None:
+                found = on_reload()
+                with prepared.database.connected() as connection:
+                    apply_campaigns(connection, found)
+                limits = found.server
+            start_logs(limits)
+
+        def count_restart() -> None:
+            metrics.count("unswayed_worker_restarts_total")
+            metrics.save()
+
         listening = _bound(host, port)
         address = _address(host, listening.getsockname()[1])
-        threading.Thread(target=_tell_when_ready, args=(address, on_ready), daemon=True).start()
-        signal.set_wakeup_fd(-1)  # Ctrl-C is the server's: it completes open requests first
-        if workers == 1:
-            uvicorn.Server(config).run(sockets=[listening])
-        else:
-            Multiprocess(config, [listening]).run()
+        start_logs(limits)
+        # What is there now stays: looking through it for garbage would make requests wait.
+        gc.collect()
+        gc.freeze()
+        supervisor = Supervisor(
+            work,
+            workers,
+            on_ready=lambda: on_ready(address),
+            on_reload=reload,
+            on_restart=count_restart,
+        )
+        supervisor.run()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn with the service's limits, which says that it works."""
+
+    def __init__(self, launch: Launch, beat: Beat) -> None:
+        super().__init__(server_config(launch))
+        self._beat = beat
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say so every second; the first time when it has begun to serve."""
+        if counter % 10 == 0:
+            self._beat()
+        return await super().on_tick(counter)
+
+
+def server_config(launch: Launch) -> uvicorn.Config:
+    """Return how uvicorn serves the application."""
+    return uvicorn.Config(
+        create_app(launch),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # whoever asks could claim any address
+        http=limited(launch.server),
+        ws="none",
+        timeout_keep_alive=launch.server.keep_alive_seconds,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
 
 
 def is_loopback(host: str) -> bool:
@@ -195,61 +240,3 @@ def _bound(host: str, port: int) -> socket.socket:
 def _address(host: str, port: int) -> str:
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}"
-
-
-def _tell_when_ready(address: str, on_ready: Callable[[str], None]) -> None:
-    asked = address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
-    end = time.monotonic() + _START_SECONDS
-    while time.monotonic() < end:
-        try:
-            with urllib.request.urlopen(f"{asked}/healthz", timeout=2):
-                on_ready(address)
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.05)
-
-
-_HEAD = b"HTTP/1.1 "
-_INTERIM = b"HTTP/1.1 1"
-
-
-class OneWrite:
-    """A transport that keeps the head of a response back until its body comes.
-
-    Sending wakes the client that waits, and costs more than all of HTTP besides; a head
-    alone is of no use to anybody.
-    """
-
-    __slots__ = ("_head", "_transport")
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-
-    def write(self, data: bytes) -> None:
-        """Write, except for the head of a response."""
-        if self._head:
-            data = self._head + data
-            self._head = b""
-        elif data.startswith(_HEAD) and not data.startswith(_INTERIM):
-            self._head = data
-            return
-        self._transport.write(data)
-
-    def close(self) -> None:
-        """Write what was kept back, and close."""
-        if self._head:
-            self._transport.write(self._head)
-            self._head = b""
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-
-class OneWriteProtocol(HttpToolsProtocol):
-    """uvicorn's protocol on such a transport."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection."""
-        super().connection_made(OneWrite(transport))  # type: ignore[arg-type]

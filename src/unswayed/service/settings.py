@@ -233,16 +233,44 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     decide_without_store
         Whether to keep deciding by the last plan while the store is unavailable. Decisions are
         recorded once it is back; beyond 200,000 the oldest are lost unless their reward comes.
+    max_header_bytes
+        Longer headers get 431.
+    request_seconds
+        A request that is not complete by then gets 408, and a client that does not read its
+        response is cut off.
+    keep_alive_seconds
+        How long a connection may idle between requests.
+    max_connections
+        Of each worker process; beyond it the connection that has been waited for longest is closed.
+    log_level, log_format
+        What is logged to standard error: debug, info, warning or error, as text or json.
+    log_requests
+        Whether to log a line for each request, with its id.
     """
 
     max_request_bytes: int = 1_000_000
     max_batch: int = 1_000
     requests_per_second: float = 20_000.0
     decide_without_store: bool = False
+    max_header_bytes: int = 65_536
+    request_seconds: float = 20.0
+    keep_alive_seconds: int = 5
+    max_connections: int = 1_000
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+    log_requests: bool = False
 
     def checked(self) -> ServerSettings:
         """Return the settings, or raise an error if they would reject every request."""
-        for name in ("max_request_bytes", "max_batch", "requests_per_second"):
+        for name in (
+            "max_request_bytes",
+            "max_batch",
+            "requests_per_second",
+            "max_header_bytes",
+            "request_seconds",
+            "keep_alive_seconds",
+            "max_connections",
+        ):
             if not getattr(self, name) >= 1:
                 raise InputError(f"{name} is {getattr(self, name)}: it must be at least 1.")
         return self

@@ -8,30 +8,35 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from unswayed.errors import InputError
 from unswayed.policy import Decider
 from unswayed.service.catalogue import campaigns, change_number, plan_of, unknown_campaign
 from unswayed.service.database import Connection, Database, StoreError
 from unswayed.service.deciding import Serving
-from unswayed.service.keys import Key, all_keys
-from unswayed.service.secret_file import Secrets
+from unswayed.service.keys import Key, all_keys, had_keys
+from unswayed.service.secret_file import Secrets, signing_keys
 from unswayed.service.tokens import Signer
 
 #: Ours: how often the store is asked whether anything changed; a look takes microseconds.
 POLL_SECONDS = 0.25
+
+#: Ours: how soon it is asked again for a signing key that nobody knows.
+_LOOK_SECONDS = 0.05
 
 logger = logging.getLogger("unswayed.service")
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Campaigns with their plans, and keys, all of one moment."""
+    """Campaigns with their plans, and keys, all of one moment.
+
+    ``had_keys`` says that there is or was a key: without one nobody has access.
+    """
 
     change: int = -1
     campaigns: Mapping[str, Serving] = field(default_factory=dict)
     keys: Mapping[str, Key] = field(default_factory=dict)
+    had_keys: bool = False
 
     def campaign(self, name: str) -> Serving:
         """Return a campaign, or refuse its name."""
@@ -50,14 +55,13 @@ class Watcher:
         Replaced as a whole: a request sees one moment.
     """
 
-    def __init__(self, database: Database, secret_path: Path) -> None:
+    def __init__(self, database: Database, secrets: Secrets) -> None:
         self._database = database
-        self._secret_path = secret_path
-        self._secrets = Secrets.load(secret_path)
-        self._secret_time = secret_path.stat().st_mtime_ns
-        self.signer = Signer(self._secrets.signing)
+        self.secrets = secrets
+        self.signer: Signer
         self.state = State()
         self.is_connected = True
+        self._looked = 0.0
         self._connection: Connection | None = None
         self._lock = threading.Lock()
         self._is_stopping = threading.Event()
@@ -68,7 +72,7 @@ class Watcher:
     def refresh(self) -> None:
         """Look for changes now; ``StoreError`` if the store cannot be read."""
         with self._lock:
-            self._refresh_secrets()
+            self._looked = time.monotonic()
             try:
                 if self._connection is None:
                     self._connection = self._database.connect()
@@ -84,10 +88,10 @@ class Watcher:
             self.is_connected = True
 
     def signer_for(self, token: str) -> Signer:
-        """Return the signer; it looks into the file first if it does not know a token's key."""
-        if not self.signer.knows(token):
-            with self._lock:
-                self._refresh_secrets()
+        """Return the signer; it looks into the store first if it does not know a token's key."""
+        if not self.signer.knows(token) and time.monotonic() > self._looked + _LOOK_SECONDS:
+            with contextlib.suppress(StoreError):
+                self.refresh()
         return self.signer
 
     def stop(self) -> None:
@@ -107,14 +111,6 @@ class Watcher:
                 logger.exception("the state could not be refreshed")
                 time.sleep(POLL_SECONDS)
 
-    def _refresh_secrets(self) -> None:
-        with contextlib.suppress(OSError, InputError):  # the keys that are known stay
-            changed = self._secret_path.stat().st_mtime_ns
-            if changed != self._secret_time:
-                found = Secrets.load(self._secret_path)
-                self._secret_time = changed
-                self.signer = Signer(found.signing)
-
     def _loaded(self, connection: Connection, change: int) -> State:
         found: dict[str, Serving] = {}
         for campaign in campaigns(connection):
@@ -126,7 +122,8 @@ class Watcher:
                 decider = old.decider  # with the users' digests that it keeps
             else:
                 plan, _ = plan_of(connection, campaign.name, campaign.plan_version)
-                decider = Decider(plan, self._secrets.assignment)
+                decider = Decider(plan, self.secrets.assignment)
                 decider.decide("", campaign.settings.contexts[0])  # compiles, before anybody waits
             found[campaign.name] = Serving.of(campaign, decider)
-        return State(change, found, all_keys(connection))
+        self.signer = Signer(signing_keys(connection, self.secrets))
+        return State(change, found, all_keys(connection), had_keys(connection))

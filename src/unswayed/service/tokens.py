@@ -93,11 +93,11 @@ class Signer:
     """
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
-        self._keys = dict(keys)
+        # The key goes in once; a copy of the state is cheaper than the key again.
+        self._keys = {name: _tagging(key) for name, key in keys.items()}
         newest = next(reversed(self._keys))
         self._prefix = newest.encode() + b"."
-        # The key goes in once; a copy of the state is cheaper than the key again.
-        self._begun = _tagging(self._keys[newest])
+        self._begun = self._keys[newest]
 
     @property
     def key_ids(self) -> tuple[str, ...]:
@@ -130,15 +130,15 @@ class Signer:
         if len(token) > LONGEST_TOKEN:
             raise bad_request(f"the token is longer than {LONGEST_TOKEN} characters.", "bad_token")
         name, _, text = token.partition(".")
-        secret = self._keys.get(name)
-        if secret is None:
+        begun = self._keys.get(name)
+        if begun is None:
             raise _forged()
         try:
             raw = urlsafe_b64decode(text.encode("ascii"))
         except (Base64Error, ValueError) as error:
             raise _forged() from error
         payload, tag = raw[:-TAG_BYTES], raw[-TAG_BYTES:]
-        tagging = _tagging(secret)
+        tagging = begun.copy()
         tagging.update(payload)
         # Base64 can be written in several ways; a token counts only as it was given out.
         if (

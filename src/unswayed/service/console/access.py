@@ -7,7 +7,6 @@ import hmac
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +14,6 @@ from starlette.responses import Response
 from unswayed.service.calls import Runtime, check_origin
 from unswayed.service.errors import Refusal
 from unswayed.service.keys import Key, key_of
-from unswayed.service.secret_file import Secrets
 
 COOKIE = "unswayed_console"
 
@@ -38,10 +36,10 @@ def viewer_of(request: Request) -> Viewer | None:
     """Return who asks; None for those who have to sign in first."""
     runtime: Runtime = request.app.state.runtime
     keys = runtime.service.watcher.state.keys
-    if not runtime.needs_keys and not keys:
+    if not runtime.needs_keys:
         check_origin(dict(request.scope["headers"]))
         return Viewer(None)
-    key = _key_of_session(request.cookies.get(COOKIE, ""), keys, runtime.secret_path)
+    key = _key_of_session(request.cookies.get(COOKIE, ""), keys, _secret(runtime))
     if key is None:
         return None
     runtime.rates.take(key.id)
@@ -64,7 +62,7 @@ def sign_in(request: Request, presented: str, response: Response) -> None:
     expires = str(int(time.time()) + SESSION_SECONDS)
     response.set_cookie(
         COOKIE,
-        f"{key.id}.{expires}.{_tag(key, expires, runtime.secret_path)}",
+        f"{key.id}.{expires}.{_tag(key, expires, _secret(runtime))}",
         max_age=SESSION_SECONDS,
         httponly=True,
         samesite="strict",
@@ -78,21 +76,24 @@ def sign_out(response: Response) -> None:
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
 
-def _key_of_session(cookie: str, keys: Mapping[str, Key], secret_path: str) -> Key | None:
+def _key_of_session(cookie: str, keys: Mapping[str, Key], secret: bytes) -> Key | None:
     """Return the key a session was begun with; None if it is over, forged, or the key removed."""
     key_id, _, rest = cookie.partition(".")
     expires, _, tag = rest.partition(".")
     key = keys.get(key_id)
     if key is None or not (expires.isascii() and expires.isdigit() and len(expires) <= 12):
         return None
-    expected = _tag(key, expires, secret_path)
+    expected = _tag(key, expires, secret)
     if not hmac.compare_digest(tag.encode(), expected.encode()) or int(expires) < time.time():
         return None
     return key if key.role == "admin" else None
 
 
-def _tag(key: Key, expires: str, secret_path: str) -> str:
-    secret = Secrets.load(Path(secret_path)).assignment
+def _secret(runtime: Runtime) -> bytes:
+    return runtime.service.watcher.secrets.assignment
+
+
+def _tag(key: Key, expires: str, secret: bytes) -> str:
     # The name in front keeps these tags apart from all else that the secret is used for.
     said = f"unswayed console session {key.id} {expires} {key.hash}"
     return hmac.new(secret, said.encode(), hashlib.sha256).hexdigest()

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from unswayed.errors import InputError
 from unswayed.service import endpoints
-from unswayed.service.calls import Call, read_body
+from unswayed.service.calls import Call
 from unswayed.service.catalogue import now_ms
 from unswayed.service.console import views
 from unswayed.service.console.access import (
@@ -271,8 +271,9 @@ async def login(request: Request) -> Response:
     try:
         check_same_origin(request)
         headers = dict(request.scope["headers"])
+        bodies = request.app.state.runtime.bodies
         form = parse_qs(
-            (await read_body(headers, request.receive, _LONGEST_FORM)).decode("latin-1")
+            (await bodies.read(headers, request.receive, _LONGEST_FORM)).decode("latin-1")
         )
         response = _to("/")
         sign_in(request, form.get("key", [""])[-1].strip(), response)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from unswayed.service.calls import Call, Reply, Streamed
@@ -13,7 +12,6 @@ from unswayed.service.database import Connection
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.history import assignments, explain, recent_decisions
 from unswayed.service.jobs import offline_command
-from unswayed.service.secret_file import Secrets
 from unswayed.service.settings import check_label
 from unswayed.service.status import status as status_of
 
@@ -69,7 +67,7 @@ async def export(call: Call) -> Streamed:
 
 async def explain_decision(call: Call) -> dict[str, Any]:
     """Return what was decided, under which plan and policy, and why."""
-    secret = Secrets.load(Path(call.runtime.secret_path)).assignment
+    secret = call.service.watcher.secrets.assignment
     return await call.read(lambda c: explain(c, call.campaign, call.path["decision"], secret))
 
 
@@ -81,7 +79,7 @@ async def list_decisions(call: Call) -> dict[str, Any]:
         found = recent_decisions(connection, call.campaign, user)
         if user is None:
             return found
-        secret = Secrets.load(Path(call.runtime.secret_path)).assignment
+        secret = call.service.watcher.secrets.assignment
         return {
             "user": user,
             "now": assignments(connection, call.campaign, user, secret),

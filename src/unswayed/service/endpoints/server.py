@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -13,7 +11,7 @@ import unswayed
 from unswayed.service import keys
 from unswayed.service.calls import Call, Reply
 from unswayed.service.errors import Refusal
-from unswayed.service.secret_file import Secrets
+from unswayed.service.secret_file import retire, rotate
 
 
 async def index(_: Call) -> dict[str, Any]:
@@ -40,18 +38,9 @@ async def readyz(call: Call) -> dict[str, str]:
 
 async def metrics(call: Call) -> Reply:
     """Return the numbers for Prometheus."""
-    refresh_gauges(call)
+    call.runtime.refresh_metrics()
     text = await run_in_threadpool(call.runtime.metrics.text)
     return Reply(text.encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
-
-
-def refresh_gauges(call: Call) -> None:
-    """Look up what is not counted as it happens."""
-    writer, found = call.service.writer, call.runtime.metrics
-    found.gauges["unswayed_store_healthy"] = float(writer.is_healthy)
-    found.gauges["unswayed_decisions_waiting"] = float(writer.n_waiting)
-    found.counts["unswayed_store_commits_total"] = float(writer.n_commits)
-    found.counts["unswayed_decisions_dropped_total"] = float(writer.n_dropped)
 
 
 class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,20 +87,12 @@ async def list_signing_keys(call: Call) -> dict[str, Any]:
 
 async def rotate_signing_key(call: Call) -> dict[str, Any]:
     """Sign with a new key from now on; tokens of the old ones stay good."""
-    return await _change_secrets(call, lambda secrets: secrets.rotated())
+    await call.change(rotate)
+    return await list_signing_keys(call)
 
 
 async def retire_signing_key(call: Call) -> dict[str, Any]:
     """Refuse tokens of an old key from now on."""
-    return await _change_secrets(call, lambda secrets: secrets.without(call.path["key"]))
-
-
-async def _change_secrets(call: Call, make: Callable[[Secrets], Secrets]) -> dict[str, Any]:
-    path = Path(call.runtime.secret_path)
-
-    def apply() -> None:
-        make(Secrets.load(path)).save(path)
-        call.service.watcher.refresh()
-
-    await run_in_threadpool(apply)
+    secrets = call.service.watcher.secrets
+    await call.change(lambda c: retire(c, secrets, call.path["key"]))
     return await list_signing_keys(call)

@@ -1,0 +1,282 @@
+"""What an operator meets on a bad night: slow and hostile clients, restarts, lost secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.service.running import SHOP, Running, command, running, until
+from tests.service.test_faults import children
+from unswayed.errors import InputError
+from unswayed.service.secret_file import Secrets
+from unswayed.service.serving import prepare
+from unswayed.service.settings import Configuration, ServerSettings
+from unswayed.service.supervisor import MOST_FAILURES, Supervisor
+
+TOML = """
+[server]
+log_format = "json"
+log_requests = {log_requests}
+[campaigns.shop]
+contexts = ["lunch", "dinner"]
+actions = ["soup", "curry", "cola"]
+"""
+
+
+def connected(server: Running) -> socket.socket:
+    host, port = server.address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def health_seconds(server: Running) -> float:
+    start = time.perf_counter()
+    assert server.call("GET", "/healthz").status_code == 200
+    return time.perf_counter() - start
+
+
+def test_head_is_answered_at_once(sqlite_shop: Running) -> None:
+    with connected(sqlite_shop) as connection:
+        connection.settimeout(3.0)
+        for _ in range(2):
+            connection.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("start", [b"X-Long: ", b""])
+def test_headers_without_an_end_are_refused(sqlite_shop: Running, start: bytes) -> None:
+    """Also the trailers of a body in chunks."""
+    first = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+    if not start:
+        first = b"POST /v1/shop/decide HTTP/1.1\r\nHost: localhost\r\n"
+        start = b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nX-Long: "
+    sent = 0
+    with connected(sqlite_shop) as connection:
+        connection.sendall(first + start)
+        piece = b"a" * 1_000_000
+        try:
+            while sent < 20 * len(piece):
+                connection.sendall(piece)
+                sent += len(piece)
+                assert health_seconds(sqlite_shop) < 2.0
+        except OSError:
+            pass
+    assert sent < 20 * len(piece)
+    with connected(sqlite_shop) as connection:
+        connection.sendall(first + start + b"a" * 70_000)
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"",
+        b"GET /healthz HTT",
+        b"POST /v1/shop/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\n{",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n\r\n",
+    ],
+)
+def test_clients_that_do_not_finish_are_cut_off(tmp_path: Path, part: bytes) -> None:
+    limits = ServerSettings(request_seconds=1.0)
+    with (
+        running(f"sqlite:///{tmp_path}/shop.db", tmp_path, server=limits) as server,
+        connected(server) as connection,
+    ):
+        connection.sendall(part)
+        while connection.recv(65_536):
+            pass  # it ends, or the socket's own limit fails the test
+
+
+def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
+    limits = ServerSettings(request_seconds=1.0)
+    start = time.monotonic()
+    with (
+        running(f"sqlite:///{tmp_path}/shop.db", tmp_path, server=limits) as server,
+        socket.socket() as connection,
+    ):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        host, port = server.address.removeprefix("http://").split(":")
+        connection.connect((host, int(port)))
+        connection.setblocking(False)
+        asking = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200
+        end = time.monotonic() + 30.0
+        is_cut = False
+        while not is_cut:
+            assert time.monotonic() < end
+            try:
+                connection.send(asking)
+            except BlockingIOError:
+                time.sleep(0.05)
+            except ConnectionError:
+                is_cut = True
+        assert time.monotonic() > start + 1.0
+
+
+def test_a_crowd_of_slow_clients_shuts_nobody_out(tmp_path: Path) -> None:
+    limits = ServerSettings(max_connections=20, request_seconds=60.0)
+    with (
+        running(f"sqlite:///{tmp_path}/shop.db", tmp_path, server=limits) as server,
+        ExitStack() as open_,
+    ):
+        crowd = [open_.enter_context(connected(server)) for _ in range(100)]
+        for one in crowd:
+            try:
+                one.sendall(b"POST /v1/shop/decide HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+            except OSError:
+                continue
+        for name in ("healthz", "readyz", "healthz"):
+            with httpx.Client(base_url=server.address, timeout=5.0) as fresh:
+                assert fresh.get(f"/{name}").status_code == 200
+        assert server.decide()["action"] in SHOP.actions
+
+
+def logged(process: subprocess.Popen[str], n: int = 1) -> list[dict[str, object]]:
+    """Return the next lines of the log."""
+    assert process.stdout is not None
+    return [json.loads(process.stdout.readline()) for _ in range(n)]
+
+
+def configured(tmp_path: Path, *, log_requests: bool = False) -> list[str]:
+    (tmp_path / "shop.toml").write_text(TOML.format(log_requests=str(log_requests).lower()))
+    return ["--config", "shop.toml", "--store", f"sqlite:///{tmp_path}/shop.db"]
+
+
+def test_a_worker_that_gets_no_processor_is_left_alone_and_a_dead_one_replaced(
+    tmp_path: Path,
+) -> None:
+    options = [*configured(tmp_path), "--workers", "2"]
+    with command(*options, folder=tmp_path) as (process, address):
+        until(lambda: len(children(process.pid)) == 2)
+        held, other = children(process.pid)
+        os.kill(held, signal.SIGSTOP)
+        time.sleep(6.0)  # uvicorn's own supervisor gives a worker five seconds
+        os.kill(held, signal.SIGCONT)
+        assert sorted(children(process.pid)) == sorted((held, other))
+        os.kill(other, signal.SIGKILL)
+        (line,) = logged(process)
+        assert line["message"] == (f"worker {other} was ended by signal 9; another one is started.")
+        until(lambda: len(children(process.pid)) == 2)
+        until(lambda: "unswayed_worker_restarts_total 1" in httpx.get(f"{address}/metrics").text)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+
+
+def test_workers_that_do_not_start_end_in_a_sentence() -> None:
+    def work(_: object) -> None:
+        os._exit(7)
+
+    restarts: list[int] = []
+    supervisor = Supervisor(work, 1, on_restart=lambda: restarts.append(1))
+    with pytest.raises(InputError, match="ended one after another before they served"):
+        supervisor.run()
+    assert len(restarts) == MOST_FAILURES
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_hangup_reloads_the_configuration_and_loses_no_request(
+    tmp_path: Path, workers: str
+) -> None:
+    options = [*configured(tmp_path), "--workers", workers]
+    with command(*options, folder=tmp_path) as (process, address):
+        until(lambda: len(children(process.pid)) == int(workers))
+        before = children(process.pid)
+        path = tmp_path / "shop.toml"
+        path.write_text(path.read_text() + "nonsense = 1\n")
+        process.send_signal(signal.SIGHUP)
+        (line,) = logged(process)
+        assert str(line["message"]).startswith("not reloaded: ")
+        assert "nonsense" in str(line["message"])
+        assert children(process.pid) == before
+        configured(tmp_path, log_requests=True)
+        path.write_text(path.read_text() + "alpha = 0.25\n")
+        statuses: list[int] = []
+        is_over = threading.Event()
+
+        def ask() -> None:
+            while not is_over.is_set():
+                # A new connection each: those that idle are closed with their worker.
+                statuses.append(httpx.get(f"{address}/healthz").status_code)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            process.send_signal(signal.SIGHUP)
+            until(lambda: not any(pid in before for pid in children(process.pid)), 30.0)
+        finally:
+            is_over.set()
+            asking.join()
+        assert set(statuses) == {200}
+        assert len(children(process.pid)) == int(workers)
+        assert httpx.get(f"{address}/v1/shop").json()["settings"]["alpha"] == 0.25
+        httpx.get(
+            f"{address}/v1/shop/decisions",
+            params={"user": "ann-the-user"},
+            headers={"X-Request-Id": "night-1"},
+        )
+        lines: list[dict[str, object]] = []
+        while not any(one.get("request_id") == "night-1" for one in lines):
+            lines += logged(process)
+        assert any(one["message"] == "reloaded" for one in lines)
+        assert lines[-1]["route"] == "/v1/{campaign}/decisions"
+        assert lines[-1]["status"] == 200
+        assert "ann-the-user" not in json.dumps(lines)
+
+
+def test_a_store_is_bound_to_its_secret(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = Configuration(campaigns={"shop": SHOP})
+    made = prepare(configuration, store=store, secret_path=tmp_path / "first").secrets
+    with pytest.raises(InputError, match=r"was made with a secret .* not there"):
+        prepare(configuration, store=store, secret_path=tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+    Secrets.drawn().save(tmp_path / "second")
+    with pytest.raises(InputError, match="belongs to the secret with fingerprint"):
+        prepare(configuration, store=store, secret_path=tmp_path / "second")
+    monkeypatch.setenv("UNSWAYED_SECRET", "11" * 16)
+    with pytest.raises(InputError, match="belongs to the secret with fingerprint"):
+        prepare(configuration, store=store, secret_path=None)
+    monkeypatch.setenv("UNSWAYED_SECRET", "soup")
+    with pytest.raises(InputError, match="UNSWAYED_SECRET"):
+        prepare(configuration, store=store, secret_path=None)
+    monkeypatch.setenv("UNSWAYED_SECRET", made.assignment.hex())
+    assert prepare(configuration, store=store, secret_path=None).secrets == made
+    (tmp_path / "hex").write_text(made.assignment.hex() + "\n")
+    (tmp_path / "hex").chmod(0o600)
+    assert prepare(configuration, store=store, secret_path=tmp_path / "hex").secrets == made
+
+
+def test_a_store_whose_last_key_was_removed_stays_closed(sqlite_shop: Running) -> None:
+    assert sqlite_shop.call("GET", "/v1/campaigns").status_code == 200
+    key = sqlite_shop.post("/v1/keys", {"role": "admin"})["key"]
+    number = sqlite_shop.call("GET", "/v1/keys", key=key).json()["keys"][0]["id"]
+    assert sqlite_shop.call("DELETE", f"/v1/keys/{number}", key=key).status_code == 200
+    assert sqlite_shop.refused("GET", "/v1/campaigns") == (401, "no_key")
+    page = sqlite_shop.http.get("/", headers={"Accept": "text/html"})
+    assert page.headers["location"] == "/console/login"
+
+
+def test_a_key_for_a_store_makes_no_campaign(tmp_path: Path) -> None:
+    def unswayed(*arguments: str) -> subprocess.CompletedProcess[str]:
+        path = Path(sys.executable).with_name("unswayed")
+        return subprocess.run(
+            [path, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    store = f"sqlite:///{tmp_path}/prod.db"
+    prepared = prepare(Configuration(campaigns={"shop": SHOP}), store=store, secret_path=None)
+    assert unswayed("serve", "--store", store, "--make-key", "shop:decide").returncode == 0
+    # Nor does serving it without a configuration.
+    assert prepare(None, store=store, secret_path=None).names == prepared.names == ("shop",)
+    refused = unswayed("serve", "--store", store, "--make-key", "demo:decide")
+    assert (refused.returncode, "no campaign 'demo'" in refused.stderr) == (2, True)
