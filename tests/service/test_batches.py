@@ -136,3 +136,25 @@ def test_an_answer_comes_whole(sqlite_shop: Running) -> None:
         connection.sendall(b"nonsense\r\n\r\n")
         assert connection.recv(65_536).startswith(b"HTTP/1.1 400 ")
         assert connection.recv(65_536) == b""
+
+
+def test_malformed_rows_have_errors_of_their_own(sqlite_shop: Running) -> None:
+    good = {"user": "bob", "context": "dinner"}
+    rows = [good, {"usr": "bob"}, "soup", {**good, "idempotency_key": 5}, None, good]
+    responses = sqlite_shop.post("/v1/shop/decide/batch", {"decisions": rows})["decisions"]
+    assert [one.get("error", {}).get("code") for one in responses] == [
+        None,
+        *["bad_body"] * 4,
+        None,
+    ]
+    assert responses[1]["error"]["message"] == "the body has no field 'usr'; did you mean 'user'?"
+    rewards = [
+        {"token": responses[0]["token"], "reward": 1.0},
+        {"token": responses[0]["token"], "reward": "much"},
+        {"token": responses[5]["token"], "reward": 0.0},
+    ]
+    taken = sqlite_shop.post("/v1/shop/reward/batch", {"rewards": rewards})["rewards"]
+    assert ["error" in one for one in taken] == [False, True, False]
+    wrongs: list[Any] = [{"decisions": 5}, {"decision": []}, [], {"decisions": [good], "more": []}]
+    for wrong in wrongs:
+        assert sqlite_shop.refused("POST", "/v1/shop/decide/batch", wrong) == (422, "bad_body")

@@ -47,11 +47,15 @@ def test_a_client_decides_and_rewards(sqlite_shop: Running) -> None:
         assert client.activate(later.token)["id"] == later.id
         asked = [("ann", "lunch"), ("bob", "nowhere"), ("ann", "lunch")]
         rows = client.decide_many(asked, idempotency_key="visit 2")
-        assert client.decide_many(asked, idempotency_key="visit 2") == rows
-        assert rows[2]["id"] != rows[0]["id"]
-        assert client.decide_many(asked)[0]["id"] != rows[0]["id"]
-        assert "error" in rows[1]
-        assert "error" not in client.reward_many([(rows[0]["token"], 0.0)])[0]
+        assert client.decide_many(asked, idempotency_key="visit 2")[::2] == rows[::2]
+        first_row, wrong, last_row = rows
+        assert isinstance(first_row, type(decision))
+        assert isinstance(last_row, type(decision))
+        assert first_row.id != last_row.id
+        assert client.decide_many(asked)[0] != first_row
+        assert isinstance(wrong, ServiceError)
+        assert wrong.code == "unknown_context"
+        assert "error" not in client.reward_many([(first_row.token, 0.0)])[0]
         assert client.get("status")["rewards"] == 2
         with pytest.raises(ServiceError, match="already") as refused:
             client.reward(decision.token, 0.0)
@@ -65,9 +69,10 @@ def test_an_async_client_does_the_same(sqlite_shop: Running) -> None:
                 *(client.decide(f"user {number}", "dinner") for number in range(20))
             )
             await asyncio.gather(*(client.reward(one.token, 1.0) for one in decisions))
-            rows = await client.decide_many([("ann", "lunch")])
-            await client.reward_many([(rows[0]["token"], 1.0)])
-            await client.activate(rows[0]["token"])
+            (row,) = await client.decide_many([("ann", "lunch")])
+            assert not isinstance(row, ServiceError)
+            await client.reward_many([(row.token, 1.0)])
+            await client.activate(row.token)
             assert (await client.get("status"))["rewards"] == 21
             with pytest.raises(ServiceError):
                 await client.post("policy/9/activate")

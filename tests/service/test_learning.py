@@ -11,12 +11,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from tests.service.learned import publish_learned
 from tests.service.running import SHOP, Running, running, until
 from tests.service.traffic import BEST, RATES, visit
 from unswayed.service import jobs
 from unswayed.service.export import GRACE_MS
 from unswayed.service.jobs import offline_command
-from unswayed.service.learner import learn_campaign
+from unswayed.service.learner import learn_campaign, work_on
 from unswayed.service.reporting import report
 
 #: A window that a busy machine keeps, and that a test can wait for.
@@ -72,8 +73,12 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
         assert status["interactions_per_user"]["users"] == 1_000
         assert status["explored"] == 1_000 * 8 * 2
         assert status["epoch"]["number"] == 3
-        assert 16.0 <= status["epoch"]["age"] < 16.1
-        assert status["epoch"]["ends_at_age"] == 32.0
+        assert (status["epoch"]["age"], status["epoch"]["ends_at_age"]) == (16.0, 32.0)
+        for start in range(0, 20_000, 1_000):  # new users, of whom nothing was learned
+            rows = [{"user": f"new {start + n}", "context": "lunch"} for n in range(1_000)]
+            one.post("/v1/shop/decide/batch", {"decisions": rows})
+        until(lambda: one.get("/v1/shop/status")["decisions"] >= 36_000)
+        assert one.get("/v1/shop/status")["epoch"]["age"] == 16.0
 
 
 def test_learning_from_nothing_fails_with_a_sentence(sqlite_shop: Running) -> None:
@@ -159,6 +164,37 @@ def test_the_report_shows_the_uplift_over_users_held_back(
     assert arms["control"]["users"] + arms["exploit"]["users"] + arms["explore"]["users"] == 1_000
     assert arms["control"]["low"] < 0.12 < arms["control"]["high"]
     assert arms["explore"]["plain_mean"] > arms["control"]["plain_mean"]
+    assert same["note"].startswith("decisions under policy 0, first served ")
+
+
+def test_a_report_right_after_a_roll_out_says_so(sqlite_shop: Running) -> None:
+    publish_learned(sqlite_shop, SHOP.contexts, SHOP.actions)
+    found = sqlite_shop.get("/v1/shop/report")
+    assert (found["policy"], found["decisions"]) == (1, 0)
+    assert found["since_ms"] is not None
+    assert found["note"].startswith("no decisions under policy 1, first served ")
+    assert found["note"].endswith("?policy=0 reports on the one before.")
+    assert sqlite_shop.get("/v1/shop/report?policy=0")["policy"] == 0
+    assert sqlite_shop.get("/v1/shop/report?policy=7")["note"] == "policy 7 was never served."
+    assert sqlite_shop.refused("GET", "/v1/shop/report?policy=x") == (400, "bad_request")
+
+
+def test_decisions_that_rewards_brought_back_are_counted(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, QUICK) as server:
+        visit(server, rng, n_users=100, visits=2, colluders=0.0)
+        until(lambda: server.get("/v1/shop/status")["decisions"] == 400)
+        database = server.prepared.database
+        with database.connected() as connection, connection.transaction():
+            connection.execute("DELETE FROM decisions")
+            connection.execute("UPDATE counts SET decisions = 0")
+        wait_for_windows()
+        for _ in range(2):
+            with database.connected() as connection, connection.transaction():
+                job, _ = jobs.add_job(connection, "shop")
+            work_on(database, "shop", job.id)
+            assert server.get("/v1/shop/status")["decisions"] == 400
 
 
 def test_the_command_of_offline_work_names_no_store() -> None:

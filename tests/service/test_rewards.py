@@ -262,3 +262,56 @@ def test_settings_name_what_is_wrong() -> None:
     ):
         with pytest.raises(InputError, match=word):
             parsed_settings({**good, **change}, "here")
+
+
+def test_a_sum_of_rewards_stays_within_the_range(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(
+        SHOP, aggregation="sum", lowest_reward=-2.0, highest_reward=3.0
+    )
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
+        high, low, middle = (server.decide(user) for user in ("ann", "bob", "cleo"))
+        for number in range(5):
+            for decision, value in ((high, 1.0), (low, -1.0), (middle, 0.25)):
+                body = {"token": decision["token"], "reward": value, "reward_id": str(number)}
+                server.post("/v1/shop/reward", body)
+        found = closed(server)
+    assert [found[one["id"]]["reward"] for one in (high, low, middle)] == [3.0, -2.0, 1.25]
+
+
+@pytest.mark.parametrize("years", [-60, -1])
+def test_a_clock_that_is_behind_loses_no_reward(
+    sqlite_shop: Running, monkeypatch: pytest.MonkeyPatch, years: int
+) -> None:
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + years * 365 * 86_400 * 10**9)
+    decision = sqlite_shop.decide()
+    body = {"token": decision["token"], "reward": 1.0}
+    sqlite_shop.post("/v1/shop/reward", body)
+    monkeypatch.setattr(time, "time_ns", real)
+    assert closed(sqlite_shop)[decision["id"]]["reward"] == 1.0
+
+
+def test_counters_count_what_is_new(shop: Running) -> None:
+    for _ in range(3):
+        decision = shop.decide(idempotency_key="once")
+        shop.post("/v1/shop/reward", {"token": decision["token"], "reward": 1.0})
+    rows = [{"token": decision["token"], "reward": 1.0}] * 2
+    shop.post("/v1/shop/reward/batch", {"rewards": rows})
+    text = shop.call("GET", "/metrics").text
+    assert 'unswayed_decisions_total{campaign="shop",mode="explore"} 1\n' in text
+    assert 'unswayed_rewards_total{campaign="shop"} 1\n' in text
+
+
+def test_names_that_no_database_can_hold_are_the_callers_mistake(shop: Running) -> None:
+    for method, path, body in (
+        ("GET", "/v1/a%00b", None),
+        ("GET", "/v1/shop/learn/a%00b", None),
+        ("GET", "/v1/shop/policy/%00", None),
+        ("DELETE", "/v1/keys/a%00b", None),
+        ("GET", "/v1/shop/decisions?user=%00", None),
+        ("POST", "/v1/keys", {"role": "admin", "campaign": "a\0b"}),
+        ("POST", "/v1/campaigns", {"name": "a\0b", "settings": SHOP}),
+        ("PATCH", "/v1/shop", {"baseline": "\0"}),
+    ):
+        assert 400 <= shop.refused(method, path, body)[0] < 500, path
+    assert shop.decide()["token"]

@@ -29,7 +29,7 @@ from unswayed.learners.baselines import BASELINES
 from unswayed.learners.interface import Setting
 from unswayed.randomness import generator
 from unswayed.reports.style import GREY, STYLE, VERMILION, new_figure, save
-from unswayed.service.client import Client
+from unswayed.service.client import Client, ServiceError
 from unswayed.storage import temporary_folder, whole_file
 
 #: Visits of every customer; one is a day.
@@ -162,8 +162,10 @@ def _served_day(
         rows = [(f"customer-{user:04d}", CONTEXTS[contexts[user]]) for user in arrivals]
         rewards = []
         for user, decision in zip(arrivals, client.decide_many(rows), strict=True):
-            actions[user] = ITEMS.index(decision["action"])
-            rewards.append((decision["token"], float(outcomes[user, actions[user]])))
+            if isinstance(decision, ServiceError):
+                raise decision
+            actions[user] = ITEMS.index(decision.action)
+            rewards.append((decision.token, float(outcomes[user, actions[user]])))
         client.reward_many(rewards)
     return actions
 

@@ -190,6 +190,8 @@ class Endpoint:
         Type of the body, None if it has none.
     plain_body
         A narrower type that is quicker to work on, tried first.
+    row
+        Type of the rows of a batch, each of which may be wrong by itself.
     query
         Names and descriptions of query parameters.
     returns
@@ -203,6 +205,7 @@ class Endpoint:
     roles: tuple[Role, ...] | None = ()
     body: type | None = None
     plain_body: type | None = None
+    row: type | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     returns: Any = dict[str, Any]
     status: int = 200
@@ -286,9 +289,30 @@ class Endpoint:
         try:
             return self.decoder.decode(raw)
         except msgspec.ValidationError as error:
-            raise Refusal(422, "bad_body", wrong_body(error, self.body)) from None
+            rows = None if self.row is None else self._decoded_rows(raw)
+            if rows is None:
+                raise Refusal(422, "bad_body", wrong_body(error, self.body)) from None
+            return rows
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"the body is not JSON: {error}.", "not_json") from None
+
+    def _decoded_rows(self, raw: bytes) -> Any:
+        """Return a batch with a refusal in the place of each wrong row; None if it is no batch."""
+        assert self.body is not None
+        (name,) = self.body.__struct_fields__  # type: ignore[attr-defined]  # a struct's
+        try:
+            given = msgspec.json.decode(raw, type=dict[str, list[msgspec.Raw]])
+        except msgspec.ValidationError:
+            return None
+        if list(given) != [name]:
+            return None
+        rows: list[Any] = []
+        for row in given[name]:
+            try:
+                rows.append(msgspec.json.decode(row, type=self.row))
+            except msgspec.ValidationError as error:
+                rows.append(Refusal(422, "bad_body", wrong_body(error, self.row)))
+        return self.body(rows)
 
     def _query(self, text: bytes) -> dict[str, str]:
         if not text:

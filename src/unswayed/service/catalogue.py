@@ -35,8 +35,8 @@ class Campaign:
 
 
 def now_ms() -> int:
-    """Return the time in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+    """Return the time in milliseconds since 1970; a clock before that counts as then."""
+    return max(time.time_ns() // 1_000_000, 0)
 
 
 def change_number(connection: Connection) -> int:

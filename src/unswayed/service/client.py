@@ -107,6 +107,15 @@ def _checked(response: httpx.Response) -> Any:
     raise ServiceError(response.status_code, code, message)
 
 
+def _decisions(found: Any) -> list[ServedDecision | ServiceError]:
+    return [
+        ServiceError(422, row["error"]["code"], row["error"]["message"])
+        if "error" in row
+        else ServedDecision(**row)
+        for row in found["decisions"]
+    ]
+
+
 def _unreachable(address: object, error: httpx.TransportError) -> ServiceError:
     reason = str(error).removesuffix(".")
     return ServiceError(0, "unreachable", f"the service at {address} cannot be reached ({reason}).")
@@ -155,11 +164,9 @@ class Client(_Requests):
 
     def decide_many(
         self, rows: Iterable[tuple[str, str]], *, idempotency_key: str | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[ServedDecision | ServiceError]:
         """Return a decision, or an error, for each (user, context); the key is for all of them."""
-        asked = self._decide_many(rows, idempotency_key)
-        found: list[dict[str, Any]] = self._ask(asked)["decisions"]
-        return found
+        return _decisions(self._ask(self._decide_many(rows, idempotency_key)))
 
     def reward(self, token: str, reward: float, *, reward_id: str = "") -> dict[str, Any]:
         """Report a reward; it is durable when this returns."""
@@ -231,11 +238,9 @@ class AsyncClient(_Requests):
 
     async def decide_many(
         self, rows: Iterable[tuple[str, str]], *, idempotency_key: str | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[ServedDecision | ServiceError]:
         """Return a decision, or an error, for each (user, context); the key is for all of them."""
-        asked = self._decide_many(rows, idempotency_key)
-        found: list[dict[str, Any]] = (await self._ask(asked))["decisions"]
-        return found
+        return _decisions(await self._ask(self._decide_many(rows, idempotency_key)))
 
     async def reward(self, token: str, reward: float, *, reward_id: str = "") -> dict[str, Any]:
         """Report a reward; it is durable when this returns."""

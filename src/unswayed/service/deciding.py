@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from unswayed.errors import InputError
 from unswayed.policy import Decider, Ruling
-from unswayed.service.catalogue import ACTIVE, Campaign
+from unswayed.service.catalogue import ACTIVE, Campaign, now_ms
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.settings import Settings, check_label
 from unswayed.service.writing import Counted, CountKey
@@ -207,6 +207,10 @@ class Serving:
             _ARRAYS[campaign.settings.mode == SHADOW] + _encode(campaign.name) + _SIXTEEN_BYTES,
         )
 
+    def now(self) -> int:
+        """Return the time of a decision: with a clock that is behind, when the campaign began."""
+        return max(now_ms(), self.created_ms)
+
     def check_open(self) -> None:
         """Refuse decisions of an archived campaign."""
         if self.state != ACTIVE:
@@ -214,12 +218,16 @@ class Serving:
                 409, "archived", f"campaign {self.name!r} is archived; restore it to decide."
             )
 
-    def decided(self, asked: Sequence[DecideRequest], time_ms: int) -> list[Decided | Refusal]:
+    def decided(
+        self, asked: Sequence[DecideRequest | Refusal], time_ms: int
+    ) -> list[Decided | Refusal]:
         """Return a decision for each request, or the refusal of one that cannot be decided."""
         found: list[Decided | Refusal] = []
         for request in asked:
             try:
-                found.append(self.decided_one(request, time_ms))
+                found.append(
+                    request if isinstance(request, Refusal) else self.decided_one(request, time_ms)
+                )
             except Refusal as refusal:
                 found.append(refusal)
         return found

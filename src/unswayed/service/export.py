@@ -8,8 +8,9 @@ decision, and is found in its slice all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import BinaryIO
 
 import msgspec
@@ -73,7 +74,12 @@ def learnable_before(settings: Settings, now: int) -> int:
 
 
 def export_batches(
-    connection: Connection, name: str, *, since_ms: int = 0, until_ms: int | None = None
+    connection: Connection,
+    name: str,
+    *,
+    since_ms: int = 0,
+    until_ms: int | None = None,
+    on_restored: Callable[[Record], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the learnable decisions of a campaign, in slices of time.
 
@@ -81,6 +87,8 @@ def export_batches(
     ----------
     since_ms, until_ms
         Decisions made from one and before the other; by default all whose windows are closed.
+    on_restored
+        Called with each decision that is known from its reward or activation alone.
     """
     campaign = campaign_of(connection, name)
     settings = campaign.settings
@@ -92,7 +100,7 @@ def export_batches(
     for piece in _slices(connection, name, first, min(end, _LAST_MS)):
         rows = [
             _row(connection, record, settings, rewards, explorers)
-            for record, rewards in _joined(connection, name, piece)
+            for record, rewards in _joined(connection, name, piece, on_restored)
         ]
         if rows:
             columns = list(zip(*rows, strict=True))
@@ -138,7 +146,7 @@ def _slices(connection: Connection, name: str, first_ms: int, end_ms: int) -> It
 
 
 def _joined(
-    connection: Connection, name: str, piece: _Slice
+    connection: Connection, name: str, piece: _Slice, on_restored: Callable[[Record], None]
 ) -> Iterator[tuple[Record, list[tuple[int, float]]]]:
     """Yield the decisions of a slice that count, in order, with (time, value) of their rewards."""
     ids = (piece.first_ms.to_bytes(6, "big"), piece.end_ms.to_bytes(6, "big"))
@@ -150,6 +158,7 @@ def _joined(
         for record in _records.decode(records):
             if piece.first_ms <= record.time_ms < piece.end_ms:
                 decisions[record.id] = record
+    n_recorded = len(decisions)
     rewards: dict[bytes, list[tuple[int, float]]] = {}
     shown: set[bytes] = set()
     for decision, value, received_ms, record in connection.execute(
@@ -166,6 +175,8 @@ def _joined(
     ):
         shown.add(bytes(decision))
         decisions.setdefault(bytes(decision), decode_record(bytes(record)))
+    for record in islice(decisions.values(), n_recorded, None):
+        on_restored(record)
     for id_ in sorted(decisions):
         record = decisions[id_]
         given = rewards.get(id_, [])
@@ -216,7 +227,9 @@ def aggregated(rewards: list[tuple[int, float]], settings: Settings) -> float:
         case "first":
             return min(rewards)[1]
         case "sum":
-            return sum(value for _, value in rewards)
+            # A decision counts for no more than its range, however many rewards it gets.
+            total = sum(value for _, value in rewards)
+            return min(max(total, settings.lowest_reward), settings.highest_reward)
         case "max":
             return max(value for _, value in rewards)
 

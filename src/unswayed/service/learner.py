@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,8 @@ from unswayed.service.jobs import (
     update_job,
 )
 from unswayed.service.planning import Progress
+from unswayed.service.tokens import Record
+from unswayed.service.writing import CountKey, count_restored
 from unswayed.storage import temporary_folder
 
 #: Ours: how often a learner looks whether the one before it is done.
@@ -41,10 +44,11 @@ _LOCK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedCampaign:
-    """What was learned from a campaign, and how far it was."""
+    """What was learned from a campaign, how far it was, and the decisions restored by rewards."""
 
     log: LearnedLog
     progress: Progress
+    restored: Mapping[CountKey, int]
 
 
 def learn_campaign(
@@ -53,9 +57,14 @@ def learn_campaign(
     """Learn from what a campaign has recorded, the way ``unswayed learn`` does from a log."""
     settings = campaign_of(connection, name).settings
     on_step("exporting")
+    restored: Counter[CountKey] = Counter()
+
+    def on_restored(record: Record) -> None:
+        restored[CountKey(name, record.context, record.mode)] += 1
+
     with temporary_folder() as folder:
         path = folder / "events.parquet"
-        plays = write_learnable(export_batches(connection, name), path)
+        plays = write_learnable(export_batches(connection, name, on_restored=on_restored), path)
         learned = learn_log(
             path,
             alpha=settings.alpha,
@@ -71,7 +80,8 @@ def learn_campaign(
     is_active = learned.interactions > 0
     removed = 1.0 - float(learned.user_weights[is_active].mean())
     age = float(np.minimum(plays, settings.max_interactions_per_user or plays.max()).mean())
-    return LearnedCampaign(learned, Progress(age, len(plays), removed > ALARM_WEIGHT))
+    progress = Progress(age, len(plays), removed > ALARM_WEIGHT)
+    return LearnedCampaign(learned, progress, restored)
 
 
 def plain_means(path: Path) -> dict[str, dict[str, float]]:
@@ -162,6 +172,7 @@ def _learn_and_publish(database: Database, name: str, job_id: str) -> None:
                         activate=settings.activate_learned,
                         progress=found.progress,
                     )
+                    count_restored(connection, found.restored)
                     result = {
                         "version": version,
                         "is_active": settings.activate_learned,

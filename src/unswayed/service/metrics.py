@@ -17,8 +17,14 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 METRICS = {
     "unswayed_requests_total": ("counter", "Requests by route and status."),
     "unswayed_request_seconds": ("histogram", "Response time, by route."),
-    "unswayed_decisions_total": ("counter", "Decisions by campaign and mode."),
-    "unswayed_rewards_total": ("counter", "Rewards acknowledged, by campaign."),
+    "unswayed_decisions_total": (
+        "counter",
+        "New decisions by campaign and mode.",
+    ),
+    "unswayed_rewards_total": (
+        "counter",
+        "New rewards, by campaign.",
+    ),
     "unswayed_refusals_total": ("counter", "Refusals by code."),
     "unswayed_store_commits_total": ("counter", "Transactions committed."),
     "unswayed_store_healthy": ("gauge", "Worker processes whose store works."),

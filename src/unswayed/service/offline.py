@@ -42,7 +42,8 @@ def main() -> None:
         else:
             from unswayed.service.reporting import report
 
-            json.dump(report(connection, request["campaign"]), sys.stdout, allow_nan=False)
+            found = report(connection, request["campaign"], **request["between"])
+            json.dump(found, sys.stdout, allow_nan=False)
 
 
 if __name__ == "__main__":

@@ -94,6 +94,9 @@ class PostgresqlConnection(Connection):
             statement = cast("Any", sql.replace("?", "%s"))
             cursor = self._connection.execute(statement, parameters or None)
             return cursor.fetchall() if cursor.description else []
+        except psycopg.DataError as error:
+            # A character that no text of PostgreSQL has: whoever sent it is to blame.
+            raise InputError(f"a name cannot be used: {_first_line(error)}.") from error
         except psycopg.Error as error:
             raise StoreError(_first_line(error)) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -30,20 +31,24 @@ _UNKNOWN_ALPHA = 0.1
 _ARMS = ("control", "exploit", "explore")
 
 
-def report(connection: Connection, name: str) -> dict[str, Any]:
-    """Return the rewards of each arm under the policy that is served, and the uplift.
+def report(connection: Connection, name: str, *, policy: int | None = None) -> dict[str, Any]:
+    """Return the rewards of each arm under a policy, and the uplift.
 
     A user counts once, with the mean of its rewards. Intervals hold even if a share alpha of the
     users lies.
+
+    Parameters
+    ----------
+    policy
+        Version of the policy; the one that is served by default.
     """
     campaign = campaign_of(connection, name)
-    plans = {
-        int(version)
-        for (version,) in connection.execute(
-            "SELECT version FROM plans WHERE campaign = ? AND policy = ?",
-            (name, campaign.policy_version),
-        )
-    }
+    version = campaign.policy_version if policy is None else policy
+    rows = connection.execute(
+        "SELECT version, created_ms FROM plans WHERE campaign = ? AND policy = ?", (name, version)
+    )
+    plans = {int(row[0]) for row in rows}
+    since_ms = min((int(row[1]) for row in rows), default=None)
     alpha = _alpha(connection, campaign)
     columns = ["user", "mode", "reward", "plan", "action", "planned_action"]
     table = pa.Table.from_batches(export_batches(connection, name), SCHEMA).select(columns)
@@ -53,7 +58,9 @@ def report(connection: Connection, name: str) -> dict[str, Any]:
     matches = _matches(table)
     return {
         "campaign": name,
-        "policy": campaign.policy_version,
+        "policy": version,
+        "since_ms": since_ms,
+        "note": _note(campaign, version, since_ms, table.num_rows),
         "mode": campaign.settings.mode,
         "alpha": alpha,
         "confidence": CONFIDENCE,
@@ -62,6 +69,21 @@ def report(connection: Connection, name: str) -> dict[str, Any]:
         "uplift": {mode: _uplift(arms[mode], arms["control"]) for mode in _ARMS[1:]},
         "shadow": matches,
     }
+
+
+def _note(campaign: Campaign, version: int, since_ms: int | None, decisions: int) -> str:
+    """Return what the numbers are about, or why there are none."""
+    if since_ms is None:
+        return f"policy {version} was never served."
+    since = f"{datetime.fromtimestamp(since_ms / 1000.0, UTC):%Y-%m-%d %H:%M} UTC"
+    about = f"decisions under policy {version}, first served {since}"
+    if decisions:
+        return f"{about}."
+    before = f"; ?policy={version - 1} reports on the one before" if version else ""
+    return (
+        f"no {about}, has a closed reward window ({campaign.settings.reward_window:g} s) "
+        f"yet{before}."
+    )
 
 
 def _alpha(connection: Connection, campaign: Campaign) -> float:

@@ -56,7 +56,7 @@ def write_rewards(
             if n is None:
                 n = counts[row.key] = Counted()
             n.rewards += 1
-            kept.append(KeptReward(row.value, row.received_ms))
+            kept.append(KeptReward(row.value, row.received_ms, is_new=True))
         else:
             there = next(found)
             kept.append(None if there is None else KeptReward(*there))

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from unswayed.errors import InputError
-from unswayed.service.catalogue import now_ms
 from unswayed.service.database import Database, StoreError
 from unswayed.service.deciding import (
+    Cell,
     Decided,
     DecideRequest,
     DecideResponse,
@@ -93,21 +93,21 @@ class Service:
         self.writer.stop()
 
     async def decide(
-        self, campaign: str, asked: Sequence[DecideRequest]
+        self, campaign: str, asked: Sequence[DecideRequest | Refusal]
     ) -> tuple[list[bytes | Refusal], dict[CountKey, Counted]]:
-        """Decide, and record the decisions; return the responses as JSON, and what was decided.
+        """Decide, and record the decisions; return the responses as JSON, and what was new.
 
         Nothing waits for the store, except where an idempotency key promises the same response.
         """
         serving = self.watcher.state.campaign(campaign)
         serving.check_open()
         self._check_recording()
-        now = now_ms()
+        now = serving.now()
         found = serving.decided(asked, now)
+        if any(not isinstance(one, Refusal) and one.idempotency_key for one in asked):
+            return await self._decide_once(serving, asked, found)
         good = [one for one in found if not isinstance(one, Refusal)]
         counts = counted([cell for _, _, cell in good])
-        if any(request.idempotency_key for request in asked):
-            return await self._decide_once(serving, asked, found), counts
         payloads = [payload for _, payload, _ in good]
         tokens = self.watcher.signer.tokens(payloads)
         responses: list[bytes | Refusal] = [*map(response_json, good, tokens)]
@@ -122,7 +122,7 @@ class Service:
         serving = self.watcher.state.campaign(campaign)
         serving.check_open()
         self._check_recording()
-        now = now_ms()
+        now = serving.now()
         decided = serving.decided_one(asked, now)
         _, payload, cell = decided
         response = response_json(decided, self.watcher.signer.token(payload))
@@ -139,7 +139,7 @@ class Service:
         serving = self.watcher.state.campaign(campaign)
         serving.check_open()
         self._check_recording()
-        now = now_ms()
+        now = serving.now()
         found = serving.decided_at_once(asked, now)
         if found is None:
             return None
@@ -151,13 +151,13 @@ class Service:
     async def _decide_once(
         self,
         serving: Serving,
-        asked: Sequence[DecideRequest],
+        asked: Sequence[DecideRequest | Refusal],
         found: Sequence[Decided | Refusal],
-    ) -> list[bytes | Refusal]:
+    ) -> tuple[list[bytes | Refusal], dict[CountKey, Counted]]:
         """Decide under idempotency keys: the first decision under a key is the only one."""
         rows = []
         for request, one in zip(asked, found, strict=True):
-            if not isinstance(one, Refusal):
+            if not isinstance(one, Refusal) and not isinstance(request, Refusal):
                 # Decisions without a key in the same request get one that nobody else can have.
                 key = request.idempotency_key or f"\x01{one[0].hex()}"
                 if request.idempotency_key:
@@ -166,12 +166,15 @@ class Service:
                 rows.append(NewAsked(serving.name, key, time_ms, one[1]))
         kept = iter(await self._written(write_asked, rows))
         responses: list[bytes | Refusal] = []
+        new: list[Cell] = []
         signer = self.watcher.signer
         for one in found:
             if isinstance(one, Refusal):
                 responses.append(one)
                 continue
             payload = next(kept)
+            if payload == one[1]:
+                new.append(one[2])
             first, own = decode_record(payload), decode_record(one[1])
             if (first.user, first.context) != (own.user, own.context):
                 responses.append(
@@ -182,21 +185,29 @@ class Service:
                 )
             else:
                 responses.append(_response(first, signer.token(payload)))
-        return responses
+        return responses, counted(new)
 
     async def reward(
-        self, campaign: str, asked: Sequence[RewardRequest]
-    ) -> list[RewardResponse | Refusal]:
-        """Take in rewards; each response is given after its reward is on the disk."""
+        self, campaign: str, asked: Sequence[RewardRequest | Refusal]
+    ) -> tuple[list[RewardResponse | Refusal], int]:
+        """Take in rewards; each response is given after its reward is on the disk.
+
+        The number is that of the rewards that were new.
+        """
         serving = self.watcher.state.campaign(campaign)
-        received = now_ms()
-        checked = [self._new_reward(serving, request, received) for request in asked]
-        rows = [row for row in checked if isinstance(row, NewReward)]
-        kept = iter(await self._written(write_rewards, rows))
-        return [
-            row if isinstance(row, Refusal) else _reward_response(serving, row, next(kept))
-            for row in checked
+        received = serving.now()
+        checked = [
+            one if isinstance(one, Refusal) else self._new_reward(serving, one, received)
+            for one in asked
         ]
+        kept = await self._written(
+            write_rewards, [row for row in checked if isinstance(row, NewReward)]
+        )
+        left = iter(kept)
+        return [
+            row if isinstance(row, Refusal) else _reward_response(serving, row, next(left))
+            for row in checked
+        ], sum(one is not None and one.is_new for one in kept)
 
     def _new_reward(
         self, serving: Serving, request: RewardRequest, received: int
@@ -222,7 +233,7 @@ class Service:
     ) -> list[ActivateResponse | Refusal]:
         """Take in that decisions were shown; each response is given when that is on the disk."""
         serving = self.watcher.state.campaign(campaign)
-        received = now_ms()
+        received = serving.now()
         checked: list[NewActivation | Refusal] = []
         for request in asked:
             try:

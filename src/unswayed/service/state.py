@@ -20,9 +20,6 @@ from unswayed.service.tokens import Signer
 #: Ours: how often the store is asked whether anything changed; a look takes microseconds.
 POLL_SECONDS = 0.25
 
-#: Ours: how soon it is asked again for a signing key that nobody knows.
-_LOOK_SECONDS = 0.05
-
 logger = logging.getLogger("unswayed.service")
 
 
@@ -61,7 +58,6 @@ class Watcher:
         self.signer: Signer
         self.state = State()
         self.is_connected = True
-        self._looked = 0.0
         self._connection: Connection | None = None
         self._lock = threading.Lock()
         self._is_stopping = threading.Event()
@@ -72,7 +68,6 @@ class Watcher:
     def refresh(self) -> None:
         """Look for changes now; ``StoreError`` if the store cannot be read."""
         with self._lock:
-            self._looked = time.monotonic()
             try:
                 if self._connection is None:
                     self._connection = self._database.connect()
@@ -89,7 +84,7 @@ class Watcher:
 
     def signer_for(self, token: str) -> Signer:
         """Return the signer; it looks into the store first if it does not know a token's key."""
-        if not self.signer.knows(token) and time.monotonic() > self._looked + _LOOK_SECONDS:
+        if not self.signer.knows(token) and self.is_connected:
             with contextlib.suppress(StoreError):
                 self.refresh()
         return self.signer

@@ -62,27 +62,26 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
         "match_rate": totals["matches"] / totals["shadow"] if totals["shadow"] else None,
         "contexts": contexts,
         "interactions_per_user": _interactions(learned),
-        "epoch": _epoch(plan, campaign.settings, totals["decisions"], learned),
+        "epoch": _epoch(plan, campaign.settings, learned),
         "exploration": _exploration(plan, contexts),
         "target": _target(connection, campaign, plan, contexts, totals["explored"], learned),
     }
 
 
-def _epoch(
-    plan: EpochPlan, settings: Settings, decisions: int, learned: Job | None
-) -> dict[str, Any]:
-    """Return the epoch that is served, and at which age the next learning ends it.
+def _epoch(plan: EpochPlan, settings: Settings, learned: Job | None) -> dict[str, Any]:
+    """Return the epoch that is served, and the age at which a learning ends it.
 
-    The age is in decisions per user; how many users there are is known from the last learning.
+    The age is in decisions per user, as the last learning counted them: how many users came since
+    is known to the next one.
     """
-    n_users = None if learned is None else learned.result["users"]
+    epoch: dict[str, Any] = {"number": plan.epoch, "is_alarmed": plan.is_alarmed}
+    if learned is None:
+        return {**epoch, "age": None, "ends_at_age": None, "as_of_ms": None}
     return {
-        "number": plan.epoch,
-        "is_alarmed": plan.is_alarmed,
-        "age": None if n_users is None else decisions / n_users,
-        "ends_at_age": None
-        if n_users is None
-        else float(schedule_of(settings, n_users).end(plan.epoch)),
+        **epoch,
+        "age": learned.result["age"],
+        "ends_at_age": float(schedule_of(settings, learned.result["users"]).end(plan.epoch)),
+        "as_of_ms": learned.created_ms,
     }
 
 
@@ -158,6 +157,6 @@ def _target(
         **target,
         "needed": needed,
         "seconds_left": 0.0 if not left else left / rate if rate > 0 else None,
-        "note": "by the constants of `unswayed plan`, at the traffic of the last hour and the "
-        "exploration of this epoch.",
+        "note": "what the paper's method needs against the worst attacks (`unswayed plan`), at the "
+        "traffic of the last hour; the default learner often needs less, which is not calibrated.",
     }

@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -62,10 +62,11 @@ class NewReward(NamedTuple):
 
 
 class KeptReward(NamedTuple):
-    """What the store has of a reward."""
+    """What the store has of a reward; ``is_new``: since this request."""
 
     value: float
     received_ms: int
+    is_new: bool = False
 
 
 class NewActivation(NamedTuple):
@@ -358,6 +359,22 @@ def _write_counts(connection: Connection, writer: str, counts: dict[CountKey, Co
         "excluded.rewards, matches = counts.matches + excluded.matches",
         [value for row in rows for value in row],
     )
+
+
+def count_restored(connection: Connection, found: Mapping[CountKey, int]) -> None:
+    """Count decisions that were lost in a crash and brought back by their rewards.
+
+    They are those of all times, and none is lost again: numbers only grow.
+    """
+    for key, number in found.items():
+        connection.execute(
+            "INSERT INTO counts (campaign, context, mode, writer, decisions, rewards, matches) "
+            "VALUES (?, ?, ?, 'restored', ?, 0, 0) "
+            "ON CONFLICT (campaign, context, mode, writer) DO UPDATE SET decisions = "
+            "CASE WHEN excluded.decisions > counts.decisions THEN excluded.decisions "
+            "ELSE counts.decisions END",
+            (*key, number),
+        )
 
 
 def _add_counts(to: dict[CountKey, Counted], more: dict[CountKey, Counted]) -> None:

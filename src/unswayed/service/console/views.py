@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unswayed.learners.from_log import STEPS
-from unswayed.reports.svg import Bars, paired_bars
 from unswayed.service.console.decisions import latest_decisions
 from unswayed.service.console.markup import (
-    MOST_BARS,
     MOST_ROWS,
     Html,
     campaign_link,
-    colours,
     moment,
     number,
     percent,
@@ -90,8 +87,8 @@ def campaign(
         shown.append((percent(status["match_rate"]), "of the shadow decisions match"))
     return [
         tiles(shown),
-        section("Exploration against plan", *_exploration(status, served["plan"], target)),
         section("Mean rewards", *policy_map(served["policy"])),
+        section("Exploration against plan", *_exploration(status, served["plan"], target)),
         section(
             "Latest decisions",
             _polled(f"/console/c/{name}/recent", latest_decisions(name, recent), seconds=3),
@@ -117,13 +114,6 @@ def _exploration(
         rows.append((context, decided, explored, explored / max(decided, 1), planned))
     rows.sort(key=lambda row: -row[1])
     parts = [
-        Html(
-            paired_bars(
-                [Bars(row[0], row[3], row[4]) for row in rows[:MOST_BARS]],
-                title="share of decisions that explored, and the share in the plan",
-            )
-        ),
-        colours(("naive", "share that explored so far"), ("robust", "share in the current plan")),
         table(
             "Exploration",
             ["context", "decisions", "explored", "share", "planned"],
@@ -140,7 +130,7 @@ def _exploration(
                 "p",
                 "Target: a policy within ",
                 number(target["suboptimality"]),
-                " of the best needs ",
+                " of the best takes the paper's method ",
                 number(round(target["needed"])),
                 " explored decisions; ",
                 percent(done),

@@ -77,18 +77,18 @@ async def activate(call: Call) -> ActivateResponse:
 
 async def reward(call: Call) -> RewardResponse:
     """Take in one reward."""
-    (response,) = await call.service.reward(call.campaign, (call.body,))
+    (response,), n_new = await call.service.reward(call.campaign, (call.body,))
     if isinstance(response, Refusal):
         raise response
-    call.runtime.metrics.count("unswayed_rewards_total", campaign=call.campaign)
+    call.runtime.metrics.count("unswayed_rewards_total", n_new, campaign=call.campaign)
     return response
 
 
 async def reward_batch(call: Call) -> dict[str, Any]:
     """Take in many rewards, each with its own error."""
-    responses = await call.service.reward(call.campaign, _checked_batch(call, call.body.rewards))
-    taken = sum(isinstance(response, RewardResponse) for response in responses)
-    call.runtime.metrics.count("unswayed_rewards_total", taken, campaign=call.campaign)
+    asked = _checked_batch(call, call.body.rewards)
+    responses, n_new = await call.service.reward(call.campaign, asked)
+    call.runtime.metrics.count("unswayed_rewards_total", n_new, campaign=call.campaign)
     return {"rewards": _each(responses)}
 
 

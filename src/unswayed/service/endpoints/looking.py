@@ -25,7 +25,7 @@ async def status(call: Call) -> dict[str, Any]:
 
 async def report(call: Call) -> Reply:
     """Return the report of a campaign, computed in a separate process."""
-    return Reply(await _worked_out(call, "report"))
+    return Reply(await _worked_out(call, "report", _numbers(call, policy="a version such as 3")))
 
 
 async def audit(call: Call) -> dict[str, Any]:
@@ -36,7 +36,19 @@ async def audit(call: Call) -> dict[str, Any]:
     return found
 
 
-async def _worked_out(call: Call, task: str) -> bytes:
+def _numbers(call: Call, **meanings: str) -> dict[str, int]:
+    """Return those of some query parameters that are given, all of them numbers."""
+    found = {}
+    for name, meaning in meanings.items():
+        text = call.query.get(name)
+        if text is not None:
+            if not text.isascii() or not text.isdigit() or len(text) > 14:
+                raise bad_request(f"{name} is {meaning}.")
+            found[name] = int(text)
+    return found
+
+
+async def _worked_out(call: Call, task: str, more: dict[str, int] | None = None) -> bytes:
     """Return the output of a separate process."""
     call.service.watcher.state.campaign(call.campaign)
     parts: list[bytes] = []
@@ -44,20 +56,15 @@ async def _worked_out(call: Call, task: str) -> bytes:
     async def keep(data: bytes) -> None:
         parts.append(data)
 
-    await _offline(call, task, {}, keep)
+    await _offline(call, task, more or {}, keep)
     return b"".join(parts)
 
 
 async def export(call: Call) -> Streamed:
     """Stream the learnable decisions as Parquet."""
     call.service.watcher.state.campaign(call.campaign)
-    between: dict[str, int] = {}
-    for name in ("since_ms", "until_ms"):
-        if name in call.query:
-            text = call.query[name]
-            if not text.isascii() or not text.isdigit() or len(text) > 14:
-                raise bad_request(f"{name} is milliseconds since 1970.")
-            between[name] = int(text)
+    since = "milliseconds since 1970"
+    between = _numbers(call, since_ms=since, until_ms=since)
 
     async def produce(piece: Callable[[bytes], Awaitable[None]]) -> None:
         await _offline(call, "export", between, piece)

@@ -71,6 +71,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         roles=("decide",),
         body=decisions.DecideBatch,
         plain_body=decisions.PlainBatch,
+        row=DecideRequest,
     ),
     _post(
         f"{_V1}/activate",
@@ -94,6 +95,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Many rewards; each has its own error.",
         roles=("reward",),
         body=decisions.RewardBatch,
+        row=RewardRequest,
     ),
     _get("/", server.index, "Name and version.", roles=None),
     _get("/healthz", server.healthz, "Whether the process is alive.", roles=None),
@@ -142,7 +144,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _get(f"{_V1}/learn", campaigns.list_jobs, "Learning jobs, newest first."),
     _get(f"{_V1}/learn/{{job}}", campaigns.show_job, "A job and its progress."),
     _get(f"{_V1}/status", looking.status, "Progress of exploration."),
-    _get(f"{_V1}/report", looking.report, "Uplift over the control group; shadow matches."),
+    _get(
+        f"{_V1}/report",
+        looking.report,
+        "Uplift over the control group; shadow matches.",
+        query={"policy": "Version of the policy; the one that is served by default."},
+    ),
     _get(
         f"{_V1}/audit",
         looking.audit,
