@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.service.running import SHOP, Running, running, until
+from unswayed.service.client import Client
 from unswayed.service.export import GRACE_MS, export_batches
+from unswayed.service.learner import write_learnable
 from unswayed.service.settings import Settings
 
 
@@ -315,3 +317,41 @@ def test_names_that_no_database_can_hold_are_the_callers_mistake(shop: Running) 
     ):
         assert 400 <= shop.refused(method, path, body)[0] < 500, path
     assert shop.decide()["token"]
+
+
+def test_a_page_reports_what_it_shows(tmp_path: Path) -> None:
+    """With the image of a decision's token, which needs no key."""
+    settings = msgspec.structs.replace(SHOP, is_deferred=True)
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
+        seen, unseen = server.decide("ann"), server.decide("bob")
+        server.post("/v1/keys", {"role": "admin"})
+        path = Client(server.address, "shop").pixel(seen["token"])
+        for _ in range(2):
+            response = server.call("GET", path)
+            assert (response.status_code, response.content[:3]) == (200, b"GIF")
+            assert response.headers["cache-control"] == "no-store"
+        forged = path[:-4] + "AAAA"
+        assert server.refused("GET", forged) == (403, "bad_token")
+        with server.prepared.database.connected() as connection:
+            rows = connection.execute("SELECT decision FROM activations")
+        assert [bytes(row[0]).hex() for row in rows] == [seen["id"]] != [unseen["id"]]
+
+
+def test_decisions_that_nobody_saw_do_not_count_where_activation_is_used(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SHOP, is_deferred=True, reward_window=1.5)
+    path = tmp_path / "events.parquet"
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
+        for number in range(40):
+            decision = server.decide(f"user {number}")
+            for crawler in range(4):
+                server.decide(f"crawler {number} {crawler}")
+            if number % 4:
+                server.post("/v1/shop/activate", {"token": decision["token"]})
+            else:
+                server.post("/v1/shop/reward", {"token": decision["token"], "reward": 1.0})
+        time.sleep(1.5 + GRACE_MS / 1000.0 + 0.3)
+        with server.prepared.database.connected() as connection:
+            activity = write_learnable(export_batches(connection, "shop"), path)
+    assert (len(activity.plays), activity.n_silent) == (40, 30)
+    users = set(pq.read_table(path)["user"].to_pylist())
+    assert users == {f"user {number}" for number in range(40)}

@@ -36,6 +36,7 @@ class Reply:
     body: bytes
     status: int = 200
     content_type: bytes = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +385,7 @@ async def respond(send: Send, reply: Reply) -> None:
         "headers": [
             (b"content-type", reply.content_type),
             (b"content-length", str(len(reply.body)).encode()),
+            *reply.headers,
         ],
     }
     if reply.status == 401:

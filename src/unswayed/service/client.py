@@ -85,6 +85,13 @@ class _Requests:
     def _activate(self, token: str) -> _Ask:
         return _Ask("POST", f"/v1/{self._campaign}/activate", {"token": token})
 
+    def pixel(self, token: str) -> str:
+        """Return the address of an image that reports a decision as shown when a page loads it.
+
+        It needs no key; put the address at which browsers reach the service in front of it.
+        """
+        return f"/v1/{self._campaign}/shown.gif?token={token}"
+
 
 def _headers(key: str | None) -> dict[str, str]:
     return {} if key is None else {"Authorization": f"Bearer {key}"}

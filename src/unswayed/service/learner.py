@@ -34,6 +34,7 @@ from unswayed.service.jobs import (
     update_job,
 )
 from unswayed.service.planning import Progress
+from unswayed.service.settings import Settings
 from unswayed.service.tokens import Record
 from unswayed.service.writing import CountKey, count_restored
 from unswayed.storage import temporary_folder
@@ -44,11 +45,16 @@ _LOCK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedCampaign:
-    """What was learned from a campaign, how far it was, and the decisions restored by rewards."""
+    """What was learned from a campaign, and how far it was.
+
+    ``restored`` are decisions known from their rewards alone; ``silent_share`` is that of the users
+    who never reported a reward.
+    """
 
     log: LearnedLog
     progress: Progress
     restored: Mapping[CountKey, int]
+    silent_share: float
 
 
 def learn_campaign(
@@ -64,7 +70,7 @@ def learn_campaign(
 
     with temporary_folder() as folder:
         path = folder / "events.parquet"
-        plays = write_learnable(export_batches(connection, name, on_restored=on_restored), path)
+        activity = write_learnable(export_batches(connection, name, on_restored=on_restored), path)
         learned = learn_log(
             path,
             alpha=settings.alpha,
@@ -79,9 +85,10 @@ def learn_campaign(
         learned = replace(learned, policy=replace(learned.policy, source=source))
     is_active = learned.interactions > 0
     removed = 1.0 - float(learned.user_weights[is_active].mean())
+    plays = activity.plays
     age = float(np.minimum(plays, settings.max_interactions_per_user or plays.max()).mean())
     progress = Progress(age, len(plays), removed > ALARM_WEIGHT)
-    return LearnedCampaign(learned, progress, restored)
+    return LearnedCampaign(learned, progress, restored, activity.n_silent / len(plays))
 
 
 def plain_means(path: Path) -> dict[str, dict[str, float]]:
@@ -96,8 +103,16 @@ def plain_means(path: Path) -> dict[str, dict[str, float]]:
     return means
 
 
-def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> IntArray:
-    """Write the events that are learned from, and return how many decisions each user had.
+@dataclass(frozen=True, slots=True, eq=False)
+class Activity:
+    """How many decisions each user had, and how many users never reported a reward."""
+
+    plays: IntArray
+    n_silent: int
+
+
+def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> Activity:
+    """Write the events that are learned from, and return how active the users were.
 
     Explorers are a random share of the users, each of whom draws evenly from the actions that
     survived: what the theory asks for, and what the epoch learner learns from. Others always play
@@ -111,8 +126,11 @@ def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> IntArray:
             pc.equal(batch["mode"], "shadow"), pc.is_valid(batch["mode_propensity"])
         )
         kept.append(batch.filter(pc.or_(is_drawn, is_shadow)))
-        counts = batch["user"].value_counts()
-        users.append(pa.table({"user": counts.field(0), "n": counts.field(1)}))
+        users.append(
+            pa.table({"user": batch["user"], "n_rewards": batch["n_rewards"]})
+            .group_by("user")
+            .aggregate([("n_rewards", "count"), ("n_rewards", "sum")])
+        )
     table = pa.Table.from_batches(kept, SCHEMA)
     names = ["user", "context", "action", "reward"]
     if pc.any(pc.equal(table["mode"], "shadow")).as_py():
@@ -122,10 +140,28 @@ def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> IntArray:
         names.append("propensity")
     pq.write_table(table.select(names), path)
     if not users:
-        return np.zeros(0, np.int64)
-    plays = pa.concat_tables(users).group_by("user").aggregate([("n", "sum")])
-    found: IntArray = plays["n_sum"].to_numpy()
-    return found
+        return Activity(np.zeros(0, np.int64), 0)
+    sums = [("n_rewards_count", "sum"), ("n_rewards_sum", "sum")]
+    by_user = pa.concat_tables(users).group_by("user").aggregate(sums)
+    plays: IntArray = by_user["n_rewards_count_sum"].to_numpy()
+    return Activity(plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum()))
+
+
+#: Ours: from this share on silence is worth a note; with rare rewards it is usual.
+_SILENT = 0.5
+
+
+def silence_notes(found: LearnedCampaign, settings: Settings) -> list[str]:
+    """Return what to do about users who only ask, such as crawlers, if there are many."""
+    if found.silent_share < _SILENT:
+        return []
+    note = f"{found.silent_share:.0%} of the accounts never reported a reward"
+    if settings.is_deferred:
+        return [f"{note}, though their decisions were shown."]
+    return [
+        f"{note} and count with the default; if crawlers or prefetching are among them, set "
+        "is_deferred and report what was shown."
+    ]
 
 
 def work_on(database: Database, name: str, job_id: str) -> None:
@@ -178,9 +214,10 @@ def _learn_and_publish(database: Database, name: str, job_id: str) -> None:
                         "is_active": settings.activate_learned,
                         "age": found.progress.age,
                         "users": found.progress.n_users,
+                        "silent_share": found.silent_share,
                         "findings": found.log.summary.to_json(),
                         "decisions": decision_rows(found.log.policy),
-                        "notes": list(found.log.notes),
+                        "notes": [*found.log.notes, *silence_notes(found, settings)],
                     }
                     # In the same transaction: a job that is done has its policy, and none twice.
                     update_job(connection, job_id, state=DONE, step="", result=result)

@@ -109,6 +109,7 @@ def _interactions(learned: Job | None) -> dict[str, Any] | None:
         "fewest": found["fewest_interactions"],
         "median": found["median_interactions"],
         "most": found["most_interactions"],
+        "silent_share": learned.result.get("silent_share"),
         "as_of_ms": learned.created_ms,
     }
 

@@ -10,7 +10,12 @@ import msgspec
 from unswayed.service.calls import Call, Reply
 from unswayed.service.deciding import DecideRequest, PlainRequest
 from unswayed.service.errors import Refusal
-from unswayed.service.service import ActivateResponse, RewardRequest, RewardResponse
+from unswayed.service.service import (
+    ActivateRequest,
+    ActivateResponse,
+    RewardRequest,
+    RewardResponse,
+)
 from unswayed.service.writing import Counted, CountKey
 
 
@@ -73,6 +78,21 @@ async def activate(call: Call) -> ActivateResponse:
     if isinstance(response, Refusal):
         raise response
     return response
+
+
+#: A transparent dot.
+_DOT = bytes.fromhex(
+    "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
+)
+
+
+async def shown(call: Call) -> Reply:
+    """Take in that a decision was shown, from the page that shows it: an image to load."""
+    token = call.query.get("token", "")
+    (response,) = await call.service.activate(call.campaign, (ActivateRequest(token),))
+    if isinstance(response, Refusal):
+        raise response
+    return Reply(_DOT, content_type=b"image/gif", headers=((b"cache-control", b"no-store"),))
 
 
 async def reward(call: Call) -> RewardResponse:

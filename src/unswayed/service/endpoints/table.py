@@ -81,6 +81,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         body=ActivateRequest,
         returns=ActivateResponse,
     ),
+    _get(
+        f"{_V1}/shown.gif",
+        decisions.shown,
+        "The same for pages: an image that reports it when it is loaded.",
+        roles=None,
+        query={"token": "The decision's token."},
+        returns=bytes,
+    ),
     _post(
         f"{_V1}/reward",
         decisions.reward,
@@ -252,7 +260,7 @@ def _suffix(path: str) -> str:
 
 def _content(type_: Any) -> dict[str, Any]:
     if type_ is bytes:
-        return {"application/vnd.apache.parquet": {"schema": {}}}
+        return {"application/octet-stream": {"schema": {}}}
     if type_ is str:
         return {"text/plain": {"schema": {"type": "string"}}}
     if _is_struct(type_):
