@@ -10,7 +10,7 @@ from unswayed.errors import InputError
 from unswayed.policy import Decider
 from unswayed.service.app import delete_old
 from unswayed.service.catalogue import campaign, now_ms
-from unswayed.service.database import Connection, opened
+from unswayed.service.database import Connection
 from unswayed.service.deciding import DecideRequest, Serving
 from unswayed.service.errors import Refusal
 from unswayed.service.export import export_batches
@@ -21,8 +21,7 @@ from unswayed.service.rewarding import (
     write_asked,
     write_rewards,
 )
-from unswayed.service.serving import prepare
-from unswayed.service.settings import Configuration, parsed_settings
+from unswayed.service.settings import parsed_settings
 from unswayed.service.writing import CountKey, NewActivation, NewReward
 
 SHORT = msgspec.structs.replace(SHOP, reward_window=0.5, retention=3600.0)
@@ -115,12 +114,3 @@ def test_retention_outlasts_the_window() -> None:
     for wrong in (159.0, -1.0):
         with pytest.raises(InputError, match="retention"):
             parsed_settings({**plain, "retention": wrong}, "shop")
-
-
-def test_a_store_of_another_version_is_refused(store: str, tmp_path: Path) -> None:
-    configuration = Configuration(campaigns={"shop": SHOP})
-    prepare(configuration, store=store, secret_path=tmp_path / "secret")
-    with opened(store).connected() as connection:
-        connection.execute("UPDATE meta SET value = '1' WHERE name = 'schema'")
-    with pytest.raises(InputError, match="format 1 and this version of unswayed writes format"):
-        prepare(configuration, store=store, secret_path=tmp_path / "secret")

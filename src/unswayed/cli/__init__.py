@@ -20,6 +20,7 @@ COMMANDS = (
     "plan",
     "reproduce",
     "serve",
+    "store",
     "decide",
     "reward",
     "warm-up",

@@ -5,6 +5,7 @@ SQL is written once, with ``?`` for parameters; the two databases differ in what
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +13,11 @@ from typing import Any
 
 from unswayed.errors import InputError, option
 
-#: Raise it when tables change.
-SCHEMA_VERSION = "2"
+#: Raise it when tables change, and say below how a store gets there.
+SCHEMA_VERSION = "3"
+
+#: Formats that a store can be brought from; all tables that are missing are made in any case.
+_MIGRATES_FROM = ("2",)
 
 #: ``{bytes}`` and ``{number}`` stand for the database's own types.
 TABLES = (
@@ -53,7 +57,20 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS jobs (
         id TEXT PRIMARY KEY, campaign TEXT NOT NULL, state TEXT NOT NULL, step TEXT NOT NULL,
         created_ms BIGINT NOT NULL, alive_ms BIGINT NOT NULL, result TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS reports (
+        campaign TEXT NOT NULL, day TEXT NOT NULL, created_ms BIGINT NOT NULL,
+        report TEXT NOT NULL, PRIMARY KEY (campaign, day))""",
+    """CREATE TABLE IF NOT EXISTS forgotten (
+        campaign TEXT NOT NULL, pseudonym TEXT NOT NULL, before_ms BIGINT NOT NULL,
+        PRIMARY KEY (campaign, pseudonym))""",
 )
+
+#: The columns of each table.
+COLUMNS = {
+    statement.split()[5]: tuple(re.findall(r"(\w+) (?:TEXT|BIGINT|{\w+})", statement))
+    for statement in TABLES
+    if "TABLE" in statement
+}
 
 #: Tables with rows of a campaign, all of which go when it is deleted.
 OF_CAMPAIGNS = (
@@ -66,6 +83,8 @@ OF_CAMPAIGNS = (
     "activations",
     "counts",
     "jobs",
+    "reports",
+    "forgotten",
 )
 
 Row = tuple[Any, ...]
@@ -85,6 +104,18 @@ class Connection(ABC):
     @abstractmethod
     def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
         """Insert rows whose key is not there yet, and say for each whether it was inserted."""
+
+    @abstractmethod
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
+        """Yield the rows of a statement, few of them in memory at a time."""
+
+    @abstractmethod
+    def begin_reading(self) -> None:
+        """Begin a transaction that sees the store of one moment, whoever writes."""
+
+    @abstractmethod
+    def damage(self) -> list[str]:
+        """Return what the database itself finds wrong with its files."""
 
     @abstractmethod
     def rows_of(
@@ -128,8 +159,8 @@ class Database(ABC):
         """Open a connection; ``StoreError`` if there is no way."""
 
     @abstractmethod
-    def create(self) -> None:
-        """Make the tables that are missing."""
+    def create(self, *, migrates: bool = False) -> None:
+        """Make the tables that are missing; bring those of an older format to this one if asked."""
 
     @abstractmethod
     @contextmanager
@@ -146,18 +177,35 @@ class Database(ABC):
             connection.close()
 
 
-def make_tables(connection: Connection, *, bytes_type: str, number_type: str) -> None:
+def make_tables(
+    connection: Connection, *, bytes_type: str, number_type: str, migrates: bool
+) -> None:
     """Make the tables that are missing; refuse those of another version."""
     connection.execute(TABLES[0])
     connection.insert_new("meta", ("name", "value"), [("schema", SCHEMA_VERSION), ("change", "0")])
-    ((found,),) = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
-    if found != SCHEMA_VERSION:
-        raise InputError(
-            f"the store has format {found} and this version of unswayed writes format "
-            f"{SCHEMA_VERSION}; serve it with the version that made it, or name a new store."
-        )
+    format_of(connection, is_older_good=migrates)
     for table in TABLES[1:]:
         connection.execute(table.format(bytes=bytes_type, number=number_type))
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (SCHEMA_VERSION,))
+
+
+def format_of(connection: Connection, *, is_older_good: bool = False) -> str:
+    """Return the format of a store, or refuse it."""
+    try:
+        ((found,),) = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
+    except (StoreError, ValueError) as error:
+        raise InputError("this is no store of unswayed; name another one.") from error
+    if found == SCHEMA_VERSION or (is_older_good and found in _MIGRATES_FROM):
+        return str(found)
+    mend = (
+        "run `unswayed store migrate` after a backup"
+        if found in _MIGRATES_FROM
+        else "serve it with the version that made it, or name a new store"
+    )
+    raise InputError(
+        f"the store has format {found} and this version of unswayed writes format "
+        f"{SCHEMA_VERSION}; {mend}."
+    )
 
 
 def opened(url: str) -> Database:

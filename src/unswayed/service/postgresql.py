@@ -65,12 +65,17 @@ class PostgresqlDatabase(Database):
             raise StoreError(_first_line(error)) from error
         return PostgresqlConnection(connection)
 
-    def create(self) -> None:
+    def create(self, *, migrates: bool = False) -> None:
         """Make the tables; of several servers that start at once, one does."""
         try:
             with self.connected() as connection, connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(?)", (_CREATING,))
-                make_tables(connection, bytes_type="BYTEA", number_type="DOUBLE PRECISION")
+                make_tables(
+                    connection,
+                    bytes_type="BYTEA",
+                    number_type="DOUBLE PRECISION",
+                    migrates=migrates,
+                )
         except StoreError as error:
             raise InputError(f"the store cannot be used: {error}.") from error
 
@@ -99,6 +104,23 @@ class PostgresqlConnection(Connection):
             raise InputError(f"a name cannot be used: {_first_line(error)}.") from error
         except psycopg.Error as error:
             raise StoreError(_first_line(error)) from error
+
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
+        """Yield the rows of a statement from a cursor of the server; within a transaction."""
+        try:
+            with self._connection.cursor(name="stream") as cursor:
+                cursor.execute(cast("Any", sql.replace("?", "%s")), parameters or None)
+                yield from cursor
+        except psycopg.Error as error:
+            raise StoreError(_first_line(error)) from error
+
+    def begin_reading(self) -> None:
+        """Begin a transaction that sees one moment."""
+        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def damage(self) -> list[str]:
+        """Return nothing: PostgreSQL looks after its files itself."""
+        return []
 
     def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
         """Insert the rows of all keys at once; of repeated keys the first."""

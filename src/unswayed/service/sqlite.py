@@ -44,7 +44,7 @@ class SqliteDatabase(Database):
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self.path}: {error}") from error
 
-    def create(self) -> None:
+    def create(self, *, migrates: bool = False) -> None:
         """Make the file and its tables; other users of the machine cannot read it."""
         try:
             # Only if it is new: closing a handle of a file gives up the locks that SQLite has on
@@ -55,7 +55,7 @@ class SqliteDatabase(Database):
             raise InputError(f"cannot write the store {self.path}: {error.strerror}.") from error
         try:
             with self.connected() as connection, connection.transaction():
-                make_tables(connection, bytes_type="BLOB", number_type="REAL")
+                make_tables(connection, bytes_type="BLOB", number_type="REAL", migrates=migrates)
         except StoreError as error:
             raise InputError(f"the store cannot be used: {error}.") from error
 
@@ -89,6 +89,25 @@ class SqliteConnection(Connection):
             return self._connection.execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
             raise StoreError(str(error)) from error
+
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
+        """Yield the rows of a statement."""
+        try:
+            cursor = self._connection.execute(sql, parameters)
+            while rows := cursor.fetchmany(_MOST_ROWS):
+                yield from rows
+        except sqlite3.Error as error:
+            raise StoreError(str(error)) from error
+
+    def begin_reading(self) -> None:
+        """Begin a transaction that sees the write-ahead log as it is now."""
+        self.execute("BEGIN")
+        self.execute("SELECT COUNT(*) FROM sqlite_master")
+
+    def damage(self) -> list[str]:
+        """Return what SQLite finds wrong with its file."""
+        rows = self.execute("PRAGMA integrity_check(5)")
+        return [f"the file is damaged: {row[0]}." for row in rows if row[0] != "ok"]
 
     def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
         """Insert many rows in a statement, and one by one only where some are there already.

@@ -1,0 +1,66 @@
+"""`unswayed store`: look after the store of a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unswayed.cli.options import MISSING, Json
+from unswayed.errors import InputError
+from unswayed.reports.tables import print_json, print_line
+
+_TASKS = ("check", "backup", "migrate")
+
+
+def store(
+    task: Annotated[str, typer.Argument(help="check, backup or migrate.")],
+    store: Annotated[
+        str, typer.Option(help="sqlite:///FILE, or postgresql://USER@HOST/DATABASE.")
+    ] = "sqlite:///unswayed.db",
+    to: Annotated[
+        str | None, typer.Option(help="Where a backup goes: the address of a new store.")
+    ] = None,
+    secret: Annotated[
+        Path | None, typer.Option(help="Secret file that a check compares with the store.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check a service's store, back it up while it is served, or bring it to a new format."""
+    try:
+        from unswayed.service import upkeep
+        from unswayed.service.secret_file import Secrets
+    except ImportError as error:
+        raise InputError(MISSING) from error
+    if task not in _TASKS:
+        raise InputError(f"there is no task {task!r}; choose one of: {', '.join(_TASKS)}.")
+    if (task == "backup") != (to is not None):
+        raise InputError("give --to sqlite:///FILE with backup, and with nothing else.")
+    if task == "check":
+        found = upkeep.check_store(store, None if secret is None else Secrets.load(secret))
+        if json:
+            print_json(found.to_json())
+        else:
+            for name, numbers in found.numbers.items():
+                told = ", ".join(f"{number:,} {what}" for what, number in numbers.items())
+                print_line(f"campaign {name}: {told}")
+            for problem in found.problems:
+                print_line(f"problem: {problem}")
+            print_line(f"format {found.store_format}; {len(found.problems)} problems")
+        if found.problems:
+            raise typer.Exit(1)
+    elif to is not None:
+        rows = upkeep.back_up(store, to)
+        if json:
+            print_json({"to": to, "rows": rows})
+        else:
+            print_line(f"copied {sum(rows.values()):,} rows; keep the secret, too.")
+    else:
+        before, after = upkeep.migrate(store)
+        if json:
+            print_json({"from": before, "to": after})
+        else:
+            print_line(
+                f"the store has format {after}" + (f"; it had {before}." * (before != after))
+            )
