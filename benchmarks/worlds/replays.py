@@ -96,7 +96,7 @@ def rating_table(source: str) -> RatingTable:
 
 
 def _movies() -> RatingTable:
-    path = _package("recbole") / "dataset_example" / "ml-100k" / "ml-100k.inter"
+    path = package("recbole") / "dataset_example" / "ml-100k" / "ml-100k.inter"
     log = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter="\t"))
     users, items, stars = (log.column(i).to_numpy() for i in range(3))
     values, _ = _pivot(users, items, (stars - 1.0) / 4.0)
@@ -104,7 +104,7 @@ def _movies() -> RatingTable:
 
 
 def _lectures() -> RatingTable:
-    columns = _columns("lme4/InstEval")
+    columns = package_columns("lme4/InstEval")
     # A lecturer who teaches in two departments is two items.
     items = columns["d"] * 100 + columns["dept"]
     values, names = _pivot(columns["s"], items, (columns["y"] - 1.0) / 4.0)
@@ -112,18 +112,18 @@ def _lectures() -> RatingTable:
 
 
 def _moods() -> RatingTable:
-    columns = _columns("psych/msq")
+    columns = package_columns("psych/msq")
     names = list(columns)
     return _questions([columns[name] for name in names[1 : names.index("EA")]], 0.0, 3.0, 2 / 3)
 
 
 def _selves() -> RatingTable:
-    columns = _columns("psych/bfi")
+    columns = package_columns("psych/bfi")
     return _questions([columns[f"{f}{i}"] for f in "ACENO" for i in range(1, 6)], 1.0, 6.0, 0.8)
 
 
 def _habits() -> RatingTable:
-    columns = _columns("psych/epi")
+    columns = package_columns("psych/epi")
     return _questions([columns[f"V{i}"] for i in range(1, 58)], 1.0, 2.0, 1.0)
 
 
@@ -152,9 +152,10 @@ def _pivot(
     return values, item_names.astype(np.int64)
 
 
-def _columns(name: str) -> dict[str, FloatArray]:
+def package_columns(name: str) -> dict[str, FloatArray]:
+    """Return the numeric columns of a set of ``pydataset``."""
     member = f"resources/rdata/csv/{name}.csv"
-    with tarfile.open(_package("pydataset") / "resources.tar.gz") as archive:
+    with tarfile.open(package("pydataset") / "resources.tar.gz") as archive:
         file = archive.extractfile(member)
         assert file is not None, f"{member} is no file"
         table = csv.read_csv(
@@ -164,7 +165,8 @@ def _columns(name: str) -> dict[str, FloatArray]:
     return {c: table.column(c).to_numpy().astype(np.float64) for c in numeric}
 
 
-def _package(name: str) -> Path:
+def package(name: str) -> Path:
+    """Return the folder of an installed package, which is not imported."""
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise InputError(f"{name} is not installed. {HOW_TO_INSTALL}")

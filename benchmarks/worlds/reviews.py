@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -40,6 +41,9 @@ class ReviewSpec:
     is_sinking, burst_days
         Whether targets get one star instead of five; days within which a target is rated, None for
         no bursts.
+    generosity, niche_quality
+        Standard deviation of what accounts add to all their stars, and what communities add to
+        those of their items: niches whose fans love all of it.
     is_varied
         Whether paid reviewers vary their stars like honest ones: half of the targets get the most,
         three in ten one less, two in ten two less.
@@ -63,6 +67,8 @@ class ReviewSpec:
     is_sinking: bool = False
     burst_days: float | None = None
     is_varied: bool = False
+    generosity: float = 0.5
+    niche_quality: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +94,9 @@ def build_reviews(spec: ReviewSpec, seed: int) -> ReviewLog:
     paid_users, paid_items, hidden_users, hidden_items = _paid(spec, rng, weight, n_spammers)
     born = DAYS * rng.random(spec.n_items) * 0.8
     quality = spec.quality + 0.5 * rng.standard_normal(spec.n_items)
-    leniency = 0.5 * rng.standard_normal(spec.n_users + n_spammers)
+    if spec.niche_quality > 0.0:
+        quality += spec.niche_quality * rng.standard_normal(spec.n_communities)[community]
+    leniency = spec.generosity * rng.standard_normal(spec.n_users + n_spammers)
     everyone = np.concatenate([users, hidden_users, paid_users])
     chosen = np.concatenate([items, hidden_items, paid_items])
     stars = quality[chosen] + leniency[everyone] + STARS_NOISE * rng.standard_normal(len(chosen))
@@ -144,6 +152,93 @@ def planted(clean: ReviewLog, spec: ReviewSpec, seed: int) -> ReviewLog:
     return ReviewLog(
         users[first], items[first], stars[first], days[first], n_users, clean.n_items, is_spammer
     )
+
+
+Textbook = Literal["average", "random", "bandwagon", "segment"]
+TEXTBOOK: tuple[Textbook, ...] = ("average", "random", "bandwagon", "segment")
+N_SELECTED, N_LEADING = 10, 20
+
+
+def textbook(
+    clean: ReviewLog, kind: Textbook, share: float, seed: int, *, is_sinking: bool = False
+) -> ReviewLog:
+    """Inject profiles as the literature on shilling does (Mobasher et al. 2007), for one target.
+
+    A profile is as long as that of a random account. Its other items are drawn evenly: rated around
+    the mean of the log (random, bandwagon), or around the item's (average). A bandwagon adds the ten
+    most popular items with the best rating, a segment ten that fans of one popular item rate, and
+    the worst rating for all others.
+    """
+    rng = generator(seed, "textbook", kind)
+    counts = np.bincount(clean.items, minlength=clean.n_items)
+    means = np.bincount(clean.items, clean.stars, clean.n_items) / np.maximum(counts, 1)
+    squares = np.bincount(clean.items, clean.stars**2, clean.n_items) / np.maximum(counts, 1)
+    deviations = np.sqrt(np.maximum(squares - means**2, 0.0))
+    usual, spread, values = clean.stars.mean(), clean.stars.std(), np.unique(clean.stars)
+    worst, best = (values[-1], values[0]) if is_sinking else (values[0], values[-1])
+    is_room = means > usual - 0.3 if is_sinking else means < usual + 0.3
+    target = int(rng.choice(np.flatnonzero((counts >= 2) & is_room)))
+    popular = np.argsort(-counts, kind="stable")
+    selected = np.empty(0, dtype=np.int64)
+    if kind == "bandwagon":
+        selected = popular[:N_SELECTED]
+    elif kind == "segment":
+        leading = popular[rng.integers(N_LEADING)]
+        fans = np.isin(clean.users, clean.users[clean.items == leading])
+        liked = np.bincount(clean.items[fans], minlength=clean.n_items) / (counts + 5.0)
+        selected = np.argsort(-liked, kind="stable")[:N_SELECTED]
+    selected = selected[selected != target]
+    lengths = np.bincount(clean.users, minlength=clean.n_users)
+    first, span = float(clean.days.min()), float(np.ptp(clean.days))
+    start = first + 0.9 * span * rng.random()
+    parts: list[tuple[IntArray, FloatArray]] = []
+    n_profiles = round(clean.n_users * share / (1.0 - share))
+    for _ in range(n_profiles):
+        length = int(np.clip(rng.choice(lengths) - len(selected), 3, clean.n_items // 2))
+        others = rng.choice(clean.n_items, size=length, replace=False)
+        others = others[~np.isin(others, [target, *selected])]
+        noise = rng.standard_normal(len(others))
+        rated = {
+            "average": means[others] + deviations[others] * noise,
+            "segment": np.full(len(others), worst),
+        }.get(kind, usual + spread * noise)
+        rated = values[np.abs(rated[:, None] - values).argmin(axis=1)]
+        top = np.full(len(selected), values[-1])
+        parts.append((np.array([target, *selected, *others]), np.array([best, *top, *rated])))
+    sizes = [len(items) for items, _ in parts]
+    joined = np.repeat(start + 0.02 * span * rng.random(n_profiles), sizes)
+    n_users = clean.n_users + n_profiles
+    return ReviewLog(
+        np.concatenate([clean.users, np.repeat(np.arange(clean.n_users, n_users), sizes)]),
+        np.concatenate([clean.items, *(items for items, _ in parts)]),
+        np.concatenate([clean.stars, *(stars for _, stars in parts)]),
+        np.concatenate([clean.days, joined + 0.01 * rng.random(len(joined))]),
+        n_users,
+        clean.n_items,
+        np.arange(n_users) >= clean.n_users,
+    )
+
+
+def baselines(log: ReviewLog) -> dict[str, FloatArray]:
+    """Return scores of accounts that take one line each."""
+    users, items, stars = log.users, log.items, log.stars
+    counts, rated = np.bincount(items, minlength=log.n_items), np.bincount(users)
+    means = np.bincount(items, stars) / np.maximum(np.bincount(items), 1)
+    is_extreme = (stars == stars.max()) | (stars == stars.min())
+
+    def mean(x: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(users, x, log.n_users) / np.maximum(rated, 1))
+
+    first, last = np.full(log.n_users, np.inf), np.full(log.n_users, -np.inf)
+    np.minimum.at(first, users, log.days)
+    np.maximum.at(last, users, log.days)
+    return {
+        "deviation": mean(np.abs(stars - means[items])),
+        "extremes": mean(is_extreme.astype(np.float64)),
+        "obscurity": -mean(np.log(counts[items])),
+        "activity": rated.astype(np.float64),
+        **({"short life": first - last} if np.ptp(log.days) > 0.0 else {}),
+    }
 
 
 def _honest_choices(
@@ -244,6 +339,10 @@ CLEAN = tuple(
         ReviewSpec(name="sparse", n_items=20_000, mean_activity=4, activity_sd=1.4),
         ReviewSpec(name="five stars", quality=4.8),
         ReviewSpec(name="small", n_users=400, n_items=900),
+        ReviewSpec(name="generous", generosity=1.2, loyalty=0.8),
+        ReviewSpec(
+            name="beloved niches", generosity=0.8, niche_quality=1.0, loyalty=0.95, n_communities=60
+        ),
     )
 )
 """Markets without spammers that are hard to leave in peace."""

@@ -13,7 +13,7 @@ from unswayed.audit.by_users import audit_users
 from unswayed.audit.log import AuditedLog
 from unswayed.audit.regimes import RegimeName, regime_of_log
 from unswayed.audit.results import Audit
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events import Columns, Events, OnBadRows, read_events
 from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
@@ -119,12 +119,15 @@ def audit_events(
             "the log has one user; an audit compares users, so it needs many. Check the user "
             "column."
         )
-    if np.isclose(summary.lowest_reward_mean, summary.highest_reward_mean, rtol=1e-12, atol=0.0):
+    found = regime_of_log(tallies, summary, regime)
+    is_equal = np.isclose(summary.lowest_reward_mean, summary.highest_reward_mean, 1e-12, 0.0)
+    if is_equal and found.name == "server":
         raise InputError(
             f"rewards are {summary.lowest_reward_mean:g} everywhere, so no account can be "
-            "distinguished from another. Check the reward column."
+            "distinguished from another where the server chose the actions. Check the reward "
+            f"column, or use {option('--regime', 'users')} if users chose: what they chose is "
+            "audited, too."
         )
-    found = regime_of_log(tallies, summary, regime)
     log = AuditedLog(
         source=str(source),
         events=events,

@@ -6,11 +6,14 @@ import numpy as np
 from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.audit.lockstep import Group, Lockstep, find_lockstep, ratings_of
-from unswayed.audit.lockstep.scores import FLAGGED, LEAST_FAR, SUSPECT_WEIGHT
+from unswayed.audit.coordination import Coordination, Group, find_coordination, ratings_of
+from unswayed.audit.coordination.finding import SUSPECT_WEIGHT
+from unswayed.audit.coordination.lockstep import FLAGGED, LEAST_FAR
+from unswayed.audit.coordination.targets import LEAST_MEMBERS
 from unswayed.audit.log import (
     AuditedLog,
     context_shares,
+    flagged_by_mistake,
     histogram_of,
     share_bounds,
 )
@@ -33,8 +36,8 @@ from unswayed.learners.explaining import plain_actions
 from unswayed.policy import best_known
 from unswayed.randomness import generator
 
-SUSPICIOUS = 2.5
-"""Ours: deviations beyond which accounts count for the upper end of the share."""
+UNLIKE = 2.0
+"""Ours: deviations of a habit from which it is a reason."""
 
 MOST_GROUPS, MOST_ITEMS, MOST_EXAMPLES = 30, 10, 5
 """Ours: groups with a card, items on a card, and accounts named on it."""
@@ -46,7 +49,7 @@ BOUNDED_BY = 0.1
 
 
 def audit_users(log: AuditedLog) -> Audit:
-    """Audit a log by lockstep: the same items with the same ratings beyond popularity."""
+    """Audit a log by what accounts rate, how, and together with whom."""
     events = log.events
     items, n_items = _items(log)
     ratings = ratings_of(
@@ -57,7 +60,7 @@ def audit_users(log: AuditedLog) -> Audit:
         n_users=events.n_users,
         n_items=n_items,
     )
-    found = find_lockstep(ratings)
+    found = find_coordination(ratings)
     plays = np.bincount(events.users, minlength=events.n_users)
     groups, reasons = _in_words(log, found)
     accounts = Accounts(
@@ -95,7 +98,7 @@ def audit_users(log: AuditedLog) -> Audit:
         n_users=events.n_users,
         n_contexts=events.n_contexts,
         n_actions=events.n_actions,
-        alpha=share.high,
+        alpha=share.estimate,
         regime=log.regime,
         is_attacked=is_attacked,
         statement=_statement(found, share, shifts),
@@ -155,54 +158,62 @@ def _item_name(log: AuditedLog, item: int) -> Label:
     return events.action_labels[item]
 
 
-def _share(found: Lockstep, n_users: int) -> Interval:
-    """Return the share of accounts in lockstep; without any, what would have to be seen."""
+def _share(found: Coordination, n_users: int) -> Interval:
+    """Return the share of coordinated accounts, which is at least its lower end.
+
+    How many more hide cannot be known, so there is no upper end. As many honest accounts as are
+    flagged in test markets are taken off.
+    """
     flagged = int(found.is_flagged.sum())
-    if not flagged:
-        return Interval(0.0, 0.0, share_bounds(LEAST_FAR, n_users)[1])
-    suspicious = int((found.is_flagged | (found.deviations > SUSPICIOUS)).sum())
-    low, _ = share_bounds(flagged, n_users)
-    _, high = share_bounds(suspicious, n_users)
-    return Interval(flagged / n_users, low, high)
+    mistaken = round(FLAGGED_WHERE_USERS_CHOSE * n_users)
+    return Interval(flagged / n_users, share_bounds(flagged - mistaken, n_users)[0], np.inf)
 
 
-def _in_words(log: AuditedLog, found: Lockstep) -> tuple[list[str], list[str]]:
+def _in_words(log: AuditedLog, found: Coordination) -> tuple[list[str], list[str]]:
     """Return the group and the reason of each account; empty for those who are not flagged."""
     n_users = log.events.n_users
     groups, reasons = [""] * n_users, [""] * n_users
     names = [
-        f"of {len(group.members):,} accounts that rated alike: {group.seen:.1f} items shared by a "
-        f"pair, {group.expected:.2f} expected"
+        "" if np.isnan(group.seen) else f"in lockstep with others: {group.seen:.1f} items that a "
+        f"pair rated alike, {group.expected:.2f} expected"
         for group in found.groups
     ]
     for code in np.flatnonzero(found.is_flagged).tolist():
         number = int(found.group_of[code])
-        far = f"{found.deviations[code]:.1f} deviations from the middle of the log"
-        if number < 0:
-            reasons[code] = f"rates what suspicious accounts rate, and alike; {far}"
-        else:
+        parts = found.profiles.words(found.profiles.values[code], UNLIKE)
+        if found.targets[code] > 0.0:
+            parts.insert(0, "shares a rating with accounts of the same habits")
+        if number >= 0:
             groups[code] = f"group {number + 1}"
-            reasons[code] = f"{names[number]}; {far}"
+            parts.insert(0, names[number])
+        reasons[code] = "; ".join(filter(None, parts)) or "rates what suspicious accounts rate"
     return groups, reasons
 
 
-def _card(log: AuditedLog, found: Lockstep, number: int, group: Group) -> GroupCard:
+def _card(log: AuditedLog, found: Coordination, number: int, group: Group) -> GroupCard:
     events = log.events
     members = np.zeros(events.n_users, dtype=np.bool_)
     members[group.members] = True
     first, last = log.seen_between(members)
     order = group.members[np.argsort(-found.scores[group.members], kind="stable")]
+    how = (
+        ""
+        if np.isnan(group.seen)
+        else f" rated the same items alike: {group.seen:.1f} shared by a pair, where "
+        f"{group.expected:.2f} are expected of accounts with their numbers of each rating"
+    )
     close = (
         f" {group.close:.0%} of them were rated within {_span(found.window)} of each other."
         if found.window is not None and np.isfinite(group.close)
         else ""
     )
+    habits = f" Compared with others, a member {', '.join(group.habits)}." if group.habits else ""
     return GroupCard(
         name=f"group {number + 1}",
         accounts=len(group.members),
         statement=(
-            f"{len(group.members):,} accounts rated the same items alike: {group.seen:.1f} shared "
-            f"by a pair, where popularity explains {group.expected:.2f}.{close}"
+            f"{len(group.members):,} accounts{how or ' share a target and their habits'}.{close}"
+            f"{habits}"
         ),
         measure="items that a pair rated alike",
         seen=group.seen,
@@ -241,29 +252,31 @@ def _span(seconds: float | None) -> str:
     return f"{seconds:.3g}"
 
 
-def _statement(found: Lockstep, share: Interval, items: tuple[ItemShift, ...]) -> str:
+def _statement(found: Coordination, share: Interval, items: tuple[ItemShift, ...]) -> str:
     flagged = int(found.is_flagged.sum())
     if not flagged:
         return (
             "No coordinated accounts were found: no group of accounts rates the same items alike "
-            "beyond what this log's own tastes and popularity explain."
+            "beyond what this log's own tastes, popularity and generosity explain, and no rating "
+            "is given by accounts that deviate in the same way."
         )
     moved = moved_items(items)
     what = f" They {moved}." if moved else ""
     groups = f" in {len(found.groups):,} groups" if len(found.groups) > 1 else ""
+    n_users = len(found.is_flagged)
     return (
-        f"Coordinated accounts were found: about {flagged:,} ({share.low:.1%} to {share.high:.1%} "
-        f"of all){groups} rate the same items alike beyond what popularity explains.{what} About "
-        f"{FLAGGED_WHERE_USERS_CHOSE:.2%} of honest accounts are flagged like this in test markets."
+        f"Coordinated accounts were found: {flagged:,} stand out{groups}, at least "
+        f"{share.low:.1%} of all; how many more hide cannot be known.{what} "
+        f"{flagged_by_mistake(FLAGGED_WHERE_USERS_CHOSE, n_users - flagged)}"
     )
 
 
 def _limits() -> tuple[str, ...]:
     return (
-        "Accounts that share one item each, or that rate only what everybody rates, leave no trace "
-        "of lockstep.",
-        f"Fewer than {LEAST_FAR} accounts that stand far out are never flagged: families and "
-        "friends share tastes.",
+        "Accounts that share one item each with different accounts, or that rate only what "
+        "everybody rates, and as others do, leave no trace.",
+        f"Fewer than {LEAST_FAR} accounts in lockstep, and fewer than {LEAST_MEMBERS} that share a "
+        "target, are never flagged: families and friends share tastes.",
         f"Flagged accounts count {SUSPECT_WEIGHT:g} each instead of being dropped: some are "
         "honest.",
     )

@@ -146,6 +146,20 @@ def context_shares(
     )
 
 
+def flagged_by_mistake(rate: float, n_honest: int) -> str:
+    """Return how many honest accounts to expect among the flagged ones, as a sentence.
+
+    >>> flagged_by_mistake(0.002, 1000)
+    'Expect about 2 of the 1,000 other accounts to be flagged by mistake, as in test logs.'
+    """
+    expected = rate * n_honest
+    count = f"about {expected:,.0f}" if expected >= 0.95 else "less than one"
+    return (
+        f"Expect {count} of the {n_honest:,} other accounts to be flagged by mistake, as in test "
+        "logs."
+    )
+
+
 def named_briefly(names: Sequence[object], most: int = 3) -> str:
     """Return some names in quotes, and how many more there are.
 

@@ -33,6 +33,16 @@ class Interval:
     low: float
     high: float
 
+    def words(self) -> str:
+        """Return the ends of a share.
+
+        >>> Interval(0.1, 0.05, 0.2).words(), Interval(0.1, 0.05, math.inf).words()
+        ('5.0% to 20.0%', 'at least 5.0%')
+        """
+        if math.isinf(self.high):
+            return f"at least {self.low:.1%}"
+        return f"{self.low:.1%} to {self.high:.1%}"
+
     def to_json(self) -> dict[str, float | None]:
         """Return it as plain JSON values; ends without a bound are None."""
         return {

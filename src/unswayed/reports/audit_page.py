@@ -54,10 +54,7 @@ def _tiles(audit: Audit) -> str:
     up = sum(item.shift > 0 for item in audit.items)
     return tiles(
         [
-            (
-                f"{share.estimate:.1%}",
-                f"of the accounts collude ({share.low:.1%} to {share.high:.1%})",
-            ),
+            (f"{share.estimate:.1%}", f"of the accounts collude ({share.words()})"),
             (
                 f"{int(audit.accounts.is_flagged.sum()):,}",
                 "accounts flagged, with weight below one half",

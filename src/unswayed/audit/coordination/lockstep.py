@@ -10,7 +10,9 @@
 4. *Calibration.* Honest accounts overlap too, by shared taste, so the null is read off the log: the
    middle and the spread of the lower part of the accounts, which fewer than a third of all cannot
    move far.
-5. *Agreement.* Flagged accounts must rate shared items more alike than honest raters do: a minority
+5. *Generosity.* Whoever always gives five stars agrees with everybody who does. So flagged accounts
+   must stand out as well if λ is that of accounts with their own numbers of each star.
+6. *Agreement.* Flagged accounts must rate shared items more alike than honest raters do: a minority
    with a taste of its own shares items, too.
 """
 
@@ -23,8 +25,9 @@ import numpy as np
 from scipy import sparse, special
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.audit.lockstep.kernels import Rated, pair_evidence, strong_pairs
-from unswayed.audit.lockstep.ratings import Ratings
+from unswayed.audit.coordination.kernels import Rated, pair_evidence, strong_pairs
+from unswayed.audit.coordination.profiles import WINDOW
+from unswayed.audit.coordination.ratings import Ratings
 
 THRESHOLDS = (0.75, 1.0, 1.25)
 """Ours, in units of log(number of accounts): beyond these evidence of a pair counts. Low ones see
@@ -63,19 +66,17 @@ OWN, OWN_FAR = 1.0, 3.0
 LEAST_FAR = 5
 """Ours: so many accounts must lie far out before anybody is flagged: a family shares a taste."""
 
-ALIKE = 0.2
+ALIKE = 0.3
 """Ours: flagged accounts rate what they share alike, by this share of the way from how often honest
-raters of an item agree to always. A minority with a taste of its own shares items and not ratings;
-chosen on minorities of 5 to 20% (``benchmarks/audit.py --kinds honest``)."""
+raters of an item agree to always. A minority with a taste of its own shares items and not ratings.
+Real people who share items reach .26, paid groups .39 and more (``benchmarks/audit.py``)."""
+
+WITHOUT_STARS = 1.5
+"""Ours: where all ratings are equal, agreement says nothing, and accounts have to lie farther out
+by this factor."""
 
 LEAST_COMPARED = 5
 """Ours: so many ratings of others must be compared before an account is let go by that."""
-
-SUSPECT_WEIGHT = 0.05
-"""Ours: what a flagged account counts; to drop suspects makes item means worse."""
-
-WINDOW = 1.0 / 200.0
-"""Ours: ratings within this share of the log's span are close in time."""
 
 CLOSE_RANGE = (0.001, 0.5)
 """Ours: the probability of that is taken to be within these."""
@@ -89,9 +90,6 @@ OWN_SAY = 0.5
 TIE_BREAK = 1e-3
 """Ours: what the weakest evidence adds, so that scores differ wherever accounts do."""
 
-LEAST_MEMBERS = 2
-MOST_SHARED = 20
-"""Ours: items that a group is described by."""
 
 
 class _Closeness(NamedTuple):
@@ -112,12 +110,9 @@ class Lockstep:
         Shape (n_users,); how far an account lies from the middle of the log, in its own unit.
     is_flagged
         Shape (n_users,).
-    weights
-        Shape (n_users,); what accounts should count.
-    groups
-        Of flagged accounts, the largest first.
-    group_of
-        Shape (n_users,); index of the group, −1 for none.
+    pairs, expected
+        Strong pairs of flagged accounts, a row each: accounts, shared ratings, and those close in
+        time; and how many shared ones are explained.
     window
         What counts as close in time; None if times are not known.
     """
@@ -125,53 +120,84 @@ class Lockstep:
     scores: FloatArray
     deviations: FloatArray
     is_flagged: BoolArray
-    weights: FloatArray
-    groups: tuple[Group, ...]
-    group_of: IntArray
+    pairs: IntArray
+    expected: FloatArray
     window: float | None
 
 
-def find_lockstep(ratings: Ratings) -> Lockstep:
-    """Score every account by agreement with others; near-linear in the number of ratings."""
-    n_users = ratings.n_users
-    is_kept = _kept_keys(ratings)
+def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockstep:
+    """Score every account by agreement with others; near-linear in the number of ratings.
+
+    ``is_fake``, shape (n_users,), are accounts known to be fakes: what they rate is suspicious.
+    """
     closeness = _closeness(ratings)
-    shares = ratings.said_by / max(len(ratings.keys), 1)
-    overlap = float((shares[is_kept] ** 2).sum())
-    thresholds = np.array([0.0, *(f * np.log(max(n_users, 2)) for f in THRESHOLDS)])
+    is_kept = _kept_keys(ratings)
     starts, order = ratings.by_key
-    rated = Rated(
-        ratings.indptr,
-        ratings.keys,
-        closeness.times,
-        ratings.users,
-        starts,
-        order,
-        is_kept,
-        overlap,
-        closeness.window,
-        closeness.probability,
+
+    def judged(stars: FloatArray, overlap: FloatArray) -> tuple[Rated, _Judged]:
+        rated = Rated(
+            ratings.indptr,
+            ratings.keys,
+            closeness.times,
+            ratings.users,
+            starts,
+            order,
+            is_kept,
+            stars,
+            overlap,
+            closeness.window,
+            closeness.probability,
+        )
+        return rated, _judged(ratings, rated, is_fake)
+
+    stars, overlap = _chances(ratings, is_kept)
+    shares = ratings.said_by[is_kept] / max(len(ratings.keys), 1)
+    rated, found = judged(stars.sum(axis=1, keepdims=True), np.array([(shares**2).sum()]))
+    is_flagged, deviations = found.is_flagged, found.deviations
+    if is_flagged.any() and ratings.n_classes > 1:
+        # Generous accounts agree with generous ones: only what is left beyond that is flagged.
+        rated, conditional = judged(stars, overlap)
+        is_flagged = is_flagged & conditional.is_flagged
+        deviations = np.minimum(deviations, conditional.deviations)
+    pairs, expected = strong_pairs(rated, _units(ratings)[1], is_flagged, MOST_PAIRS)
+    if ratings.n_classes > 1:
+        is_flagged = _alike(ratings, is_flagged, pairs)
+    is_left = is_flagged[pairs[:, 0]] & is_flagged[pairs[:, 1]]
+    return Lockstep(
+        scores=found.scores,
+        deviations=deviations,
+        is_flagged=is_flagged,
+        pairs=pairs[is_left],
+        expected=expected[is_left],
+        window=None if len(closeness.times) == 0 else closeness.window,
     )
-    evidence = pair_evidence(rated, thresholds)
+
+
+class _Judged(NamedTuple):
+    scores: FloatArray
+    deviations: FloatArray
+    is_flagged: BoolArray
+
+
+def _units(ratings: Ratings) -> FloatArray:
+    """Return the thresholds of a pair's evidence, in nats."""
+    return np.array([0.0, *THRESHOLDS]) * np.log(max(ratings.n_users, 2))
+
+
+def _judged(ratings: Ratings, rated: Rated, is_fake: BoolArray | None) -> _Judged:
+    evidence = pair_evidence(rated, _units(ratings))
+    if is_fake is not None and is_fake.any():
+        evidence[is_fake] = np.maximum(evidence[is_fake], evidence.max(axis=0))
     weakest, *beyond = np.log1p(evidence).T
     by_threshold = [_deviations(_spread(own, ratings), LEAST_SCALE) for own in beyond]
     from_others = by_threshold[JUDGED_BY]
     own = _own_deviations(beyond[JUDGED_BY])
     ties = weakest + np.log1p(ratings.activity) / 10.0
-    scores = np.mean(by_threshold, axis=0) + OWN_SAY * own + TIE_BREAK * ties
-    is_flagged = _flagged(from_others, own, evidence[:, 1] / np.log(max(n_users, 2)))
-    pairs, expected = strong_pairs(rated, float(thresholds[1]), is_flagged, MOST_PAIRS)
-    is_flagged = _alike(ratings, is_flagged, groups_among(ratings, is_flagged, pairs, expected)[1])
-    is_left = is_flagged[pairs[:, 0]] & is_flagged[pairs[:, 1]]
-    groups, group_of = groups_among(ratings, is_flagged, pairs[is_left], expected[is_left])
-    return Lockstep(
-        scores=scores,
-        deviations=np.maximum(from_others, own),
-        is_flagged=is_flagged,
-        weights=np.where(is_flagged, SUSPECT_WEIGHT, 1.0),
-        groups=groups,
-        group_of=group_of,
-        window=None if len(closeness.times) == 0 else closeness.window,
+    far = 1.0 if ratings.n_classes > 1 else WITHOUT_STARS
+    return _Judged(
+        np.mean(by_threshold, axis=0) + OWN_SAY * own + TIE_BREAK * ties,
+        np.maximum(from_others, own) / far,
+        _flagged(from_others / far, own / far, evidence[:, 1] / np.log(max(ratings.n_users, 2))),
     )
 
 
@@ -183,6 +209,18 @@ def _kept_keys(ratings: Ratings) -> BoolArray:
     is_kept = np.zeros(len(said_by), dtype=np.bool_)
     is_kept[order[np.cumsum(said_by[order].astype(np.float64) ** 2) <= most]] = True
     return is_kept & (said_by > 1)
+
+
+def _chances(ratings: Ratings, is_kept: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return how often each account gave each class, and how often two of a class share an item."""
+    n_classes = ratings.n_classes
+    pairs = ratings.users * n_classes + ratings.classes
+    stars = np.bincount(pairs, minlength=ratings.n_users * n_classes).astype(np.float64)
+    of_key = np.empty(len(ratings.said_by), dtype=np.int64)
+    of_key[ratings.keys] = ratings.classes
+    total = np.bincount(of_key, ratings.said_by, n_classes)
+    squares = np.bincount(of_key[is_kept], ratings.said_by[is_kept] ** 2.0, n_classes)
+    return stars.reshape(-1, n_classes), squares / np.maximum(total, 1.0) ** 2
 
 
 def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
@@ -209,7 +247,7 @@ def _flagged(from_others: FloatArray, own: FloatArray, evidence: FloatArray) -> 
     return ((from_others > FLAGGED) & (evidence > OWN)) | (own > FLAGGED_ALONE)
 
 
-def _alike(ratings: Ratings, is_flagged: BoolArray, group_of: IntArray) -> BoolArray:
+def _alike(ratings: Ratings, is_flagged: BoolArray, pairs: IntArray) -> BoolArray:
     """Return who of the flagged agrees with others of them clearly more than honest raters do.
 
     Sharing items is what any minority with a taste of its own does; agreeing about them is not. An
@@ -221,13 +259,20 @@ def _alike(ratings: Ratings, is_flagged: BoolArray, group_of: IntArray) -> BoolA
     usual_same, usual_compared = _agreement(ratings, ~is_flagged)
     usual = float(usual_same.sum() / max(float(usual_compared.sum()), 1.0))
     least = usual + ALIKE * (1.0 - usual)
-    group = group_of + 1
+    group = np.where(is_flagged, connected(pairs[:, :2], ratings.n_users), -1) + 1
     of_group = [np.bincount(group[is_flagged], x[is_flagged])[group] for x in (same, compared)]
-    # Accounts without a group are judged one by one.
-    is_group_alike = (of_group[0] >= least * of_group[1]) | (group == 0)
+    is_group_alike = of_group[0] >= least * of_group[1]
     is_alike = (same >= least * compared) | (compared < LEAST_COMPARED)
     found = is_flagged & is_alike & is_group_alike
     return found if int(found.sum()) >= LEAST_FAR else np.zeros_like(is_flagged)
+
+
+def connected(links: IntArray, n_nodes: int) -> IntArray:
+    """Return the component of each node; links have a row each."""
+    ones = np.ones(len(links))
+    matrix = sparse.coo_array((ones, (links[:, 0], links[:, 1])), shape=(n_nodes, n_nodes))
+    component: IntArray = sparse.csgraph.connected_components(matrix, directed=False)[1]
+    return component.astype(np.int64)
 
 
 def _agreement(ratings: Ratings, is_inside: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -281,82 +326,3 @@ def _closeness(ratings: Ratings) -> _Closeness:
     apart = apart[np.isfinite(apart)]
     probability = (float((apart <= window).sum()) + 1.0) / (len(apart) + 20.0)
     return _Closeness(times, window, float(np.clip(probability, *CLOSE_RANGE)))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """Accounts connected by strong pairs.
-
-    Attributes
-    ----------
-    members
-        Codes of the accounts.
-    items, item_members, item_classes
-        What most members rated, how many of them, and how most of these rated it.
-    seen, expected
-        Mean number of ratings that a strong pair shares, and that popularity explains.
-    close
-        Share of these within the window of time; NaN if times are not known.
-    """
-
-    members: IntArray
-    items: IntArray
-    item_members: IntArray
-    item_classes: IntArray
-    seen: float
-    expected: float
-    close: float
-
-
-def groups_among(
-    ratings: Ratings, is_flagged: BoolArray, pairs: IntArray, expected: FloatArray
-) -> tuple[tuple[Group, ...], IntArray]:
-    """Return the groups, the largest first, and the group of each account, −1 for none.
-
-    ``pairs`` has a row for each strong pair: accounts, shared ratings, and those close in time.
-    """
-    n_users = ratings.n_users
-    links = sparse.coo_array(
-        (np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n_users, n_users)
-    )
-    _, component = sparse.csgraph.connected_components(links, directed=False)
-    flagged = np.flatnonzero(is_flagged)
-    names, sizes = np.unique(component[flagged], return_counts=True)
-    order = np.argsort(-sizes, kind="stable")
-    order = order[sizes[order] >= LEAST_MEMBERS]
-    rank = np.full(int(component.max(initial=0)) + 1, -1, dtype=np.int64)
-    rank[names[order]] = np.arange(len(order))
-    group_of = np.full(n_users, -1, dtype=np.int64)
-    group_of[flagged] = rank[component[flagged]]
-    by_group = flagged[np.argsort(group_of[flagged], kind="stable")]
-    by_group = by_group[group_of[by_group] >= 0]
-    members = np.split(by_group, np.cumsum(sizes[order])[:-1]) if len(order) else []
-    of_pair = group_of[pairs[:, 0]] if len(pairs) else np.empty(0, dtype=np.int64)
-    groups = tuple(
-        _group(ratings, who, pairs[of_pair == number], expected[of_pair == number])
-        for number, who in enumerate(members)
-    )
-    return groups, group_of
-
-
-def _group(ratings: Ratings, members: IntArray, pairs: IntArray, expected: FloatArray) -> Group:
-    entries = np.concatenate(
-        [np.arange(ratings.indptr[u], ratings.indptr[u + 1]) for u in members.tolist()]
-    )
-    items, counts = np.unique(ratings.items[entries], return_counts=True)
-    most = np.argsort(-counts, kind="stable")[:MOST_SHARED]
-    classes = [
-        int(np.bincount(ratings.classes[entries][ratings.items[entries] == item]).argmax())
-        for item in items[most].tolist()
-    ]
-    shared = float(pairs[:, 2].sum())
-    has_times = ratings.times is not None
-    return Group(
-        members=members,
-        items=items[most],
-        item_members=counts[most],
-        item_classes=np.array(classes, dtype=np.int64),
-        seen=float(pairs[:, 2].mean()) if len(pairs) else 0.0,
-        expected=float(expected.mean()) if len(pairs) else 0.0,
-        close=float(pairs[:, 3].sum()) / max(shared, 1.0) if has_times else float("nan"),
-    )

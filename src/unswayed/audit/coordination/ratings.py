@@ -56,6 +56,12 @@ class Ratings:
         return np.repeat(np.arange(self.n_users), self.activity)
 
     @cached_property
+    def span(self) -> float:
+        """Time between the first and the last rating; 0 if nothing is known of times."""
+        known = np.empty(0) if self.times is None else self.times[np.isfinite(self.times)]
+        return float(np.ptp(known)) if len(known) > 1 else 0.0
+
+    @cached_property
     def keys(self) -> IntArray:
         """Code of each rating: one for each (item, class) that occurs; shape (n_entries,)."""
         pairs = self.items * self.n_classes + self.classes

@@ -56,8 +56,10 @@ class Rated(NamedTuple):
         Entries by key: where each key's begin, and which they are.
     is_kept
         Shape (n_keys,); keys that pairs are looked at for.
-    overlap
-        Accounts u and v are expected to share overlap·d_u·d_v keys.
+    stars, overlap
+        Shape (n_users, n_classes) and (n_classes,): how often each account gave each class, and
+        the chance that two ratings of a class are of one item. Accounts u and v are expected to
+        share Σ_c overlap_c·d_uc·d_vc keys, so that generous accounts are expected to agree.
     window, q
         What is close in time, and the probability of it.
     """
@@ -69,7 +71,8 @@ class Rated(NamedTuple):
     starts: IntArray
     order: IntArray
     is_kept: BoolArray
-    overlap: float
+    stars: FloatArray
+    overlap: FloatArray
     window: float
     q: float
 
@@ -101,9 +104,10 @@ def _count_shared(
 
 @compiled
 def _expected(rated: Rated, u: int, v: int) -> float:
-    d_u = float(rated.indptr[u + 1] - rated.indptr[u])
-    d_v = float(rated.indptr[v + 1] - rated.indptr[v])
-    return rated.overlap * d_u * d_v
+    total = 0.0
+    for c in range(rated.overlap.size):
+        total += rated.overlap[c] * rated.stars[u, c] * rated.stars[v, c]
+    return total
 
 
 @compiled
