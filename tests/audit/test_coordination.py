@@ -16,6 +16,7 @@ from worlds.reviews import (
     TEXTBOOK,
     ReviewLog,
     ReviewSpec,
+    Textbook,
     baselines,
     build_reviews,
     textbook,
@@ -75,7 +76,7 @@ def test_paid_groups_rank_above_others_over_all_and_within_items(
 
 @pytest.mark.parametrize("kind", TEXTBOOK)
 @pytest.mark.parametrize("is_sinking", [False, True], ids=["push", "nuke"])
-def test_textbook_attacks_are_found_without_labels(kind: str, is_sinking: bool) -> None:
+def test_textbook_attacks_are_found_without_labels(kind: Textbook, is_sinking: bool) -> None:
     """Profiles share one item only; the negative control is a statistic of one line."""
     log = textbook(build_reviews(DENSE, 11), kind, 0.05, 11, is_sinking=is_sinking)
     found = _found(log)
@@ -146,9 +147,7 @@ def test_accounts_known_to_be_fakes_lead_to_others(rng: np.random.Generator) -> 
     unknown = drawn.is_paid & ~is_fake
     judged = ~is_fake
     areas = [
-        area_under_curve(
-            find_coordination(drawn.ratings(), known).scores[judged], unknown[judged]
-        )
+        area_under_curve(find_coordination(drawn.ratings(), known).scores[judged], unknown[judged])
         for known in (None, is_fake)
     ]
     assert areas[1] >= areas[0]

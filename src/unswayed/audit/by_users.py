@@ -174,7 +174,9 @@ def _in_words(log: AuditedLog, found: Coordination) -> tuple[list[str], list[str
     n_users = log.events.n_users
     groups, reasons = [""] * n_users, [""] * n_users
     names = [
-        "" if np.isnan(group.seen) else f"in lockstep with others: {group.seen:.1f} items that a "
+        ""
+        if np.isnan(group.seen)
+        else f"in lockstep with others: {group.seen:.1f} items that a "
         f"pair rated alike, {group.expected:.2f} expected"
         for group in found.groups
     ]

@@ -2,8 +2,8 @@
 
 Evidence is added in nats, each with a null of its own: lockstep with others, a share in the targets
 of accounts with the same habits, extreme ratings, and likeness to the most suspicious accounts.
-Only what takes several accounts flags one: lockstep, or a clear target. Nobody is flagged for habits
-of their own.
+Only what takes several accounts flags one: lockstep, or a clear target. Nobody is flagged for
+habits of their own.
 """
 
 from __future__ import annotations

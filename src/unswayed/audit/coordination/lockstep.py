@@ -91,7 +91,6 @@ TIE_BREAK = 1e-3
 """Ours: what the weakest evidence adds, so that scores differ wherever accounts do."""
 
 
-
 class _Closeness(NamedTuple):
     times: FloatArray
     window: float
@@ -181,7 +180,8 @@ class _Judged(NamedTuple):
 
 def _units(ratings: Ratings) -> FloatArray:
     """Return the thresholds of a pair's evidence, in nats."""
-    return np.array([0.0, *THRESHOLDS]) * np.log(max(ratings.n_users, 2))
+    units: FloatArray = np.array([0.0, *THRESHOLDS]) * np.log(max(ratings.n_users, 2))
+    return units
 
 
 def _judged(ratings: Ratings, rated: Rated, is_fake: BoolArray | None) -> _Judged:
@@ -271,8 +271,8 @@ def connected(links: IntArray, n_nodes: int) -> IntArray:
     """Return the component of each node; links have a row each."""
     ones = np.ones(len(links))
     matrix = sparse.coo_array((ones, (links[:, 0], links[:, 1])), shape=(n_nodes, n_nodes))
-    component: IntArray = sparse.csgraph.connected_components(matrix, directed=False)[1]
-    return component.astype(np.int64)
+    component = sparse.csgraph.connected_components(matrix, directed=False)[1]
+    return np.asarray(component, dtype=np.int64)
 
 
 def _agreement(ratings: Ratings, is_inside: BoolArray) -> tuple[FloatArray, FloatArray]:

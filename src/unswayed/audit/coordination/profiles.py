@@ -30,14 +30,22 @@ WORDS = {
 }
 """What a large and a small value of each habit mean."""
 
-SHARED_TRAITS = ("offset", "spread", "top", "bottom", "popularity", "mixture", "lifetime")
-"""Habits that raters of one item are compared by. Extreme ratings are in ``top`` and ``bottom``;
-items that are new surge for everybody."""
+SHARED_TRAITS = {
+    **dict.fromkeys(("offset", "spread", "top", "bottom"), (-1.0, 1.0)),
+    "popularity": (-1.0, 0.0),
+    "mixture": (0.0, 1.0),
+    "lifetime": (-1.0, 0.0),
+}
+"""Habits that raters of one item are compared by, and whether small and large values count. Those
+who share a taste rate items that are popular among them; extreme ratings are in ``top`` and
+``bottom``; items that are new surge for everybody."""
 
 ITEM_PRIOR = 2.0
 """Ours: the mean of all items counts as so many ratings of an item."""
 
-MOST_DEVIATIONS = 5.0
+MOST = 5.0
+"""Ours: deviations at which habits are cut off."""
+
 BINS = 12
 """Ours: of activity, whose medians a line is drawn through."""
 
@@ -112,10 +120,10 @@ def profiles_of(ratings: Ratings) -> Profiles:
         left = habit.without - middle - slope * np.log(rest)
         left /= np.sqrt(between + habit.noise / rest)
         left[others < 1.0] = 0.0
-        limit = (-MOST_DEVIATIONS, 0.0 if habit.name == "lifetime" else MOST_DEVIATIONS)
+        low, high = SHARED_TRAITS.get(habit.name, (-1.0, 1.0))
         names.append(habit.name)
-        values.append(np.clip(deviations / np.sqrt(between + noise), *limit))
-        without.append(np.clip(left, *limit).astype(np.float32))
+        values.append(np.clip(deviations / np.sqrt(between + noise), -MOST, MOST))
+        without.append(np.clip(left, low * MOST, high * MOST).astype(np.float32))
     shape = (ratings.n_users, len(ratings.items))
     return Profiles(
         tuple(names),
@@ -144,7 +152,8 @@ def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Itera
         return _Habit(name, means, (sums[users] - x) / np.maximum(others, 1.0), noise)
 
     def spread(name: str, x: FloatArray) -> _Habit:
-        sums, squares = (np.bincount(users, y, ratings.n_users) for y in (x, x * x))
+        sums = np.bincount(users, x, ratings.n_users).astype(np.float64)
+        squares = np.bincount(users, x * x, ratings.n_users).astype(np.float64)
         prior = float(x.var())
 
         def log_deviation(total: FloatArray, square: FloatArray, n: FloatArray) -> FloatArray:
@@ -263,6 +272,5 @@ def resemblance(
         # The shift of n accounts drawn at random has this expected distance.
         shift *= max(0.0, 1.0 - len(shift) / max(n * distance, 1e-9))
         ratios = (habits - shift / 2.0) @ (inverse @ shift)
-        found = np.clip(ratios, 0.0, MOST_DEVIATIONS)
+        found = np.clip(ratios, 0.0, MOST)
     return found
-

@@ -1,9 +1,9 @@
 """Targets: ratings of an item whose givers deviate from everybody else in the same way.
 
 Whoever is paid for one item hides it among others: random ones, rated at random or at their means.
-No two of such accounts share much, and each alone looks like an odd honest one. But all of them gave
-the target the same rating, and the habits that they share show in the mean over its givers: fifty
-accounts that deviate by one and a half deviations each deviate by ten together.
+No two of such accounts share much, and each alone looks like an odd honest one. But all of them
+gave the target the same rating, and the habits that they share show in the mean over its givers:
+fifty accounts that deviate by one and a half deviations each deviate by ten together.
 
 1. *Givers.* For each rating (item, class) the mean of its givers' habits, each without this rating.
 2. *Null.* Givers of one class, of items as popular, are alike for honest reasons, so the usual mean
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.coordination.profiles import SHARED_TRAITS, Profiles, robust_scale
 from unswayed.audit.coordination.ratings import Ratings
 
@@ -36,7 +36,7 @@ DOUBT = 3.0
 
 CLEAR, LEAST_MEMBERS = 6.0, 20
 """Ours: a target is clear from so many times that on, with so many givers. Of 35 real sets of
-ratings believed clean and 70 redrawn ones none reaches 5 (``benchmarks/audit.py --kinds clean``)."""
+ratings believed clean, and of 70 redrawn ones, none reaches 5 (``benchmarks/audit.py``)."""
 
 FLOOR = 3.0
 """Ours: nats by which a giver who does not share the habits is acquitted at most."""
@@ -59,7 +59,7 @@ class Targets:
     """
 
     strength: FloatArray
-    is_clear: IntArray
+    is_clear: BoolArray
     evidence: FloatArray
 
     def of_accounts(self, ratings: Ratings) -> FloatArray:
@@ -97,7 +97,7 @@ def find_targets(ratings: Ratings, profiles: Profiles) -> Targets:
 
 
 def _against_others(
-    ratings: Ratings, means: FloatArray, is_seen: np.ndarray
+    ratings: Ratings, means: FloatArray, is_seen: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the usual means of ratings of a class and popularity, and deviations from them."""
     n_keys = len(ratings.said_by)
