@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unswayed.events import encoding
 from unswayed.events.encoding import Encoder
 from unswayed.randomness import generator
 
@@ -60,22 +57,3 @@ def test_the_table_grows_with_the_values(seed: int) -> None:
     check(
         [[f"user-{draw}" * (draw % 9) for draw in piece.tolist()] for piece in draws], pa.string()
     )
-
-
-def test_values_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    true_keys, seeds = encoding._keys, set()
-
-    def colliding(
-        starts: encoding.Starts, words: encoding.Words, seed: int
-    ) -> npt.NDArray[np.uint64]:
-        seeds.add(seed)
-        keys = true_keys(starts, words, seed)
-        is_long = keys[:, 1] == encoding._HASHED
-        if seed < 3:
-            keys[is_long, 0] %= np.uint64(2)
-        return keys
-
-    monkeypatch.setattr(encoding, "_keys", colliding)
-    pieces = [["a", "b", "a", "c", "d", "b"], ["e", "a", "f", "g"]]
-    check([[f"{name} of a long name" for name in piece] + piece for piece in pieces], pa.string())
-    assert seeds == {0, 1, 2, 3}

@@ -4,111 +4,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 
-from tests.learners.group_twins import LiteralGroups, literal_centres, literal_cluster
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Labels
 from unswayed.learners.design import Design, DesignName, uniform_design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.groups import Groups, check_groups, find_groups, group_decisions
-from unswayed.learners.groups.clusters import Plays, cluster, log_likelihoods, plays_of
-from unswayed.learners.groups.finding import NO_GROUP, _assigned, certain, own_actions
+from unswayed.learners.groups import Groups, check_groups, group_decisions
+from unswayed.learners.groups.finding import NO_GROUP
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
-from unswayed.learners.personal import Residuals
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies, tally
 
 USERS, CONTEXTS, ACTIONS = 120, 12, 3
-
-
-def of_dense(counts: Any, sums: Any) -> Plays:
-    return Plays(sparse.csr_array(np.array(counts)), sparse.csr_array(np.array(sums)))
-
-
-def test_residuals_become_plays_in_units_of_the_noise_and_are_clipped_at_three() -> None:
-    residuals = Residuals(
-        np.array([0, 0, 2, 2]),
-        np.array([1, 3, 0, 3]),
-        np.array([2.0, 1.0, 4.0, 5.0]),
-        np.array([0.5, -9.0, 1.5, 2.0]),
-        0.5,
-        np.ones(4),
-    )
-    plays = plays_of(residuals, 4, 5)
-    assert plays.counts.toarray().tolist() == [
-        [0, 2, 0, 1, 0],
-        [0, 0, 0, 0, 0],
-        [4, 0, 0, 5, 0],
-        [0, 0, 0, 0, 0],
-    ]
-    assert plays.sums.toarray().tolist() == [
-        [0, 2, 0, -3, 0],
-        [0, 0, 0, 0, 0],
-        [12, 0, 0, 15, 0],
-        [0, 0, 0, 0, 0],
-    ]
-    some = plays.of_users(np.array([2, 0])).in_cells(np.array([True, False, False, True, True]))
-    assert some.counts.toarray().tolist() == [[4, 0, 0, 5, 0], [0, 0, 0, 1, 0]]
-    assert some.sums.toarray().tolist() == [[12, 0, 0, 15, 0], [0, 0, 0, -3, 0]]
-
-
-def test_a_centre_is_as_likely_as_a_normal_density_makes_it() -> None:
-    plays = of_dense([[2.0, 0.0], [1.0, 4.0]], [[3.0, 0.0], [-1.0, 2.0]])
-    centres = np.array([[1.0, 5.0], [0.0, 0.0], [-2.0, 0.5]])
-    # 3 · 1 - 2 · 1/2 = 2, 3 · (-2) - 2 · 4/2 = -10; -1 - 1/2 + 10 - 50, 2 - 2 + 1 - 1/2.
-    assert log_likelihoods(plays, centres).tolist() == [[2.0, 0.0, -10.0], [-41.5, 0.0, 0.5]]
-
-
-def test_a_cluster_is_certain_from_a_lead_of_one_over_the_next() -> None:
-    """Likelihoods of the centres 2, 1 and 0 of one cell are 2 s - 2 n, s - n/2 and 0."""
-    counts, sums = [[1.0]] * 6, [[2.5], [2.49], [1.5], [1.0], [-0.5], [-0.51]]
-    centres = np.array([[2.0], [1.0], [0.0]])
-    # 3, 2, 0 · 2.98, 1.99, 0 · 1, 1, 0 · 0, 0.5, 0 · -3, -1, 0 · -3.02, -1.01, 0.
-    assert certain(of_dense(counts, sums), centres).tolist() == [
-        0,
-        NO_GROUP,
-        NO_GROUP,
-        NO_GROUP,
-        2,
-        2,
-    ]
-
-
-@pytest.mark.parametrize("n_clusters", [2, 4])
-@pytest.mark.parametrize("n_cells", [3, 8])
-def test_clusters_are_those_of_loops_over_users(
-    n_clusters: int, n_cells: int, rng: np.random.Generator
-) -> None:
-    """Without any structure, so that every start ends elsewhere; some users never came."""
-    counts = rng.poisson(2.0, size=(50, n_cells)) * (rng.random((50, 1)) < 0.9)
-    sums = counts * rng.normal(size=counts.shape)
-    seed = int(rng.integers(2**32))
-    found = cluster(of_dense(counts * 1.0, sums), n_clusters, np.random.default_rng(seed))
-    expected = literal_cluster(counts, sums, n_clusters, np.random.default_rng(seed))
-    assert found.shape == (n_clusters, n_cells)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-def test_planted_clusters_have_the_mean_of_their_users_and_four_plays_of_nothing(
-    rng: np.random.Generator,
-) -> None:
-    labels = [user % 3 for user in range(30)]
-    truth = 2.0 * np.array([[1, -1, 0, 0], [-1, 0, 1, 0], [0, 1, -1, -1]])
-    counts = rng.integers(3, 9, size=(30, 4)).astype(float)
-    sums = counts * truth[labels]
-    found = cluster(of_dense(counts, sums), 3, rng)
-    expected = literal_centres(counts, sums, labels, 3)
-    order = [int(np.abs(expected - centre).sum(axis=1).argmin()) for centre in found]
-    assert sorted(order) == [0, 1, 2]
-    np.testing.assert_allclose(found, expected[order])
-
-
-def test_users_who_are_all_alike_make_one_cluster_and_empty_ones(rng: np.random.Generator) -> None:
-    found = cluster(of_dense(np.full((6, 2), 2.0), np.full((6, 2), 4.0)), 3, rng)
-    # 24 over 12 + 4 plays; nobody is left for the others.
-    assert sorted(found.tolist()) == [[0.0, 0.0], [0.0, 0.0], [1.5, 1.5]]
 
 
 def tastes(
@@ -142,70 +50,6 @@ def a_policy(table: np.ndarray, **changes: Any) -> Policy:
         context_probabilities=np.full(len(table), 1 / len(table)),
         **(settings | changes),
     )
-
-
-@pytest.mark.parametrize(
-    ("alpha", "n_groups", "sizes", "noise"),
-    [
-        (0.0, "auto", range(2, 6), 0.5),
-        (0.0, 2, range(2, 4), 0.9),
-        (0.05, 2, range(2, 4), 0.5),
-        (0.05, 3, range(3, 5), 0.5),
-    ],
-)
-def test_groups_are_those_of_loops_over_users(
-    alpha: float, n_groups: Any, sizes: range, noise: float, rng: np.random.Generator
-) -> None:
-    """With much noise a user's cluster depends on which contexts are held out."""
-    tallies, policy = tastes(rng, noise=noise)
-    found = find_groups(tallies, policy, alpha=alpha, n_groups=n_groups)
-    members, gains = LiteralGroups(tallies, policy, alpha).found(sizes)
-    assert gains or noise > 0.5  # groups are found
-    assert found.members.tolist() == members
-    assert found.gains == pytest.approx(gains, rel=1e-9)
-    assert found.n_tried == sum(sizes)
-    assert found.sizes.tolist() == [members.count(group) for group in range(len(gains))]
-
-
-def test_candidates_that_gain_nothing_or_are_no_larger_than_a_coalition_are_no_groups() -> None:
-    """Three users are for the first centre, two for the second, four for the third; one doubts."""
-    wants = [0, 0, 0, 1, 1, 2, 2, 2, 2]
-    sums = np.concatenate([np.eye(3)[wants], np.zeros((1, 3))]) * 9.0
-    plays, centres = of_dense(np.ones((10, 3)), sums), np.eye(3)
-    labels = np.array([*wants, NO_GROUP])
-
-    def groups(gains: list[float], most: int) -> Groups:
-        return _assigned(plays, centres, np.array(gains), most=most)
-
-    every = groups([0.5, 0.25, 0.125], 1)
-    assert every.members.tolist() == labels.tolist()
-    assert (every.gains, every.n_tried) == ((0.5, 0.25, 0.125), 3)
-    larger = groups([0.5, 0.25, 0.125], 2)
-    assert larger.members.tolist() == [0, 0, 0, -1, -1, 1, 1, 1, 1, -1]
-    assert larger.gains == (0.5, 0.125)
-    useful = groups([0.0, 0.25, -np.inf], 1)
-    assert useful.members.tolist() == [-1, -1, -1, 0, 0, -1, -1, -1, -1, -1]
-    assert (useful.gains, useful.sizes.tolist()) == ((0.25,), [2])
-
-
-def test_groups_are_looked_for_in_all_numbers_by_default(rng: np.random.Generator) -> None:
-    tallies, policy = tastes(rng, plays=20)
-    found = find_groups(tallies, policy, alpha=0.2)
-    assert found.n_tried == 2 + 3 + 4 + 5
-    assert found.gains == ()
-    assert found.members.tolist() == [NO_GROUP] * USERS
-    for alpha, n_groups in ((0.5, 2), (0.1, 1)):
-        with pytest.raises(InputError):
-            find_groups(tallies, policy, alpha=alpha, n_groups=n_groups)
-
-
-def test_own_actions_are_the_best_sums_and_the_policys_where_nothing_was_learned() -> None:
-    table = np.array([[0.5, 0.25], [0.5, np.nan], [np.nan, np.nan], [0.25, 0.75]])
-    policy = a_policy(table)
-    centre = np.array([0.0, 0.5, -9.0, 9.0, 0.0, 9.0, 0.0, 0.0])
-    assert policy.default_action == 1
-    assert own_actions(policy, centre).tolist() == [1, 0, 1, 1]
-    assert own_actions(policy, -centre).tolist() == [0, 0, 1, 1]
 
 
 def test_groups_say_how_many_there_are_and_what_they_gain() -> None:

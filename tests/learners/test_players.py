@@ -1,6 +1,5 @@
 """Learners of the arena: keyed assignment, a log with propensities, and all names."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,9 @@ from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import Setting
 from unswayed.learners.methods import METHODS
-from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.paper import learn_paper
 from unswayed.learners.players import EPSILON, Explorer, LogLearner, learner_specs
-from unswayed.policy import Assignment
 from unswayed.tallies import Tallies
-
-Streams = Callable[..., np.random.Generator]
 
 
 def a_setting(
@@ -69,51 +64,6 @@ def dense(tallies: Tallies, values: np.ndarray) -> np.ndarray:
     return table.reshape(tallies.n_users, tallies.n_contexts, tallies.n_actions)
 
 
-def summed(n: tuple[int, int, int], cells: list[Any], values: Any) -> np.ndarray:
-    table = np.zeros(n)
-    np.add.at(table, tuple(cells), values)
-    return table
-
-
-def test_an_explorer_goes_one_arrival_at_a_time_whatever_the_batches(streams: Streams) -> None:
-    """Seven users with nine interactions, five contexts and three actions: 13 are warm-up."""
-    setting = a_setting(streams("play"))
-    twin = Exploration(
-        n_actions=3,
-        contexts=range(5),
-        assignment=Assignment(secret=streams("play").bytes(16)),
-        warmup_interactions=13,
-        alpha=0.15,
-    )
-    twin.add_users(range(7))
-    scene = streams("scene")
-    users, contexts = scene.integers(7, size=63), scene.integers(5, size=63)
-    outcomes = scene.integers(0, 9, size=(63, 3)).astype(np.float64)
-    expected = []
-    for i in range(63):
-        actions = twin.decide(users[i : i + 1], contexts[i : i + 1])
-        twin.observe(users[i : i + 1], contexts[i : i + 1], actions, outcomes[i, actions])
-        expected.append(int(actions[0]))
-    method = Recorder(np.eye(5, 3))
-    learner = Explorer(setting, method)
-    played = [
-        learner.play(users[part], contexts[part], outcomes[part])
-        for part in (slice(0, 4), slice(4, 40), slice(40, 40), slice(40, 63))
-    ]
-    assert np.concatenate(played).tolist() == expected
-    assert all(actions.dtype == np.int64 for actions in played)
-    learner.learn()
-    ((main, design, options),) = method.given
-    assert options.keys() == {"alpha", "warmup"}
-    assert options["alpha"] == 0.15
-    assert design.is_sticky.sum() == 3  # as many frequent contexts as actions
-    for tallies, part in ((options["warmup"], slice(0, 13)), (main, slice(13, 63))):
-        cells = [users[part], contexts[part], expected[part]]
-        assert dense(tallies, tallies.counts).tolist() == summed((7, 5, 3), cells, 1).tolist()
-        rewards = outcomes[np.arange(63), expected][part]
-        assert dense(tallies, tallies.sums).tolist() == summed((7, 5, 3), cells, rewards).tolist()
-
-
 @pytest.mark.parametrize("n_contexts", [2, 3])
 def test_up_to_as_many_contexts_as_actions_users_keep_their_actions_from_the_start(
     n_contexts: int, rng: np.random.Generator
@@ -142,50 +92,6 @@ def test_the_policy_is_even_among_the_best_means_that_were_learned(
     learner = player(a_setting(rng, n_contexts=2), Recorder(found))
     learner.play(np.arange(7), np.arange(7) % 2, np.zeros((7, 3)))
     assert learner.action_probabilities(np.arange(7)).tolist() == [[0.0, 0.5, 0.5], [0.0, 1.0, 0.0]]
-
-
-def test_a_log_goes_like_its_literal_twin(streams: Streams) -> None:
-    """Rewards are mostly negative: an action without a play counts as zero, and is greedy."""
-    setting = a_setting(streams("play"), n_users=40, n_contexts=2)
-    method = Recorder(np.eye(2, 3))
-    learner = LogLearner(setting, method, epsilon=0.4)
-    twin, scene = streams("play"), streams("scene")
-    rewards: dict[tuple[int, int], list[float]] = {}
-    cells, weights, received = [], [], []
-    for n in (25, 40, 1, 60):
-        users, contexts = scene.integers(40, size=n), scene.integers(2, size=n)
-        outcomes = scene.integers(-8, 2, size=(n, 3)).astype(np.float64)
-        means = [
-            [sum(x) / len(x) if (x := rewards.get((s, a))) else 0.0 for a in range(3)]
-            for s in range(2)
-        ]
-        draws, others = twin.random(n), twin.integers(3, size=n)
-        expected = []
-        for i in range(n):
-            of_context = means[contexts[i]]
-            greedy = of_context.index(max(of_context))
-            expected.append(int(others[i]) if draws[i] < 0.4 else greedy)
-            probability = 0.4 / 3 + (0.6 if expected[i] == greedy else 0.0)
-            weights.append(1 / (3 * probability))
-            received.append(outcomes[i, expected[i]])
-            cells.append((users[i], contexts[i], expected[i]))
-        actions = learner.play(users, contexts, outcomes)
-        assert actions.tolist() == expected
-        for i in range(n):
-            cell = (int(contexts[i]), expected[i])
-            rewards.setdefault(cell, []).append(outcomes[i, expected[i]])
-    learner.learn()
-    ((tallies, design, options),) = method.given
-    assert options == {"alpha": 0.15}
-    assert not design.is_sticky.any()
-    columns = [np.array(column) for column in zip(*cells, strict=True)]
-    shape = (40, 2, 3)
-    np.testing.assert_array_equal(dense(tallies, tallies.plays), summed(shape, columns, 1))
-    np.testing.assert_allclose(dense(tallies, tallies.counts), summed(shape, columns, weights))
-    weighted = np.array(weights) * received
-    np.testing.assert_allclose(
-        dense(tallies, tallies.sums), summed(shape, columns, weighted), atol=1e-12
-    )
 
 
 def test_without_exploration_a_log_holds_the_best_means_so_far(rng: np.random.Generator) -> None:

@@ -21,7 +21,7 @@ from unswayed.learners.epochs.schedule import Schedule
 from unswayed.learners.groups.finding import check_groups
 from unswayed.learners.interface import Setting
 from unswayed.learners.learning import check_actions, check_precision
-from unswayed.learners.online.growing import GrowingArray, GrowingLabels
+from unswayed.learners.online.growing import GrowingLabels
 from unswayed.learners.online.open_decisions import OpenDecisions
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
@@ -74,25 +74,6 @@ def test_a_schedule_at_its_limits_counts_on() -> None:
     assert [slow.epoch_at(age) for age in (0, 0.5, 1, 3.5)] == [0, 0, 1, 3]
     for_ever = Schedule(first=5, growth=math.inf)
     assert [for_ever.end(0), for_ever.end(1), for_ever.length(1)] == [5, math.inf, math.inf]
-
-
-def test_contexts_explore_as_much_as_their_cells_need() -> None:
-    schedule = Schedule(first=10, plays_per_cell=6.0)
-    size: dict[str, Any] = {"n_users": 100, "n_actions": 5}
-
-    def share(epoch: int = 1, **options: Any) -> float:
-        given = {"context_probability": 0.5} | options
-        return schedule.explorer_share(epoch, **size, **given)
-
-    assert share(0) == 1.0
-    assert share() == 6 * 5 / (10 * 100 * 0.5)
-    assert share(2) == share() / 2  # twice as long
-    assert share(context_probability=0.03) == 1.0
-    assert share(context_probability=0.04) == 0.75
-    assert share(doubt=1.0) == share(doubt=0.5) == share()
-    assert share(doubt=1.5) == pytest.approx(2.25 * share())
-    assert share(is_alarmed=True) > share()
-    assert share(doubt=1e9, context_probability=1.0) <= 1.0
 
 
 @pytest.mark.parametrize(
@@ -284,37 +265,3 @@ def test_without_a_warm_up_a_play_that_was_never_decided_is_refused() -> None:
         "row 1: this user is never asked to play that action in that context; give the action "
         "that was decided."
     )
-
-
-def test_open_decisions_keep_the_newest_and_follow_their_actions() -> None:
-    waiting = OpenDecisions(limit=2)
-    first, second, third = (waiting.add((0, 1, action)) for action in range(3))
-    assert len(waiting) == 2
-    assert waiting.to_json() == {second: [0, 1, 1], third: [0, 1, 2]}
-    assert "is not open" in refusal(waiting.find, first)
-    waiting.recoded({2: 0})
-    assert waiting.to_json() == {third: [0, 1, 0]}
-    again = OpenDecisions(limit=2)
-    again.restore(waiting.to_json(), most=(1, 2, 1))
-    assert again.find(third) == (0, 1, 0)
-    for most in ((0, 2, 1), (1, 1, 1), (1, 2, 0)):
-        with pytest.raises(ValueError, match="is of nobody"):
-            again.restore(waiting.to_json(), most=most)
-    again.close(third)
-    assert len(again) == 0
-    assert len({len(id_) for id_ in (first, second, third)}) == 1
-    assert len(first) == 32
-
-
-def test_growing_labels_and_arrays_keep_their_order() -> None:
-    labels = GrowingLabels(["ann"])
-    assert labels.codes(["bob", "ann", "cid"]).tolist() == [1, 0, 2]
-    assert [labels.since(code) for code in (0, 2, 3)] == [["ann", "bob", "cid"], ["cid"], []]
-    assert (labels.known("bob"), labels.known("dan"), labels.known(1)) == (1, None, None)
-    assert list(labels.labels()) == ["ann", "bob", "cid"]
-    numbers = GrowingArray(np.int64)
-    for end in (10, 16, 17, 100):
-        numbers.append(np.arange(len(numbers), end))
-        assert numbers.values.tolist() == list(range(end))
-        assert len(numbers) == end <= len(numbers.room)
-    assert numbers.values.dtype == np.int64

@@ -7,7 +7,7 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.events import Labels
 from unswayed.learners.epochs import Schedule, next_plan, planned_schedule
-from unswayed.learners.epochs.planning import REVIEW_EVERY, doubts_of
+from unswayed.learners.epochs.planning import REVIEW_EVERY
 from unswayed.policy import EpochPlan, Policy
 
 ACTIONS = ["tea", "soup", "cake"]
@@ -96,29 +96,6 @@ def test_a_policy_of_other_actions_is_refused() -> None:
     other = EpochPlan.start("x", ["lunch"], ["wine", "beer"])
     with pytest.raises(InputError, match="not those of the plan"):
         next_plan(other, a_policy(LUNCH, 0.1), schedule=SCHEDULE, n_users=100)
-
-
-def test_doubt_is_how_many_times_too_wide_the_errors_are() -> None:
-    # 0.05 + 0.05 against 0.6 - 0.55 for the closest rival.
-    assert doubts_of(a_policy(LUNCH, 0.1)) == pytest.approx([2.0])
-    tied = np.array([[0.5, 0.5, 0.1]])
-    assert doubts_of(a_policy(tied, 0.1)) == [np.inf]
-
-
-def test_doubt_an_alarm_and_rarity_raise_the_share_of_explorers() -> None:
-    def share(**changes: float | bool) -> float:
-        options: dict[str, object] = {"n_users": 10_000, "n_actions": 3, "context_probability": 0.1}
-        return Schedule(first=100).explorer_share(3, **(options | changes))  # type: ignore[arg-type]
-
-    calm = share()
-    # 24 plays of 3 actions among 400 interactions of 10,000 users, a tenth of them here.
-    assert calm == pytest.approx(24 * 3 / (400 * 10_000 * 0.1))
-    assert share(doubt=3.0) == pytest.approx(9 * calm)
-    assert share(doubt=0.5) == calm
-    assert share(doubt=np.inf) == pytest.approx(16 * calm)
-    assert share(is_alarmed=True) == pytest.approx(2 * calm)
-    assert share(context_probability=0.01) == pytest.approx(10 * calm)
-    assert share(context_probability=1e-9) == 1.0
 
 
 def test_epochs_follow_each_other_without_a_gap() -> None:

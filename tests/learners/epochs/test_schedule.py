@@ -39,44 +39,12 @@ def test_a_refusal_names_the_value_and_what_it_must_be(
     assert str(refused.value) == sentence
 
 
-def test_the_smallest_schedule_has_epochs_of_one_interaction_and_explores_only_at_first() -> None:
-    schedule = Schedule(first=1, plays_per_cell=0.0, longest=1)
-    assert [schedule.length(epoch) for epoch in range(4)] == [1, 1, 1, 1]
-    assert share(schedule, 0) == 1.0
-    assert share(schedule, 40) == 0.0
-
-
-def test_epochs_double_and_have_no_longest_one_by_default() -> None:
-    assert [Schedule(first=3).end(epoch) for epoch in (0, 1, 2, 10)] == [3, 6, 12, 3 * 2**10]
-
-
-def test_ages_are_rounded_up_to_whole_interactions() -> None:
-    assert Schedule(first=1, growth=1.001).end(1) == 2
-    # 10 · 1.11 = 11.1, 12.3, 13.7, 15.2: an epoch of two is not too long for a longest of two.
-    schedule = Schedule(first=10, growth=1.11, longest=2)
-    assert [schedule.end(epoch) for epoch in range(5)] == [10, 12, 13, 14, 16]
-
-
-def test_a_growth_without_end_is_one_epoch_and_then_another_for_ever() -> None:
-    schedule = Schedule(first=7, growth=math.inf)
-    assert (schedule.end(0), schedule.end(1), schedule.length(1)) == (7, math.inf, math.inf)
-    assert (schedule.epoch_at(6.9), schedule.epoch_at(7), schedule.epoch_at(1e9)) == (0, 1, 1)
-    # A share of infinitely many plays is none.
-    assert share(schedule, 1) == 0.0
-
-
 def test_everybody_explores_in_epoch_0_and_wherever_plays_are_few() -> None:
     # Epoch 1 has 1 · 1000 · 0.5 plays here; 500 / 3 of each action use them up.
     assert share(Schedule(first=1, plays_per_cell=500 / 3), 1) == 1.0
     assert share(Schedule(first=1, plays_per_cell=125.0), 1) == 0.75
     assert share(Schedule(first=1, plays_per_cell=250.0), 1) == 1.0
     assert share(Schedule(first=1, plays_per_cell=0.0), 0) == 1.0
-
-
-def test_doubt_and_an_alarm_multiply() -> None:
-    schedule = Schedule(first=1000)  # 500,000 plays in epoch 1; 72 of them are wanted.
-    assert share(schedule, 1, doubt=2.0, is_alarmed=True) == pytest.approx(8 * 72 / 500_000)
-    assert share(schedule, 2, doubt=5.0) == pytest.approx(16 * 72 / 1_000_000)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ from tests.learners.tiny_logs import cut_after, tallied
 from unswayed.errors import InputError
 from unswayed.estimators import spectral_filter
 from unswayed.learners.paper.context_probabilities import (
-    _capped_visits,
     estimate_context_probabilities,
-    visit_rows,
 )
 from unswayed.tallies import Tallies
 
@@ -99,30 +97,3 @@ def test_without_interactions_one_sentence_says_so() -> None:
     with pytest.raises(InputError) as error:
         estimate_context_probabilities(nobody, alpha=0.1)
     assert str(error.value) == ("there are no interactions to learn from; give at least one event.")
-
-
-def test_visits_of_very_active_users_are_scaled_down_to_the_cap() -> None:
-    tallies = tallied(
-        [(0, 0, 0, 1.0)] * 6 + [(0, 2, 1, 1.0)] * 2 + [(2, 0, 1, 1.0)] * 4 + [(3, 0, 0, 1.0)],
-        n_users=5,
-        n_contexts=4,
-        n_actions=2,
-    )
-    capped = _capped_visits(tallies, 4.0)
-    assert capped.dtype == np.float64
-    assert capped.tolist() == [6 / 2 + 4 + 1, 0.0, 2 / 2, 0.0]
-
-
-def test_rows_of_visits_add_the_actions_of_a_context() -> None:
-    tallies = tallied(
-        [(0, 0, 0, 1.0), (0, 0, 1, 1.0), (0, 2, 0, 1.0), (0, 2, 0, 1.0), (2, 1, 1, 1.0)],
-        n_users=4,
-        n_contexts=3,
-        n_actions=2,
-    )
-    rows = visit_rows(tallies, np.array([0.5, 0.25, 2.0]))
-    assert rows.shape == (2, 3)
-    assert rows.indptr.tolist() == [0, 2, 3]
-    assert rows.indices.dtype == np.uint32
-    assert rows.indices.tolist() == [0, 2, 1]
-    assert rows.data.tolist() == [0.5 / 0.5, 0.5 / 2.0, 1.0 / 0.25]
