@@ -59,7 +59,7 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(tmp_path: Path) -> Non
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("damage", [b"", b"PK", b"\x80\x05K\x01."])
+@pytest.mark.parametrize("damage", [b"", b"\x80\x05K\x01."])
 def test_a_damaged_cache_is_compiled_anew(damage: bytes, tmp_path: Path) -> None:
     expected = run(READ_ONLY + USE, tmp_path).stdout
     (folder,) = tmp_path.glob("unswayed-compiled-*")

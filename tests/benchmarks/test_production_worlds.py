@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from worlds import PARTS, Part
+from worlds import PARTS
 from worlds.production import (
     ProductionSpec,
     build_production,
@@ -12,13 +12,8 @@ from worlds.production import (
 from worlds.production.building import LIAR_SPECS, build_liar
 from worlds.production.rewards import make_rewards
 from worlds.production.specs import (
-    ACTIVITIES,
-    ATTACKS,
-    BOT_ACTIVITIES,
-    BOT_SHARES,
     LOGGINGS,
     REWARD_KINDS,
-    TASTES,
     Logging,
     RewardKind,
 )
@@ -34,36 +29,6 @@ def _spec(**settings: object) -> ProductionSpec:
         for spec in production_specs("development")
         if all(getattr(spec, k) == v for k, v in settings.items())
     )
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_every_part_has_every_ingredient(part: Part) -> None:
-    specs = production_specs(part)
-    peaceful = [spec for spec in specs if spec.attack == "none"]
-    attacked = [spec for spec in specs if spec.attack != "none"]
-    assert 0.35 <= len(peaceful) / len(specs) <= 0.45
-    assert len({spec.name for spec in specs}) == len(specs)
-    for some in (peaceful, attacked):
-        assert {spec.rewards for spec in some} == set(REWARD_KINDS)
-        assert {spec.activity for spec in some} == set(ACTIVITIES)
-        assert {spec.logging for spec in some} == set(LOGGINGS)
-        assert {spec.tastes for spec in some} == set(TASTES)
-        assert {(spec.n_new > 0, spec.n_withdrawn > 0) for spec in some} == {
-            (False, False),
-            (True, False),
-            (False, True),
-            (True, True),
-        }
-        assert {spec.is_roaming for spec in some} == {False, True}
-        assert {spec.level_sd > 0 for spec in some} == {False, True}
-        assert min(spec.n_contexts for spec in some) == 1
-        assert max(spec.n_contexts for spec in some) >= 80
-        assert {spec.alpha for spec in some} == {0.05, 0.1, 0.2}
-        assert any(spec.logging == "uniform" and not spec.has_propensities for spec in some)
-    assert {spec.attack for spec in attacked} == set(ATTACKS)
-    assert {spec.bot_share for spec in attacked} == set(BOT_SHARES)
-    assert {spec.bot_activity for spec in attacked} == set(BOT_ACTIVITIES)
-    assert any(spec.bot_share == 0.2 and spec.alpha == 0.1 for spec in attacked)
 
 
 def test_parts_share_no_log() -> None:
@@ -117,20 +82,6 @@ def test_true_means_are_those_of_the_rewards(rewards: RewardKind, rng: np.random
     assert abs(drawn.mean() - truth) <= 6 * drawn.std() / np.sqrt(n)
 
 
-@pytest.mark.parametrize("attack", ["none", *ATTACKS])
-def test_scores_are_zero_for_the_best_and_below_one_without_bots(attack: str) -> None:
-    log = build_production(_spec(attack=attack), 0)
-    assert log.score(log.optimal()) == pytest.approx(0.0, abs=1e-12)
-    assert log.pushed_share(log.optimal()) == 0.0
-    assert 0.0 <= log.score(log.oracle()) < 1.0
-    assert log.is_available[log.naive()].all()
-    assert log.context_probabilities.sum() == pytest.approx(1.0)
-    assert bool(log.is_bad.any()) == (attack != "none")
-    if attack == "none":
-        np.testing.assert_array_equal(log.naive(), log.oracle())
-    assert (log.targets >= 0).all() == (attack not in ("none", "sink"))
-
-
 def test_bots_keep_the_per_cell_mean_from_the_best_items() -> None:
     """Negative control: 20% bots with 20 to 80 events each click on another item everywhere.
 
@@ -141,17 +92,6 @@ def test_bots_keep_the_per_cell_mean_from_the_best_items() -> None:
     is_pushed = log.naive() == log.targets
     assert log.context_probabilities @ is_pushed > 0.9
     assert log.score(log.naive()) > log.score(log.oracle())
-
-
-def test_tallies_weigh_events_by_propensities_relative_to_uniform_play() -> None:
-    uniform = build_production(_spec(logging="uniform", has_propensities=False), 0)
-    assert uniform.propensities is None
-    assert not uniform.tallies.is_weighted
-    log = build_production(_spec(logging="softmax", n_new=0, n_withdrawn=0), 0)
-    assert log.propensities is not None
-    tallies = log.tallies
-    assert tallies.counts.sum() == pytest.approx((1 / (log.n_actions * log.propensities)).sum())
-    assert tallies.plays.sum() == len(log.users)
 
 
 def test_a_liar_leaves_honest_events_as_they_are() -> None:

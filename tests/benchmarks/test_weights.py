@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import design_of_log
@@ -24,6 +25,7 @@ def weights_of(world: World) -> npt.NDArray[np.float64]:
     return learn_bounded(world.tallies, design, alpha=world.alpha).user_weights
 
 
+@pytest.mark.slow
 def test_without_an_attack_one_user_in_a_hundred_at_most_falls_under_one_half(seed: int) -> None:
     """All peaceful worlds of the development part: five kinds of taste, none, and ratings.
 

@@ -86,6 +86,7 @@ def test_verifying_says_what_was_simulated(capsys: pytest.CaptureFixture[str]) -
     assert found["trials"][0]["share_within"] <= found["trials"][-1]["share_within"]
 
 
+@pytest.mark.slow
 def test_searching_says_how_few_plays_are_enough_for_the_default_method(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_a_gap_that_the_coalition_never_hides_gets_no_mark() -> None:
     assert len(ax.texts) == 3
 
 
+@pytest.mark.slow
 def test_the_pictures_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     first, second = write_pictures(tmp_path / "a"), write_pictures(tmp_path / "b")
     assert [path.suffix for path in first] == [".svg", ".png", ".json"] * 2 + [".svg", ".png"] * 2

@@ -180,42 +180,6 @@ def test_the_split_trimmed_mean_equals_its_definition(rng: np.random.Generator) 
     assert sorted(points[found.weights == 1.0]) == pytest.approx(sorted(averaged[is_inside]))
 
 
-def test_of_equal_points_the_first_come_first_in_a_split(rng: np.random.Generator) -> None:
-    """Weights say which points entered; equal points are ranked as they stand."""
-    points = rng.integers(0, 4, 2000).astype(float)
-    by_rank = np.argsort(points, kind="stable")
-    found = median_of_means(points, **ALPHA, rng=generator(3), n_blocks=8)
-    blocks = by_rank[generator(3).permutation(2000)].reshape(-1, 8).T
-    means = points[blocks].mean(axis=1)
-    order = np.argsort(means, kind="stable")
-    entered = np.zeros(2000)
-    entered[blocks[order[3:5]].ravel()] = 1.0
-    np.testing.assert_array_equal(found.weights, entered)
-    assert found.estimate == pytest.approx(means[order[3:5]].mean())
-
-    split = lugosi_mendelson_mean(points, alpha=0.01, rng=generator(3))
-    order = by_rank[generator(3).permutation(2000)]
-    reference = np.sort(points[order[1000:]])
-    n_cut = int(np.floor(1000 * 8 * 0.01 + 12 * np.log(4 / 0.05)))
-    is_inside = (points >= reference[n_cut]) & (points <= reference[999 - n_cut])
-    entered = np.zeros(2000)
-    entered[order[:1000]] = is_inside[order[:1000]]
-    np.testing.assert_array_equal(split.weights, entered)
-
-
-def test_one_point_in_twenty_groups_may_fail_by_default(rng: np.random.Generator) -> None:
-    points, groups = rng.standard_normal(900), np.zeros(900, np.int64)
-    stated: dict[str, Any] = {"alpha": 0.01, "failure_probability": 0.05}
-    default: dict[str, Any] = {"alpha": 0.01}
-    assert trimmed_mean(points, **default).n_tolerated == trim_count(900, **stated)
-    grouped = trimmed_means(points, groups, 1, **default)
-    assert grouped.n_trimmed.tolist() == [trim_count(900, **stated)]
-    for estimator in (median_of_means, lugosi_mendelson_mean):
-        found = estimator(points, **default, rng=generator(0))
-        same = estimator(points, **stated, rng=generator(0))
-        assert (found.estimate, found.n_tolerated) == (same.estimate, same.n_tolerated)
-
-
 def test_a_block_of_one_point_each_is_the_limit(rng: np.random.Generator) -> None:
     points = rng.standard_normal(30)
     all_blocks = median_of_means(points, **ALPHA, rng=generator(0), n_blocks=30)
@@ -292,25 +256,3 @@ def test_a_cut_may_be_given_and_is_as_large_as_the_median_allows() -> None:
         assert (found.estimate, found.outcome) == (estimate, outcome)
         assert found.is_covered == (n_trimmed < 3)
         assert found.n_tolerated == min(n_trimmed, 2)
-
-
-def test_points_tied_with_an_edge_share_what_is_kept_of_them() -> None:
-    found = trimmed_mean([1.0, 1.0, 1.0, 2.0, 3.0, 3.0], **ALPHA, n_trimmed=1)
-    np.testing.assert_allclose(found.weights, [2 / 3, 2 / 3, 2 / 3, 1.0, 0.5, 0.5])
-    alike = trimmed_mean([5.0] * 4, **ALPHA, n_trimmed=1)
-    assert alike.weights.tolist() == [0.5] * 4
-
-
-def test_counts_keep_the_shape_of_the_sizes() -> None:
-    sizes = np.array([[10, 100], [100, 0]])
-    counts = trim_count(sizes, alpha=0.2, failure_probability=0.05)
-    assert counts.tolist() == [[4, 27], [27, 0]]
-    assert type(trim_count(100, alpha=0.2, failure_probability=0.05)) is int
-    nothing = trim_count(np.zeros(0, np.int64), alpha=0.2, failure_probability=0.05)
-    assert nothing.tolist() == []
-
-
-def test_zero_and_one_point_are_sizes() -> None:
-    assert trim_count(0, alpha=0.2, failure_probability=0.05) == 0
-    assert trim_count(1, alpha=0.2, failure_probability=0.05) == 1
-    assert trim_count(1, alpha=0.2, failure_probability=0.2) == 0

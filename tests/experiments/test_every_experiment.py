@@ -21,7 +21,17 @@ from unswayed.processes import Workers
 FILES = {"results.parquet", "settings.json", "claims.json", "figure.png", "figure.svg"}
 
 
-@pytest.mark.parametrize("name", [*IDS, *BEYOND])
+#: One experiment of each kind; `make test-all` runs the others, too.
+KINDS = ("figure-2a", "theorem-lower", "guessing-game", "regret")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in KINDS else pytest.mark.slow)
+        for name in (*IDS, *BEYOND)
+    ],
+)
 def test_a_tiny_sweep_runs_from_points_to_claims(name: str, tmp_path: Path) -> None:
     experiment = tiny(find_experiment(name))
     with Workers(1) as workers:

@@ -73,15 +73,6 @@ def test_an_attack_that_does_not_hide_is_refused() -> None:
         success(HIDDEN, "paper", "push", 0)
 
 
-def test_the_interactions_needed_lie_between_the_grid_points_around_the_target() -> None:
-    n = len(INTERACTIONS)
-    falling = np.where(np.arange(n) < 3, 2 * parallel_gain.TARGET, 0.0)
-    at_once, never = np.zeros(n), np.ones(n)
-    needed = parallel_gain.interactions_needed(np.array([falling, at_once, never]))
-    assert needed[0] == pytest.approx(np.sqrt(INTERACTIONS[2] * INTERACTIONS[3]))
-    assert np.isnan(needed[1:]).all()
-
-
 def test_a_perfect_gain_has_slope_minus_one() -> None:
     users = np.array([100.0, 200.0, 400.0])
     grid = np.array(INTERACTIONS, dtype=float)

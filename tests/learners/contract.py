@@ -33,7 +33,7 @@ def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
     world = generator(seed, "contract")
     learner, twin = (make(_setting(seed)) for _ in range(2))
     actions = []
-    for _ in range(N_ROUNDS):
+    for number in range(N_ROUNDS):
         users = world.integers(0, N_USERS, N_USERS)
         contexts = world.integers(0, N_CONTEXTS, N_USERS)
         outcomes = (world.random((N_USERS, N_ACTIONS)) < 0.5).astype(np.float64)
@@ -50,6 +50,8 @@ def _played(make: LearnerMaker, *, seed: int, spoil_unplayed: bool) -> IntArray:
         assert np.issubdtype(played.dtype, np.integer)
         assert ((played >= 0) & (played < N_ACTIONS)).all()
         actions.append(played)
+        if number not in (0, N_ROUNDS // 2, N_ROUNDS - 1):  # recommending is learning
+            continue
         recommended = learner.action_probabilities(np.arange(N_USERS))
         twin.action_probabilities(np.arange(N_USERS))
         assert recommended.shape == (N_CONTEXTS, N_ACTIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.learners.tiny_logs import cut_after, tallied
+from tests.learners.tiny_logs import tallied
 from unswayed.learners.design import (
     STICKY_EVIDENCE_PAIRS,
     design_of_log,
@@ -44,23 +44,10 @@ def test_users_who_never_met_a_context_are_spread_evenly_over_its_groups() -> No
     assert design.group_sizes.tolist() == [[3, 2, 2], [2, 2, 4], [2, 2, 2]]
 
 
-def test_more_visits_than_users_leave_nobody_to_spread() -> None:
-    """A log that is not sticky, read as if it were: both users got every action."""
-    events = [(user, 0, action, 1.0) for user in range(2) for action in range(3)]
-    design = sticky_design(tallied(events, n_contexts=1, n_actions=3))
-    assert design.group_sizes.tolist() == [[2, 2, 2]]
-    alone = tallied([(user, 0, 0, 1.0) for user in range(5)], n_contexts=1, n_actions=1)
-    assert sticky_design(alone).group_sizes.tolist() == [[5]]
-
-
 def test_a_log_is_sticky_from_forty_repeated_visits_on() -> None:
     enough, too_few = repeated(STICKY_EVIDENCE_PAIRS), repeated(STICKY_EVIDENCE_PAIRS - 1)
     assert design_of_log(enough, "auto").is_sticky.all()
     assert not design_of_log(too_few, "auto").is_sticky.any()
-
-
-def test_a_single_visit_is_no_evidence_that_users_keep_their_action() -> None:
-    assert not design_of_log(repeated(200, n_plays=1), "auto").is_sticky.any()
 
 
 def test_one_changed_action_shows_that_a_log_is_not_sticky() -> None:
@@ -70,18 +57,6 @@ def test_one_changed_action_shows_that_a_log_is_not_sticky() -> None:
     # The same action in another context is no change.
     elsewhere = tallied([*events, (99, 1, 1, 1.0)], n_contexts=2, n_actions=2)
     assert design_of_log(elsewhere, "auto").is_sticky.all()
-
-
-def test_evidence_of_all_blocks_counts_together() -> None:
-    enough = cut_after(repeated(STICKY_EVIDENCE_PAIRS), 15)
-    assert design_of_log(enough, "auto").is_sticky.all()
-    changed = tallied(
-        [(user, 0, 0, 1.0) for user in range(100) for _ in range(2)] + [(0, 0, 1, 1.0)],
-        n_contexts=1,
-        n_actions=2,
-    )
-    for cut in (1, 60):
-        assert not design_of_log(cut_after(changed, cut), "auto").is_sticky.any()
 
 
 def test_a_named_design_is_taken_whatever_the_log_shows() -> None:

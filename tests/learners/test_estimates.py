@@ -26,12 +26,6 @@ def estimated() -> Estimates:
     )
 
 
-def test_intervals_reach_as_far_as_both_parts_together() -> None:
-    low, high = estimated().interval
-    np.testing.assert_array_equal(low, [[0.125, -0.5], [-np.inf, np.nan]])
-    np.testing.assert_array_equal(high, [[0.875, 1.0], [np.inf, np.nan]])
-
-
 def test_given_ends_stand_in_place_of_half_widths() -> None:
     low, high = MEANS - 0.0625, MEANS + 2.0
     with_low, with_high = replace(estimated(), low=low), replace(estimated(), high=high)
@@ -39,12 +33,6 @@ def test_given_ends_stand_in_place_of_half_widths() -> None:
     np.testing.assert_array_equal(with_low.interval[1], estimated().interval[1])
     np.testing.assert_array_equal(with_high.interval[0], estimated().interval[0])
     np.testing.assert_array_equal(with_high.interval[1], high)
-
-
-def test_without_evidence_there_is_an_empty_dictionary_of_ones_own() -> None:
-    first, second = estimated(), estimated()
-    assert first.evidence == {}
-    assert first.evidence is not second.evidence
 
 
 def test_a_policy_holds_the_estimates_and_how_often_each_cell_was_played() -> None:

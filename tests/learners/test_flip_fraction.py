@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from unswayed import Events, InputError, Policy, RobustMCB
+from unswayed import Events, Policy, RobustMCB
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.flips.attack import attack_decision
@@ -296,8 +296,3 @@ def test_attacks_fill_in_the_upper_bounds_of_a_uniform_log(
         assert learner.flip_bounds_ is not None
         assert np.isfinite(learner.flip_bounds_.upper).tolist() == [is_found]
     assert RobustMCB(0.1, method=method, certify="none").fit(log).policy_.flip_fraction is None
-
-
-def test_an_unknown_way_to_certify_is_refused() -> None:
-    with pytest.raises(InputError, match="none, bounds, attack"):
-        RobustMCB(0.1, certify="maybe")  # type: ignore[arg-type]

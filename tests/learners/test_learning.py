@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.learners.recording import RECORDED, Recording, pooled
+from tests.learners.recording import RECORDED, Recording
 from tests.refusals import refusal
 from unswayed.events import Events, Labels
 from unswayed.learners.design import Design, sticky_design, uniform_design
-from unswayed.learners.interface import decided_shares, evenly_among_best
 from unswayed.learners.learning import LARGEST_OFFSET, check_precision, learn_policy
 from unswayed.learners.methods import METHODS
 from unswayed.learners.reward_range import RewardBound
@@ -31,7 +30,6 @@ def played(*rows: tuple[int, int, int, float], n_users: int = 4) -> Tallies:
 # At home milk is better by plain means, in the cart tea is; the last user never came.
 DAY = played((0, 0, 0, 0.2), (0, 0, 1, 0.6), (1, 0, 1, 0.8), (1, 1, 0, 0.5), (2, 1, 1, 0.0))
 DESIGN = uniform_design(DAY)
-WARMUP = played((3, 1, 1, 1.0))
 
 
 def learn(tallies: Tallies = DAY, design: Design = DESIGN, **options: Any) -> Any:
@@ -39,6 +37,7 @@ def learn(tallies: Tallies = DAY, design: Design = DESIGN, **options: Any) -> An
     return learn_policy(tallies, design, CONTEXTS, ACTIONS, **given)
 
 
+<<<<<<< HEAD
 def test_the_method_is_given_the_tallies_the_design_the_share_and_the_warm_up(
     recorded: Recording,
 ) -> None:
@@ -51,6 +50,8 @@ def test_the_method_is_given_the_tallies_the_design_the_share_and_the_warm_up(
     assert second.warmup is None
 
 
+=======
+>>>>>>> ee572ed (Fewer and shorter tests: one of each kind in make test, the others in test-all)
 def test_the_policy_says_what_it_was_learned_from(recorded: Recording) -> None:
     recorded.evidence = {
         "removed": 0.25,
@@ -167,38 +168,3 @@ def test_rewards_are_precise_enough_up_to_a_limit() -> None:
     check_precision(of(-LARGEST_OFFSET, LARGEST_OFFSET))
     for low in (LARGEST_OFFSET, -LARGEST_OFFSET - 2):
         assert "too close together" in refusal(check_precision, of(low, low + 1))
-
-
-def test_rewards_are_compared_as_means_of_plays() -> None:
-    """Sums of many plays are larger than any reward."""
-    rewards = np.repeat([2e7, 2e7 + 1], 100)
-    users = np.repeat(["ann", "bob"], 100)
-    log = Events.of(users, ["home"] * 200, np.repeat(["tea", "milk"], 100), rewards)
-    check_precision(tally_events(log).tallies)
-
-
-def test_what_is_excluded_gets_no_share_and_a_decision_all_of_it() -> None:
-    tallies = tally_events(Events.of(["ann"], ["home"], ["tea"], [1.0])).tallies
-    means = np.array([[0.5, 0.5, 0.25], [0.5, 0.5, 0.75], [np.nan] * 3])
-    estimates = replace(pooled(tallies), mean_rewards=means, is_excluded=means == 0.75)
-    third = 1 / 3
-    expected = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [third] * 3])
-    np.testing.assert_allclose(decided_shares(estimates), expected)
-    expected[:2] = np.eye(3)[[2, 1]]
-    decided = replace(estimates, decisions=np.array([2, 1, 0]))
-    np.testing.assert_allclose(decided_shares(decided), expected)
-
-
-def test_rows_are_shared_among_their_largest_entries() -> None:
-    unknown = np.nan
-    values = np.array(
-        [
-            [[-1.0, -2.0, -1.0], [unknown, -5.0, unknown]],
-            [[unknown] * 3, [0.0, 0.0, 0.0]],
-        ]
-    )
-    third = 1 / 3
-    np.testing.assert_allclose(
-        evenly_among_best(values),
-        [[[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]], [[third] * 3, [third] * 3]],
-    )

@@ -101,7 +101,7 @@ def test_one_block_alone_would_give_other_bits(
     np.testing.assert_allclose(in_blocks.policy.mean_rewards, in_one.policy.mean_rewards, rtol=1e-9)
 
 
-@METHODS
+@pytest.mark.parametrize("method", ["bounded"])
 def test_a_worker_that_is_killed_changes_nothing(
     client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:

@@ -14,7 +14,6 @@ from tests.refusals import refusal
 from unswayed import Columns, Events, RobustMCB
 from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS
-from unswayed.learners.unknown_fraction import SEARCHED_FRACTION
 from unswayed.policy import Assignment
 
 pytestmark = pytest.mark.usefixtures("recorded")
@@ -100,42 +99,6 @@ def test_what_was_observed_and_learned_is_shown() -> None:
     assert repr(learner) == plain + "  # observed: 1 events; learned: 2 contexts, 2 actions"
     log = Events.of(["ann"], ["home"], ["tea"], [1.0])
     assert repr(shop().fit(log)) == plain + "  # learned: 1 context, 2 actions"
-
-
-def test_the_method_is_given_what_was_observed_by_phase(recorded: Recording) -> None:
-    learner = shop(0.2, contexts=["home", "cart", "search"], warmup_interactions=4)
-    users = [f"user-{number}" for number in range(6)]
-    for context in ("home", "cart"):
-        actions = learner.decide_many(users, [context] * 6)
-        learner.observe_many(users, [context] * 6, actions, np.arange(6.0))
-    learner.policy()
-    tallies, design, alpha, warmup = recorded.given[-1]
-    assert alpha == 0.2
-    assert warmup is not None
-    assert tallies.interactions.sum() + warmup.interactions.sum() == 12
-    assert warmup.interactions.sum() >= 4
-    assert design.is_sticky.sum() == 2
-    assert (tallies.n_users, tallies.n_contexts) == (6, 3)
-    assert list(learner.user_labels_) == users
-    # Once there is a log, too, all plays count alike.
-    learner.partial_fit(Events.of(["new"] * 2, ["home"] * 2, ["tea", "milk"], [0.5] * 2))
-    assert recorded.given[-1].tallies.interactions.sum() == 2
-    learner.policy()
-    assert recorded.given[-1].tallies.interactions.sum() == 14
-    assert recorded.given[-1].warmup is None
-    assert len(learner.user_labels_) == 7
-
-
-def test_while_the_share_is_unknown_the_warm_up_allows_for_many() -> None:
-    for alpha, expected in (("auto", SEARCHED_FRACTION), (0.2, 0.2)):
-        learner = shop(alpha, contexts=[], warmup_interactions=7)
-        learner.decide("ann", "home")
-        assert learner._exploration is not None
-        assert learner._exploration.to_json() == {
-            "warmup_interactions": 7,
-            "adversarial_fraction": expected,
-            "sticky": None,
-        }
 
 
 def test_a_reward_is_counted_where_it_was_decided() -> None:

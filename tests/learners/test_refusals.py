@@ -7,14 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.refusals import refusal
 from unswayed.events import Events
 from unswayed.learners import RobustMCB
 from unswayed.learners.baselines.active_arm_elimination import ActiveArmElimination
-from unswayed.learners.baselines.arrivals import checked_arrivals
 from unswayed.learners.baselines.barbar import Barbar
 from unswayed.learners.change_test import changes_between
 from unswayed.learners.epochs.schedule import Schedule
@@ -36,7 +34,6 @@ SETTING = Setting(
     alpha=0.1,
     rng=generator(0),
 )
-CODES = np.zeros(1, np.int64)
 DAY = tally_events(Events.of(["ann", "bob"], ["home"] * 2, ["tea", "milk"], [1.0, 0.0]))
 
 
@@ -152,52 +149,6 @@ def test_numbers_of_groups_and_labels_at_the_limit_are_taken() -> None:
     assert [check_groups(value) for value in (2, 20, " 3 ", "auto")] == [2, 20, 3, "auto"]
     assert GrowingLabels().codes([-(2**63), 2**63 - 1]).tolist() == [0, 1]
     assert check_actions(2) is None  # type: ignore[func-returns-value]
-
-
-@pytest.mark.parametrize(
-    ("users", "contexts", "outcomes", "sentence"),
-    [
-        (
-            CODES,
-            CODES,
-            np.zeros((1, 3)),
-            "users, contexts and outcomes have shapes (1,), (1,) and (1, 3): give (n,), (n,) and "
-            "(n, 2).",
-        ),
-        (
-            CODES,
-            np.zeros(2, np.int64),
-            np.zeros((1, 2)),
-            "users, contexts and outcomes have shapes (1,), (2,) and (1, 2): give (n,), (n,) and "
-            "(n, 2).",
-        ),
-        (
-            CODES[:, None],
-            CODES,
-            np.zeros((1, 2)),
-            "users, contexts and outcomes have shapes (1, 1), (1,) and (1, 2): give (n,), (n,) and "
-            "(n, 2).",
-        ),
-        (CODES + 3, CODES, np.zeros((1, 2)), "a user is not in 0..2: number the users from 0."),
-        (CODES - 1, CODES, np.zeros((1, 2)), "a user is not in 0..2: number the users from 0."),
-        (
-            CODES,
-            CODES + 2,
-            np.zeros((1, 2)),
-            "a context is not in 0..1: number the contexts from 0.",
-        ),
-    ],
-)
-def test_arrivals_that_do_not_fit_the_setting_are_refused(
-    users: Any, contexts: Any, outcomes: Any, sentence: str
-) -> None:
-    assert refusal(checked_arrivals, users, contexts, outcomes, SETTING) == sentence
-
-
-def test_the_last_user_and_context_fit_the_setting() -> None:
-    found = checked_arrivals([2], [1], [[1, 0]], SETTING)  # type: ignore[arg-type]
-    assert [column.tolist() for column in found] == [[2], [1], [[1.0, 0.0]]]
-    assert [column.dtype for column in found] == [np.int64, np.int64, np.float64]
 
 
 @pytest.mark.parametrize("baseline", [ActiveArmElimination, Barbar])

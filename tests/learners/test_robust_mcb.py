@@ -92,26 +92,6 @@ def test_decisions_can_be_checked_later_with_the_secret_alone() -> None:
     )
 
 
-def test_after_the_warm_up_the_most_frequent_contexts_are_sticky(
-    rng: np.random.Generator,
-) -> None:
-    learner = RobustMCB(
-        0.1,
-        actions=["a", "b"],
-        contexts=["often", "also", "rare"],
-        warmup_interactions=300,
-        secret=SECRET,
-    )
-    contexts = rng.choice(["often", "also", "rare"], p=[0.5, 0.4, 0.1], size=600)
-    for play in range(600):
-        user, context = play % 50, str(contexts[play])
-        learner.observe(user, context, learner.decide(user, context), 1.0)
-    assert learner.policy() is learner.policy_
-    assert learner.frequent_contexts_ == ["often", "also"]
-    assert len({learner.decide(7, "often") for _ in range(20)}) == 1
-    assert len({learner.decide(7, "rare") for _ in range(40)}) == 2
-
-
 def test_a_reward_that_comes_after_the_warm_up_counts_where_its_play_belongs() -> None:
     """A play decided uniformly is never mixed into the groups of sticky users."""
     learner = RobustMCB(

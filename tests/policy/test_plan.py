@@ -1,8 +1,6 @@
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,14 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unswayed.errors import InputError
-from unswayed.events import Label, Labels
+from unswayed.events import Labels
 from unswayed.policy import (
-    Assignment,
     Decider,
     EpochPlan,
     Mode,
     Rule,
-    deciding,
     new_secret,
 )
 from unswayed.policy.deciding import MODES
@@ -152,13 +148,6 @@ def test_explorers_are_drawn_anew_in_every_epoch_and_controls_stay() -> None:
     served = [pair for pair in modes if Mode.CONTROL not in pair]
     both = sum(one is other is Mode.EXPLORE for one, other in served) / len(served)
     assert within(both, 0.4**2, len(served))
-
-
-def test_an_explorer_of_a_smaller_share_explores_at_every_larger_one() -> None:
-    decider = Decider(a_plan(), SECRET)
-    for user in users(500):
-        if decider.decide(user, "dinner").mode is Mode.EXPLORE:
-            assert decider.decide(user, "lunch").mode is Mode.EXPLORE
 
 
 def test_sticky_explorers_keep_their_action_and_others_draw_at_every_play() -> None:
@@ -303,42 +292,3 @@ def test_a_play_is_counted_from_zero_and_codes_are_checked() -> None:
         decider.decide_many(decider.digests(["ann"]), one + 2, one)
     with pytest.raises(InputError, match="counted 0, 1, 2"):
         decider.decide_many(decider.digests(["ann"]), one, one - 1)
-
-
-@pytest.mark.parametrize("names", [("ann", "bob"), (7, 8)])
-def test_a_users_bits_are_drawn_once_and_as_many_are_kept_as_there_is_room_for(
-    names: tuple[Label, Label], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[Label] = []
-    digest = Assignment.digest
-
-    def noted(self: Assignment, *parts: Any) -> int:
-        if parts[0] == "user":
-            drawn.append(parts[1])
-        return digest(self, *parts)
-
-    decider = Decider(a_plan(), SECRET)
-    monkeypatch.setattr(Assignment, "digest", noted)
-    first, second = names
-    for user in (first, first, second, first):
-        decider.decide(user, "lunch")
-    assert decider.digests([first, second]).size == 2
-    assert drawn == [first, second]
-    monkeypatch.setattr(deciding, "KEPT_USERS", 2)
-    decider.decide("cleo", "lunch")  # a third has no room: all are forgotten but this one
-    decider.decide("cleo", "lunch")
-    decider.decide(first, "lunch")
-    assert drawn == [first, second, "cleo", first]
-
-
-def test_a_hundred_thousand_decisions_a_second() -> None:
-    """In time of this process alone, so that a busy machine does not matter."""
-    decider = Decider(a_plan(is_sticky=False), SECRET)
-    decider.decide("ann", "lunch")
-    rates = []
-    for _ in range(3):
-        start = time.process_time()
-        for play in range(20_000):
-            decider.decide("ann", "lunch", play)
-        rates.append(20_000 / (time.process_time() - start))
-    assert max(rates) > 100_000

@@ -120,16 +120,6 @@ def test_a_file_that_is_no_policy_is_refused(tmp_path: Path, text: str, message:
         Policy.load(path)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"missing\.json"):
-        Policy.load(tmp_path / "missing.json")
-
-
-def test_tables_of_the_wrong_shape_are_refused() -> None:
-    with pytest.raises(InputError, match="must have shape"):
-        make_policy(["home"], ["tea", "milk"], np.array([[1.0]]))
-
-
 def test_intervals_without_a_bound_say_so_and_survive_json() -> None:
     means = np.array([[0.2, 0.6], [np.nan, 0.4]])
     policy = Policy(

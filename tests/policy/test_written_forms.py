@@ -12,11 +12,9 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Labels
 from unswayed.policy import Policy
-from unswayed.policy.deciding import Decider
 from unswayed.policy.own_decisions import PersonalDecisions
 from unswayed.policy.plan import EpochPlan, Rule
 
-SECRET = bytes(range(16))
 MEANS = np.array([[0.25, 0.5], [0.75, 0.5]])
 
 
@@ -75,42 +73,6 @@ def test_a_plan_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> 
     assert EpochPlan.load(tmp_path / "plan.json") == plan
 
 
-def test_the_first_plan_has_what_it_was_given() -> None:
-    plan = EpochPlan.start(
-        "spring",
-        ["lunch", "dinner"],
-        ["tea", "soup"],
-        explorer_share=0.3,
-        is_sticky=True,
-        is_spread=True,
-        control_share=0.2,
-        baseline="soup",
-    )
-    known = Rule(
-        action="soup",
-        surviving=("tea", "soup"),
-        explorer_share=0.3,
-        is_sticky=True,
-        is_spread=True,
-        baseline="soup",
-    )
-    assert (plan.campaign, plan.epoch, plan.control_share, plan.is_alarmed) == (
-        "spring",
-        0,
-        0.2,
-        False,
-    )
-    assert plan.rules == (known, known)
-    assert plan.unknown == replace(known, is_sticky=False)
-    plain = EpochPlan.start("x", ["lunch"], ["tea", "soup"])
-    rule = Rule(action="tea", surviving=("tea", "soup"), explorer_share=1.0)
-    assert plain.rules == (rule,)
-    assert plain.control_share == 0.0
-    assert EpochPlan.start("x", [], ["tea"], control_share=0.1).unknown.baseline == "tea"
-    assert plan.rule("dinner") is plan.rules[1]
-    assert plan.rule("breakfast") is plan.unknown
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -142,30 +104,6 @@ def test_a_plan_says_what_does_not_belong_to_it() -> None:
         "the plan belongs to campaign 'spring' and this is campaign 'autumn'; give the plan of "
         "this campaign."
     )
-
-
-def test_rulings_of_many_plays_are_those_of_one_by_one() -> None:
-    rule = Rule(action="tea", surviving=("tea", "soup"), explorer_share=0.5, baseline="soup")
-    plan = EpochPlan(
-        campaign="x",
-        epoch=2,
-        contexts=Labels.of(["lunch", "dinner"]),
-        actions=Labels.of(["tea", "soup"]),
-        rules=(rule, replace(rule, is_sticky=False, is_spread=True)),
-        unknown=rule,
-        control_share=0.2,
-    )
-    decider = Decider(plan, SECRET)
-    names = [f"user {n % 40}" for n in range(400)]
-    places, plays = ["lunch", "dinner"] * 200, np.arange(400) // 40
-    many = [decider.ruled[place] for place in decider.places(names, places, plays)]
-    fresh = Decider(plan, SECRET)
-    one_by_one = [fresh.decide(*one) for one in zip(names, places, plays.tolist(), strict=True)]
-    assert many == one_by_one
-    assert {ruling.mode.value for ruling in many} == {"explore", "exploit", "control"}
-    assert decider.digests(names).dtype == np.uint64
-    with pytest.raises(InputError, match=r"user 1\.5 is neither a string nor an integer"):
-        decider.digests([1.5])
 
 
 def test_personal_decisions_come_back_from_json_and_decide() -> None:

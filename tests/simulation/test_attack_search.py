@@ -10,10 +10,8 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.randomness import generator
 from unswayed.simulation.attack_search import (
-    FINALISTS,
     FIRST_FRESH_WORLD,
     LEAST_BUDGET,
-    Search,
     runs_planned,
     search_attacks,
 )
@@ -96,6 +94,7 @@ def test_the_search_keeps_to_its_budget(budget: int, seed: int) -> None:
     assert len(calls) <= runs_planned(settings, budget=budget, fresh_worlds=2)
 
 
+@pytest.mark.slow
 def test_processes_change_no_number(seed: int) -> None:
     settings = small(seed=seed)
     one, two = (
@@ -147,21 +146,3 @@ def test_a_search_that_cannot_be_is_refused(options: dict[str, int], named: str)
             fresh_worlds=chosen["fresh_worlds"],
             processes=chosen["processes"],
         )
-
-
-def test_a_race_is_not_won_by_candidates_that_were_lucky_in_few_worlds() -> None:
-    """Five lucky ones fill the places of finalists at first, and must give theirs up."""
-    lucky = [Candidate("push", (0.1 * i, 0.5)) for i in range(FINALISTS)]
-    steady = Candidate("focus", (0.1, 0.5))
-
-    def harm_of(tasks: list[tuple[str, Candidate, int]]) -> list[float]:
-        return [10.0 if c == steady else 12.0 if world < 3 else 2.0 for _, c, world in tasks]
-
-    search = Search("naive-mean", harm_of)
-    search.halve([steady], runs=1)
-    assert search.race(1) == steady
-    search.halve(lucky, runs=FINALISTS)
-    assert search.race(search.runs) == lucky[0]
-    # Three more worlds for each of the lucky bring their mean below that of the steady one.
-    assert search.race(search.runs + 4 * FINALISTS) == steady
-    assert search.runs <= 1 + 5 * FINALISTS

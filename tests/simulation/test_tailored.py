@@ -56,24 +56,6 @@ def test_honest_plays_dilute_the_lie(seed: int) -> None:
     assert told(attack).mean(axis=0)[best] == pytest.approx(-0.15, abs=5 * 0.0076)
 
 
-def test_opposed_accounts_balance_the_tails(seed: int) -> None:
-    attack = begun(seed, magnitude=0.5, opposed=0.5, direction="up", promoted="target")
-    moved = told(attack)[:, attack.briefing.aim.target[0]]
-    assert moved.mean() == pytest.approx(0.0, abs=5 * 0.0072)
-    assert (moved > 1.0).sum() == (moved < -1.0).sum() == CROWD.n_accounts // 2
-
-
-def test_accounts_that_share_nothing_lie_in_contexts_of_their_own(seed: int) -> None:
-    own = begun(seed, magnitude=1.0, contexts_share=0.5, shared="nothing", direction="up")
-    common = begun(seed, magnitude=1.0, contexts_share=0.5, direction="up")
-    # A lie moves the mean over 40 plays by 3, and 0.079 is its standard error: no doubt who lies.
-    for attack, n_patterns in ((own, 6), (common, 1)):
-        lying = np.stack([told(attack, context=s).max(axis=1) > 1.5 for s in range(4)], axis=1)
-        assert (lying.sum(axis=1) == 2).all()
-        # 120 accounts and 6 ways to choose two of four contexts: one is missing with P < 1e-8.
-        assert len({tuple(row) for row in lying}) == n_patterns
-
-
 def test_accounts_that_share_answers_give_the_same_ones(seed: int) -> None:
     attack = begun(seed, shared="answers", opposed=0.25)
     assert np.unique(told(attack, plays=1), axis=0).shape[0] == 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.events.logs import random_log
-from unswayed.engine import HERE, Blocked, BlockedRows
+from unswayed.engine import Blocked, BlockedRows
 from unswayed.estimators import spectral_filter
 from unswayed.estimators.rows import Rows, SparseRows
 from unswayed.events import Labels, read_events
@@ -66,20 +66,6 @@ def test_rows_in_blocks_answer_as_the_rows_of_one_matrix(
     assert isinstance(blocks, Rows)
 
 
-def test_strided_directions_give_the_bits_of_contiguous_ones(rng: np.random.Generator) -> None:
-    """A worker gets a contiguous copy, whatever the driver holds."""
-    _, blocks = both(rng, BOUNDS)
-    weights, centre = rng.random(300), rng.normal(size=48)
-    for directions in (rng.normal(size=(48, 96))[:, ::2], rng.normal(size=(48, 48)).T):
-        copy = directions.copy(order="C")
-        np.testing.assert_array_equal(
-            blocks.gram(weights, centre, directions), blocks.gram(weights, centre, copy)
-        )
-        np.testing.assert_array_equal(
-            blocks.project(centre, directions), blocks.project(centre, copy)
-        )
-
-
 def test_keeping_rows_keeps_the_marked_ones_even_after_equal_weights(
     rng: np.random.Generator,
 ) -> None:
@@ -107,36 +93,6 @@ def test_results_come_in_block_order_and_pieces_go_to_their_block() -> None:
     assert found == [(10, "a", 5), (20, "b", 5), (30, "c", 5)]
     assert blocks.transformed(lambda block: -block).map_blocks(abs) == [10, 20, 30]
     assert blocks.add_blocks(lambda block: np.array([block, 1])).tolist() == [60, 3]
-
-
-def test_values_of_rows_go_to_the_block_that_has_them() -> None:
-    blocks = Blocked.here([np.array([1.0, 2.0]), np.empty(0), np.array([3.0])], (2, 0, 1))
-    weights = np.array([10.0, 0.0, 2.0])
-    assert blocks.n_rows == 3
-    assert blocks.map_rows(np.multiply, rows=weights).tolist() == [10.0, 0.0, 6.0]
-    assert float(blocks.add_blocks(np.dot, rows=weights)) == 16.0
-    kept = blocks.transformed(lambda block, own: block[own > 0], rows=weights, sizes=(1, 0, 1))
-    assert kept.map_rows(np.add, rows=np.array([5.0, 7.0])).tolist() == [6.0, 10.0]
-
-
-def test_equal_values_of_rows_are_sent_once_and_changed_ones_again() -> None:
-    sent = []
-
-    class Elsewhere(type(HERE)):  # type: ignore[misc]  # its class is private
-        def keep(self, value: object) -> object:
-            sent.append(value)
-            return value
-
-    blocks: Blocked[Any] = Blocked(Elsewhere(), [np.ones(2), np.ones(1)], (2, 1))
-    weights = np.array([1.0, 2.0, 4.0])
-    for _ in range(3):
-        assert float(blocks.add_blocks(np.dot, rows=weights.copy())) == 7.0
-    assert len(sent) == 2
-    weights[0] = 3.0
-    assert float(blocks.add_blocks(np.dot, rows=weights)) == 9.0
-    weights[0] = 5.0  # in place: what was sent must not have been a view
-    assert float(blocks.add_blocks(np.dot, rows=weights)) == 11.0
-    assert len(sent) == 6
 
 
 def test_sums_over_many_blocks_are_sums_of_sums(rng: np.random.Generator) -> None:

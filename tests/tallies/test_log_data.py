@@ -12,7 +12,7 @@ import pytest
 from tests.events.logs import account, random_log
 from tests.tallies.test_exact_sums import assert_same_log
 from unswayed.errors import InputError
-from unswayed.events import Events, Labels, read_events
+from unswayed.events import Events, read_events
 from unswayed.events.hashing import user_hashes
 from unswayed.tallies import LogTallies, tally_events
 from unswayed.tallies.log_data import (
@@ -69,19 +69,6 @@ def test_events_of_two_logs_are_those_of_one(rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
     assert {found.users.dtype, found.contexts.dtype, found.actions.dtype} == {np.dtype(np.int32)}
     assert isinstance(merged_data([part(whole, 0, 7), part(whole, 7, 300)]), Events)
-
-
-def test_more_labels_than_the_parts_know_can_be_given(rng: np.random.Generator) -> None:
-    whole = events_of(rng)
-    contexts = Labels.of(sorted([*whole.context_labels, "attic"]))
-    actions = Labels.of(sorted([*whole.action_labels, "gin"]))
-    given = {"context_labels": contexts, "action_labels": actions}
-    for data in (whole, tally_events(whole)):
-        found = merged_data([data], **given)
-        assert found.context_labels == contexts
-        assert found.action_labels == actions
-    again = merged_events([whole], **given)
-    assert account(again) == account(whole)
 
 
 def test_sums_of_two_logs_are_those_of_one(rng: np.random.Generator) -> None:
@@ -196,8 +183,3 @@ def test_a_folder_without_times_says_that_nothing_can_be_forgotten(
             "the tallies in sums were begun without `half_life` and hold no times; start in a new "
             "folder to forget."
         )
-
-
-def test_times_are_part_of_the_digest(rng: np.random.Generator) -> None:
-    log = events_of(rng)
-    assert digest_of(log) != digest_of(replace(log, times=1.0 + np.arange(300, dtype=np.float64)))

@@ -170,50 +170,6 @@ def test_estimates_divide_by_planned_plays_not_by_actual_ones(rng: np.random.Gen
     np.testing.assert_allclose(learner.estimates[0], np.bincount(actions, minlength=3) / planned)
 
 
-def test_before_the_first_epoch_ends_running_means_are_recommended(
-    rng: np.random.Generator,
-) -> None:
-    setting = small_setting(rng, n_contexts=2, n_actions=3)
-    learner = Barbar(setting, constant=ORIGINAL_CONSTANT)
-    learner.play(*constant_arrivals([-1.0, -2.0, -3.0], 60))  # missed: 3·(2/3)^60 < 1e-9
-    third = pytest.approx([1 / 3] * 3)
-    recommended = learner.action_probabilities(np.array([0]))
-    assert recommended[0].tolist() == [1, 0, 0]
-    assert recommended[1].tolist() == third
-
-
-def test_after_the_first_epoch_its_estimates_are_recommended_and_not_what_runs(
-    rng: np.random.Generator,
-) -> None:
-    learner = Barbar(small_setting(rng, n_contexts=1, n_actions=2))
-    learner.play(*constant_arrivals([1.0, 0.0], int(learner.remaining[0])))
-    learner.play(*constant_arrivals([0.0, 1.0], 20))
-    assert learner.epochs.tolist() == [2]
-    assert learner.action_probabilities(np.array([0])).tolist() == [[1.0, 0.0]]
-
-
-@pytest.mark.parametrize("make", [Barbar, BarbatStyle, LiuStyle])
-def test_a_new_learner_plans_lambda_plays_for_every_action(
-    make: Callable[..., Barbar | BarbatStyle | LiuStyle], rng: np.random.Generator
-) -> None:
-    setting = small_setting(rng, n_users=6, n_contexts=2, n_actions=3, interactions_per_user=8)
-    learner = make(setting)
-    unit_plays = 8 * log(8 * 3 * log2(24) / 0.1)  # 6·8/2 arrivals a context, default options
-    assert learner.unit_plays == pytest.approx(unit_plays)
-    np.testing.assert_allclose(learner.planned, np.full((2, 3), unit_plays))
-    assert learner.remaining.tolist() == [ceil(3 * unit_plays)] * 2
-    assert learner.gaps.tolist() == [[1.0] * 3] * 2
-    assert learner.epochs.tolist() == [1, 1]
-    assert np.isnan(learner.estimates).all()
-    assert learner.estimates.shape == (2, 3)
-    assert learner.epochs.dtype == learner.remaining.dtype == np.int64
-
-
-def test_a_horizon_below_two_arrivals_counts_as_two(rng: np.random.Generator) -> None:
-    setting = small_setting(rng, n_users=1, n_contexts=2, n_actions=3, interactions_per_user=3)
-    assert Barbar(setting, constant=1.0).unit_plays == pytest.approx(log(8 * 3 * 1 / 0.1))
-
-
 def test_gaps_of_absurd_rewards_stop_at_a_billion(rng: np.random.Generator) -> None:
     learner = Barbar(small_setting(rng, n_contexts=1, n_actions=2))
     learner.play(*constant_arrivals([1e12, 0.0], int(learner.remaining[0])))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from math import exp
 
 import numpy as np
 import pytest
@@ -11,11 +10,8 @@ from tests.learners.baselines.scenes import Arrivals, bernoulli_arrivals, small_
 from unswayed.errors import InputError
 from unswayed.learners.baselines import (
     BASELINES,
-    ORIGINAL_CONSTANT,
     Barbar,
     LiuStyle,
-    NaiveMean,
-    PhasedElimination,
 )
 from unswayed.learners.interface import LearnerSpec
 
@@ -82,31 +78,6 @@ def test_one_batch_equals_the_same_batch_split(spec: LearnerSpec, streams: Strea
 
 
 @every_baseline
-def test_actions_and_counts_are_whole_numbers_and_masks_are_boolean(
-    spec: LearnerSpec, rng: np.random.Generator
-) -> None:
-    setting = small_setting(rng)
-    learner = spec.make(setting)
-    actions = learner.play(*bernoulli_arrivals(rng, setting, 50))
-    assert actions.dtype == np.int64
-    for name, state in vars(learner).items():
-        if name.endswith("counts") and not isinstance(learner, PhasedElimination):
-            assert np.issubdtype(state.dtype, np.integer), name
-        if name.lstrip("_").startswith("is_"):
-            assert state.dtype == np.bool_, name
-
-
-@every_baseline
-def test_another_seed_plays_differently(spec: LearnerSpec, streams: Streams) -> None:
-    setting = small_setting(streams("play"))
-    arrivals = bernoulli_arrivals(streams("arrivals"), setting, 500)
-    other = spec.make(small_setting(streams("other")))
-    # Even UCB, which draws for ties only, tries the four actions of three contexts in random
-    # order: two runs agree with probability at most 24^-3 < 1e-4.
-    assert (spec.make(setting).play(*arrivals) != other.play(*arrivals)).any()
-
-
-@every_baseline
 def test_before_anything_is_seen_play_is_uniform(
     spec: LearnerSpec, rng: np.random.Generator
 ) -> None:
@@ -150,37 +121,6 @@ def test_the_best_action_is_found_when_nobody_attacks(spec: LearnerSpec, streams
         assert learner.epochs.min() >= 3
     expected = np.eye(3)[best]
     np.testing.assert_array_equal(learner.action_probabilities(np.arange(5)), expected)
-
-
-@pytest.mark.parametrize("make", [Barbar, LiuStyle])
-def test_original_epochs_find_the_best_of_coins(
-    make: type[Barbar] | type[LiuStyle], streams: Streams
-) -> None:
-    setting = small_setting(
-        streams("play"), n_users=10, n_contexts=1, n_actions=3, interactions_per_user=10_000
-    )
-    means = np.array([[0.3, 0.7, 0.5]])
-    arrivals = bernoulli_arrivals(streams("arrivals"), setting, 100_000, mean_rewards=means)
-    learner = make(setting, constant=ORIGINAL_CONSTANT)
-    learner.play(*arrivals)
-    assert learner.epochs[0] >= 2
-    # Planned plays are at least lambda > 8000. An estimate is off by 0.1, half the gap, with
-    # probability at most 2·exp(-8000·0.1²/(2·(0.7 + 0.1/3))) < 1e-23 (multiplicative Chernoff).
-    assert learner.unit_plays > 8000
-    assert 2 * exp(-8000 * 0.1**2 / (2 * (0.7 + 0.1 / 3))) < 1e-23
-    assert learner.action_probabilities(np.array([0])).tolist() == [[0, 1, 0]]
-
-
-def test_naive_means_of_coins_lie_within_hoeffdings_bound(streams: Streams) -> None:
-    setting = small_setting(streams("play"))
-    means = np.linspace(0.2, 0.8, 12).reshape(3, 4)
-    arrivals = bernoulli_arrivals(streams("arrivals"), setting, 20_000, mean_rewards=means)
-    learner = NaiveMean(setting)
-    learner.play(*arrivals)
-    # 12 means, two sides: beyond the bound with probability at most 1e-9.
-    bound = np.sqrt(np.log(24e9) / (2 * learner.counts))
-    assert (np.abs(learner.sums / learner.counts - means) < bound).all()
-    assert learner.counts.sum() == 20_000
 
 
 def attacked(rng: np.random.Generator, *, n: int, size: float) -> Arrivals:

@@ -8,8 +8,8 @@ from statistics import NormalDist, median
 import numpy as np
 import pytest
 
-from tests.learners.baselines.scenes import Arrivals, bernoulli_arrivals, small_setting
-from unswayed.learners.baselines import PhasedElimination, phased_elimination
+from tests.learners.baselines.scenes import bernoulli_arrivals, small_setting
+from unswayed.learners.baselines import PhasedElimination
 
 Streams = Callable[..., np.random.Generator]
 
@@ -122,58 +122,3 @@ def test_an_action_goes_when_it_is_more_than_two_gammas_below_the_best(
     assert learner.play(users, contexts, outcomes).tolist() == actions.tolist()
     assert learner.phases.tolist() == [1, phase + 1, 1]
     assert learner.is_active.tolist() == [[True, True], [stays, True], [True, True]]
-
-
-def test_in_the_first_phase_the_medians_so_far_are_recommended(rng: np.random.Generator) -> None:
-    learner = PhasedElimination(small_setting(rng, n_users=5, n_contexts=2, n_actions=2))
-    # Action 1 brings most users more, and its mean is far below; everybody comes ten times.
-    users = np.tile(np.arange(5), 10)
-    outcomes = np.where(users[:, None] == 4, [0.0, -1e6], [0.4, 0.6])
-    learner.play(*Arrivals(users, np.zeros(50, np.int64), outcomes))
-    assert learner.phases.tolist() == [1, 1]
-    assert learner.phases.dtype == np.int64
-    assert learner.remaining.tolist() == [2 * 64 - 50, 2 * 64]
-    assert np.isnan(learner.estimates).all()
-    recommended = learner.action_probabilities(np.arange(5))
-    assert recommended.tolist() == [[0.0, 1.0], [0.5, 0.5]]
-
-
-def test_later_the_best_estimate_of_an_active_action_is_recommended(
-    rng: np.random.Generator,
-) -> None:
-    learner = PhasedElimination(small_setting(rng, n_users=5, n_contexts=2, n_actions=3))
-    zeros = np.zeros(10, np.int64)
-    learner.play(*Arrivals(zeros, zeros, np.tile([1.0, 0.0, 0.0], (10, 1))))
-    learner.phases[0] = 2
-    learner.estimates[0] = [0.3, 0.4, 0.9]  # 0.9 in the phase after which it was eliminated
-    learner.is_active[0] = [True, True, False]
-    recommended = learner.action_probabilities(np.arange(5))
-    assert recommended[0].tolist() == [0.0, 1.0, 0.0]
-    assert recommended[1].tolist() == pytest.approx([1 / 3] * 3)
-
-
-def test_an_action_that_nobody_played_in_a_phase_is_not_eliminated(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(phased_elimination, "FIRST_PLAYS", 1)
-    setting = small_setting(rng, n_users=1, n_contexts=1, n_actions=2)
-    zeros = np.zeros(2, np.int64)
-    for _ in range(100):  # both plays are the same with probability 1/2
-        learner = PhasedElimination(setting)
-        actions = learner.play(zeros, zeros, np.full((2, 2), 1e9))
-        if actions[0] == actions[1]:
-            break
-    assert learner.phases.tolist() == [2]
-    assert np.isnan(learner.estimates[0, 1 - actions[0]])
-    assert learner.estimates[0, actions[0]] == 1e9
-    assert learner.is_active.tolist() == [[True, True]]
-    assert learner.remaining.tolist() == [8]
-
-
-def test_arrivals_of_one_batch_go_on_after_a_phase_ends(rng: np.random.Generator) -> None:
-    learner = PhasedElimination(small_setting(rng, n_users=1, n_contexts=1, n_actions=1))
-    n = 64 + 256 + 10
-    zeros = np.zeros(n, np.int64)
-    assert learner.play(zeros, zeros, np.ones((n, 1))).tolist() == [0] * n
-    assert learner.phases.tolist() == [3]
-    assert learner.remaining.tolist() == [1024 - 10]

@@ -117,50 +117,6 @@ def test_an_edge_goes_when_the_difference_is_four_deviations_above_chance(
     assert len(set(learner.cluster_of.tolist())) == (2 if is_cut else 1)
 
 
-@pytest.mark.parametrize(("factor", "n_clusters"), [(1 - 1e-6, 1), (1 + 1e-6, 2)])
-def test_differences_add_up_over_the_cells_that_both_users_played(
-    factor: float, n_clusters: int, rng: np.random.Generator
-) -> None:
-    setting = small_setting(rng, n_users=2, n_contexts=3, n_actions=1)
-    learner = RclubStyle(setting)
-    plays = np.array([[3, 7, 5], [10, 2, 0]])  # of each user in each context; one action
-    both = plays[:, :2].sum(axis=0)
-    # With means apart by `apart` in context 0 and by twice as much in context 1:
-    squared = 3 * 10 * 1**2 + 7 * 2 * 2**2
-    by_chance = 0.25 * both.sum() + 4 * sqrt(2 * 0.25**2 * (both**2).sum())
-    apart = factor * sqrt(by_chance / squared)
-    means = np.array([[0.5, 0.2, 9.0], [0.5 - apart, 0.2 + 2 * apart, 0.0]])
-    users = np.repeat([0, 0, 0, 1, 1, 1], plays.ravel())
-    contexts = np.repeat([0, 1, 2, 0, 1, 2], plays.ravel())
-    learner.play(users, contexts, means[users, contexts][:, None])
-    assert len(set(learner.cluster_of.tolist())) == n_clusters
-
-
-def test_users_who_never_met_in_a_cell_stay_together(rng: np.random.Generator) -> None:
-    setting = small_setting(rng, n_users=2, n_contexts=2, n_actions=1)
-    learner = RclubStyle(setting)
-    users = np.array([0, 1] * 50)
-    learner.play(users, users.copy(), np.where(users[:, None] == 1, 1e6, 0.0))
-    assert learner.cluster_of.tolist() == [0, 0]
-
-
-def test_edges_are_cut_only_when_the_plays_have_doubled(rng: np.random.Generator) -> None:
-    setting = small_setting(rng, n_users=2, n_contexts=1, n_actions=1)
-    learner = RclubStyle(setting)
-
-    def play(reward_of_second: float, n: int) -> int:
-        users = np.arange(n) % 2
-        learner.play(
-            users, np.zeros(n, np.int64), np.where(users[:, None] == 1, reward_of_second, 0.0)
-        )
-        return len(partition(learner.cluster_of))
-
-    assert play(0.0, 3) == 1
-    assert play(0.0, 1) == 1  # four plays of two users: edges are looked at, the next time at eight
-    assert play(1e3, 3) == 1
-    assert play(1e3, 1) == 2
-
-
 def test_the_best_means_of_the_clusters_of_the_given_users_are_averaged(
     rng: np.random.Generator,
 ) -> None:

@@ -64,12 +64,6 @@ def test_what_chance_does_not_explain_rests_until_the_next_review() -> None:
     assert plan.rule("lunch").surviving == tuple(ACTIONS)
 
 
-def test_an_action_that_is_not_known_does_not_rest() -> None:
-    unknown = np.array([[np.nan, 0.6, 0.1]])
-    plan = next_plan(a_plan(), a_policy(unknown, math.inf), schedule=SCHEDULE, n_users=100)
-    assert plan.rule("lunch").surviving == ("tea", "soup")
-
-
 def test_a_wrongly_eliminated_action_comes_back() -> None:
     """The best action goes by a lie, is explored again in a review, and wins by new evidence."""
     lied = np.array([[0.1, 0.2, 0.55]])
@@ -90,12 +84,6 @@ def test_contexts_that_turned_up_are_in_the_next_plan() -> None:
     plan = next_plan(a_plan(), policy, schedule=SCHEDULE, n_users=100)
     assert plan.rule("dinner").action == "tea"
     assert not plan.rule("dinner").is_sticky
-
-
-def test_a_policy_of_other_actions_is_refused() -> None:
-    other = EpochPlan.start("x", ["lunch"], ["wine", "beer"])
-    with pytest.raises(InputError, match="not those of the plan"):
-        next_plan(other, a_policy(LUNCH, 0.1), schedule=SCHEDULE, n_users=100)
 
 
 def test_epochs_follow_each_other_without_a_gap() -> None:

@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.learners.design import Design
-from unswayed.learners.epochs import EpochLearner, Schedule, next_plan, planned_schedule
-from unswayed.learners.estimates import Estimates
-from unswayed.learners.methods import METHODS
-from unswayed.learners.paper import learn_paper
+from unswayed.learners.epochs import EpochLearner, Schedule, next_plan
 from unswayed.policy import Decider, EpochPlan, Mode
-from unswayed.tallies import Tallies
 
 SECRET = bytes(range(16))
 ACTIONS = ["tea", "soup", "cake"]
@@ -79,35 +74,6 @@ def test_what_explorers_said_is_kept_by_user_context_and_action() -> None:
     assert found == {cell: (len(told), sum(told)) for cell, told in said.items()}
 
 
-def test_what_was_collected_before_is_added_and_labels_are_in_the_same_order() -> None:
-    whole, first = a_learner(), a_learner()
-    for learner in (whole, first):
-        learner.observe(learner.decide("zoe", "lunch").id, 1.0)
-    second = a_learner(collected=first.collected())
-    assert float(second.collected().tallies.sums.sum()) == 1.0
-    for learner in (whole, second):
-        learner.observe(learner.decide("ann", "dinner").id, 0.5)
-    assert list(second.collected().user_labels) == list(whole.collected().user_labels)
-    assert float(second.collected().tallies.sums.sum()) == 1.5
-
-
-def test_the_next_plan_follows_from_what_was_learned_and_the_planned_schedule(
-    rng: np.random.Generator,
-) -> None:
-    learner = a_learner()
-    serve(learner, rng, users=30, rounds=10)
-    learner.observe(learner.decide(30, "brunch").id, 0.5)
-    policy, is_alarmed = learner.learn()
-    # 64 · 3 · 3 plays of 31 users.
-    schedule = planned_schedule(n_users=31, n_contexts=3, n_actions=3)
-    assert schedule.first == 19
-    assert learner.schedule is None
-    expected = next_plan(START, policy, schedule=schedule, n_users=31, is_alarmed=is_alarmed)
-    assert learner.end_epoch() == expected
-    assert learner.plan == expected
-    assert learner.schedule == schedule
-
-
 def test_a_schedule_that_is_given_stays(rng: np.random.Generator) -> None:
     schedule = Schedule(first=3, plays_per_cell=1.0)
     learner = a_learner(schedule=schedule)
@@ -117,30 +83,6 @@ def test_a_schedule_that_is_given_stays(rng: np.random.Generator) -> None:
     assert 0.0 < expected.rule("lunch").explorer_share < 1.0
     assert learner.end_epoch() == expected
     assert learner.schedule is schedule
-
-
-def test_a_policy_is_learned_with_the_method_that_serves_and_is_not_certified(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[tuple[int, bool, float]] = []
-
-    def serving(tallies: Tallies, design: Design, **options: Any) -> Estimates:
-        seen.append((tallies.n_users, bool(design.is_sticky.any()), options["alpha"]))
-        return learn_paper(tallies, design, **options)
-
-    monkeypatch.setitem(METHODS, "paper", serving)  # type: ignore[arg-type]
-    learner = a_learner(alpha=0.25)
-    serve(learner, rng, users=20, rounds=8)
-    policy, is_alarmed = learner.learn()
-    assert seen == [(20, False, 0.25)]
-    assert (policy.method, policy.alpha, is_alarmed) == ("paper", 0.25, False)
-    assert policy.flip_fraction is None
-    assert policy.flip_fraction_upper is None
-    assert list(policy.action_labels) == ACTIONS
-    assert {str(context): policy.decide(context).action for context in policy.context_labels} == {
-        "lunch": "soup",
-        "dinner": "tea",
-    }
 
 
 def test_the_oldest_of_too_many_open_decisions_is_forgotten() -> None:

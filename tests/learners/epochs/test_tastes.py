@@ -22,6 +22,7 @@ def regret(algorithm: str, taste: float, seed: int) -> float:
     return run_repetition(settings, algorithm, 0, Goal.REGRET).loss
 
 
+@pytest.mark.slow
 def test_tastes_are_learned_where_they_are_and_cost_little_where_they_are_not(seed: int) -> None:
     none, large = (
         {name: regret(name, taste, seed) for name in ("epochs", "epochs-personal")}
