@@ -23,8 +23,7 @@ from planner_worlds import context_probabilities
 from unswayed.limits.checks import Traffic
 from unswayed.limits.planner import EVERYDAY, PAPER_METHOD, plan_traffic
 from unswayed.processes import Workers
-from unswayed.simulation.fewest_plays import fewest_plays
-from unswayed.simulation.planned import PlanTrial, simulated_trial, widest_gap
+from unswayed.simulation.planned import PlanTrial, fewest_plays, simulated_trial, widest_gap
 
 DELTA = 0.1
 LEADS = (1.3, 2.0)

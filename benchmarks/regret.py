@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from unswayed.processes import WorkerPool
+from unswayed.simulation.attack_search import ONLY_BINARY
 from unswayed.simulation.attacks.registry import ATTACKS
-from unswayed.simulation.search_space import ONLY_BINARY
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, run_repetition
 

@@ -13,9 +13,9 @@ from unswayed.learners.paper import learn_paper
 from unswayed.learners.players import learner_specs
 from unswayed.plugins import VARIABLE, load_plugins
 from unswayed.simulation.algorithms import find_algorithm
+from unswayed.simulation.attack_search import KNOBS, attacks_for, n_numbers, ranges_of
 from unswayed.simulation.attacks.loud import Flip
 from unswayed.simulation.attacks.registry import ATTACKS, make_attack
-from unswayed.simulation.search_space import KNOBS, attacks_for, n_numbers, ranges_of
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate
 

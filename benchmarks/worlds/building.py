@@ -12,12 +12,20 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.randomness import generator
-from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn
-from unswayed.simulation.attacks.briefing import Aim, Briefing, Knowledge, Secrets, reward_ends
+from unswayed.simulation.arena import TASTE_LAWS, ratings
+from unswayed.simulation.attacks.base import (
+    Aim,
+    Attack,
+    Briefing,
+    Knowledge,
+    PlayedRound,
+    Secrets,
+    Turn,
+    reward_ends,
+)
 from unswayed.simulation.attacks.on_plays import Plays
 from unswayed.simulation.attacks.registry import PLAY_ATTACKS, Knob, make_attack
 from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, zipf_probabilities
-from unswayed.simulation.tastes import TASTE_LAWS, ratings
 from worlds.replays import play_contexts, pretended, rated_actions, replayed
 from worlds.world import NOBODY, World
 

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from unswayed.cli.plan import plan as plan_command
+from unswayed.cli.plan import plan_words
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits.calibration import calibrated_methods
-from unswayed.limits.plan_words import plan_words
 from unswayed.limits.planner import plan_traffic
-from unswayed.simulation import fewest_plays
+from unswayed.simulation import planned
 
 COMMAND = Path(sys.executable).with_name("unswayed")
 # Wide, so that messages are not wrapped in the middle of words.
@@ -91,11 +91,11 @@ def test_searching_says_how_few_plays_are_enough_for_the_default_method(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one lead of the best action and one repetition, to save time."""
-    monkeypatch.setattr(fewest_plays, "simulated_leads", lambda _: [0.25])
+    monkeypatch.setattr(planned, "simulated_leads", lambda _: [0.25])
     plan(4, 3, 0.2, 0.19, search=True, repetitions=1, json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["search"]["method"] == DEFAULT_METHOD
-    assert found["search"]["attacks"] == list(fewest_plays.ATTACKS)
+    assert found["search"]["attacks"] == list(planned.ATTACKS)
     first, *_ = found["search"]["steps"]
     assert first["interactions_per_user"] == found["plan"]["methods"][0]["interactions_per_user"]
     assert not any("No constants are fitted" in sentence for sentence in found["words"])

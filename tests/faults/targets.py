@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from unswayed import RobustMCB
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, parsed_bins, parsed_label, read_contexts, read_events
-from unswayed.events.files import csv_header, find_files, named_columns
+from unswayed.events.sources import csv_header, find_files, named_columns
 from unswayed.memory import parsed_bytes
 from unswayed.policy import Policy
 from unswayed.tallies import tally_events

@@ -12,7 +12,7 @@ import pytest
 from tests.learners.recording import RECORDED, Recording
 from unswayed.engine.workers import connected
 from unswayed.learners.methods import METHODS
-from unswayed.tallies import cluster_parts, log_tallies
+from unswayed.tallies import cluster, log_tallies
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recording:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut small logs as if they were large; the driver alone decides how."""
     monkeypatch.setattr(log_tallies, "EVENTS_PER_BLOCK", 12_000)
-    monkeypatch.setattr(cluster_parts, "ROWS_PER_PART", 9_000)
+    monkeypatch.setattr(cluster, "ROWS_PER_PART", 9_000)
 
 
 @pytest.fixture

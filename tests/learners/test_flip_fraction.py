@@ -10,9 +10,8 @@ import pytest
 from unswayed import Events, Policy, RobustMCB
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.flips.attack import attack_decision
 from unswayed.learners.flips.bounds import Certificate, decisions
-from unswayed.learners.flips.fraction import Certify, flip_bounds
+from unswayed.learners.flips.fraction import Certify, attack_decision, flip_bounds
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
 from unswayed.learners.paper.flips import attack_frequent, frequent_flips

@@ -9,8 +9,7 @@ from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Labels
 from unswayed.learners.design import Design, DesignName, uniform_design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.groups import Groups, check_groups, group_decisions
-from unswayed.learners.groups.finding import NO_GROUP
+from unswayed.learners.groups import NO_GROUP, Groups, check_groups, group_decisions
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
 from unswayed.policy import Policy

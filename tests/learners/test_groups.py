@@ -5,8 +5,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Labels
-from unswayed.learners.groups import Groups, check_groups, find_groups, group_decisions
-from unswayed.learners.groups.finding import NO_GROUP
+from unswayed.learners.groups import NO_GROUP, Groups, check_groups, find_groups, group_decisions
 from unswayed.policy import GroupDecisions, Policy
 from unswayed.tallies import Tallies, tally
 

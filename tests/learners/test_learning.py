@@ -37,21 +37,6 @@ def learn(tallies: Tallies = DAY, design: Design = DESIGN, **options: Any) -> An
     return learn_policy(tallies, design, CONTEXTS, ACTIONS, **given)
 
 
-<<<<<<< HEAD
-def test_the_method_is_given_the_tallies_the_design_the_share_and_the_warm_up(
-    recorded: Recording,
-) -> None:
-    learn(warmup=WARMUP)
-    learn()
-    first, second = recorded.given
-    assert (first.tallies, first.warmup) == (DAY, WARMUP)
-    assert first.design.group_sizes is DESIGN.group_sizes
-    assert first.alpha == 0.2
-    assert second.warmup is None
-
-
-=======
->>>>>>> ee572ed (Fewer and shorter tests: one of each kind in make test, the others in test-all)
 def test_the_policy_says_what_it_was_learned_from(recorded: Recording) -> None:
     recorded.evidence = {
         "removed": 0.25,

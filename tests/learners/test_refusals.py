@@ -15,8 +15,8 @@ from unswayed.learners import RobustMCB
 from unswayed.learners.baselines.active_arm_elimination import ActiveArmElimination
 from unswayed.learners.baselines.barbar import Barbar
 from unswayed.learners.change_test import changes_between
-from unswayed.learners.epochs.schedule import Schedule
-from unswayed.learners.groups.finding import check_groups
+from unswayed.learners.epochs.planning import Schedule
+from unswayed.learners.groups import check_groups
 from unswayed.learners.interface import Setting
 from unswayed.learners.learning import check_actions, check_precision
 from unswayed.learners.online.growing import GrowingLabels

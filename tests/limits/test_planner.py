@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unswayed.cli.plan import plan_words
 from unswayed.errors import InputError
 from unswayed.learners.methods import METHODS
 from unswayed.limits import instance_complexity, total_variation
 from unswayed.limits.calibration import Shape, constants, method_constants
 from unswayed.limits.checks import Traffic
-from unswayed.limits.plan_words import plan_words
 from unswayed.limits.planner import FEWEST_USERS, Plan, plan_traffic
 
 UNIFORM = np.full(100, 0.01)

@@ -14,9 +14,8 @@ from unswayed.learners.interface import Setting
 from unswayed.policy import Assignment
 from unswayed.randomness import generator
 from unswayed.simulation.arena import Crowd, run
-from unswayed.simulation.attacks.base import Attack, Offer, Turn
+from unswayed.simulation.attacks.base import Aim, Attack, Offer, Turn
 from unswayed.simulation.attacks.best_response import BestResponse
-from unswayed.simulation.attacks.briefing import Aim
 from unswayed.simulation.attacks.loud import IdGrinding
 from unswayed.simulation.attacks.registry import make_attack
 from unswayed.simulation.attacks.trim_edge import FARTHEST_EDGE, TrimEdge, trim_edge

@@ -11,19 +11,17 @@ from unswayed.errors import InputError
 from unswayed.randomness import generator
 from unswayed.simulation.attack_search import (
     FIRST_FRESH_WORLD,
-    LEAST_BUDGET,
-    runs_planned,
-    search_attacks,
-)
-from unswayed.simulation.attacks.registry import ATTACKS, knobs_of, make_attack
-from unswayed.simulation.search_space import (
     KNOBS,
+    LEAST_BUDGET,
     ONLY_BINARY,
     Candidate,
     attacks_for,
     drawn,
     neighbour,
+    runs_planned,
+    search_attacks,
 )
+from unswayed.simulation.attacks.registry import ATTACKS, knobs_of, make_attack
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import run_repetition
 

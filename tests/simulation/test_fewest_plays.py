@@ -5,7 +5,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.limits.planner import plan_traffic
-from unswayed.simulation.fewest_plays import fewest_plays, search_words
+from unswayed.simulation.planned import fewest_plays, search_words
 
 FOUR = np.full(4, 0.25)
 PLAN = plan_traffic(FOUR, 4, 0.25, 0.15, 0.1)

@@ -10,8 +10,14 @@ import pytest
 from tests.simulation.learners import Believer
 from tests.simulation.worlds import crowd_with, loss
 from unswayed.arrays import FloatArray
-from unswayed.simulation.attacks.base import Attack, PlayedRound, Turn
-from unswayed.simulation.attacks.briefing import Briefing, ForbiddenKnowledgeError, Knowledge
+from unswayed.simulation.attacks.base import (
+    Attack,
+    Briefing,
+    ForbiddenKnowledgeError,
+    Knowledge,
+    PlayedRound,
+    Turn,
+)
 from unswayed.simulation.attacks.registry import ATTACKS, make_attack
 
 NEEDED = {

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unswayed.simulation.tastes import Tastes
+from unswayed.simulation.arena import Tastes
 
 
 def test_a_taste_is_fixed_bounded_and_spread_evenly(rng: np.random.Generator) -> None:

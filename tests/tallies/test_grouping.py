@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from unswayed.tallies import tally
-from unswayed.tallies.grouping import grouped
+from unswayed.tallies.summing import grouped
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from unswayed.errors import InputError, option
 from unswayed.events import Columns, Events, OnBadRows, read_events
 from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
+from unswayed.learners.from_log import Listener
 from unswayed.learners.learning import check_actions
-from unswayed.learners.log_reading import Listener
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy

@@ -13,8 +13,8 @@ from unswayed.evaluation.results import LOGGING, EvaluatedBy, Evaluation
 from unswayed.events import Columns, Events, OnBadRows, read_events
 from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
+from unswayed.learners.from_log import Listener
 from unswayed.learners.learning import check_precision
-from unswayed.learners.log_reading import Listener
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.policy import Policy
 from unswayed.tallies import MIN_PROPENSITY

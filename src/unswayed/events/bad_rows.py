@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 
 from unswayed.errors import InputError, option
 from unswayed.events.databases import quiet_connection
-from unswayed.events.files import named, quoted
-from unswayed.events.sources import OpenLog
+from unswayed.events.sources import OpenLog, named, quoted
 from unswayed.storage import temporary_folder, whole_file
 
 _QUARANTINE_FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json"}

@@ -14,8 +14,7 @@ from unswayed.arrays import FloatArray
 from unswayed.errors import InputError, option
 from unswayed.events.column_sql import label_sql
 from unswayed.events.columns import Columns
-from unswayed.events.files import named
-from unswayed.events.sources import OpenLog, Source, opened
+from unswayed.events.sources import OpenLog, Source, named, opened
 
 #: Each user votes with this many of their own quantiles. Ours: fine enough for a hundred bins of
 #: a log with few users, and an eighth of a megabyte a thousand users.

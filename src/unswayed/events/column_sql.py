@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from unswayed.errors import InputError
 from unswayed.events.columns import ONE_CONTEXT, SEPARATOR
-from unswayed.events.files import named, quoted
-from unswayed.events.sources import OpenLog
+from unswayed.events.sources import OpenLog, named, quoted
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _LARGE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")

@@ -18,10 +18,9 @@ from unswayed.events.column_sql import context_sql, label_sql, number_sql, secon
 from unswayed.events.columns import Columns
 from unswayed.events.encoding import Encoder
 from unswayed.events.events import LARGEST_REWARD, Events
-from unswayed.events.files import named, quoted
 from unswayed.events.hashing import labels_of_column, ordered_users
 from unswayed.events.labels import Labels
-from unswayed.events.sources import OpenLog, Source, opened
+from unswayed.events.sources import OpenLog, Source, named, opened, quoted
 from unswayed.events.thinning import latest_possible
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, MemoryBudget
 

@@ -16,7 +16,7 @@ from unswayed.learners.interface import LearnerMaker
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import users_needed
 from unswayed.simulation.algorithms import OracleMaker
-from unswayed.simulation.attacks.briefing import Knowledge
+from unswayed.simulation.attacks.base import Knowledge
 from unswayed.simulation.attacks.registry import ATTACKS
 from unswayed.simulation.instances import Drift
 from unswayed.simulation.settings import Settings

@@ -32,8 +32,7 @@ from unswayed.randomness import generator
 from unswayed.reports.style import GREY, STYLE, new_figure
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Crowd, run
-from unswayed.simulation.attacks.base import Attack, Turn
-from unswayed.simulation.attacks.briefing import Briefing, Knowledge
+from unswayed.simulation.attacks.base import Attack, Briefing, Knowledge, Turn
 from unswayed.simulation.instances import Instance, RewardLaw
 from unswayed.simulation.settings import Settings
 

@@ -119,7 +119,7 @@ class LearnOptions:
         'account_id'
         """
         if "alpha" in changes:  # the former name
-            old = LearnOptions(alpha=changes.pop("alpha"))  # type: ignore[call-arg]
+            old = LearnOptions(alpha=changes.pop("alpha"))
             changes["alpha"] = old.alpha
         own = {field.name for field in fields(LearnOptions)}
         columns = {name: changes.pop(name) for name in changes.keys() - own}

@@ -35,7 +35,6 @@ from unswayed.limits.paper_bounds import (
     users_needed,
     warm_up_interactions,
 )
-from unswayed.limits.plan_words import plan_words
 from unswayed.limits.planner import MethodPlan, Plan, plan_traffic
 from unswayed.limits.swaps import (
     largest_swap_interactions,
@@ -71,7 +70,6 @@ __all__ = [
     "one_sided_hellinger",
     "parallel_gain",
     "plan_traffic",
-    "plan_words",
     "smallest_one_sided_coalition",
     "smallest_swap_coalition",
     "smallest_two_sided_coalition",

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from unswayed.events import UNKNOWN, Labels
 from unswayed.learners.epochs import Schedule, next_plan, planned_schedule
-from unswayed.learners.epochs.schedule import MOST_DOUBT
+from unswayed.learners.epochs.planning import MOST_DOUBT
 from unswayed.policy import EpochPlan, Policy, Rule, best_known
 from unswayed.service.settings import Settings
 

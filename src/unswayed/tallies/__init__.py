@@ -2,9 +2,8 @@
 
 from unswayed.tallies.log_tallies import MIN_PROPENSITY, LogTallies, merged_logs, tally_events
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import Tallies, UserTallies
+from unswayed.tallies.tallies import Tallies, UserRows, UserTallies, entries_of, entry_users, joined
 from unswayed.tallies.tallying import Accumulator, merged, tally
-from unswayed.tallies.user_rows import UserRows, entries_of, entry_users, joined
 
 __all__ = [
     "MIN_PROPENSITY",

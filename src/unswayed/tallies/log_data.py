@@ -29,8 +29,7 @@ from unswayed.tallies.log_tallies import (
     tally_events,
     user_bounds,
 )
-from unswayed.tallies.tallies import UserTallies
-from unswayed.tallies.user_rows import entry_users
+from unswayed.tallies.tallies import UserTallies, entry_users
 
 #: Two sums of different hashes make one digest of 128 bits.
 _SEEDS = (1, 2)

@@ -19,8 +19,7 @@ from unswayed.events.hashing import labels_of_column
 from unswayed.storage import make_folder, whole_file
 from unswayed.tallies.log_data import LogData, digest_of, digest_text, merged_data, n_events_of
 from unswayed.tallies.log_tallies import LogTallies
-from unswayed.tallies.tallies import Tallies
-from unswayed.tallies.user_rows import entry_users
+from unswayed.tallies.tallies import Tallies, entry_users
 
 FORMAT = "unswayed-tallies"
 VERSION = 2

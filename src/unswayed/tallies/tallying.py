@@ -11,10 +11,8 @@ import numpy.typing as npt
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.tallies.grouping import Grouping, grouped
-from unswayed.tallies.summing import compact, event_sums, grouped_sums, positions
-from unswayed.tallies.tallies import Tallies
-from unswayed.tallies.user_rows import entry_users
+from unswayed.tallies.summing import Grouping, compact, event_sums, grouped, grouped_sums, positions
+from unswayed.tallies.tallies import Tallies, entry_users
 
 #: Events kept as they are before they are summed; bounds memory in long-lived processes.
 BUFFERED_EVENTS = 1 << 18

@@ -10,8 +10,7 @@ import numpy as np
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.events import Events, Label
 from unswayed.learners.design import uniform_design
-from unswayed.learners.epochs.planning import next_plan, shows_coalition
-from unswayed.learners.epochs.schedule import Schedule, planned_schedule
+from unswayed.learners.epochs.planning import Schedule, next_plan, planned_schedule, shows_coalition
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.online.growing import GrowingLabels

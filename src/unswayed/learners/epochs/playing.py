@@ -15,8 +15,7 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Events, Labels
 from unswayed.events.thinning import remembered
 from unswayed.learners.design import Design, sticky_design, uniform_design
-from unswayed.learners.epochs.planning import next_plan, shows_coalition
-from unswayed.learners.epochs.schedule import Schedule, planned_schedule
+from unswayed.learners.epochs.planning import Schedule, next_plan, planned_schedule, shows_coalition
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import Setting, decided_shares
 from unswayed.learners.methods import DEFAULT_METHOD, known_method, method_named

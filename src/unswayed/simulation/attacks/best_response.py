@@ -11,8 +11,15 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.names import find
-from unswayed.simulation.attacks.base import Attack, PlayedRound, Replay, Turn, check_share
-from unswayed.simulation.attacks.briefing import Briefing, Knowledge
+from unswayed.simulation.attacks.base import (
+    Attack,
+    Briefing,
+    Knowledge,
+    PlayedRound,
+    Replay,
+    Turn,
+    check_share,
+)
 
 C = TypeVar("C")
 

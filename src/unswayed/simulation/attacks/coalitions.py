@@ -11,12 +11,13 @@ from unswayed.errors import InputError
 from unswayed.names import find
 from unswayed.simulation.attacks.base import (
     Attack,
+    Briefing,
+    Knowledge,
     Turn,
     check_positive,
     check_share,
     honest_table,
 )
-from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 from unswayed.simulation.attacks.shifts import best_to_runner_up, shifted
 
 

@@ -13,6 +13,8 @@ from unswayed.policy import Assignment
 from unswayed.policy.assignment import SECRET_BYTES
 from unswayed.simulation.attacks.base import (
     Attack,
+    Briefing,
+    Knowledge,
     Offer,
     Turn,
     check_positive,
@@ -20,7 +22,6 @@ from unswayed.simulation.attacks.base import (
     coins,
     lie,
 )
-from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 
 
 @dataclass(kw_only=True)

@@ -13,8 +13,15 @@ import numpy as np
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.limits import HidingAdversary, RewardUrns, one_sided_adversary, two_sided_adversaries
-from unswayed.simulation.attacks.base import Attack, Turn, check_positive, check_share, honest_table
-from unswayed.simulation.attacks.briefing import Briefing, Knowledge
+from unswayed.simulation.attacks.base import (
+    Attack,
+    Briefing,
+    Knowledge,
+    Turn,
+    check_positive,
+    check_share,
+    honest_table,
+)
 
 
 @dataclass(kw_only=True)

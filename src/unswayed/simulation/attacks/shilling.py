@@ -9,6 +9,8 @@ import numpy as np
 from unswayed.arrays import FloatArray
 from unswayed.simulation.attacks.base import (
     Attack,
+    Briefing,
+    Knowledge,
     PlayedRound,
     Replay,
     Turn,
@@ -17,7 +19,6 @@ from unswayed.simulation.attacks.base import (
     honest_table,
     lie,
 )
-from unswayed.simulation.attacks.briefing import Briefing, Knowledge
 
 
 @dataclass(kw_only=True)

@@ -10,8 +10,15 @@ from scipy import special
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, trim_count
-from unswayed.simulation.attacks.base import Attack, PlayedRound, Replay, Turn, check_share
-from unswayed.simulation.attacks.briefing import Briefing, Knowledge
+from unswayed.simulation.attacks.base import (
+    Attack,
+    Briefing,
+    Knowledge,
+    PlayedRound,
+    Replay,
+    Turn,
+    check_share,
+)
 
 FARTHEST_EDGE = 5.0
 """Ours: where trimming no longer covers the coalition the edge is at infinity; this is enough."""

@@ -14,8 +14,16 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.learners.epochs import planned_schedule
-from unswayed.simulation.attacks.base import Attack, Offer, PlayedRound, Replay, Turn, check_share
-from unswayed.simulation.attacks.briefing import Briefing, Knowledge
+from unswayed.simulation.attacks.base import (
+    Attack,
+    Briefing,
+    Knowledge,
+    Offer,
+    PlayedRound,
+    Replay,
+    Turn,
+    check_share,
+)
 
 
 @dataclass(kw_only=True)
