@@ -3,9 +3,6 @@
 import re
 import subprocess
 import sys
-from fnmatch import fnmatch
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -59,19 +56,3 @@ def test_test_all_runs_more_than_test() -> None:
     assert recipes["test"] == recipes["test-all"] + ' -m "not slow"'
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
     assert any("@pytest.mark.slow" in text for text in texts)
-
-
-def test_every_module_of_the_code_that_learns_is_mutated_in_one_part() -> None:
-    """Work on a cluster is left out: its workers do not know the mutant."""
-    script = SourceFileLoader("mutate", str(ROOT / "scripts/mutate"))
-    parts = module_from_spec(spec_from_loader("mutate", script))  # type: ignore[arg-type]
-    script.exec_module(parts)
-    for package in ("policy", "tallies", "estimators", "learners"):
-        for path in (ROOT / "src/unswayed" / package).rglob("*.py"):
-            name = path.relative_to(ROOT / "src/unswayed").as_posix()
-            found = [
-                part
-                for part, (sources, without, _) in parts.PARTS.items()
-                if fnmatch(name, sources) and not any(fnmatch(name, out) for out in without)
-            ]
-            assert len(found) == ("cluster" not in name or package != "tallies"), name

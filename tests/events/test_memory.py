@@ -40,7 +40,7 @@ sys.exit(code)
 BOMBS = {
     "rows.parquet": (same_rows(20_000_000), "FORMAT parquet", r"20,000,000 rows"),
     "rows.csv.gz": (same_rows(4_000_000), "FORMAT csv, COMPRESSION gzip", r"4,000,000 rows"),
-    "rows.jsonl.gz": (same_rows(2_000_000), "FORMAT json, COMPRESSION gzip", r"2,000,000 rows"),
+    "rows.jsonl.gz": (same_rows(4_000_000), "FORMAT json, COMPRESSION gzip", r"4,000,000 rows"),
     "contexts.parquet": (
         "SELECT 'u' || i % 100 AS \"user\", 's' || i AS context, 'a' || i % 2 AS action, "
         "1.0 AS reward FROM range(1000000) t(i)",
