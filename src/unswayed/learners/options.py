@@ -20,7 +20,7 @@ from unswayed.tallies import MIN_PROPENSITY
 from unswayed.tallies.log_tallies import check_min_propensity
 
 
-@known_keywords(alpha="alpha")
+@known_keywords(adversarial_fraction="alpha")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnOptions:
     """Options of ``learn_log`` and ``learn_on_cluster``; checked when they are made.
@@ -118,8 +118,8 @@ class LearnOptions:
         >>> LearnOptions().changed(alpha=0.2, user="account_id").columns.user
         'account_id'
         """
-        if "alpha" in changes:  # the former name
-            old = LearnOptions(alpha=changes.pop("alpha"))
+        if "adversarial_fraction" in changes:  # the former name
+            old = LearnOptions(adversarial_fraction=changes.pop("adversarial_fraction"))  # type: ignore[call-arg]
             changes["alpha"] = old.alpha
         own = {field.name for field in fields(LearnOptions)}
         columns = {name: changes.pop(name) for name in changes.keys() - own}

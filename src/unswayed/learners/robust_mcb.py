@@ -46,7 +46,7 @@ Log = Events | LogTallies | Source
 _SHOWN = 6
 
 
-@known_keywords(alpha="alpha")
+@known_keywords(adversarial_fraction="alpha")
 class RobustMCB(OnlineLearner):
     """Robust multitask contextual bandit: the policy that is best for the good users.
 
@@ -367,12 +367,12 @@ def _tallied(log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str) ->
 
 def _written(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return parameters under the names that version 1 of the file has."""
-    return {"alpha": parameters["alpha"], **_without(parameters, "alpha")}
+    return {"adversarial_fraction": parameters["alpha"], **_without(parameters, "alpha")}
 
 
 def _read(written: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a file."""
-    return {"alpha": written["alpha"], **_without(written, "alpha")}
+    return {"alpha": written["adversarial_fraction"], **_without(written, "adversarial_fraction")}
 
 
 def _without(values: dict[str, Any], left_out: str) -> dict[str, Any]:
