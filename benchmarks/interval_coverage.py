@@ -379,6 +379,9 @@ def _compared(tallies: Tallies, is_bad: BoolArray, alpha: float) -> tuple[FloatA
     return limits, oracles
 
 
+MOST_EVENTS = 100_000
+"""Of a log of a random setting, about."""
+
 MASKED = {"n_contexts": 1, "n_actions": 3, "design": "uniform"}
 
 
@@ -472,13 +475,14 @@ def random_settings(n_settings: int, seed: int) -> Iterator[Setting]:
     for _ in range(n_settings):
         rewards = str(rng.choice(laws))
         has_range = rewards in ("bernoulli", "buyers", "jackpot")
+        n_users = int(between(200, 20_000))
         yield Setting(
             rewards=rewards,
             base=between(*bases.get(rewards, (0.2, 3.0))),
-            n_users=int(between(200, 20_000)),
+            n_users=n_users,
             n_contexts=int(rng.choice([1, 2, 3, 5, 10, 30])),
             n_actions=int(rng.choice([2, 3, 5, 10])),
-            plays=int(between(4, 80)),
+            plays=min(int(between(4, 80)), max(4, MOST_EVENTS // n_users)),
             alpha=between(0.01, 0.3),
             design=str(rng.choice(["sticky", "sticky", "uniform", "propensities"])),
             attack=str(rng.choice(attacks if has_range else others)),

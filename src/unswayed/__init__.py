@@ -9,6 +9,7 @@ from unswayed.lazy import lazy_names
 
 if TYPE_CHECKING:
     __version__: str
+    from unswayed import paper
     from unswayed.errors import InputError
     from unswayed.events import Columns, Events, Labels, read_events
     from unswayed.learners import RobustMCB
@@ -31,6 +32,7 @@ __all__ = [
     "__version__",
     "learn_log",
     "learn_on_cluster",
+    "paper",
     "read_events",
 ]
 
@@ -51,6 +53,8 @@ _find = lazy_names(
 def __getattr__(name: str) -> object:
     if name == "__version__":
         return import_module("importlib.metadata").version("unswayed")
+    if name == "paper":
+        return import_module("unswayed.paper")
     return _find(name)
 
 

@@ -188,7 +188,7 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
 def test_a_log_that_must_rank_its_contexts_is_certified_for_one_account(
     rng: np.random.Generator,
 ) -> None:
-    tallies, design = sticky_world(rng, n_users=300, n_contexts=4, n_actions=2, n_plays=10)
+    tallies, design = sticky_world(rng, n_users=300, n_contexts=4, n_actions=2, n_plays=40)
     before = learned(tallies, design, 0.1)
     bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
     assert bounds is not None

@@ -112,8 +112,10 @@ def test_learners_are_the_methods_online_and_on_a_log_variants_and_baselines() -
     assert list(specs) == [
         "bounded",
         "paper",
+        "paper-literal",
         "bounded-on-log",
         "paper-on-log",
+        "paper-literal-on-log",
         "paper-per-visit",
         "epochs",
         "epochs-paper",

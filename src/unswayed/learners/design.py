@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -95,3 +95,15 @@ def _has_changed(indptr: IntArray, cells: npt.NDArray[np.int32], n_actions: int)
             if cells[entry] // n_actions == cells[entry - 1] // n_actions:
                 return True
     return False
+
+
+def design_by_context(tallies: Tallies) -> Design:
+    """Return the design in which a context is sticky if no user changed the action there.
+
+    As Algorithm 2 plays: frequent contexts are sticky, the others uniform.
+    """
+    users = np.repeat(np.arange(tallies.n_users), np.diff(tallies.indptr))
+    pairs = users * tallies.n_contexts + tallies.cells // tallies.n_actions
+    changed = pairs[1:][pairs[1:] == pairs[:-1]] % tallies.n_contexts
+    is_sticky = np.bincount(changed, minlength=tallies.n_contexts) == 0
+    return replace(sticky_design(tallies), is_sticky=is_sticky)

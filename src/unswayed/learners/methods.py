@@ -11,7 +11,7 @@ from unswayed.errors import Note
 from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.paper import learn_paper
+from unswayed.learners.paper import learn_paper, learn_paper_literal
 from unswayed.names import find
 from unswayed.plugins import load_plugins
 from unswayed.tallies import Tallies, UserTallies
@@ -35,6 +35,7 @@ class Method(Protocol):
 METHODS: dict[str, Method] = {
     "bounded": learn_bounded,
     "paper": learn_paper,
+    "paper-literal": learn_paper_literal,
 }
 """All methods by name; add your own, as docs/extend.md shows."""
 

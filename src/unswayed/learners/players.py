@@ -18,8 +18,8 @@ from unswayed.learners.epochs import (
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.interface import LearnerSpec, Setting, decided_shares
 from unswayed.learners.methods import METHODS, Method, method_names
-from unswayed.learners.online.exploration import Exploration
-from unswayed.learners.paper import learn_paper
+from unswayed.learners.online.exploration import Exploration, FrequentRule, frequent_rule
+from unswayed.learners.paper import frequent_contexts, learn_paper
 from unswayed.policy import Assignment
 from unswayed.policy.assignment import SECRET_BYTES
 from unswayed.tallies import tally
@@ -38,9 +38,13 @@ class Explorer:
         Numbers of users, contexts and actions, the believed share of colluders, randomness.
     method
         What to learn with.
+    frequent
+        Which contexts are played sticky once the warm-up is over.
     """
 
-    def __init__(self, setting: Setting, method: Method) -> None:
+    def __init__(
+        self, setting: Setting, method: Method, frequent: FrequentRule = frequent_contexts
+    ) -> None:
         self._setting = setting
         self._method = method
         n_interactions = setting.n_users * setting.interactions_per_user
@@ -51,6 +55,7 @@ class Explorer:
             assignment=Assignment(secret=setting.rng.bytes(SECRET_BYTES)),
             warmup_interactions=round(WARMUP_SHARE * n_interactions) if needs_warmup else 0,
             alpha=setting.alpha,
+            frequent=frequent,
         )
         self._exploration.add_users(range(setting.n_users))
 
@@ -157,6 +162,7 @@ class LogLearner:
 
 _SUMMARIES = {
     "paper": "Robust MCB: trimmed means for frequent contexts, a spectral filter for rare ones",
+    "paper-literal": "Robust MCB as printed: trimmed means for the A most frequent contexts",
     "bounded": "bounds every account, takes out coalitions, decides by the smallest regret",
 }
 
@@ -211,7 +217,8 @@ def learner_specs() -> dict[str, LearnerSpec]:
 
 def _explorer(name: str, method: Method) -> LearnerSpec:
     summary = _SUMMARIES.get(name) or _first_line(method) or "a method of your own"
-    return LearnerSpec(name=name, summary=summary, make=partial(Explorer, method=method))
+    make = partial(Explorer, method=method, frequent=frequent_rule(name))
+    return LearnerSpec(name=name, summary=summary, make=make)
 
 
 def _log_learner(name: str, method: Method) -> LearnerSpec:

@@ -231,7 +231,7 @@ CERTIFY_CHOICES: tuple[Certify, ...] = ("none", "bounds", "attack")
 #: Called with the number of decisions attacked so far, and of all to attack.
 OnAttack = Callable[[int, int], None]
 
-CERTIFIERS: dict[str, Certifier] = {"paper": certify_paper}
+CERTIFIERS: dict[str, Certifier] = {"paper": certify_paper, "paper-literal": certify_paper}
 """Bounds by the method's name. A method without an entry gets ``certify_one_account``."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,22 @@ from unswayed.errors import InputError
 from unswayed.events import Label
 from unswayed.learners.design import Design
 from unswayed.learners.online.growing import GrowingArray
-from unswayed.learners.paper import estimate_context_probabilities, frequent_contexts
+from unswayed.learners.paper import (
+    estimate_context_probabilities,
+    frequent_contexts,
+    split_contexts,
+)
 from unswayed.policy import Assignment
 from unswayed.policy.assignment import siphash_of_four, uniform_index
 from unswayed.tallies import Accumulator, Tallies
+
+FrequentRule = Callable[..., BoolArray]
+"""(context_probabilities, *, n_actions) -> which contexts are played sticky."""
+
+
+def frequent_rule(method: str) -> FrequentRule:
+    """Return by which rule the frequent contexts of a method are chosen after the warm-up."""
+    return split_contexts if method == "paper" else frequent_contexts
 
 
 class Exploration:
@@ -39,11 +51,13 @@ class Exploration:
         assignment: Assignment,
         warmup_interactions: int,
         alpha: float,
+        frequent: FrequentRule = frequent_contexts,
     ) -> None:
         self.n_actions = n_actions
         self.assignment = assignment
         self.warmup_interactions = warmup_interactions
         self.alpha = alpha
+        self._frequent = frequent
         self._users = GrowingArray(np.uint64)
         self._contexts = GrowingArray(np.uint64)
         self._plays = GrowingArray(np.int64)
@@ -208,13 +222,13 @@ class Exploration:
 
     def _sticky(self) -> BoolArray:
         if self._is_sticky is None:
-            # Line 1: the top-A frequent contexts from Algorithm 1.
+            # Line 1: the frequent contexts from Algorithm 1.
             estimate = estimate_context_probabilities(
                 self._warmup.tallies(n_users=self.n_users, n_contexts=self.n_contexts),
                 alpha=self.alpha,
             )
             self._fix_sticky(
-                frequent_contexts(estimate.context_probabilities, n_actions=self.n_actions)
+                self._frequent(estimate.context_probabilities, n_actions=self.n_actions)
             )
         assert self._is_sticky is not None
         return self._is_sticky.values

@@ -15,7 +15,7 @@ from unswayed.events import UNKNOWN, Events, Label, Labels, check_list
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.flips.bounds import FlipBounds
 from unswayed.learners.learning import check_actions
-from unswayed.learners.online.exploration import Exploration
+from unswayed.learners.online.exploration import Exploration, frequent_rule
 from unswayed.learners.online.growing import GrowingLabels
 from unswayed.learners.online.open_decisions import OpenDecision, OpenDecisions
 from unswayed.learners.online.saved import SavedLearner
@@ -109,6 +109,7 @@ class OnlineLearner(Fitted):
     """
 
     alpha: float | Auto
+    method: str
     _rewards: RewardBound
 
     def _start_online(
@@ -265,6 +266,7 @@ class OnlineLearner(Fitted):
             warmup_interactions=warmup_interactions,
             # Nothing was seen yet from which to estimate a share.
             alpha=(SEARCHED_FRACTION if self.alpha == "auto" else self.alpha),
+            frequent=frequent_rule(self.method),
         )
 
     def _observed(self, exploration: Exploration) -> LogTallies:

@@ -5,7 +5,12 @@ from unswayed.learners.paper.context_probabilities import (
     estimate_context_probabilities,
 )
 from unswayed.learners.paper.guard import allowed_actions, certified_losses, guard_intervals
-from unswayed.learners.paper.method import frequent_contexts, learn_paper
+from unswayed.learners.paper.method import (
+    frequent_contexts,
+    learn_paper,
+    learn_paper_literal,
+    split_contexts,
+)
 
 __all__ = [
     "ContextEstimate",
@@ -15,4 +20,6 @@ __all__ = [
     "frequent_contexts",
     "guard_intervals",
     "learn_paper",
+    "learn_paper_literal",
+    "split_contexts",
 ]

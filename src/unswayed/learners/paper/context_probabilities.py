@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unswayed.arrays import FloatArray, IndexArray, IntArray
 from unswayed.compiled import compiled
+from unswayed.engine import BlockedRows
 from unswayed.errors import InputError
 from unswayed.estimators import MeanEstimate, spectral_filter
 from unswayed.estimators.rows import SparseRows
@@ -41,7 +44,30 @@ class ContextEstimate:
     filtered: MeanEstimate
 
 
-def estimate_context_probabilities(tallies: UserTallies, *, alpha: float) -> ContextEstimate:
+Multivariate = Callable[[FloatArray, float], ArrayLike]
+"""A robust mean of rows: (rows of shape (n_users, n_columns), alpha) -> mean."""
+
+
+def robust_mean(
+    rows: BlockedRows,
+    alpha: float,
+    multivariate: Multivariate | None,
+    row_weights: FloatArray | None = None,
+) -> MeanEstimate:
+    """Return the robust mean of rows, by the spectral filter if no other estimator is given."""
+    if multivariate is None:
+        return spectral_filter(rows, alpha=alpha, row_weights=row_weights)
+    n_rows, n_columns = rows.shape
+    dense = rows.project(np.zeros(n_columns), np.eye(n_columns))
+    mean = np.asarray(multivariate(dense, alpha), dtype=np.float64)
+    if mean.shape != (n_columns,):
+        raise InputError(f"multivariate returned shape {mean.shape} instead of {(n_columns,)}.")
+    return MeanEstimate(mean, np.ones(n_rows), 0, (), "iterations", 0.0)
+
+
+def estimate_context_probabilities(
+    tallies: UserTallies, *, alpha: float, multivariate: Multivariate | None = None
+) -> ContextEstimate:
     """Estimate ν from who visited what, robustly (Algorithm 1).
 
     Parameters
@@ -50,6 +76,8 @@ def estimate_context_probabilities(tallies: UserTallies, *, alpha: float) -> Con
         The interactions of the first T₀ steps; lines 1–4 of the algorithm are their collection.
     alpha
         α, below 1/2.
+    multivariate
+        Another robust mean of rows than the spectral filter.
 
     Notes
     -----
@@ -79,11 +107,7 @@ def estimate_context_probabilities(tallies: UserTallies, *, alpha: float) -> Con
         scales = np.sqrt(np.maximum(shares, floor))
         # Lines 6 and 7: the robust mean of the b_i = (1/n_i) Σ_t σ^-1 e_{s_t}. The rows are large,
         # so they are not given a name that would keep them until the next ones are made.
-        filtered = spectral_filter(
-            tallies.rows(visit_rows, scales),
-            alpha=alpha,
-            row_weights=weights,
-        )
+        filtered = robust_mean(tallies.rows(visit_rows, scales), alpha, multivariate, weights)
         # Of a handful of users nobody may be left; then the second pass begins with all of them.
         kept = np.maximum(filtered.weights, 0.0)
         weights = kept if np.isfinite(kept).all() and kept.any() else None

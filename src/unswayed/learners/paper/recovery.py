@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +10,14 @@ import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.estimators import MeanEstimate, spectral_filter, trimmed_means
+from unswayed.estimators import MeanEstimate, trimmed_means
 from unswayed.estimators.rows import SparseRows
 from unswayed.learners.design import Design
+from unswayed.learners.paper.context_probabilities import Multivariate, robust_mean
 from unswayed.tallies import Tallies, UserTallies, entry_users
+
+Univariate = Callable[[FloatArray, float], float]
+"""A robust mean of points: (points of shape (n_points,), alpha) -> mean."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +45,7 @@ def recover_frequent(
     alpha: float,
     failure_probability: float,
     per_visit: bool = False,
+    univariate: Univariate | None = None,
 ) -> Recovered:
     """Estimate the contexts of S₊ one cell at a time, by trimmed means over the users.
 
@@ -53,6 +59,8 @@ def recover_frequent(
         Shape (n_contexts,); σ_s, and whether s is in S₊.
     failure_probability
         Over all cells together; each of the S·A cells gets its even share.
+    univariate
+        Another robust mean of points than the trimmed mean.
 
     Notes
     -----
@@ -68,15 +76,22 @@ def recover_frequent(
     values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
     sizes = np.where(is_frequent[:, None], design.group_sizes, 0)
     stored = np.bincount(groups, minlength=tallies.n_cells)
-    result = trimmed_means(
-        values,
-        groups,
-        tallies.n_cells,
-        alpha=alpha,
-        failure_probability=failure_probability / tallies.n_cells,
-        n_zeros=np.maximum(0 * stored if per_visit else sizes.ravel() - stored, 0),
-    )
-    return Recovered(result.estimates.reshape(tallies.n_contexts, tallies.n_actions), filtered=None)
+    n_zeros = np.maximum(0 * stored if per_visit else sizes.ravel() - stored, 0)
+    if univariate is None:
+        estimates = trimmed_means(
+            values,
+            groups,
+            tallies.n_cells,
+            alpha=alpha,
+            failure_probability=failure_probability / tallies.n_cells,
+            n_zeros=n_zeros,
+        ).estimates
+    else:
+        estimates = np.full(tallies.n_cells, np.nan)
+        for cell in np.flatnonzero(stored + n_zeros):
+            points = np.append(values[groups == cell], np.zeros(n_zeros[cell]))
+            estimates[cell] = univariate(points, alpha)
+    return Recovered(estimates.reshape(tallies.n_contexts, tallies.n_actions), filtered=None)
 
 
 def recover_rare(
@@ -85,6 +100,7 @@ def recover_rare(
     is_rare: BoolArray,
     *,
     alpha: float,
+    multivariate: Multivariate | None = None,
 ) -> Recovered:
     """Estimate all cells of S₋ together, by the high-dimensional robust mean over the users.
 
@@ -96,7 +112,7 @@ def recover_rare(
     """
     columns = np.flatnonzero(np.repeat(is_rare, tallies.n_actions))
     rows = tallies.rows(reward_rows, scales, is_rare)
-    filtered = spectral_filter(rows, alpha=alpha)
+    filtered = robust_mean(rows, alpha, multivariate)
     table = np.full(tallies.n_cells, np.nan)
     table[columns] = filtered.estimate
     return Recovered(table.reshape(tallies.n_contexts, tallies.n_actions), filtered=filtered)

@@ -1,0 +1,73 @@
+"""Which contexts are trimmed and which filtered: the split with the smallest bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unswayed.learners.methods import METHODS
+from unswayed.learners.paper import frequent_contexts, split_contexts
+from unswayed.learners.players import learner_specs
+from unswayed.randomness import generator
+from unswayed.simulation.arena import Crowd, run
+from unswayed.simulation.attacks.registry import make_attack
+from unswayed.simulation.instances import RewardLaw, random_instance
+
+
+def bound(nu: np.ndarray, is_frequent: np.ndarray, n_actions: int, plays: float) -> float:
+    """Return K_m, the bound of Theorem 5.1's proof for a given S₊."""
+    rest = nu[~is_frequent]
+    factor = 1.0 + plays * rest.max(initial=0.0)
+    return float(np.sqrt(nu[is_frequent]).sum() + np.sqrt(n_actions * rest.sum() * factor))
+
+
+@given(
+    st.lists(st.floats(0.01, 1.0), min_size=2, max_size=30),
+    st.integers(2, 12),
+    st.sampled_from([0.0, 5.0, 100.0]),
+)
+def test_no_smaller_set_of_frequent_contexts_has_a_smaller_bound(
+    weights: list[float], n_actions: int, plays: float
+) -> None:
+    nu = np.array(weights) / np.sum(weights)
+    chosen = split_contexts(nu, n_actions=n_actions, sticky_plays=plays)
+    literal = frequent_contexts(nu, n_actions=n_actions)
+    assert not (chosen & ~literal).any()
+    if len(nu) <= n_actions:
+        assert chosen.all()
+        return
+    others = [frequent_contexts(nu, n_actions=m) for m in range(n_actions + 1)]
+    least = min(bound(nu, other, n_actions, plays) for other in others)
+    assert bound(nu, chosen, n_actions, plays) == pytest.approx(least, abs=1e-8)
+
+
+def test_kept_actions_and_many_plays_bring_trimming_back() -> None:
+    """A user's mean varies with the action that was kept: more plays do not average that out."""
+    nu = np.full(20, 0.05)
+    assert not split_contexts(nu, n_actions=10).any()
+    assert split_contexts(nu, n_actions=10, sticky_plays=1000.0).sum() == 10
+
+
+def loss(name: str, seed: int) -> float:
+    """Return what a learner loses with 12 contexts and 6 actions under nuke."""
+    instance = random_instance(
+        n_contexts=12, n_actions=6, gap=0.3, rng=generator(seed), law=RewardLaw.GAUSSIAN
+    )
+    crowd = Crowd(n_users=1500, alpha=0.2, interactions_per_user=30)
+    make, nuke = learner_specs()[name].make, make_attack("nuke")
+    return run(instance, nuke, make, crowd, algorithm=name, seed=seed)
+
+
+def test_beyond_as_many_contexts_as_actions_the_better_path_loses_less(seed: int) -> None:
+    """The printed split loses where the filter alone does not."""
+    literal, better = (
+        np.mean([loss(name, 10 * seed + world) for world in range(2)])
+        for name in ("paper-literal", "paper")
+    )
+    assert better < 0.03 < literal
+
+
+def test_both_are_methods_by_name() -> None:
+    assert {"paper", "paper-literal"} <= set(METHODS)
