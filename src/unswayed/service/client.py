@@ -32,7 +32,7 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServedDecision:
-    """A decision of the service; its token goes with the reward."""
+    """A decision of the service; its token goes with the reward, and ``mode`` is the reason."""
 
     id: str
     action: str
@@ -40,6 +40,7 @@ class ServedDecision:
     mode: str
     plan: int
     token: str
+    ranked: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class Client(_Requests):
     def decide(
         self, user: str, context: str, *, idempotency_key: str | None = None, **more: Any
     ) -> ServedDecision:
-        """Return a decision; ``more`` holds further fields of the request body."""
+        """Return a decision; ``more`` holds further fields of the request, such as ``actions``."""
         return ServedDecision(**self._ask(self._decide(user, context, idempotency_key, more)))
 
     def decide_many(

@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.errors import InputError
-from unswayed.policy import Decider, Ruling
+from unswayed.policy import Decider, Policy, Ruling
 from unswayed.service.catalogue import ACTIVE, Campaign, now_ms
+from unswayed.service.eligible import Ranking, as_bits, checked_list
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.settings import Settings, check_label
+from unswayed.service.tokens import Record, encode_record
 from unswayed.service.writing import Counted, CountKey
 
 #: Bytes of an id: six of the time, then random ones.
@@ -52,6 +54,10 @@ class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Whether this decision counts only once it is activated; the campaign's setting if left out.
     action, propensity
         In shadow mode the caller's own action, and with what probability it was chosen if known.
+    actions
+        Actions to choose from, such as those in stock; all if left out.
+    top
+        How many actions to rank in the response; the first one is the decision.
     """
 
     user: str | int
@@ -60,10 +66,15 @@ class DecideRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_deferred: bool | None = None
     action: str | int | None = None
     propensity: float | None = None
+    actions: list[str | int] | None = None
+    top: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class DecideResponse(msgspec.Struct, frozen=True, gc=False):
-    """The response; ``token`` goes with the reward."""
+    """The response; ``token`` goes with the reward, and ``mode`` is the reason.
+
+    ``ranked`` has the decision first, and then suggestions that nothing is learned from.
+    """
 
     id: str
     action: str
@@ -71,6 +82,7 @@ class DecideResponse(msgspec.Struct, frozen=True, gc=False):
     mode: str
     plan: int
     token: str
+    ranked: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +109,7 @@ class Cell:
         plan: int,
         is_deferred: bool,
         own: tuple[str, float] | None = None,
+        ranked: list[str] | None = None,
     ) -> Cell:
         """Return the cell of a ruling; ``own`` is the caller's action and propensity in shadow."""
         action, propensity = (ruling.action, ruling.propensity) if own is None else own
@@ -104,7 +117,14 @@ class Cell:
         rest: tuple[object, ...] = (context, action, propensity, mode, plan, is_deferred)
         if own is not None:
             rest += (ruling.action, ruling.propensity)
-        response = {"action": action, "propensity": propensity, "mode": mode, "plan": plan}
+        response: dict[str, object] = {
+            "action": action,
+            "propensity": propensity,
+            "mode": mode,
+            "plan": plan,
+        }
+        if ranked is not None:
+            response["ranked"] = ranked
         return cls(
             CountKey(campaign, context, mode),
             own is not None and action == ruling.action,
@@ -189,12 +209,13 @@ class Serving:
     contexts: frozenset[str]
     decider: Decider
     start: bytes
+    ranking: Ranking
     cells: dict[tuple[int, bool], Cell] = field(default_factory=dict)
     plain_cells: dict[int, Cell] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, campaign: Campaign, decider: Decider) -> Serving:
-        """Return what serves a campaign by a plan."""
+    def of(cls, campaign: Campaign, decider: Decider, policy: Policy | None = None) -> Serving:
+        """Return what serves a campaign by a plan, and ranks actions by a policy."""
         return cls(
             campaign.name,
             campaign.settings,
@@ -205,6 +226,7 @@ class Serving:
             frozenset(campaign.settings.contexts),
             decider,
             _ARRAYS[campaign.settings.mode == SHADOW] + _encode(campaign.name) + _SIXTEEN_BYTES,
+            Ranking(decider.plan, policy),
         )
 
     def now(self) -> int:
@@ -244,10 +266,60 @@ class Serving:
         is_deferred = request.is_deferred
         if is_deferred is None:
             is_deferred = self.settings.is_deferred
+        if request.actions is not None or request.top is not None:
+            return self._chosen(request, ruling, id_, is_deferred)
         cell = self.cells.get((id(ruling), is_deferred))
         if cell is None or request.action is not None or request.propensity is not None:
             cell = self._new_cell(request, ruling, context, is_deferred)
         return id_, self.start + id_ + _encode(user) + cell.record, cell
+
+    def _chosen(
+        self, request: DecideRequest, ruling: Ruling, id_: bytes, is_deferred: bool
+    ) -> Decided:
+        """Return a decision among the actions of the request, or one that is ranked."""
+        context, bits, eligible = str(request.context), b"", None
+        if request.actions is not None:
+            eligible = checked_list(request.actions, self.settings.actions)
+            bits = as_bits(eligible, self.decider.plan)
+            ruling = self.ranking.ruling(ruling, context, eligible)
+        own = self._own(request)
+        action, propensity = own or (str(ruling.action), ruling.propensity)
+        if eligible is not None and action not in eligible:
+            raise bad_request("'action' is not among 'actions'; give what was shown.")
+        ranked = None
+        if request.top is not None:
+            ranked = self.ranking.best(action, context, eligible, request.top)
+        cell = Cell.of(
+            ruling,
+            self.name,
+            context,
+            plan=self.plan_version,
+            is_deferred=is_deferred,
+            own=own,
+            ranked=ranked,
+        )
+        record = Record(
+            self.name,
+            id_,
+            str(request.user),
+            context,
+            action,
+            propensity,
+            cell.key.mode,
+            self.plan_version,
+            is_deferred,
+            "" if own is None else str(ruling.action),
+            0.0 if own is None else ruling.propensity,
+            bits,
+        )
+        return id_, encode_record(record), cell
+
+    def ranked_again(self, request: DecideRequest, action: str) -> list[str] | None:
+        """Return the ranking for a decision that was made before, if it is asked for."""
+        if request.top is None:
+            return None
+        eligible = None if request.actions is None else frozenset(map(str, request.actions))
+        return self.ranking.best(action, str(request.context), eligible, request.top)
 
     def decided_at_once(self, asked: Sequence[PlainRequest], time_ms: int) -> DecidedBatch | None:
         """Do as ``decided`` does in a fraction of its time; None if a row takes a closer look."""
@@ -297,19 +369,22 @@ class Serving:
     def _new_cell(
         self, request: DecideRequest, ruling: Ruling, context: str, is_deferred: bool
     ) -> Cell:
-        if self.settings.mode == SHADOW:
-            own = self._own_action(request)
+        own = self._own(request)
+        if own is not None:
             return Cell.of(
                 ruling, self.name, context, plan=self.plan_version, is_deferred=is_deferred, own=own
             )
-        if request.action is not None or request.propensity is not None:
-            raise bad_request("'action' and 'propensity' are for shadow mode; leave them out.")
         cell = Cell.of(ruling, self.name, context, plan=self.plan_version, is_deferred=is_deferred)
         # The decider has one ruling for each context and way it can come out, and keeps it.
         self.cells[id(ruling), is_deferred] = cell
         return cell
 
-    def _own_action(self, request: DecideRequest) -> tuple[str, float]:
+    def _own(self, request: DecideRequest) -> tuple[str, float] | None:
+        """Return the caller's own action and its propensity in shadow mode, else None."""
+        if self.settings.mode != SHADOW:
+            if request.action is not None or request.propensity is not None:
+                raise bad_request("'action' and 'propensity' are for shadow mode; leave them out.")
+            return None
         if request.action is None:
             raise bad_request("in shadow mode 'action' is your own action; give it.")
         action = str(request.action)

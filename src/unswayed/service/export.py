@@ -17,9 +17,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from unswayed.policy import EpochPlan
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.catalogue import now_ms, plan_of
 from unswayed.service.database import Connection
+from unswayed.service.eligible import from_bits
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import Record, decode_record
 from unswayed.service.writing import LONGEST_CHUNK_MS
@@ -48,13 +50,14 @@ SCHEMA = pa.schema(
         ("plan", pa.int64()),
         ("planned_action", pa.string()),
         ("planned_propensity", pa.float64()),
+        ("eligible", pa.list_(pa.string())),
     ]
 )
 """The columns of an export.
 
 ``propensity`` is over the secret, whatever the mode; ``mode_propensity`` given the mode. In shadow
 mode both are the caller's, and null where it gave none. ``n_rewards`` is 0 where the default reward
-stands.
+stands. ``eligible`` are the actions that the caller named, null if it named none.
 """
 
 _records = msgspec.msgpack.Decoder(list[Record])
@@ -94,12 +97,12 @@ def export_batches(
     settings = campaign.settings
     closed = learnable_before(settings, now_ms())
     end = closed if until_ms is None else min(until_ms, closed)
-    explorers: dict[tuple[int, str], float] = {}
+    plans: dict[int, EpochPlan] = {}
     # What is older belongs to a campaign of this name that was deleted, or is being deleted.
     first = max(since_ms, campaign.created_ms, settings.forgotten_before(now_ms()))
     for piece in _slices(connection, name, first, min(end, _LAST_MS)):
         rows = [
-            _row(connection, record, settings, rewards, explorers)
+            _row(connection, record, settings, rewards, plans)
             for record, rewards in _joined(connection, name, piece, on_restored)
         ]
         if rows:
@@ -190,16 +193,14 @@ def _row(
     record: Record,
     settings: Settings,
     rewards: list[tuple[int, float]],
-    explorers: dict[tuple[int, str], float],
+    plans: dict[int, EpochPlan],
 ) -> tuple[object, ...]:
+    if record.plan not in plans and (record.eligible or record.mode == "explore"):
+        plans[record.plan], _ = plan_of(connection, record.campaign, record.plan)
     own = record.propensity or None if record.mode == "shadow" else record.propensity
     given_mode = own
     if record.mode == "explore":
-        key = (record.plan, record.context)
-        if key not in explorers:
-            plan, _ = plan_of(connection, record.campaign, record.plan)
-            explorers[key] = 1.0 / len(plan.rule(record.context).surviving)
-        given_mode = explorers[key]
+        given_mode = 1.0 / len(plans[record.plan].rule(record.context).surviving)
     elif record.mode != "shadow":
         given_mode = 1.0
     return (
@@ -216,6 +217,7 @@ def _row(
         record.plan,
         record.planned_action or None,
         record.planned_propensity or None,
+        from_bits(record.eligible, plans[record.plan]) if record.eligible else None,
     )
 
 

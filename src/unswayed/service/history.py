@@ -12,6 +12,7 @@ from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.catalogue import plan_of, policy_of
 from unswayed.service.database import Connection
 from unswayed.service.deciding import SHADOW, play_of
+from unswayed.service.eligible import Ranking, from_bits
 from unswayed.service.errors import bad_request, not_found
 from unswayed.service.export import aggregated, find_record
 from unswayed.service.tokens import Record
@@ -110,6 +111,8 @@ _WHY = {
     "explore": "the user is among the {share:.0%} who explore, and {draw} of {n} actions evenly.",
     "exploit": "the user does not explore, and gets what the policy plays in this context.",
     "control": "the user is among the {control:.0%} who are held back, and gets the baseline.",
+    "substitute": "what was due is not among the actions that the caller named; of these the user "
+    "gets the best by the policy.",
 }
 
 
@@ -132,6 +135,9 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
     rule = plan.rule(record.context)
     ruling = Decider(plan, secret).decide(record.user, record.context, play_of(id_))
     policy = policy_of(connection, name, policy_version)
+    eligible = from_bits(record.eligible, plan) if record.eligible else None
+    if eligible is not None:
+        ruling = Ranking(plan, policy).ruling(ruling, record.context, frozenset(eligible))
     is_shadow = record.mode == SHADOW
     planned = record.planned_action if is_shadow else record.action
     rewards = connection.execute(
@@ -155,6 +161,7 @@ def explain(connection: Connection, name: str, decision: str, secret: bytes) -> 
         "propensity": record.propensity,
         "mode": record.mode,
         "is_deferred": record.is_deferred,
+        "eligible": eligible,
         "planned_action": planned,
         "why": why,
         "is_reproduced": ruling.action == planned

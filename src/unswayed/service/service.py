@@ -168,23 +168,28 @@ class Service:
         responses: list[bytes | Refusal] = []
         new: list[Cell] = []
         signer = self.watcher.signer
-        for one in found:
-            if isinstance(one, Refusal):
+        for request, one in zip(asked, found, strict=True):
+            if isinstance(one, Refusal) or isinstance(request, Refusal):
+                assert isinstance(one, Refusal)
                 responses.append(one)
                 continue
             payload = next(kept)
             if payload == one[1]:
                 new.append(one[2])
+                responses.append(response_json(one, signer.token(payload)))
+                continue
             first, own = decode_record(payload), decode_record(one[1])
-            if (first.user, first.context) != (own.user, own.context):
+            if _asked_for(first) != _asked_for(own):
                 responses.append(
                     conflict(
-                        "this idempotency key was used for another user or context; use a new key.",
+                        "this idempotency key was used for another user, context or list of "
+                        "actions; use a new key.",
                         "idempotency_conflict",
                     )
                 )
             else:
-                responses.append(_response(first, signer.token(payload)))
+                ranked = serving.ranked_again(request, first.action)
+                responses.append(_response(first, signer.token(payload), ranked))
         return responses, counted(new)
 
     async def reward(
@@ -286,7 +291,12 @@ class Service:
             raise store_unavailable() from error
 
 
-def _response(record: Record, token: bytes) -> bytes:
+def _asked_for(record: Record) -> tuple[str, str, bytes]:
+    # Actions are only ever added, so the same list differs in zeros at its end at most.
+    return record.user, record.context, record.eligible.rstrip(b"\0")
+
+
+def _response(record: Record, token: bytes, ranked: list[str] | None) -> bytes:
     return msgspec.json.encode(
         DecideResponse(
             record.id.hex(),
@@ -295,6 +305,7 @@ def _response(record: Record, token: bytes) -> bytes:
             record.mode,
             record.plan,
             token.decode(),
+            msgspec.UNSET if ranked is None else ranked,
         )
     )
 

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unswayed.policy import Decider
-from unswayed.service.catalogue import campaigns, change_number, plan_of, unknown_campaign
+from unswayed.service.catalogue import (
+    campaigns,
+    change_number,
+    plan_of,
+    policy_of,
+    unknown_campaign,
+)
 from unswayed.service.database import Connection, Database, StoreError
 from unswayed.service.deciding import Serving
 from unswayed.service.keys import Key, all_keys, had_keys
@@ -115,10 +121,12 @@ class Watcher:
                 campaign.plan_version,
             ):
                 decider = old.decider  # with the users' digests that it keeps
+                policy = old.ranking.policy
             else:
                 plan, _ = plan_of(connection, campaign.name, campaign.plan_version)
                 decider = Decider(plan, self.secrets.assignment)
                 decider.decide("", campaign.settings.contexts[0])  # compiles, before anybody waits
-            found[campaign.name] = Serving.of(campaign, decider)
+                policy = policy_of(connection, campaign.name, campaign.policy_version)
+            found[campaign.name] = Serving.of(campaign, decider, policy)
         self.signer = Signer(signing_keys(connection, self.secrets))
         return State(change, found, all_keys(connection), had_keys(connection))

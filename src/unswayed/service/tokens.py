@@ -34,13 +34,16 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
         The action, and its probability over the secret for a user in this context under the
         plan. In shadow mode the caller's own; 0 where it was not given.
     mode
-        "explore", "exploit", "control" or "shadow".
+        "explore", "exploit", "control", "substitute" or "shadow".
     plan
         Version of the plan.
     is_deferred
         Whether the decision counts only after it was activated.
     planned_action, planned_propensity
         In shadow mode what the plan would have played; else empty and 0.
+    eligible
+        Where the caller named the actions to choose from: a bit for each action of the plan, the
+        first action in the lowest bit.
     """
 
     campaign: str
@@ -54,6 +57,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     is_deferred: bool = False
     planned_action: str = ""
     planned_propensity: float = 0.0
+    eligible: bytes = b""
 
     @property
     def time_ms(self) -> int:

@@ -21,6 +21,7 @@ from unswayed.service.console.markup import (
 )
 
 _MODES = {
+    "substitute": "substituted",
     "explore": "explores",
     "exploit": "gets the policy",
     "control": "control group",
