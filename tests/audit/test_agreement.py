@@ -42,7 +42,7 @@ def test_bots_rank_above_others(rng: np.random.Generator) -> None:
     found = find_agreement(tallies, _learned(tallies), rng=generator(0, "a"))
     is_bot = np.arange(N_USERS) < 150
     has_met = met > 0
-    assert area_under_curve(found.scores[has_met], is_bot[has_met]) > 0.97
+    assert area_under_curve(found.evidence[has_met], is_bot[has_met]) > 0.97
     assert (found.p_values[is_bot & (met > 1)] < 0.01).mean() > 0.8
 
 

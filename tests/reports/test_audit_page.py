@@ -23,7 +23,8 @@ from unswayed.reports.svg import Bars, diverging_bars, text_of
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 ROWS = tuple(
-    RedTeamRow(share, 10, share, share / 4, share, 0.0, 0.5, 0.001, 0.9) for share in (0.0, 0.1)
+    RedTeamRow(share, 10, "attacked", share, share / 4, share, 0.0, 0.5, 0.001, 0.9)
+    for share in (0.0, 0.1)
 )
 
 

@@ -1,8 +1,9 @@
 """Where the server chose the actions: who agrees with a coalition, and what chance makes of it.
 
 Who met whom says nothing there. What is left are the rewards: how much better the model of a
-coalition explains an account's than that of honest users. Dealing the rewards anew among the
-accounts that met the same cell as often is an honest null.
+coalition explains an account's than that of honest users. The null are accounts with the same
+plays whose rewards are drawn from those of accounts that are not flagged and met the same cell as
+often.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import stats
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.learners.bounded.method import Model
@@ -30,17 +32,17 @@ class Agreement:
 
     Attributes
     ----------
-    scores, evidence
+    evidence
         Shape (n_users,); the largest log-odds of membership in a coalition, at least 0.
     p_values
-        Shape (n_users,); share of accounts with rewards dealt anew that show as much.
+        Shape (n_users,); share of accounts of the null that show as much, adjusted for the number
+        of accounts (Benjamini and Hochberg): of those below a level at most that share is chance.
     nulls
         Evidence of such accounts, sorted.
     by_coalition
         Shape (n_coalitions, n_users); evidence for each, in the order of the lies.
     """
 
-    scores: FloatArray
     evidence: FloatArray
     p_values: FloatArray
     nulls: FloatArray
@@ -48,10 +50,8 @@ class Agreement:
 
     @property
     def is_clear(self) -> BoolArray:
-        """Accounts that chance does not explain, by Benjamini and Hochberg; shape (n_users,)."""
-        ranked = np.sort(self.p_values)
-        allowed = FALSE_DISCOVERIES * np.arange(1, len(ranked) + 1) / max(len(ranked), 1)
-        return np.asarray(self.p_values <= ranked[ranked <= allowed].max(initial=-1.0))
+        """Accounts that chance does not explain; shape (n_users,)."""
+        return np.asarray(self.p_values <= FALSE_DISCOVERIES)
 
 
 def find_agreement(
@@ -71,14 +71,17 @@ def find_agreement(
     model: Model = estimates.model
     by_coalition = np.concatenate(tallies.blocks.map_blocks(_evidence, model), axis=1)
     evidence = by_coalition.max(axis=0, initial=0.0)
-    sample, _ = sampled_users(tallies, rng, SAMPLE_ENTRIES)
+    sample, chosen = sampled_users(tallies, rng, SAMPLE_ENTRIES)
+    is_donor = estimates.user_weights[chosen] >= 0.5
     n_deals = -(-LEAST_NULLS // max(sample.n_users, 1)) if model.coalitions else 1
-    nulls = np.sort(np.concatenate([model.evidence(_dealt(sample, rng)) for _ in range(n_deals)]))
+    nulls = np.sort(
+        np.concatenate([model.evidence(_dealt(sample, is_donor, rng)) for _ in range(n_deals)])
+    )
     above = len(nulls) - np.searchsorted(nulls, evidence, side="left")
+    chances = (above.astype(np.float64) + 1.0) / (len(nulls) + 1.0)
     return Agreement(
-        scores=evidence,
         evidence=evidence,
-        p_values=(above.astype(np.float64) + 1.0) / (len(nulls) + 1.0),
+        p_values=stats.false_discovery_control(chances),
         nulls=nulls,
         by_coalition=by_coalition,
     )
@@ -89,13 +92,21 @@ def _evidence(tallies: Tallies, model: Model) -> FloatArray:
     return np.array(found).reshape(len(found), tallies.n_users)
 
 
-def _dealt(sample: Tallies, rng: np.random.Generator) -> Tallies:
-    """Return the same plays with rewards dealt anew among entries of a cell with as many plays."""
+def _dealt(sample: Tallies, is_donor: BoolArray, rng: np.random.Generator) -> Tallies:
+    """Return the same plays with rewards of donors' entries in the same cell with as many plays.
+
+    Entries without a donor keep their own.
+    """
     plays = np.rint(sample.plays).astype(np.int64)
-    order = np.lexsort((plays, sample.cells))
-    mixed = np.lexsort((rng.random(len(order)), plays, sample.cells))
-    source = np.empty_like(order)
-    source[order] = mixed
+    most = int(plays.max(initial=0)) + 1
+    kinds = np.unique(sample.cells * most + plays, return_inverse=True)[1]
+    gives = np.flatnonzero(is_donor[entry_users(sample.indptr)])
+    gives = gives[np.argsort(kinds[gives], kind="stable")]
+    starts = np.searchsorted(kinds[gives], np.arange(int(kinds.max(initial=-1)) + 2))
+    sizes = np.diff(starts)[kinds]
+    drawn = starts[kinds] + (rng.random(len(kinds)) * sizes).astype(np.int64)
+    own = np.arange(len(kinds))
+    source = np.where(sizes > 0, gives[np.minimum(drawn, max(len(gives) - 1, 0))], own)
     return sample.with_sums(sample.counts[source], sample.sums[source], sample.squares[source])
 
 

@@ -11,6 +11,7 @@ from unswayed.audit.agreement import Agreement, find_agreement, items_leaned_on
 from unswayed.audit.log import (
     AuditedLog,
     context_shares,
+    flagged_by_mistake,
     histogram_of,
     named_briefly,
     share_bounds,
@@ -49,7 +50,10 @@ LARGEST_SHARE = 0.5
 
 
 class _Lie(NamedTuple):
-    """What was lied about, by how many, whether that is clear, and every account's say in it."""
+    """What was lied about, by how many, whether that is clear, and every account's say in it.
+
+    ``mean`` is that of the items over all accounts, ``usual`` what is left without members.
+    """
 
     name: str
     items: str
@@ -57,6 +61,7 @@ class _Lie(NamedTuple):
     is_flagged: bool
     plays: FloatArray
     means: FloatArray
+    mean: float
     usual: float
 
 
@@ -79,14 +84,14 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         )
     agreement = find_agreement(tallies, learned.estimates, rng=generator(0, "audit"))
     is_flagged = weights < ACCUSED
-    lies = _lies(log, learned)
+    lies = _lies(log, learned, agreement)
     is_attacked = any(lie.is_flagged for lie in lies)
     groups, reasons = _in_words(log, lies, weights, agreement)
     plays = np.bincount(events.users, minlength=events.n_users)
     accounts = Accounts(
         labels=events.user_labels,
         weights=weights,
-        scores=agreement.scores,
+        scores=agreement.evidence,
         interactions=plays.astype(np.int64),
         p_values=agreement.p_values,
         groups=groups,
@@ -115,7 +120,17 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         alpha=policy.alpha,
         regime=log.regime,
         is_attacked=is_attacked,
-        statement=_statement(lies, share, events.n_users, shifts, len(changed), cost),
+        statement=_statement(
+            lies,
+            int(is_flagged.sum()),
+            share,
+            events.n_users,
+            shifts,
+            len(changed),
+            cost,
+            None if learned.unknown_fraction is None else learned.unknown_fraction.hidden_from,
+        ),
+        is_suspected=any(not lie.is_flagged for lie in lies),
         share=share,
         items=shifts,
         changed=changed,
@@ -132,7 +147,7 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
             threshold="a weight below one half",
             nominal=nominal,
             realised=FLAGGED_WHERE_SERVERS_CHOSE,
-            measured_on=measured_on("attacked logs"),
+            measured_on=measured_on("attacked logs", "production"),
         ),
         histogram=histogram_of(
             "log-odds of membership in a coalition", agreement.evidence, agreement.nulls, None
@@ -141,42 +156,27 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         exploration=log.exploration(),
         limits=_limits(learned),
         withstands=_withstands(policy),
-        notes=(*_notes_on(share), *log.notes, *notes_on_policy(policy, policy.source)),
+        notes=(*log.notes, *notes_on_policy(policy, policy.source)),
     )
     return audit, policy
-
-
-def _notes_on(share: Interval) -> tuple[str, ...]:
-    """Return what to say of a share that may be a majority, which honest users would be as well."""
-    if share.high < LARGEST_SHARE:
-        return ()
-    return (
-        f"up to {share.high:.0%} of the accounts would have to collude, and a colluding majority "
-        "looks like honest users: state the largest share that you think possible as alpha.",
-    )
 
 
 def _share(learned: Learned, lies: list[_Lie], n_users: int) -> Interval:
     """Return the share of accounts that collude, with an interval.
 
     Of those found, the lower end counts the clear ones, and the upper end the suspected ones, too,
-    and as many again in proportion who never met what the others lie about.
-    Where none are clear the upper end is what may be there all the same: those suspected, or the
-    stated share, or what was allowed for.
+    and as many again in proportion who never met what the others lie about. Where none are clear
+    there is no upper end but the stated share: a coalition that hides cannot be counted.
     """
     weights = learned.estimates.user_weights
-    unknown = learned.unknown_fraction
     clear = [lie for lie in lies if lie.is_flagged]
-    removed = float(1.0 - weights.mean()) if clear else 0.0
-    has_met = min((float((lie.plays > 0).mean()) for lie in clear), default=1.0)
-    most = removed / max(has_met, LEAST_MET) * n_users + _n_suspected(lies)
-    high = share_bounds(round(most), n_users)[1] if lies else 0.0
     if not clear:
-        stated = learned.policy.alpha
-        unseen = stated if unknown is None else unknown.upper + unknown.allowance
-        return Interval(0.0, 0.0, min(max(high, unseen), LARGEST_SHARE))
-    if unknown is not None:
-        high = max(high, unknown.upper)
+        stated = learned.unknown_fraction is None
+        return Interval(0.0, 0.0, learned.policy.alpha if stated else np.inf)
+    removed = float(1.0 - weights.mean())
+    has_met = min(float((lie.plays > 0).mean()) for lie in clear)
+    most = removed / max(has_met, LEAST_MET) * n_users + _n_suspected(lies)
+    high = share_bounds(round(most), n_users)[1]
     low, _ = share_bounds(int((weights < 0.1).sum()), n_users)
     return Interval(removed, min(low, removed), max(removed, min(high, LARGEST_SHARE)))
 
@@ -185,22 +185,34 @@ def _n_suspected(lies: list[_Lie]) -> float:
     return sum(lie.accounts for lie in lies if not lie.is_flagged)
 
 
-def _lies(log: AuditedLog, learned: Learned) -> list[_Lie]:
+def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]:
     """Return what was lied about, in the order of the model's coalitions."""
     lies = []
-    kept, sums, _ = weighted_cells(log.tallies, learned.estimates.user_weights)
+    weights = learned.estimates.user_weights
     coded = learned.estimates.evidence["lies"]
-    for lie, codes in zip(learned.policy.source["evidence"]["lies"], coded, strict=True):
+    told = learned.policy.source["evidence"]["lies"]
+    for lie, codes, odds in zip(told, coded, agreement.by_coalition, strict=True):
         cells = np.array(codes["cells"], dtype=np.int64)
         plays, means = items_leaned_on(log.tallies, cells)
-        usual = float(sums.ravel()[cells].sum() / max(float(kept.ravel()[cells].sum()), 1e-9))
+        rest = plays * np.where(odds > 0.0, 0.0, weights)
         items, name = "", QUIET
         if lie["actions"]:
             items = named_briefly(lie["actions"])
             name = f"{'raises' if lie['direction'] == 'up' else 'lowers'} {items}"
         if is_suspected(lie):
             name = f"suspected: {name}"
-        lies.append(_Lie(name, items, lie["accounts"], not is_suspected(lie), plays, means, usual))
+        lies.append(
+            _Lie(
+                name=name,
+                items=items,
+                accounts=lie["accounts"],
+                is_flagged=not is_suspected(lie),
+                plays=plays,
+                means=means,
+                mean=float(plays @ means / max(float(plays.sum()), 1.0)),
+                usual=float(rest @ means / max(float(rest.sum()), 1e-9)),
+            )
+        )
     return lies
 
 
@@ -230,7 +242,10 @@ def _reason(lie: _Lie | None, code: int, agreement: Agreement) -> str:
             f"{lie.plays[code]:,.0f} plays of {lie.items} with mean {lie.means[code]:.3g}, "
             f"others {lie.usual:.3g}"
         )
-    return f"leans with others against the rest (p = {agreement.p_values[code]:.1g} by dealing)"
+    return (
+        "agrees with others against the rest (p = "
+        f"{agreement.p_values[code]:.1g}, adjusted for the number of accounts)"
+    )
 
 
 def _cards(
@@ -324,19 +339,33 @@ def _withstands(policy: Policy) -> dict[str, float]:
 
 def _statement(
     lies: list[_Lie],
+    n_flagged: int,
     share: Interval,
     n_users: int,
     items: tuple[ItemShift, ...],
     n_changed: int,
     cost: float,
+    hidden_from: float | None,
 ) -> str:
-    suspected = _n_suspected(lies)
-    doubt = f" About {suspected:,.0f} accounts are suspected and still count." if suspected else ""
-    if not any(lie.is_flagged for lie in lies):
-        return (
-            f"No coalition was found.{doubt} One of up to {share.high:.1%} of the accounts may be "
-            "there all the same."
+    doubt = "".join(
+        f" Suspected: about {lie.accounts:,.0f} accounts "
+        + (
+            f"that reward {lie.items} with {lie.mean:.3g} on average over all, and "
+            f"{lie.usual:.3g} without them"
+            if lie.items
+            else "that agree with each other against the rest"
         )
+        + "; they still count."
+        for lie in lies
+        if not lie.is_flagged
+    )
+    if not any(lie.is_flagged for lie in lies):
+        unseen = (
+            f" One of {hidden_from:.1%} of the accounts or more could be hidden from every method."
+            if hidden_from is not None and hidden_from < LARGEST_SHARE
+            else ""
+        )
+        return f"No coalition was found{' for certain' * bool(doubt)}.{doubt}{unseen}"
     what = moved_items(items) or "rate alike, against the rest"
     decisions = f"{n_changed:,} decision{'s' * (n_changed > 1)}"
     loss = (
@@ -345,18 +374,29 @@ def _statement(
         else " No decision of the naive policy is changed by it."
     )
     return (
-        f"About {share.estimate * n_users:,.0f} accounts ({share.low:.1%} to {share.high:.1%} of "
-        f"all) stand out; they {what}.{loss}{doubt} About {FLAGGED_WHERE_SERVERS_CHOSE:.2%} of "
-        "honest accounts lose their say like this in test logs."
+        f"{n_flagged:,} accounts stand out, and up to {share.high * n_users:,.0f} of "
+        f"{n_users:,} may belong to them; they {what}.{loss}{doubt} "
+        f"{flagged_by_mistake(FLAGGED_WHERE_SERVERS_CHOSE, n_users - n_flagged)}"
     )
 
 
 def _limits(learned: Learned) -> tuple[str, ...]:
     unknown = learned.unknown_fraction
-    about_share = [unknown.statement()] if unknown is not None else []
+    about_share = []
+    if unknown is not None:
+        about_share.append(
+            f"A coalition of up to {unknown.seen_to:.1%} of the accounts that turns most decisions "
+            "round would have been seen; lies in few contexts, and lies that turn only close "
+            "decisions, may not."
+        )
+        if unknown.hidden_from is not None and unknown.hidden_from < LARGEST_SHARE:
+            about_share.append(
+                f"No method can exclude that {unknown.hidden_from:.1%} of the accounts or more "
+                "collude and exchange the best action and the next one; a coalition of one half "
+                "looks like honest users."
+            )
     return (
         *about_share,
-        "Not detected one by one: accounts that lie in few contexts, about close decisions only, "
-        "or about items that they met once or twice.",
+        "Not detected one by one: accounts that lie about items that they met once or twice.",
         "Overlap between accounts is no evidence here, because the server chose the actions.",
     )

@@ -101,6 +101,7 @@ def audit_users(log: AuditedLog) -> Audit:
         alpha=share.estimate,
         regime=log.regime,
         is_attacked=is_attacked,
+        is_suspected=False,
         statement=_statement(found, share, shifts),
         share=share,
         items=shifts,
@@ -113,7 +114,7 @@ def audit_users(log: AuditedLog) -> Audit:
             threshold=f"{FLAGGED:g} deviations from the middle of the log",
             nominal=float(special.ndtr(-FLAGGED)),
             realised=FLAGGED_WHERE_USERS_CHOSE,
-            measured_on=measured_on("markets"),
+            measured_on=measured_on("ratings", "textbook"),
         ),
         histogram=histogram_of(
             "deviations of accounts from the middle of the log", found.deviations, normal, FLAGGED

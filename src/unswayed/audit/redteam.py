@@ -16,6 +16,7 @@ from scipy import stats
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.auditing import audit_events
+from unswayed.audit.log import MOST_LETTERS
 from unswayed.audit.regimes import RegimeName
 from unswayed.audit.results import Audit
 from unswayed.audit.shifts import weighted_cells
@@ -28,6 +29,7 @@ from unswayed.policy import Policy
 from unswayed.policy.documents import json_number
 from unswayed.randomness import generator
 from unswayed.tallies import tally_events
+from unswayed.visible import shortened
 
 Kind = Literal["push", "nuke", "swap", "quiet"]
 KINDS: dict[Kind, str] = {
@@ -66,11 +68,12 @@ class RedTeamRow:
 
     Shifts are of the target's mean against the log as it is; hits the share of visits decided in
     the coalition's interest; ``detected`` and ``false_positives`` the shares of members and of
-    others that count less than half.
+    others that count less than half; ``verdict`` is what the audit says.
     """
 
     share: float
     accounts: int
+    verdict: str
     naive_shift: float
     robust_shift: float
     naive_hits: float
@@ -89,9 +92,25 @@ class RedTeam:
     n_accounts: int
     rows: tuple[RedTeamRow, ...]
 
+    def statement(self) -> str:
+        """Return in a sentence from which size on the coalition is found, and what it moves."""
+        seen = [row.share for row in self.rows if row.accounts and row.verdict == "attacked"]
+        found = (
+            f"is called an attack from {min(seen):.0%} of the accounts on"
+            if seen
+            else "is never called an attack"
+        )
+        worst = max(self.rows, key=lambda row: abs(row.robust_shift))
+        return (
+            f"A {self.kind} coalition for {shortened(self.target, MOST_LETTERS)!r} {found}. At its "
+            f"worst, with {worst.share:.0%}, it moves the robust mean by {worst.robust_shift:+.3g} "
+            f"and the plain mean by {worst.naive_shift:+.3g}."
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         return {
+            "statement": self.statement(),
             "kind": self.kind,
             "target": self.target,
             "accounts": self.n_accounts,
@@ -192,7 +211,7 @@ def run_red_team(
         now = _measured(attacked, audit, policy, lies)
         before = before or now
         rows.append(_row(share, is_bad, audit, now, before))
-    name = "the two best actions" if injection.target is None else repr(injection.target)
+    name = "the two best actions" if injection.target is None else str(injection.target)
     return RedTeam(injection.kind, name, events.n_users, tuple(rows))
 
 
@@ -339,6 +358,7 @@ def _row(
     return RedTeamRow(
         share=share,
         accounts=int(is_bad.sum()),
+        verdict=audit.verdict,
         naive_shift=now.naive_mean - before.naive_mean,
         robust_shift=now.robust_mean - before.robust_mean,
         naive_hits=_hits(now.naive, before.naive, now),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -192,6 +192,7 @@ class Audit:
     alpha: float
     regime: Regime
     is_attacked: bool
+    is_suspected: bool
     statement: str
     share: Interval
     items: tuple[ItemShift, ...]
@@ -208,9 +209,17 @@ class Audit:
     withstands: dict[str, float]
     notes: tuple[str, ...] = field(default=())
 
+    @property
+    def verdict(self) -> Literal["attacked", "suspected", "nothing found"]:
+        """The answer in one word or two."""
+        if self.is_attacked:
+            return "attacked"
+        return "suspected" if self.is_suspected else "nothing found"
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, with the most suspicious accounts only."""
         return {
+            "verdict": self.verdict,
             "attacked": self.is_attacked,
             "statement": self.statement,
             "share": self.share.to_json(),
@@ -264,18 +273,19 @@ def _plain(value: Any) -> Any:
     return json_number(value) if isinstance(value, float) else value
 
 
-COMMAND = "python benchmarks/audit.py --part validation --every 2"
+COMMAND = "python benchmarks/audit.py --part validation --every 2 --kinds"
 
-FLAGGED_WHERE_SERVERS_CHOSE = 0.0025
+FLAGGED_WHERE_SERVERS_CHOSE = 0.0029
 """Share of honest accounts that count less than half in attacked production logs."""
 
-FLAGGED_WHERE_USERS_CHOSE = 0.0005
-"""Share of honest accounts that are flagged in attacked markets."""
+FLAGGED_WHERE_USERS_CHOSE = 0.004
+"""Share of honest accounts that are flagged in real ratings with injected profiles; in attacked
+markets it is .0002, and in real ratings believed clean nobody is flagged."""
 
 
-def measured_on(what: str) -> str:
+def measured_on(what: str, kind: str) -> str:
     """Return what a rate was measured on, and with which command."""
-    return f"{what} with known liars ({COMMAND})"
+    return f"{what} with known liars ({COMMAND} {kind})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,6 +217,7 @@ def _red_team(found: RedTeam) -> str:
     shares = [row.share for row in found.rows]
     return section(
         f"Red team: {found.kind} for {found.target}",
+        paragraph(found.statement()),
         paragraph(
             "Coalitions with different shares of the accounts were added to this log. Prediction "
             "shift: change of the target's mean. Hit ratio: share of visits whose decision is in "
@@ -244,6 +245,7 @@ def _red_team(found: RedTeam) -> str:
             [
                 "share",
                 "accounts",
+                "verdict",
                 "naive shift",
                 "robust shift",
                 "naive hits",
@@ -256,6 +258,7 @@ def _red_team(found: RedTeam) -> str:
                 [
                     f"{row.share:.0%}",
                     row.accounts,
+                    row.verdict,
                     row.naive_shift,
                     row.robust_shift,
                     f"{row.naive_hits:.0%}",

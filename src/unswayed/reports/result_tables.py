@@ -101,12 +101,23 @@ def print_audit(audit: Audit) -> None:
 
 def print_red_team(found: RedTeam) -> None:
     """Print how far injected coalitions get."""
+    print_line(found.statement())
     print_table(
         f"Red team: {found.kind}, {found.target}",
-        ["share", "naive shift", "robust shift", "naive hits", "robust hits", "detected", "AUC"],
+        [
+            "share",
+            "verdict",
+            "naive shift",
+            "robust shift",
+            "naive hits",
+            "robust hits",
+            "detected",
+            "AUC",
+        ],
         [
             [
                 f"{row.share:.0%}",
+                row.verdict,
                 row.naive_shift,
                 row.robust_shift,
                 f"{row.naive_hits:.0%}",
