@@ -1,0 +1,118 @@
+"""Accounts whose status somebody reviewed: a CSV file with columns user, status and date."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from unswayed.arrays import BoolArray, FloatArray
+from unswayed.errors import InputError
+from unswayed.events.labels import UNKNOWN, Labels, parsed_label
+
+COLUMNS = ("user", "status", "date")
+STATUSES = {"honest": True, "fake": False}
+
+
+class KnownAccount(NamedTuple):
+    """What a review said of an account, and when; without a date it holds for all times."""
+
+    is_honest: bool
+    date: dt.datetime | None
+
+    @property
+    def seconds(self) -> float:
+        """The end of the review's day in seconds since 1970; infinite without a date."""
+        return math.inf if self.date is None else self.date.timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAccounts:
+    """Reviewed accounts by the text of their names.
+
+    Examples
+    --------
+    >>> known = KnownAccounts({"ann": KnownAccount(True, None), "bot": KnownAccount(False, None)})
+    >>> is_fake, honest_until = known.of(Labels.of(["bot", "bob", "ann"]))
+    >>> is_fake.tolist(), honest_until.tolist()
+    ([True, False, False], [-inf, -inf, inf])
+    """
+
+    accounts: Mapping[str, KnownAccount]
+
+    def of(self, users: Labels) -> tuple[BoolArray, FloatArray]:
+        """Return who is known to be fake, and until when accounts are known to be honest.
+
+        Shape (n_users,) each; times are seconds since 1970, −inf for who is not known. Accounts
+        that are not in the log are left out.
+        """
+        is_fake = np.zeros(len(users), dtype=np.bool_)
+        honest_until = np.full(len(users), -np.inf)
+        for name, account in self.accounts.items():
+            try:
+                code = users.code(parsed_label(name, users.type_name))
+            except InputError:
+                continue
+            if code == UNKNOWN:
+                continue
+            if account.is_honest:
+                honest_until[code] = account.seconds
+            else:
+                is_fake[code] = True
+        return is_fake, honest_until
+
+
+def read_known(path: str | Path) -> KnownAccounts:
+    """Read a file of reviewed accounts.
+
+    Columns are ``user``, ``status`` (honest or fake) and optionally ``date`` (the day of the
+    review, such as 2026-11-18). Of several reviews of an account the last one counts: the one with
+    the latest date, and among equals the one further down.
+    """
+    path = Path(path)
+    accounts: dict[str, KnownAccount] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file, strict=True)
+            names = tuple(rows.fieldnames or ())
+            if not set(COLUMNS[:2]) <= set(names):
+                raise InputError(
+                    f"{path} has the columns {', '.join(names) or 'none'}; known accounts need "
+                    "user and status, and may have date."
+                )
+            for row in rows:
+                name, account = _account(path, rows.line_num, row)
+                before = accounts.get(name)
+                if before is None or account.seconds >= before.seconds:
+                    accounts[name] = account
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read as CSV: {error}.") from None
+    return KnownAccounts(accounts)
+
+
+def _account(path: Path, line: int, row: Mapping[str, str | None]) -> tuple[str, KnownAccount]:
+    name, status, day = ((row.get(column) or "").strip() for column in COLUMNS)
+    if not name:
+        raise InputError(f"{path}, line {line}: user is empty; every row names an account.")
+    if status not in STATUSES:
+        raise InputError(f"{path}, line {line}: status is honest or fake, not {status!r}.")
+    if not day:
+        return name, KnownAccount(STATUSES[status], None)
+    try:
+        date = dt.datetime.fromisoformat(day)
+    except ValueError:
+        raise InputError(
+            f"{path}, line {line}: date is {day!r}; write it like 2026-11-18, or leave it empty."
+        ) from None
+    if len(day) <= len("2026-11-18"):
+        # A day is over at its end.
+        date += dt.timedelta(days=1)
+    return name, KnownAccount(
+        STATUSES[status], date if date.tzinfo else date.replace(tzinfo=dt.UTC)
+    )
