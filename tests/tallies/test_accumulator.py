@@ -3,14 +3,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unswayed.tallies import Accumulator, tally, tallying
+from unswayed.tallies import Accumulator, tallies, tally
 
 
 def test_pieces_add_up_to_the_whole_log(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tiny buffer forces sums to be merged on the way; quarters add up exactly."""
-    monkeypatch.setattr(tallying, "BUFFERED_EVENTS", 70)
+    monkeypatch.setattr(tallies, "BUFFERED_EVENTS", 70)
     log: tuple[Any, ...] = (
         rng.integers(20, size=500),
         rng.integers(5, size=500),

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 from unswayed.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from unswayed.events.bad_rows import OnBadRows
     from unswayed.events.columns import Columns, parsed_bins
     from unswayed.events.contexts import read_contexts
     from unswayed.events.events import Events
     from unswayed.events.labels import UNKNOWN, Label, Labels, check_list, parsed_label
-    from unswayed.events.reading import Provenance, Reading, read_events
+    from unswayed.events.reading import OnBadRows, Provenance, Reading, read_events
 
 __all__ = [
     "UNKNOWN",
@@ -31,11 +30,10 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "bad_rows": "OnBadRows",
         "columns": "Columns parsed_bins",
         "contexts": "read_contexts",
         "events": "Events",
         "labels": "UNKNOWN Label Labels check_list parsed_label",
-        "reading": "Provenance Reading read_events",
+        "reading": "OnBadRows Provenance Reading read_events",
     },
 )

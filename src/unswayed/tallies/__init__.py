@@ -2,8 +2,17 @@
 
 from unswayed.tallies.log_tallies import MIN_PROPENSITY, LogTallies, merged_logs, tally_events
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import Tallies, UserRows, UserTallies, entries_of, entry_users, joined
-from unswayed.tallies.tallying import Accumulator, merged, tally
+from unswayed.tallies.tallies import (
+    Accumulator,
+    Tallies,
+    UserRows,
+    UserTallies,
+    entries_of,
+    entry_users,
+    joined,
+    merged,
+    tally,
+)
 
 __all__ = [
     "MIN_PROPENSITY",

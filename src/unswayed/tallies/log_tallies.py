@@ -13,8 +13,7 @@ from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Labels
 from unswayed.events.hashing import text_hash, union_of_users, user_hashes
 from unswayed.tallies.summing import row_sums
-from unswayed.tallies.tallies import Tallies, entry_users
-from unswayed.tallies.tallying import summed, tally
+from unswayed.tallies.tallies import Tallies, entry_users, summed, tally
 
 #: Ours. Smaller propensities count as this one, so that no event weighs more than a hundred.
 MIN_PROPENSITY = 0.01
