@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from unswayed.errors import Note, option
+
 SOURCE = Path(__file__).parent.parent / "src" / "unswayed"
 
 
@@ -41,3 +43,9 @@ def test_no_error_outside_of_the_command_line_names_its_options() -> None:
 def test_such_an_option_would_be_noticed() -> None:
     assert flags_in_errors('raise InputError(f"use --memory for {x}.")') == ["use --memory for "]
     assert flags_in_errors("raise InputError(f\"use {option('--memory')}.\")") == []
+
+
+def test_a_note_names_options_as_its_reader_writes_them() -> None:
+    note = Note(f"see {option('--memory')}.")
+    assert str(note) == "see `memory`."
+    assert note.on_command_line == "see --memory."

@@ -8,12 +8,8 @@ import re
 _OPTION = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03\x1f]*)\x03")
 
 
-class InputError(ValueError):
-    """Invalid input; the message names it and says how to fix it.
-
-    The command line prints ``on_command_line`` alone and exits with code 2. In Python the same
-    message names parameters instead of command-line options; see ``option``.
-    """
+class _Sentence(Exception):  # noqa: N818 - the base of errors and notes
+    """A message that names options as its reader writes them; see ``option``."""
 
     def __str__(self) -> str:
         return _OPTION.sub(r"\2", super().__str__())
@@ -27,12 +23,20 @@ class InputError(ValueError):
         return _OPTION.sub(r"\1", super().__str__())
 
 
-class Note(UserWarning):
+class InputError(_Sentence, ValueError):
+    """Invalid input; the message names it and says how to fix it.
+
+    The command line prints ``on_command_line`` alone and exits with code 2. In Python the same
+    message names parameters instead of command-line options.
+    """
+
+
+class Note(_Sentence, UserWarning):
     """Something the user should know; the command line prints it without a traceback."""
 
 
 def option(flag: str, value: str | None = None, *, python: str | None = None) -> str:
-    """Return an option for the message of an ``InputError``, in the words of its reader.
+    """Return an option for the message of an ``InputError`` or ``Note``.
 
     Parameters
     ----------

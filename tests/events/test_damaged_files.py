@@ -117,7 +117,7 @@ def test_rewards_that_are_words(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = {"user": ["u"], "context": ["s"], "action": ["a"], "reward": ["good"]}
     pq.write_table(pa.table(table), path)
-    with pytest.raises(InputError, match="column 'reward' holds VARCHAR values"):
+    with pytest.raises(InputError, match="column 'reward' holds text, and the reward"):
         read_events(path)
 
 

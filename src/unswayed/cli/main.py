@@ -171,7 +171,8 @@ _show_warning = warnings.showwarning
 def _show_note(message: Warning | str, category: type[Warning], *rest: Any) -> None:
     """Print notes as a sentence; other warnings as Python does."""
     if issubclass(category, Note):
-        _print_to_stderr("note", "bold", str(message))
+        words = message.on_command_line if isinstance(message, Note) else str(message)
+        _print_to_stderr("note", "bold", words)
     else:
         _show_warning(message, category, *rest)
 

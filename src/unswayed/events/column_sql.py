@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.events.columns import ONE_CONTEXT, SEPARATOR
 from unswayed.events.sources import OpenLog, named, quoted
 
@@ -20,8 +20,8 @@ def label_sql(types: Mapping[str, str], column: str, role: str) -> str:
     is_nested = kind.endswith(("]", ")")) and not kind.startswith(("DECIMAL", "ENUM"))
     if is_nested or kind == "BLOB":
         raise InputError(
-            f"column {column!r} holds {kind} values, which cannot name a {role}; make it text or "
-            "a number."
+            f"column {column!r} holds {_in_words(kind)}, which cannot name a {role}; make it text "
+            "or a number."
         )
     if kind.split("(")[0] in _FLOATS:
         return f"CASE WHEN isfinite({name}::DOUBLE) THEN {name}::DOUBLE END"
@@ -91,9 +91,23 @@ def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = Fal
         if not is_all_words:
             return f"try_cast({text} AS DOUBLE)"
     raise InputError(
-        f"column {column!r} holds {kind} values, and the {role} must be a number; name the right "
-        f"column with --{role}-column."
+        f"column {column!r} holds {_in_words(kind)}, and the {role} must be a number; name the "
+        f"right column with {option(f'--{role}-column', python=role)}."
     )
+
+
+def _in_words(kind: str) -> str:
+    """Return what the values of a type of DuckDB are called elsewhere.
+
+    >>> _in_words("VARCHAR"), _in_words("INTEGER[]"), _in_words("TIMESTAMP WITH TIME ZONE")
+    ('text', 'lists', 'times')
+    """
+    if kind.endswith("]"):
+        return "lists"
+    if kind.startswith(("STRUCT", "MAP", "UNION")):
+        return "nested values"
+    names = {"VARCHAR": "text", "JSON": "text", "BLOB": "bytes", "DATE": "dates", "TIME": "times"}
+    return next((name for start, name in names.items() if kind.startswith(start)), "no numbers")
 
 
 def bin_labels(column: str, edges: Sequence[float]) -> list[str]:
