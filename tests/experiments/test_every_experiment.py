@@ -12,7 +12,13 @@ from unswayed.experiments import guessing_game, theorem_lower
 from unswayed.experiments.claims import Verdict
 from unswayed.experiments.registry import BEYOND, IDS, find_experiment
 from unswayed.experiments.reproducing import redraw, run_and_report
-from unswayed.experiments.sweeps import OBLIVIOUS_ATTACKS, cells_of, quick_version
+from unswayed.experiments.sweeps import (
+    OBLIVIOUS_ATTACKS,
+    cells_of,
+    quick_version,
+    settings_digest,
+    world_settings,
+)
 from unswayed.experiments.theorem_lower import PAPERS
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import largest_one_sided_interactions, largest_two_sided_interactions
@@ -49,7 +55,14 @@ def test_a_tiny_sweep_runs_from_points_to_claims(name: str, tmp_path: Path) -> N
     assert all(0 <= row["value"] <= largest for row in rows)
     assert {"seed", "unswayed", "numpy", "python", "users", "alpha", "gap"} <= rows[0].keys()
 
-    claims = json.loads((tmp_path / "claims.json").read_text())["claims"]
+    told = json.loads((tmp_path / "claims.json").read_text())
+    assert {row["commit"] for row in rows} == {told["commit"]}
+    assert told["settings"] == settings_digest(world_settings(experiment.sweep))
+    assert (told["seeds"], told["finished"]) == (
+        {"main": 0, "pilot": 1},
+        max(row["finished"] for row in rows),
+    )
+    claims = told["claims"]
     assert [claim["name"] for claim in claims] == [claim.name for claim in outcome.claims]
     assert len({claim["name"] for claim in claims}) == len(claims) >= 2
     assert {claim["verdict"] for claim in claims} == {Verdict.OPEN.value}, (

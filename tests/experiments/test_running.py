@@ -12,6 +12,7 @@ import pytest
 
 from tests.experiments.tiny import miniature
 from unswayed.errors import InputError
+from unswayed.experiments import sweeps
 from unswayed.experiments.registry import find_experiment
 from unswayed.experiments.reproducing import run_sweep
 from unswayed.experiments.results import Row, Store, key_of, strongest_attacks
@@ -176,7 +177,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, str(script), str(folder)],
         cwd=root,
-        env=os.environ | {"PYTHONPATH": str(root)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
     )
     parts = folder / "parts"
     deadline = time.monotonic() + 180
@@ -206,3 +207,17 @@ def _children(pid: int) -> list[int]:
 def _is_running(pid: int) -> bool:
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_results_of_another_commit_are_not_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One commit for every row; the folder of an older one says so and stays as it is."""
+    sweep = miniature(find_experiment("figure-2a").sweep, points=1)
+    with Workers(1) as workers:
+        run_sweep(sweep, Store(tmp_path), workers, repetitions=1)
+        before = Store(tmp_path).rows()
+        monkeypatch.setattr(sweeps, "code_version", lambda: "another")
+        with pytest.raises(InputError, match=r"other settings \(different: commit\)"):
+            run_sweep(sweep, Store(tmp_path), workers, repetitions=2)
+    assert Store(tmp_path).rows() == before

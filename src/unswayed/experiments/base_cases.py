@@ -11,8 +11,15 @@ from typing import Any
 import numpy as np
 
 from unswayed.arrays import FloatArray
+from unswayed.experiments.claims import Claim, log_slope, resampled
 from unswayed.experiments.drawing import Panel
-from unswayed.experiments.judging import Analysis, compared, falls_like_a_root
+from unswayed.experiments.judging import (
+    ROOT_SLOPE,
+    Analysis,
+    Judge,
+    compared,
+    falls_like_a_root,
+)
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import (
     OBLIVIOUS_ATTACKS,
@@ -158,8 +165,78 @@ def _few_minus_many(results: Results) -> dict[str, FloatArray]:
     }
 
 
+QUANTILE = 0.9
+"""The paper's: Proposition 3.1 speaks of nine worlds of ten."""
+
+WORLDS_MARGIN = 0.05
+"""Ours: a share of worlds that is smaller by less than this counts as nine of ten."""
+
+
+def _worlds_within(results: Results) -> dict[str, FloatArray]:
+    """Return in which worlds the error is within the bound, as shares above nine of ten."""
+    curves = (results.curve("paper", series) for series in results.series)
+    return {
+        f"share of worlds within the bound at {curve.series}, T/L={x:g}, minus {QUANTILE:g}": (
+            curve.at(x) <= 2 * np.sqrt(ALPHA / x)
+        )
+        - QUANTILE
+        for curve in curves
+        for x in curve.xs
+    }
+
+
+def _quantile_slope(results: Results) -> Claim:
+    curve = results.curve("paper", series_of("A", ARMS[0]))
+    return resampled(
+        "slope",
+        f"At {curve.series}, the largest error of an arm falls at least like (T/L)^-1/2 in nine "
+        "worlds of ten.",
+        f"log-log slope of the 90% quantile over all points; at most {ROOT_SLOPE:g}",
+        curve.values,
+        lambda values: log_slope(curve.xs, np.quantile(values, QUANTILE, axis=0)),
+        below=ROOT_SLOPE,
+    )
+
+
+def _quantile_growth(results: Results) -> Claim:
+    few, many = (results.curve("paper", results.series[end]) for end in (0, -1))
+
+    def ratio(values: FloatArray) -> float:
+        first, last = np.quantile(values, QUANTILE, axis=0)
+        return float(np.median(last / first))
+
+    return resampled(
+        "size-does-not-matter",
+        "With more of A, the largest error of an arm in nine worlds of ten does not grow by more "
+        "than a quarter.",
+        f"90% quantile at {many.series} over that at {few.series}, median over T/L",
+        np.stack([few.values, many.values], axis=1),
+        ratio,
+        below=1.0 + RELATIVE_MARGIN,
+    )
+
+
+BY_QUANTILES: tuple[Judge, ...] = (
+    _quantile_slope,
+    compared(
+        "within-the-bound",
+        "At every A, the largest error of an arm is below 2·sqrt(alpha L/T) in nine worlds of ten.",
+        _worlds_within,
+        margin=WORLDS_MARGIN,
+    ),
+    _quantile_growth,
+)
+
+
 def _analysis(
-    title: str, symbol: str, numbers: tuple[int, ...], *, error: str, words: str, scale: float
+    title: str,
+    symbol: str,
+    numbers: tuple[int, ...],
+    *,
+    error: str,
+    words: str,
+    scale: float,
+    judges: tuple[Judge, ...] = (),
 ) -> Analysis:
     return Analysis(
         title=title,
@@ -175,7 +252,8 @@ def _analysis(
             )
             for number in numbers
         ),
-        judges=(
+        judges=judges
+        or (
             partial(
                 falls_like_a_root,
                 series=series_of(symbol, numbers[0]),
@@ -207,6 +285,7 @@ ANALYSES = {
         error="largest error of an arm",
         words="the largest error of an arm",
         scale=1.0,
+        judges=BY_QUANTILES,
     ),
     "base-case-2": _analysis(
         "Base case 2: many contexts, two actions",

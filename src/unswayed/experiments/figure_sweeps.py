@@ -33,6 +33,9 @@ KNOWING = ("trim-edge", "hide-in-covariance", "id-grinding")
 """Attacks that know the algorithm: just inside the trimming, within the filter's threshold, and
 with names that would fall into one group if the assignment were not keyed."""
 
+LITERAL = "paper-literal"
+"""Robust MCB as printed, which differs from ``paper`` beyond as many contexts as actions."""
+
 COMPARED = with_own("paper", "naive-ucb", "independent-ucb", "oracle")
 
 
@@ -67,7 +70,12 @@ def _knowing(series: str, values: tuple[int, ...], **fixed: Any) -> list[Point]:
 SWEEPS = {
     sweep.id: sweep
     for sweep in (
-        _sweep("figure-2a", _along("contexts", (2, 5, 10, 20, 40)), (2, 3)),
+        _sweep(
+            "figure-2a",
+            _along("contexts", (2, 5, 10, 20, 40)),
+            (2, 3),
+            (*COMPARED, LITERAL),
+        ),
         _sweep("figure-2b", _along("actions", (2, 5, 10, 20, 40)), (2, 3)),
         _sweep(
             "figure-2c",

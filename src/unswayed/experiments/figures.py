@@ -14,6 +14,7 @@ from unswayed.experiments.figure_sweeps import (
     ASSUMED,
     BELIEF_VARIES,
     FREQUENT,
+    LITERAL,
     PER_VISIT,
     RARE,
     SCALED_GAP,
@@ -115,7 +116,9 @@ def _figure(
     )
 
 
-def _growth(letter: str, what: str, symbol: str, other: str, statement: str) -> Analysis:
+def _growth(
+    letter: str, what: str, symbol: str, other: str, statement: str, *further: Judge
+) -> Analysis:
     """Return the analysis of more contexts or more actions, with ten of the other."""
     return _figure(
         f"Figure 2({letter}): more {what}",
@@ -129,10 +132,16 @@ def _growth(letter: str, what: str, symbol: str, other: str, statement: str) -> 
             start=10,
         ),
         partial(own_is_no_worse, x_symbol=symbol),
+        *further,
         panel=f"{other} = 10, T/L = 30, {BASE}",
         log_x=True,
         marks=((10, f"{symbol} = {other}"),),
     )
+
+
+def _printed_minus_paper(results: Results) -> dict[str, FloatArray]:
+    printed, paper = results.curve(LITERAL), results.curve("paper")
+    return {f"as printed minus paper at S={x:g}": printed.at(x) - paper.at(x) for x in paper.xs}
 
 
 PER_USER = "interactions per user T/L"
@@ -191,7 +200,25 @@ def _by_assumed_share(results: Results) -> dict[str, FloatArray]:
 
 ANALYSES = {
     "figure-2a": _growth(
-        "a", "contexts", "S", "A", "Growing S beyond A does not degrade Robust MCB."
+        "a",
+        "contexts",
+        "S",
+        "A",
+        "Growing S beyond A does not degrade Robust MCB.",
+        partial(
+            does_not_degrade,
+            name="contexts-do-not-degrade-as-printed",
+            statement="Growing S beyond A does not degrade Robust MCB as printed.",
+            x_symbol="S",
+            start=10,
+            algorithm=LITERAL,
+        ),
+        compared(
+            "better-path-is-no-worse",
+            "Robust MCB loses no more than as printed at any S.",
+            _printed_minus_paper,
+            margin=MARGIN,
+        ),
     ),
     "figure-2b": _growth(
         "b", "actions", "A", "S", "Growing A beyond S at fixed S does not degrade Robust MCB."

@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -35,10 +36,12 @@ from unswayed.experiments.sweeps import (
     Measure,
     Sweep,
     cells_of,
+    code_version,
     described,
     find_cell,
     fingerprint,
     quick_version,
+    settings_digest,
 )
 from unswayed.processes import Workers
 from unswayed.reports.style import save
@@ -181,6 +184,8 @@ def perform(task: Task) -> list[Row]:
                     **described(settings),
                     "value": float(value),
                     "cpu_seconds": time.process_time() - start,
+                    "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "commit": code_version(),
                     "unswayed": unswayed.__version__,
                     "numpy": np.__version__,
                     "python": platform.python_version(),
@@ -197,12 +202,18 @@ class Outcome:
     ----------
     cpu_seconds
         Processor time of all repetitions that the results hold, whenever they were run.
+    commit
+        The code of all rows; a folder refuses to mix them.
+    settings
+        Digest of seeds and points.
     """
 
     id: str
     title: str
     repetitions: int
     cpu_seconds: float
+    commit: str
+    settings: str
     claims: tuple[Claim, ...]
 
 
@@ -314,9 +325,13 @@ def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcom
         title=analysis.title,
         repetitions=results.repetitions,
         cpu_seconds=round(sum(row["cpu_seconds"] for row in rows), 1),
+        commit=", ".join(dict.fromkeys(row.get("commit", "unknown") for row in rows)),
+        settings=settings_digest(Store(folder).settings()),
         claims=tuple(analysis.judge(results)),
     )
     written = asdict(outcome) | {
+        "seeds": {"main": MAIN_SEED, "pilot": PILOT_SEED},
+        "finished": max(row.get("finished", "") for row in rows),
         "versions": {name: rows[0][name] for name in ("unswayed", "numpy", "python")},
         "attacks": {
             row["cell"]: _attack_in_words(row, results.tied_attacks)

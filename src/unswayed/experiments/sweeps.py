@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,14 +172,50 @@ def described(settings: Settings) -> dict[str, Any]:
     }
 
 
+@cache
+def code_version() -> str:
+    """Return the commit that runs, with "+" if files differ from it, or else the version.
+
+    >>> code_version() == code_version()
+    True
+    """
+    here = Path(__file__).parent
+
+    def git(*words: str) -> str | None:
+        try:
+            run = subprocess.run(
+                ["git", "-C", str(here), *words],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=10,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return run.stdout.strip()
+
+    # A copy that lies in somebody else's repository is not of their commit.
+    if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return unswayed.__version__
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "..")
+    return f"{git('rev-parse', '--short=12', 'HEAD')}{'+' if changed else ''}"
+
+
 def fingerprint(sweep: Sweep) -> dict[str, Any]:
-    """Return all that must agree before results may be continued.
+    """Return all that must agree before results may be continued: one commit for every row.
 
     Algorithms and attacks are left out: a further one adds rows and changes none.
     """
     return {
         "id": sweep.id,
-        "unswayed": unswayed.__version__,
+        "commit": code_version(),
+        **world_settings(sweep),
+    }
+
+
+def world_settings(sweep: Sweep) -> dict[str, Any]:
+    """Return seeds and points of a sweep: what its rows depend on beside code and machine."""
+    return {
         "seeds": {"main": MAIN_SEED, "pilot": PILOT_SEED},
         "pilot_repetitions": sweep.pilot_repetitions,
         "own_pilot_repetitions": sweep.pilot_of(DEFAULT_METHOD),
@@ -183,6 +224,12 @@ def fingerprint(sweep: Sweep) -> dict[str, Any]:
             for point in sweep.points
         ],
     }
+
+
+def settings_digest(settings: Mapping[str, Any]) -> str:
+    """Return a digest of what ``world_settings`` or ``fingerprint`` returned, the code left out."""
+    kept = {name: settings[name] for name in settings if name not in ("id", "commit")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def world(**changes: Any) -> Settings:
