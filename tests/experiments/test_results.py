@@ -65,7 +65,7 @@ def test_our_own_learner_may_have_fewer_repetitions_and_is_compared_in_those() -
 
 
 def test_only_our_own_learner_has_fewer_repetitions() -> None:
-    sweep = find_experiment("figure-2a").sweep
+    sweep = find_experiment("figure-2b").sweep
     assert [sweep.repetitions_of(name, 50) for name in sweep.algorithms] == [50] * 4 + [15]
     assert [sweep.repetitions_of(name, 6) for name in sweep.algorithms] == [6] * 4 + [5]
     assert [sweep.repetitions_of(name, 3) for name in sweep.algorithms] == [3] * 5
