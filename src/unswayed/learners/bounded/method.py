@@ -288,6 +288,16 @@ def _n_turned(means: FloatArray, group: Group) -> int:
     return int((best_known(means - group.shift) != best_known(means)).sum())
 
 
+def _leads(means: FloatArray, decided_by: FloatArray) -> FloatArray:
+    """Return by how much the best actions of ``decided_by`` lead the others in ``means``."""
+    best = best_known(decided_by)
+    rows = np.arange(len(means))
+    others = np.where(np.isnan(means), -np.inf, means)
+    others[rows, best] = -np.inf
+    found: FloatArray = means[rows, best] - others.max(axis=1)
+    return np.where(np.isfinite(found), found, np.inf)
+
+
 def find_coalitions(tallies: UserTallies, *, alpha: float, seed: int = 0) -> Findings:
     """Find coalitions, one after the other, and the bounded means without those that are clear."""
     rng = generator(seed, "bounded")
@@ -336,7 +346,7 @@ def find_coalitions(tallies: UserTallies, *, alpha: float, seed: int = 0) -> Fin
             without = np.where(np.isnan(without), cells.means, without)
             story, _ = shrunken(without, cells, parts)
             is_loud = coalition.gain >= LOUD * float(coalition.members.sum())
-            has_stake = bool((best_known(story) != best_known(means)).any())
+            has_stake = bool((_leads(story, means) < 0.5 * _leads(means, means)).any())
             judged.append((coalition, members, story, is_loud or has_stake))
         flagged = [one for one in judged if one[0].gain >= clear and one[3]][:1]
         for coalition, members, story, _ in flagged or judged:

@@ -37,7 +37,7 @@ QUANTILES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
 BESIDE_DOMINANT = (0.5, 0.85)
 """Edges of the categories on each side of a dominant value."""
 
-TAIL_QUANTILES, TAIL_EDGE, TAIL_REACH = (0.4, 0.7), 2.5, 3.5
+TAIL_QUANTILES, TAIL_EDGE, TAIL_REACH = (0.4, 0.7), 2.5, 2.5
 """Rewards are clipped where a log-normal tail through these quantiles of accounts' farthest rewards
 reaches at ``TAIL_REACH`` deviations, and those beyond ``TAIL_EDGE`` are a category of their own.
 Fewer than .3 of the accounts cannot move the quantiles beyond those of honest accounts."""
