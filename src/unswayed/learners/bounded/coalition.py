@@ -16,7 +16,6 @@ from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.honest import (
-    LEVEL_STARTS,
     PRICE,
     Accounts,
     Honest,
@@ -121,12 +120,13 @@ class Search:
         n_actions: int,
         *,
         most: float,
+        widest: float,
         rng: np.random.Generator,
     ) -> None:
         self.accounts, self.law, self.weights = accounts, law, weights
         self.n_cells, self.n_actions, self.most = len(law.means), n_actions, most
         self.by_action = np.arange(self.n_cells) % n_actions
-        self.rng = rng
+        self.rng, self.widest = rng, widest
         self.plays, self.scores = accounts.sums(weights, self.n_cells)
         self.in_class = np.bincount(accounts.activity, weights)
         self.directions = leading_directions(accounts, law, weights, rng)
@@ -137,7 +137,9 @@ class Search:
         """Return the coalitions that gain most, the best first."""
         if (self.weights > 0.5).sum() < FEWEST_ACCOUNTS:
             return []
-        starts = [*self._direction_starts(), *self._action_starts()]
+        # Levels may have absorbed a coalition that praises one action and sinks another.
+        unusual = 0.9 * (1.0 - self.plain.classes[0])
+        starts = [*self._direction_starts(), *self._action_starts(), unusual]
         distinct: list[Coalition] = []
         models = [self.plain] if self.best is self.plain else [self.plain, self.best]
         for honest in models:
@@ -151,10 +153,11 @@ class Search:
                     distinct.append(fit)
         finals: list[Coalition] = []
         for fit in distinct:
+            self.most = self.widest
             last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
             if not any(_alike(last, other) for other in finals):
                 finals.append(self._aimed(last))
-        mass = FULL * self.most * float(self.weights.sum())
+        mass = FULL * self.widest * float(self.weights.sum())
         found = [f for f in finals if f.gain > LEAST_GAIN and self.weights @ f.members < mass]
         return sorted(found, key=lambda f: -f.gain)
 
@@ -201,12 +204,11 @@ class Search:
             zero,
             zero,
             -np.inf,
-            # Levels start anew: those that were fitted may have absorbed the coalition.
             replace(
                 honest,
                 covariance=covariance,
-                levels=np.array(LEVEL_STARTS),
-                shares=np.array([0.96, 0.02, 0.02]),
+                # Without the members: levels may have absorbed the coalition.
+                shares=class_shares(self.weights * (1.0 - members) * honest.classes),
             ),
             self._prior(members),
             np.zeros(self.n_actions),

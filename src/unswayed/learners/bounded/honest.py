@@ -252,6 +252,8 @@ class Honest:
         Shape (n_factors, n_factors); of the factors.
     levels, shares
         Shape (3,); tilt and share of each class.
+    classes
+        Shape (3, n_users); posterior probabilities of the classes.
     tastes
         Shape (n_users, n_factors); posterior means of the factors.
     log_likelihoods
@@ -266,6 +268,7 @@ class Honest:
     covariance: FloatArray
     levels: FloatArray
     shares: FloatArray
+    classes: FloatArray
     tastes: FloatArray
     log_likelihoods: FloatArray
     price: float
@@ -284,6 +287,7 @@ def fit_plain(accounts: Accounts, law: Law, weights: FloatArray) -> Honest:
         np.full((1, 1), 0.05),
         np.array(LEVEL_STARTS),
         np.array([0.9, 0.05, 0.05]),
+        np.zeros((3, accounts.n_users)),
         np.zeros((accounts.n_users, 1)),
         np.zeros(accounts.n_users),
         0.0,
@@ -335,6 +339,7 @@ def _with_tastes(
         np.eye(n_factors),
         np.array(LEVEL_STARTS),
         np.array([0.9, 0.05, 0.05]),
+        np.zeros((3, accounts.n_users)),
         tastes,
         np.zeros(accounts.n_users),
         PRICE * (n_factors - 1) * float((plays > 1.0).sum()),
@@ -353,10 +358,11 @@ def _levelled(
         found = likelihoods(accounts, law, weights, fit.loadings, fit.covariance, zero, fit.levels)
         joint = found.honest + np.log(fit.shares)[:, None]
         total = special.logsumexp(joint, axis=0)
-        fit = replace(fit, log_likelihoods=total, tastes=found.tastes)
+        classes = np.exp(joint - total)
+        fit = replace(fit, log_likelihoods=total, tastes=found.tastes, classes=classes)
         if step == n_steps - 1:
             break
-        parts = weights * np.exp(joint - total)
+        parts = weights * classes
         fit = replace(
             fit,
             shares=class_shares(parts),

@@ -51,7 +51,7 @@ from unswayed.tallies import Tallies, UserTallies, joined
 SEARCH_ENTRIES = 60_000
 """Coalitions are searched among random accounts with about this many entries."""
 
-CLEAR, LEAST_CLEAR = 100.0, 25.0
+CLEAR, LEAST_CLEAR = 70.0, 25.0
 """Nats of evidence from which a coalition is flagged, on a full sample and on a small log. In
 between they grow with the entries, as do the gains of a model that is not quite true."""
 
@@ -334,6 +334,7 @@ def find_coalitions(tallies: UserTallies, *, alpha: float, seed: int = 0) -> Fin
             weights[chosen],
             tallies.n_actions,
             most=room,
+            widest=LARGEST_MASS - float(1.0 - weights.mean()),
             rng=rng,
         )
         found = search.candidates()
@@ -341,15 +342,16 @@ def find_coalitions(tallies: UserTallies, *, alpha: float, seed: int = 0) -> Fin
             break
         judged = []
         for coalition in found:
-            members = members_of(blocks, coalition, law, weights, room)
+            members = members_of(blocks, coalition, law, weights, LARGEST_MASS)
             without = view.means(weights * (1.0 - members)).means
             without = np.where(np.isnan(without), cells.means, without)
             story, _ = shrunken(without, cells, parts)
             is_loud = coalition.gain >= LOUD * float(coalition.members.sum())
             has_stake = bool((_leads(story, means) < 0.5 * _leads(means, means)).any())
-            judged.append((coalition, members, story, is_loud or has_stake))
-        flagged = [one for one in judged if one[0].gain >= clear and one[3]][:1]
-        for coalition, members, story, _ in flagged or judged:
+            size = float(members @ weights / weights.sum())
+            judged.append((coalition, members, story, is_loud or has_stake, max(1.0, size / room)))
+        flagged = [one for one in judged if one[0].gain >= clear * one[4] and one[3]][:1]
+        for coalition, members, story, *_ in flagged or judged:
             groups.append(Group(members, bool(flagged), coalition.gain, means - story))
             coalitions.append((law, coalition))
             if flagged:
