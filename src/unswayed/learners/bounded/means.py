@@ -26,6 +26,8 @@ CONTEXT_PLAYS = 100.0
 PRIOR_CELLS = 30.0
 """A smaller variance of cell effects is shrunk towards that of action effects by so many cells."""
 
+LENIENCE = 2.0
+
 EM_STEPS = 60
 """Steps of EM for the variance components."""
 
@@ -180,6 +182,9 @@ def shrunken(
     linear in the means once they are.
     """
     scale = context_scales(cells)
+    if parts is None:
+        _, parts = _shrunken(means / scale, cells.variances / scale**2, None)
+        parts = Shrinkage(parts.actions, LENIENCE * parts.cells)
     found, parts = _shrunken(means / scale, cells.variances / scale**2, parts)
     return found * scale, parts
 

@@ -51,7 +51,7 @@ from unswayed.tallies import Tallies, UserTallies, joined
 SEARCH_ENTRIES = 60_000
 """Coalitions are searched among random accounts with about this many entries."""
 
-CLEAR, LEAST_CLEAR = 60.0, 60.0
+CLEAR, LEAST_CLEAR = 70.0, 70.0
 """Nats of evidence from which a coalition is flagged, on a full sample and on a small log. In
 between they grow with the entries, as do the gains of a model that is not quite true."""
 
