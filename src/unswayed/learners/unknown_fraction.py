@@ -10,7 +10,7 @@ from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
-from unswayed.learners.bounded.method import LEAST_CLEAR, Findings, find_coalitions
+from unswayed.learners.bounded.method import Findings, find_coalitions
 from unswayed.limits import smallest_swap_coalition, swap_separation
 from unswayed.tallies import UserTallies
 
@@ -25,6 +25,9 @@ FLOOR = 0.05
 LARGEST_ALLOWANCE = 0.05
 """Ours: what could go unseen is allowed for up to this share. Few or noisy rewards would hide any
 share, and a learner that allows for half of its users learns nothing."""
+
+SUSPECTED = 25.0
+"""Ours: nats from which a group that is not flagged counts, too."""
 
 MARGIN = 1.25
 """Ours: the true share may exceed the estimated mass of a coalition by this factor."""
@@ -190,7 +193,7 @@ def _accused_and_suspected(found: Findings) -> tuple[float, float]:
     suspects = [
         float(group.members.mean())
         for group in found.groups
-        if not group.is_flagged and group.evidence >= LEAST_CLEAR
+        if not group.is_flagged and group.evidence >= SUSPECTED
     ]
     return float(1.0 - found.weights.mean()), max(suspects, default=0.0)
 

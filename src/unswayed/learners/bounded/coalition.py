@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from unswayed.arrays import CellArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.honest import (
@@ -87,8 +87,12 @@ class Coalition:
         Loadings, covariance and levels of honest accounts.
     prior
         Shape (n_activity,); prior probability by log2 of activity.
+    action_tilts, level
+        Shape (n_actions,) and a number; tilts of colluders on each action, and on all.
     n_free
         Free numbers among the tilts.
+    most
+        Largest share of the accounts that it may have.
     """
 
     members: FloatArray
@@ -101,12 +105,7 @@ class Coalition:
     action_tilts: FloatArray
     level: float
     n_free: int
-    kind: str = ""
-
-    @property
-    def share(self) -> float:
-        """Mean membership."""
-        return float(self.members.mean())
+    most: float
 
 
 class Search:
@@ -119,27 +118,32 @@ class Search:
         weights: FloatArray,
         n_actions: int,
         *,
+        expected: float,
         most: float,
-        widest: float,
         rng: np.random.Generator,
     ) -> None:
         self.accounts, self.law, self.weights = accounts, law, weights
         self.n_cells, self.n_actions, self.most = len(law.means), n_actions, most
         self.by_action = np.arange(self.n_cells) % n_actions
-        self.rng, self.widest = rng, widest
+        self.rng, self.expected = rng, expected
         self.plays, self.scores = accounts.sums(weights, self.n_cells)
         self.in_class = np.bincount(accounts.activity, weights)
         self.directions = leading_directions(accounts, law, weights, rng)
         self.plain = fit_plain(accounts, law, weights)
         self.best = fit_tastes(accounts, law, weights, self.plain, self.directions, n_actions)
 
-    def candidates(self) -> list[Coalition]:
-        """Return the coalitions that gain most, the best first."""
+    def candidates(self, known: BoolArray) -> list[Coalition]:
+        """Return the coalitions that gain most, the best first.
+
+        ``known`` are accounts that are known to collude, and that others may collude with.
+        """
         if (self.weights > 0.5).sum() < FEWEST_ACCOUNTS:
             return []
         # Levels may have absorbed a coalition that praises one action and sinks another.
         unusual = 0.9 * (1.0 - self.plain.classes[0])
         starts = [*self._direction_starts(), *self._action_starts(), unusual]
+        if known.any():
+            starts.append(0.9 * known)
         distinct: list[Coalition] = []
         models = [self.plain] if self.best is self.plain else [self.plain, self.best]
         for honest in models:
@@ -153,18 +157,18 @@ class Search:
                     distinct.append(fit)
         finals: list[Coalition] = []
         for fit in distinct:
-            self.most = self.widest
             last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
             if not any(_alike(last, other) for other in finals):
                 finals.append(self._aimed(last))
-        mass = FULL * self.widest * float(self.weights.sum())
+        mass = FULL * self.most * float(self.weights.sum())
         found = [f for f in finals if f.gain > LEAST_GAIN and self.weights @ f.members < mass]
         return sorted(found, key=lambda f: -f.gain)
 
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
         rest = self.weights * (1.0 - fit.members)
-        return replace(fit, honest=refit(self.accounts, self.law, rest, self.plain, self.best))
+        honest = refit(self.accounts, self.law, rest, self.plain, self.best)
+        return replace(fit, honest=honest, most=self.most)
 
     def _aimed(self, fit: Coalition) -> Coalition:
         """Count only the evidence that the group differs in more than its level.
@@ -210,20 +214,21 @@ class Search:
                 # Without the members: levels may have absorbed the coalition.
                 shares=class_shares(self.weights * (1.0 - members) * honest.classes),
             ),
-            self._prior(members),
+            self._prior(members, self.expected),
             np.zeros(self.n_actions),
             0.0,
             0,
+            self.expected,
         )
 
-    def _prior(self, members: FloatArray) -> FloatArray:
+    def _prior(self, members: FloatArray, most: float) -> FloatArray:
         q = self.weights * members
         share = q.sum() / self.weights.sum()
         prior = (
             np.bincount(self.accounts.activity, q, len(self.in_class)) + ACTIVITY_ACCOUNTS * share
         ) / (self.in_class + ACTIVITY_ACCOUNTS)
         share = float(prior @ self.in_class / self.weights.sum())
-        clipped = np.clip(prior * min(1.0, self.most / max(share, 1e-9)), 1e-6, 0.9)
+        clipped = np.clip(prior * min(1.0, most / max(share, 1e-9)), 1e-6, 0.9)
         return np.asarray(clipped, np.float64)
 
     def _em(self, fit: Coalition, steps: int, *, turn: bool = False) -> Coalition:
@@ -270,7 +275,7 @@ class Search:
             tilts=tilts,
             honest_tilts=others,
             aim=gap - own_level,
-            prior=self._prior(fit.members),
+            prior=self._prior(fit.members, fit.most),
             action_tilts=of_action,
             level=float(level[0]),
             n_free=1 + int((z > 1.0).sum() + (z_action > 1.0).sum()),
@@ -296,8 +301,8 @@ class Search:
         # No account adds more than a few nats: a coalition takes more than one or two.
         total = float(w @ np.minimum(mixed - self.best.log_likelihoods, MOST_NATS))
         members = special.expit(odds)
-        if w @ members > self.most * w.sum():
-            members = special.expit(odds + _offset(odds, w, self.most * float(w.sum())))
+        if w @ members > fit.most * w.sum():
+            members = special.expit(odds + _offset(odds, w, fit.most * float(w.sum())))
         parts = w * (1.0 - members) * np.exp(joint - as_honest)
         return replace(
             fit,
@@ -320,7 +325,7 @@ class Search:
             self.accounts, self.law, self.weights, self.directions, np.arange(self.n_cells)
         )
         tastes -= tastes[is_in].mean(axis=0)
-        n_members = max(3, int(self.most * is_in.sum()))
+        n_members = max(3, int(self.expected * is_in.sum()))
         values, vectors = np.linalg.eigh(tastes[is_in].T @ tastes[is_in] / is_in.sum())
         white = tastes @ (vectors / np.sqrt(np.maximum(values, 1e-6)))
         inside = np.clip(white[is_in], -4.0, 4.0)
@@ -363,7 +368,7 @@ class Search:
             psi,
             np.array(tilts),
             pairs,
-            self.most,
+            self.expected,
         )
         order = np.argsort(-gains.ravel(), kind="stable")
         found: dict[tuple[int, bool], FloatArray] = {}

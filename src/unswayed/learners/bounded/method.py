@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import special
@@ -51,16 +51,18 @@ from unswayed.tallies import Tallies, UserTallies, joined
 SEARCH_ENTRIES = 60_000
 """Coalitions are searched among random accounts with about this many entries."""
 
-CLEAR, LEAST_CLEAR = 70.0, 70.0
-"""Nats of evidence from which a coalition is flagged, on a full sample and on a small log. In
-between they grow with the entries, as do the gains of a model that is not quite true."""
+CLEAR = 70.0
+"""Nats of evidence from which a group is flagged. A group that is larger than expected needs more,
+in proportion."""
+
+HALVED = 0.5
+"""A decision depends on a group if its lead falls below this part without the group."""
 
 LOUD = 2.0
-"""Nats for each member from which a group is flagged even if no decision depends on it. Honest
-minorities in the development worlds of ``benchmarks/accuracy.py`` have fewer."""
+"""Nats for each member from which a group is flagged even if no decision depends on it."""
 
 MASS_MARGIN, MORE, LARGEST_MASS = 2.0, 0.02, 0.49
-"""Coalitions are searched up to twice the stated share and 2 % more, but never up to a half."""
+"""Twice the stated share and 2 % more are expected to collude; never as many as a half."""
 
 TRIMMED = 1.25
 """Times the stated share: accounts at either end that do not vote on the correlation."""
@@ -167,6 +169,7 @@ def learn_bounded(
     alpha: float,
     warmup: Tallies | None = None,  # noqa: ARG001 - every method takes it
     seed: int = 0,
+    reviewed: Reviewed | None = None,
 ) -> Estimates:
     """Estimate the good users' mean rewards with bounded influence, without coalitions.
 
@@ -182,6 +185,9 @@ def learn_bounded(
         Not used.
     seed
         Seeds the samples, so that equal data give equal estimates.
+    reviewed
+        Accounts whose status is known. Fake ones do not count, honest ones are never flagged; a
+        group with reviewed members is what most of them are.
 
     Notes
     -----
@@ -196,7 +202,7 @@ def learn_bounded(
     # Idle BLAS threads would spin on a core that the kernels could use.
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(1) as beside:
         guarding = beside.submit(guard_intervals, tallies, design, alpha=alpha)
-        found = find_coalitions(tallies, alpha=alpha, seed=seed)
+        found = find_coalitions(tallies, alpha=alpha, seed=seed, reviewed=reviewed)
         guard = guarding.result()
     means, cells = found.means, found.cells
     is_known = ~np.isnan(means)
@@ -298,13 +304,15 @@ def _leads(means: FloatArray, decided_by: FloatArray) -> FloatArray:
     return np.where(np.isfinite(found), found, np.inf)
 
 
-def find_coalitions(tallies: UserTallies, *, alpha: float, seed: int = 0) -> Findings:
+def find_coalitions(
+    tallies: UserTallies, *, alpha: float, seed: int = 0, reviewed: Reviewed | None = None
+) -> Findings:
     """Find coalitions, one after the other, and the bounded means without those that are clear."""
     rng = generator(seed, "bounded")
     reading = read_rewards(tallies, rng)
-    chosen, n_entries = _sampled_users(tallies, rng)
-    clear = max(LEAST_CLEAR, CLEAR * n_entries / SEARCH_ENTRIES)
-    weights = np.ones(tallies.n_users)
+    chosen = _sampled_users(tallies, rng)
+    reviewed = reviewed or Reviewed.nobody(tallies.n_users)
+    searched, weights = np.ones(tallies.n_users), 1.0 - reviewed.is_fake
     groups: list[Group] = []
     coalitions: list[tuple[Law, Coalition]] = []
     stories: list[tuple[float, FloatArray]] = []
@@ -316,8 +324,7 @@ def find_coalitions(tallies: UserTallies, *, alpha: float, seed: int = 0) -> Fin
         blocks = tallies.blocks.transformed(scored, reading, law.table)
         if worth is None:
             sample = _rows_of(blocks, chosen)
-            trimmed = min(0.45, TRIMMED * alpha)
-            correlation = intraclass_correlation(sample, law.variances, trimmed)
+            correlation = intraclass_correlation(sample, law.variances, TRIMMED * alpha)
             worth = Worth(correlation, most_plays(sample, correlation, alpha))
         blocks = blocks.transformed(weighed, worth)
         if caps is None:
@@ -325,45 +332,73 @@ def find_coalitions(tallies: UserTallies, *, alpha: float, seed: int = 0) -> Fin
         view = _View(blocks, caps, worth.correlation, (tallies.n_contexts, tallies.n_actions))
         cells = view.means(weights)
         means, parts = shrunken(cells.means, cells)
-        room = min(LARGEST_MASS, MASS_MARGIN * alpha + MORE) - float(1.0 - weights.mean())
-        if alpha == 0.0 or len(groups) == MOST_ROUNDS or room <= LEAST_ROOM:
+        removed = float(1.0 - searched.mean())
+        expected = min(LARGEST_MASS, MASS_MARGIN * alpha + MORE) - removed
+        if alpha == 0.0 or len(groups) == MOST_ROUNDS or expected <= LEAST_ROOM:
             break
         search = Search(
             Accounts.of(_rows_of(blocks, chosen)),
             law,
-            weights[chosen],
+            searched[chosen],
             tallies.n_actions,
-            most=room,
-            widest=LARGEST_MASS - float(1.0 - weights.mean()),
+            expected=expected,
+            most=LARGEST_MASS - removed,
             rng=rng,
         )
-        found = search.candidates()
-        if not found:
-            break
-        judged = []
-        for coalition in found:
-            members = members_of(blocks, coalition, law, weights, LARGEST_MASS)
+        suspects: list[Group] = []
+        flagged: Group | None = None
+        for coalition in search.candidates(reviewed.is_fake[chosen]):
+            members = members_of(blocks, coalition, law, searched, LARGEST_MASS)
+            verdict = reviewed.verdict(members)
+            members = np.where(reviewed.is_honest, 0.0, members)
             without = view.means(weights * (1.0 - members)).means
             without = np.where(np.isnan(without), cells.means, without)
             story, _ = shrunken(without, cells, parts)
-            is_loud = coalition.gain >= LOUD * float(coalition.members.sum())
-            has_stake = bool((_leads(story, means) < 0.5 * _leads(means, means)).any())
-            size = float(members @ weights / weights.sum())
-            judged.append((coalition, members, story, is_loud or has_stake, max(1.0, size / room)))
-        flagged = [one for one in judged if one[0].gain >= clear * one[4] and one[3]][:1]
-        for coalition, members, story, *_ in flagged or judged:
-            groups.append(Group(members, bool(flagged), coalition.gain, means - story))
+            size = float(members @ searched / searched.sum())
+            is_clear = coalition.gain >= CLEAR * max(1.0, size / expected) and (
+                coalition.gain >= LOUD * float(coalition.members.sum())
+                or bool((_leads(story, means) < HALVED * _leads(means, means)).any())
+            )
+            if verdict == "honest":
+                continue
+            group = Group(members, is_clear or verdict == "fake", coalition.gain, means - story)
             coalitions.append((law, coalition))
-            if flagged:
-                weights = weights * (1.0 - members)
-            else:
-                stories.append((coalition.gain / clear, story))
-        if not flagged:
+            if group.is_flagged:
+                flagged = group
+                break
+            suspects.append(group)
+        if flagged is None:
+            groups += suspects
+            stories = [(group.evidence / CLEAR, means - group.shift) for group in suspects]
             break
+        coalitions = coalitions[: len(groups)] + coalitions[-1:]
+        groups.append(flagged)
+        weights = weights * (1.0 - flagged.members)
+        searched = searched * (1.0 - flagged.members)
     plays = float(tallies.cell_sums("plays").sum())
     bounded = 1.0 - float(view.means(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
     model = Model(reading, worth, coalitions)
     return Findings(weights, groups, cells, means, stories, model, bounded)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reviewed:
+    """Accounts whose status is known; ``is_fake`` and ``is_honest`` have shape (n_users,)."""
+
+    is_fake: BoolArray
+    is_honest: BoolArray
+
+    @classmethod
+    def nobody(cls, n_users: int) -> Reviewed:
+        """Return that no account was reviewed."""
+        return cls(np.zeros(n_users, np.bool_), np.zeros(n_users, np.bool_))
+
+    def verdict(self, members: FloatArray) -> Literal["honest", "fake", "open"]:
+        """Return what most of the reviewed members of a group are, if any was reviewed."""
+        honest, fake = float(members @ self.is_honest), float(members @ self.is_fake)
+        if honest + fake < 1.0:
+            return "open"
+        return "fake" if fake > honest else "honest"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -385,10 +420,10 @@ def _rows_of(blocks: Blocked[Scored], users: IntArray) -> Scored:
     return joined(parts)
 
 
-def _sampled_users(tallies: UserTallies, rng: np.random.Generator) -> tuple[IntArray, int]:
-    """Return the codes of random users with about ``SEARCH_ENTRIES`` entries, and how many."""
+def _sampled_users(tallies: UserTallies, rng: np.random.Generator) -> IntArray:
+    """Return the codes of random users with about ``SEARCH_ENTRIES`` entries."""
     n_users, n_entries = tallies.n_users, int(tallies.cell_users().sum())
     if n_entries <= SEARCH_ENTRIES:
-        return np.arange(n_users), n_entries
+        return np.arange(n_users)
     size = min(max(200, int(n_users * SEARCH_ENTRIES / n_entries)), n_users)
-    return np.sort(rng.choice(n_users, size=size, replace=False)), SEARCH_ENTRIES
+    return np.sort(rng.choice(n_users, size=size, replace=False))
