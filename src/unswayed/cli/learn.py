@@ -84,6 +84,13 @@ def learn(
             "policy if that gains on held-out plays.",
         ),
     ] = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV of reviewed accounts (user, status honest or fake): fake ones do not count, "
+            "honest ones are never flagged, and a group is what most of its reviewed members are."
+        ),
+    ] = None,
     personal: Annotated[
         bool,
         typer.Option(
@@ -150,6 +157,7 @@ def learn(
         certify=check_certify(certify),
         reward_range=reward_range,
         reward_deviation=reward_deviation,
+        known=known,
         allow_unplayed=allow_unplayed,
         half_life=half_life,
         groups=groups,

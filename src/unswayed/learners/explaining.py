@@ -172,6 +172,14 @@ NO_WINDOW = "all events are of the last half-life, so there is nothing to compar
 """A note instead of a test for change."""
 
 
+def note_on_known(n_fake: int, n_honest: int) -> str:
+    """Say how many reviewed accounts are in a log, and what that means."""
+    return (
+        f"Reviewed accounts in this log: {n_fake:,} fake, which do not count, and {n_honest:,} "
+        "honest, which are never flagged."
+    )
+
+
 def note_on_forgetting(half_life: float, n_forgotten: int) -> str:
     """Return a note on what was forgotten.
 

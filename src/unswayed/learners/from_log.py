@@ -15,13 +15,16 @@ from unswayed.engine import DaskWorkers
 from unswayed.engine.workers import connected, explained_losses
 from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels, OnBadRows, Provenance, read_events
+from unswayed.events.known import KnownAccounts
 from unswayed.events.sources import Source
+from unswayed.learners.bounded import Reviewed
 from unswayed.learners.change_test import Changes, changes_between
 from unswayed.learners.design import design_of_log
 from unswayed.learners.explaining import (
     NO_WINDOW,
     note_on_cap,
     note_on_forgetting,
+    note_on_known,
     note_on_logs,
     note_on_propensities,
     note_on_tastes,
@@ -309,6 +312,7 @@ def learn_on_cluster(
             held.enter_context(locked_folder(options.tallies))
         if client is None:
             client = held.enter_context(connected(scheduler))
+        with_users = with_users or options.known is not None
         log = tally_log(source, options, client=client, with_users=with_users, on_step=on_step)
         return _learn(log, options, on_step)
 
@@ -321,6 +325,10 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
     summary = _checked(log, options, FLOOR if stated == "auto" else stated)
     on_step("learning")
     stated_rewards = reward_bound(options.reward_range, options.reward_deviation)
+    reviewed, known = None, options.known
+    if isinstance(known, KnownAccounts):
+        is_fake, honest_until = known.of(log.user_labels)
+        reviewed = Reviewed(is_fake, honest_until > -np.inf)
     learned = learn_policy(
         log.tallies,
         replace(design_of_log(log.tallies, options.design), rewards=stated_rewards),
@@ -329,6 +337,7 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
         alpha=stated,
         method=options.method,
         certify=options.certify,
+        reviewed=reviewed,
         on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
     )
     policy, notes = learned.policy, _notes_on_log(log, options)
@@ -337,6 +346,8 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
         notes += (learned.unknown_fraction.statement(),)
     notes += notes_on_summary(summary) + notes_on_policy(policy, policy.source)
     notes += (learned.rewards.note(),)
+    if reviewed is not None:
+        notes += (note_on_known(int(reviewed.is_fake.sum()), int(reviewed.is_honest.sum())),)
     if options.groups is not None or options.personal:
         policy, note = _with_own_decisions(policy, log, options)
         notes += (note,)

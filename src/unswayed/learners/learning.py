@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from unswayed.errors import InputError
 from unswayed.events import Labels
+from unswayed.learners.bounded import Reviewed, learn_bounded
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import changed_decisions, named_lies, plain_actions
@@ -56,12 +58,18 @@ def learn_policy(
     method: str,
     certify: Certify = "bounds",
     warmup: Tallies | None = None,
+    reviewed: Reviewed | None = None,
     on_attack: OnAttack = lambda _done, _total: None,
 ) -> Learned:
-    """Learn a policy; parameters as ``RobustMCB``, its methods and ``flip_bounds`` take them."""
+    """Learn a policy; parameters as ``RobustMCB``, its methods and ``flip_bounds`` take them.
+
+    ``reviewed`` is for the default method.
+    """
     check_actions(len(action_labels))
     method = known_method(method)
     learn = method_named(method)
+    if reviewed is not None:
+        learn = partial(learn_bounded, reviewed=reviewed)
     if not tallies.interactions.any():
         raise InputError("there are no interactions to learn from; give at least one event.")
     check_precision(tallies)
@@ -70,7 +78,7 @@ def learn_policy(
         design = replace(design, rewards=bound_shown(tallies))
     unknown_fraction = None
     if alpha == "auto":
-        unknown_fraction = estimate_fraction(tallies)
+        unknown_fraction = estimate_fraction(tallies, reviewed)
         alpha = unknown_fraction.chosen
     estimates = learn(tallies, design, alpha=alpha, warmup=warmup)
     policy = estimates.policy(

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from unswayed.errors import InputError, option
 from unswayed.events import Columns, OnBadRows
+from unswayed.events.known import KnownAccounts, read_known
 from unswayed.events.thinning import check_cap, parsed_half_life
 from unswayed.learners.design import DesignName
 from unswayed.learners.flips.fraction import Certify, check_certify
@@ -62,6 +63,10 @@ class LearnOptions:
         Look for so many groups of users with a taste of their own, or for as many as show
         ("auto"); each that gains on held-out plays gets a policy. Not with ``personal``, and not on
         a cluster.
+    known
+        A file of reviewed accounts, as ``read_known`` takes it. Fake ones do not count, honest ones
+        are never flagged, and a group is what most of its reviewed members are. Dates are not
+        used. Only with the default method.
     personal
         Whether to learn decisions of users whose taste differs from the common one, too. Not on a
         cluster.
@@ -83,6 +88,7 @@ class LearnOptions:
     allow_unplayed: bool = False
     half_life: float | str | None = None
     groups: int | str | None = None
+    known: str | Path | KnownAccounts | None = None
     personal: bool = False
 
     def __post_init__(self) -> None:
@@ -102,6 +108,12 @@ class LearnOptions:
         if self.reward_range is not None:
             object.__setattr__(self, "reward_range", parsed_reward_range(self.reward_range))
         reward_bound(self.reward_range, self.reward_deviation)
+        if self.known is not None:
+            if self.method != DEFAULT_METHOD:
+                default = option("--method", DEFAULT_METHOD)
+                raise InputError(f"{option('--known')} works with {default} only.")
+            if not isinstance(self.known, KnownAccounts):
+                object.__setattr__(self, "known", read_known(self.known))
         if self.half_life is not None:
             object.__setattr__(self, "half_life", parsed_half_life(self.half_life))
         if self.groups is not None:

@@ -10,7 +10,7 @@ from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import ALPHA, InputError, check_adversarial_fraction
-from unswayed.learners.bounded.method import Findings, find_coalitions
+from unswayed.learners.bounded.method import Findings, Reviewed, find_coalitions
 from unswayed.limits import smallest_swap_coalition, swap_separation
 from unswayed.tallies import UserTallies
 
@@ -124,7 +124,7 @@ def check_fraction_or_auto(value: float | str, *, name: str = ALPHA) -> float | 
     return check_adversarial_fraction(number, name=name)
 
 
-def estimate_fraction(tallies: UserTallies) -> UnknownFraction:
+def estimate_fraction(tallies: UserTallies, reviewed: Reviewed | None = None) -> UnknownFraction:
     """Compute an upper estimate of the share of users that may collude.
 
     The mass of the coalitions that the default learner finds when a large share is stated, flagged
@@ -141,7 +141,7 @@ def estimate_fraction(tallies: UserTallies) -> UnknownFraction:
 
     Deviations from the paper: it takes the share as known.
     """
-    found = find_coalitions(tallies, alpha=SEARCHED_FRACTION)
+    found = find_coalitions(tallies, alpha=SEARCHED_FRACTION, reviewed=reviewed)
     n_users = tallies.n_users
     accused, suspected = _accused_and_suspected(found)
     cells = found.cells

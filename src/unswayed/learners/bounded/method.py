@@ -312,7 +312,7 @@ def find_coalitions(
     reading = read_rewards(tallies, rng)
     chosen = _sampled_users(tallies, rng)
     reviewed = reviewed or Reviewed.nobody(tallies.n_users)
-    searched, weights = np.ones(tallies.n_users), 1.0 - reviewed.is_fake
+    searched, weights = np.ones(tallies.n_users), np.where(reviewed.is_fake, 0.0, 1.0)
     groups: list[Group] = []
     coalitions: list[tuple[Law, Coalition]] = []
     stories: list[tuple[float, FloatArray]] = []

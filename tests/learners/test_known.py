@@ -1,0 +1,71 @@
+"""Reviewed accounts settle what a log cannot: fans and a farm of the same strength."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from unswayed.errors import InputError
+from unswayed.learners.from_log import LearnedLog, learn_log
+
+N_USERS, N_FANS, N_EVENTS = 1_500, 150, 24
+
+
+def _log(seed: int) -> pa.Table:
+    """Return clicks in six contexts; a tenth of the users loves the item that others like least."""
+    rng = np.random.default_rng(seed)
+    users = np.repeat(np.arange(N_USERS), N_EVENTS)
+    actions = rng.integers(4, size=len(users))
+    rates = np.array([0.12, 0.09, 0.06, 0.04])[actions]
+    rates = np.where((users < N_FANS) & (actions == 3), 0.95, rates)
+    return pa.table(
+        {
+            "user": [f"u{user}" for user in users],
+            "context": [f"c{c}" for c in rng.integers(6, size=len(users))],
+            "action": [f"item {a}" for a in actions],
+            "reward": (rng.random(len(users)) < rates).astype(float),
+        }
+    )
+
+
+def _learned(log: pa.Table, known: Path | None = None, alpha: float | str = 0.1) -> LearnedLog:
+    return learn_log(log, alpha=alpha, known=known)
+
+
+def _loved(learned: LearnedLog) -> float:
+    actions = learned.policy.actions
+    return float(np.mean([learned.policy.action_labels[a] == "item 3" for a in actions]))
+
+
+def _file(folder: Path, users: range, status: str) -> Path:
+    path = folder / f"{status}.csv"
+    path.write_text("user,status\n" + "".join(f"u{user},{status}\n" for user in users))
+    return path
+
+
+def test_a_few_honest_members_clear_a_group(tmp_path: Path, seed: int) -> None:
+    """Without a review the group is flagged; with five honest members its votes count again."""
+    log = _log(seed)
+    assert _loved(_learned(log)) == 0.0
+    cleared = _learned(log, _file(tmp_path, range(5), "honest"))
+    assert cleared.user_weights.min() == 1.0
+    assert _loved(cleared) == 1.0
+    assert any("0 fake" in note and "5 honest" in note for note in cleared.notes)
+
+
+def test_a_few_fake_members_convict_a_group(tmp_path: Path, seed: int) -> None:
+    """Reviewed fakes lose their weight, and so do those who act like them."""
+    log = _log(seed)
+    found = _learned(log, _file(tmp_path, range(5), "fake"), alpha="auto")
+    weights = dict(zip(found.user_labels, found.user_weights, strict=True))
+    assert max(weights[f"u{user}"] for user in range(5)) == 0.0
+    assert np.mean([weights[f"u{user}"] for user in range(N_FANS)]) < 0.3
+    assert np.mean([weights[f"u{user}"] for user in range(N_FANS, N_USERS)]) > 0.95
+
+
+def test_only_the_default_method_takes_reviews(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="works with"):
+        learn_log(_log(0), method="paper", known=_file(tmp_path, range(1), "fake"))
