@@ -9,7 +9,6 @@ from worlds.production import (
     build_production,
     production_specs,
 )
-from worlds.production.building import LIAR_SPECS, build_liar
 from worlds.production.rewards import make_rewards
 from worlds.production.specs import (
     LOGGINGS,
@@ -34,14 +33,6 @@ def _spec(**settings: object) -> ProductionSpec:
 def test_parts_share_no_log() -> None:
     names = [spec.name for part in PARTS for spec in production_specs(part)]
     assert len(set(names)) == len(names)
-
-
-def test_the_same_spec_and_seed_give_the_same_log() -> None:
-    spec = _spec(attack="farm", logging="epsilon-greedy")
-    first, second, other = (build_production(spec, seed) for seed in (3, 3, 4))
-    for column in ("users", "contexts", "actions", "rewards", "propensities", "true_means"):
-        np.testing.assert_array_equal(getattr(first, column), getattr(second, column))
-    assert not np.array_equal(first.true_means, other.true_means)
 
 
 @pytest.mark.parametrize("logging", LOGGINGS)
@@ -92,13 +83,3 @@ def test_bots_keep_the_per_cell_mean_from_the_best_items() -> None:
     is_pushed = log.naive() == log.targets
     assert log.context_probabilities @ is_pushed > 0.9
     assert log.score(log.naive()) > log.score(log.oracle())
-
-
-def test_a_liar_leaves_honest_events_as_they_are() -> None:
-    spec = LIAR_SPECS[0]
-    peace, lied = build_liar(spec, 0, 1), build_liar(spec, 10_000, 1)
-    n = len(peace.users)
-    np.testing.assert_array_equal(lied.rewards[:n], peace.rewards)
-    np.testing.assert_array_equal(lied.oracle(), peace.naive())
-    assert lied.pushed_share(lied.naive()) == 1.0
-    assert lied.is_bad.sum() == 1

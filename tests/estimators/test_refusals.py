@@ -17,7 +17,6 @@ from unswayed.estimators import (
     trimmed_mean,
     trimmed_means,
 )
-from unswayed.estimators.inputs import check_row_weights
 from unswayed.randomness import generator
 
 ALPHA: dict[str, Any] = {"alpha": 0.1}
@@ -102,11 +101,6 @@ def test_rows_that_have_no_mean_are_refused(
     rows: Any, options: dict[str, Any], sentence: str
 ) -> None:
     assert refusal(spectral_filter, rows, **ALPHA, **options) == sentence
-
-
-def test_weights_are_scaled_to_at_most_one_and_may_be_zero() -> None:
-    assert check_row_weights([0.0, 2.0, 4.0], 3).tolist() == [0.0, 0.5, 1.0]
-    assert check_row_weights(None, 2).tolist() == [1.0, 1.0]
 
 
 def test_a_split_that_cannot_work_says_what_would() -> None:
@@ -226,33 +220,3 @@ def test_groups_that_cannot_be_are_refused(
     arguments: Any, options: dict[str, Any], sentence: str
 ) -> None:
     assert refusal(trimmed_means, *arguments, **ALPHA, **options) == sentence
-
-
-def test_groups_are_counted_with_their_zeros() -> None:
-    found = trimmed_means(
-        [3, 1, 5, 2],
-        [0, 0, 2, 0],
-        4,
-        alpha=0.3,
-        failure_probability=0.4,
-        n_zeros=[2, 0, 1, 3],
-    )
-    assert found.n_points.tolist() == [5, 0, 2, 3]
-    # P(B(5, .3) > 2) = .163, P(B(5, .3) > 1) = .47; of two points P(B > 1) = .09; P(B(3) > 1) = .22
-    assert found.n_trimmed.tolist() == [2, 0, 0, 1]
-    assert found.is_covered.tolist() == [True, True, False, True]
-    np.testing.assert_array_equal(found.estimates, [1.0, np.nan, 2.5, 0.0])
-
-
-def test_a_cut_may_be_given_and_is_as_large_as_the_median_allows() -> None:
-    points = [1.0, 2.0, 4.0, 8.0, 16.0, 0.0]
-    for n_trimmed, estimate, outcome in (
-        (0, 31.0 / 6.0, "mean"),
-        (1, 15.0 / 4.0, "trimmed"),
-        (2, 3.0, "trimmed"),
-        (3, 3.0, "median"),
-    ):
-        found = trimmed_mean(points, **ALPHA, n_trimmed=n_trimmed)
-        assert (found.estimate, found.outcome) == (estimate, outcome)
-        assert found.is_covered == (n_trimmed < 3)
-        assert found.n_tolerated == min(n_trimmed, 2)

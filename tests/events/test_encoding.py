@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unswayed.events.encoding import Encoder
-from unswayed.randomness import generator
 
 
 def check(pieces: Sequence[Sequence[object]], kind: pa.DataType) -> None:
@@ -37,23 +36,8 @@ def test_numbers_are_numbered_too(kind: pa.DataType) -> None:
     check([[3, -1, 3], [], [2**40, 0, -1]], kind)
 
 
-def test_booleans_are_numbered_too() -> None:
-    check([[True, False, True]], pa.bool_())
-
-
-def test_both_zeros_are_one_value() -> None:
-    assert Encoder().codes(pa.array([0.0, -0.0])).tolist() == [0, 0]
-
-
 def test_a_slice_of_a_column_is_read_from_where_it_begins() -> None:
     column = pa.array(["x", "y", "z", "y"])
     encoder = Encoder()
     assert encoder.codes(column.slice(1)).tolist() == [0, 1, 0]
     assert list(map(str, encoder.values() or [])) == ["y", "z"]
-
-
-def test_the_table_grows_with_the_values(seed: int) -> None:
-    draws = generator(seed, "encoding").integers(30_000, size=(5, 20_000))
-    check(
-        [[f"user-{draw}" * (draw % 9) for draw in piece.tolist()] for piece in draws], pa.string()
-    )

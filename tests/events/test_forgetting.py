@@ -84,20 +84,6 @@ def test_neither_order_nor_other_users_change_what_is_kept(rng: np.random.Genera
     ]
 
 
-def test_what_has_no_event_left_is_gone() -> None:
-    old = Events.of(
-        ["ann"] * 60 + ["bob"] * 2,
-        ["home"] * 60 + ["search", "home"],
-        ["tea"] * 61 + ["milk"],
-        np.ones(62),
-        times=[100.0] * 60 + [0.0, 0.0],
-    )
-    left = forgotten(old, half_life=1.0).events
-    assert list(left.user_labels) == ["ann"]
-    assert list(left.context_labels) == ["home"]
-    assert list(left.action_labels) == ["tea"]
-
-
 @pytest.mark.parametrize(
     "bad", ["-7d", "0", "", "soon", "7 days", "7y", "1.2.3h", "nan", "inf", -3, 0.0, float("nan")]
 )

@@ -10,7 +10,6 @@ from unswayed.experiments.claims import (
     Verdict,
     all_positive,
     contains,
-    log_slope,
     mean_interval,
     resampled,
 )
@@ -25,10 +24,6 @@ def test_intervals_for_a_mean_contain_it_as_often_as_they_say(rng: np.random.Gen
     draws = rng.standard_normal((2000, 10))
     hits = [low <= 0 <= high for low, high in map(mean_interval, draws)]
     assert np.mean(hits) == pytest.approx(0.95, abs=5 * np.sqrt(0.05 * 0.95 / 2000))
-
-
-def test_a_single_repetition_has_no_interval() -> None:
-    assert np.isnan(mean_interval(np.array([1.0]))).all()
 
 
 @pytest.mark.parametrize(
@@ -97,10 +92,3 @@ def test_an_interval_must_contain_the_target_and_be_short(
     values = 1.0 + 0.3 * streams("values").standard_normal(50)
     claim = resampled("n", "s", "t", values, mean_of)
     assert contains(claim, target, widest=widest).verdict is verdict
-
-
-def test_a_power_law_has_its_exponent_as_slope() -> None:
-    xs = np.array([1.0, 3.0, 10.0])
-    assert log_slope(xs, 7 * xs**-0.5) == pytest.approx(-0.5)
-    assert np.isnan(log_slope(xs, np.array([1.0, 0.5, 0.0])))
-    assert np.isnan(log_slope(xs[:1], np.ones(1)))

@@ -5,11 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unswayed.errors import InputError
-from unswayed.experiments import parallel_gain
 from unswayed.experiments.guessing_game import right_decisions
 from unswayed.experiments.lemma_nu import context_error
-from unswayed.experiments.parallel_gain import INTERACTIONS
 from unswayed.experiments.sweeps import world
 from unswayed.experiments.theorem_lower import ONE_SIDED, TWO_SIDED, success
 
@@ -66,15 +63,3 @@ def test_what_is_hidden_in_many_contexts_is_seen_by_the_oracle_alone() -> None:
     # Decisions of 200 contexts by a fair coin: an error of 0.035, three of them on either side.
     assert abs(pooled - 0.5) < 3 * 0.5 / np.sqrt(8 * 25)
     assert oracle > 0.9
-
-
-def test_an_attack_that_does_not_hide_is_refused() -> None:
-    with pytest.raises(InputError, match="does not hide"):
-        success(HIDDEN, "paper", "push", 0)
-
-
-def test_a_perfect_gain_has_slope_minus_one() -> None:
-    users = np.array([100.0, 200.0, 400.0])
-    grid = np.array(INTERACTIONS, dtype=float)
-    table = parallel_gain.TARGET * np.sqrt(16 * 200 / (users[:, None] * grid))[None]
-    assert parallel_gain.gain_slope(users, table) == pytest.approx(-1, abs=0.05)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.experiments.registry import find_experiment
 from unswayed.experiments.results import Results, Row
 from unswayed.learners.methods import DEFAULT_METHOD
 
@@ -64,27 +63,7 @@ def test_our_own_learner_may_have_fewer_repetitions_and_is_compared_in_those() -
     assert ours.minus(paper, 1.0).tolist() == [-10, -28]
 
 
-def test_only_our_own_learner_has_fewer_repetitions() -> None:
-    sweep = find_experiment("figure-2b").sweep
-    assert [sweep.repetitions_of(name, 50) for name in sweep.algorithms] == [50] * 4 + [15]
-    assert [sweep.repetitions_of(name, 6) for name in sweep.algorithms] == [6] * 4 + [5]
-    assert [sweep.repetitions_of(name, 3) for name in sweep.algorithms] == [3] * 5
-
-
 @pytest.mark.parametrize("n_cells", [0, 3])
 def test_cells_without_a_finished_repetition_are_told(n_cells: int) -> None:
     with pytest.raises(InputError, match="run the experiment to its end"):
         Results([row(number, 0, 0.0) for number in range(n_cells)])
-
-
-def test_an_attack_that_a_longer_zoo_outdid_is_reported_no_more() -> None:
-    rows = [
-        row(0, 0, 0.1, stage="pilot"),
-        row(0, 0, 0.2, stage="pilot", attack="new"),
-        row(0, 0, 0.3),
-        row(0, 0, 0.4, attack="new"),
-    ]
-    results = Results(rows)
-    assert results.curve("paper").values.tolist() == [[0.4]]
-    assert results.curve("paper").attacks == ("new",)
-    assert results.pilot_means("paper") == {"push": {"": [0.1]}, "new": {"": [0.2]}}

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from unswayed import Events, Policy, RobustMCB
+from unswayed import Events, RobustMCB
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.flips.bounds import Certificate, decisions
@@ -185,30 +185,6 @@ def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Genera
     assert decisions(learned(attacked, design, 0.1))[1] != 0
 
 
-def test_a_log_that_must_rank_its_contexts_is_certified_for_one_account(
-    rng: np.random.Generator,
-) -> None:
-    tallies, design = sticky_world(rng, n_users=300, n_contexts=4, n_actions=2, n_plays=40)
-    before = learned(tallies, design, 0.1)
-    bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
-    assert bounds is not None
-    for context in range(4):
-        expected = (
-            Certificate.CONTEXT_STEP
-            if before.frequent_contexts[context]
-            else Certificate.ONE_ACCOUNT
-        )
-        assert bounds.certificates[context] == expected
-    assert np.isnan(bounds.upper).all()
-    assert bounds.lower.tolist() == [1 / 300] * 4
-    assert (bounds.held >= bounds.lower).all()
-    assert (bounds.held > bounds.lower)[before.frequent_contexts].any()
-    tried = flip_bounds("paper", tallies, design, before, alpha=0.1, certify="attack")
-    assert tried is not None
-    assert np.isfinite(tried.upper[before.frequent_contexts]).all()
-    assert (tried.upper >= tried.lower)[before.frequent_contexts].all()
-
-
 def test_rare_contexts_get_one_account_and_an_attack_that_was_carried_out(
     rng: np.random.Generator,
 ) -> None:
@@ -259,26 +235,6 @@ def _changed_accounts(first: Tallies, second: Tallies) -> int:
         first.csr(first.counts) - second.csr(second.counts)
     )
     return int((difference.sum(axis=1) > 1e-12).sum())
-
-
-def test_a_policy_carries_the_bounds_through_json(rng: np.random.Generator) -> None:
-    users = np.repeat(np.arange(200), 6)
-    contexts = rng.choice(["home", "search"], users.size)
-    actions = np.where((users % 2 == 0) == (contexts == "home"), "tea", "milk")
-    rewards = np.where(actions == "tea", 0.7, 0.3) + 0.1 * rng.standard_normal(users.size)
-    log = Events.of(users, contexts, actions, rewards)
-    learner = RobustMCB(0.1, method="paper").fit(log)
-    policy = learner.policy_
-    assert policy.flip_fraction is not None
-    assert policy.flip_fraction_upper is not None
-    # Groups of 100 are trimmed by 10 or more at each end, so 10 accounts cannot move them far.
-    assert (policy.flip_fraction > 10 / 200).all()
-    again = Policy.from_json(policy.to_json())
-    np.testing.assert_array_equal(again.flip_fraction, policy.flip_fraction)
-    np.testing.assert_array_equal(again.flip_fraction_upper, policy.flip_fraction_upper)
-    # Of the default method nothing better is known, and the policy claims no more.
-    claimed = RobustMCB(0.1).fit(log).policy_.flip_fraction
-    assert claimed is None
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -97,17 +96,6 @@ def test_options_may_be_changed_in_the_call(recorded: Recording) -> None:
     assert not recorded.given[-1].design.is_sticky.any()
 
 
-def test_steps_are_announced_as_they_begin() -> None:
-    heard: list[str] = []
-    learn(on_step=heard.append)
-    assert tuple(heard) == STEPS == ("reading", "tallying", "validating", "learning")
-    del heard[:]
-    learned = learn(on_step=heard.append, certify="attack")
-    assert heard[4:] == ["attacking decision 1 of 2", "attacking decision 2 of 2"]
-    assert learned.policy.flip_fraction_upper is not None
-    assert learn(certify="bounds").policy.flip_fraction_upper is None
-
-
 def test_a_log_is_held_to_the_share_that_was_stated() -> None:
     """At a share of .1 a cell needs more than 2.25 users, and without colluders more than 1."""
     few = rows(USERS[:2])
@@ -145,31 +133,6 @@ def test_what_is_stated_of_rewards_reaches_the_method(recorded: Recording) -> No
     rewards = recorded.given[-1].design.rewards
     assert rewards == RewardBound(low=0.0, high=1.1, deviation=0.5)
     assert refusal(learn, reward_range=(0, 1)).startswith("`reward_range` is 0 to 1, but rewards")
-
-
-def test_cells_without_plays_are_refused_unless_they_are_allowed() -> None:
-    table = rows()
-    table["action"] += ["soup"] * 40  # at home only
-    for name, constant in (("user", None), ("context", "home"), ("reward", 0.5)):
-        table[name] += USERS if constant is None else [constant] * 40
-    log = pa.table(table)
-    assert "allow_unplayed" in refusal(learn, log)
-    learned = learn(log, allow_unplayed=True)
-    assert [note.split(",")[0] for note in learned.notes[-3:-1]] == [
-        "some actions were never played in some contexts",
-        "where some actions have no support",
-    ]
-    assert "'soup' in 'cart'" in learned.notes[-3]
-
-
-def test_rows_that_were_left_out_come_first_in_the_notes() -> None:
-    table = rows()
-    table["reward"][5] = None
-    log = pa.table(table)
-    learned = learn(log, on_bad_rows="drop")
-    assert learned.notes[0].startswith("1 rows were left out (1: ")
-    assert learned.summary.n_events == 159
-    assert "on_bad_rows" in refusal(learn, log)
 
 
 def test_propensities_weigh_events_and_small_ones_are_raised(recorded: Recording) -> None:
@@ -267,23 +230,6 @@ def test_a_folder_cuts_later_logs_into_the_bins_of_the_first(tmp_path: Path) -> 
     second = learn(later, columns=columns, tallies=tmp_path)
     assert second.provenance.bins == {"price": (edge,)}
     assert list(second.policy.context_labels) == list(first.policy.context_labels)
-
-
-def test_the_result_of_a_query_is_learned_from(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "log.db") as database:
-        database.execute("CREATE TABLE plays (user, context, action, reward)")
-        columns = [LOG[name].to_pylist() for name in ("user", "context", "action", "reward")]
-        database.executemany("INSERT INTO plays VALUES (?, ?, ?, ?)", zip(*columns, strict=True))
-    database.close()
-    source = f"sqlite:///{tmp_path / 'log.db'}"
-    learned = learn(source, query="SELECT * FROM plays WHERE user < 'user-30'")
-    assert len(learned.user_labels) == 30
-    learned = learn(
-        source,
-        query="SELECT user AS account, context, action, reward FROM plays",
-        columns=Columns(user="account"),
-    )
-    assert len(learned.user_labels) == 40
 
 
 def test_users_and_groups_get_decisions_of_their_own(recorded: Recording) -> None:

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Labels
 from unswayed.learners.groups import NO_GROUP, Groups, check_groups, find_groups, group_decisions
-from unswayed.policy import GroupDecisions, Policy
+from unswayed.policy import Policy
 from unswayed.tallies import Tallies, tally
 
 CONTEXTS, ACTIONS, GAP, NOISE = 6, 4, 0.3, 0.5
@@ -141,72 +140,6 @@ def test_groups_decide_as_their_members_want(rng: np.random.Generator) -> None:
     assert np.mean(is_right) > 0.97
     assert np.mean(is_common) < 0.7  # negative control
     assert own.group("a new user") == UNKNOWN
-
-
-def the_groups() -> GroupDecisions:
-    return GroupDecisions(
-        Labels.of(["ann", "bob", "eve"]),
-        np.array([0, 0, 1]),
-        np.array([[1, UNKNOWN], [UNKNOWN, 0]]),
-    )
-
-
-def the_policy() -> Policy:
-    means = np.array([[0.9, 0.1], [0.1, 0.9]])
-    return Policy(
-        context_labels=Labels.of(["home", "search"]),
-        action_labels=Labels.of(["tea", "milk"]),
-        mean_rewards=means,
-        low=means,
-        high=means,
-        counts=np.ones((2, 2), np.int64),
-        context_probabilities=np.array([0.5, 0.5]),
-        alpha=0.1,
-        method="paper",
-        groups=the_groups(),
-    )
-
-
-def test_a_policy_carries_groups_through_json() -> None:
-    policy = Policy.from_json(the_policy().to_json())
-    decided = {
-        (user, context): policy.decide(context, user).action
-        for user in ("ann", "bob", "eve", "new")
-        for context in ("home", "search")
-    }
-    assert decided == {
-        ("ann", "home"): "milk",
-        ("ann", "search"): "milk",
-        ("bob", "home"): "milk",
-        ("bob", "search"): "milk",
-        ("eve", "home"): "tea",
-        ("eve", "search"): "tea",
-        ("new", "home"): "tea",
-        ("new", "search"): "milk",
-    }
-    assert policy.decide("home", "ann").is_personal
-    assert not policy.decide("home").is_personal
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"user_type": "string", "groups": [{"decisions": {"home": "gin"}, "users": ["ann"]}]},
-        {"user_type": "string", "groups": [{"decisions": {"bath": "tea"}, "users": ["ann"]}]},
-        {"user_type": "string", "groups": [{"decisions": {}, "users": ["ann"]}] * 2},
-        {"groups": []},
-        [],
-    ],
-)
-def test_damaged_groups_are_refused(damage: object) -> None:
-    with pytest.raises(InputError, match="the policy is damaged"):
-        Policy.from_json(the_policy().to_json() | {"groups": damage})
-
-
-@pytest.mark.parametrize("bad", [0, 1, -2, 21, "two", 2.5, True, ""])
-def test_a_number_of_groups_that_is_none_gets_a_sentence(bad: object) -> None:
-    with pytest.raises(InputError, match="from 2 to 20, or auto"):
-        check_groups(bad)
 
 
 def test_groups_are_counted_in_one_sentence() -> None:

@@ -125,17 +125,6 @@ def test_a_loaded_learner_has_its_policy_and_learns_again_from_everything(path: 
     assert RobustMCB.load(path).get_params() == learner.get_params()
 
 
-def test_single_decisions_after_loading_know_users_and_contexts(path: Path) -> None:
-    learner = shop()
-    for n in range(20):
-        learner.decide(f"user-{n}", "cart")
-    learner.save(path)
-    loaded = RobustMCB.load(path)
-    for context in ("cart", "café", "new"):
-        for n in range(22):
-            assert loaded.decide(f"user-{n}", context) == learner.decide(f"user-{n}", context)
-
-
 def test_a_file_without_a_learner_is_refused_by_name(path: Path, tmp_path: Path) -> None:
     learner = shop()
     learner.observe("ann", "cart", "tea", 1.0)
@@ -168,30 +157,3 @@ def test_a_file_without_a_learner_is_refused_by_name(path: Path, tmp_path: Path)
     )
     broken.write_bytes(b"no zip")
     assert refusal(RobustMCB.load, broken) == damaged.format("File is not a zip file")
-
-
-def test_what_is_missing_in_a_file_is_said_of_that_file(path: Path, tmp_path: Path) -> None:
-    """And not of the folder that it was unpacked to."""
-    learner = shop()
-    learner.observe("ann", "cart", "tea", 1.0)
-    learner.policy()
-    learner.save(path)
-    files, broken = contents(path), tmp_path / "broken.zip"
-    unread = (
-        f"{broken} holds no learner, or is damaged (its tallies or its policy cannot be read); "
-        "save the learner again."
-    )
-    for name in files:
-        changed = {**files, name: b"{"}
-        if name == "policy.json":
-            assert refusal(RobustMCB.load, written(broken, changed)) == unread
-        del changed[name]
-        with zipfile.ZipFile(broken, "w") as archive:
-            for other, content in changed.items():
-                archive.writestr(other, content)
-        if name == "policy.json":
-            assert not hasattr(RobustMCB.load(broken), "policy_")
-        elif name in ("learner.json", "users.parquet"):
-            assert refusal(RobustMCB.load, broken).startswith(f"cannot read the learner {broken}: ")
-        else:
-            assert refusal(RobustMCB.load, broken) == unread

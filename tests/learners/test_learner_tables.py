@@ -49,11 +49,6 @@ def test_a_table_of_any_library_is_fitted(kind: Any, rng: np.random.Generator) -
         RobustMCB(0.2).fit(kind(renamed))
 
 
-def test_what_is_no_log_is_refused() -> None:
-    with pytest.raises(InputError, match="a log is a path"):
-        RobustMCB().fit(7)
-
-
 def test_fitting_day_by_day_gives_the_policy_of_all_days(rng: np.random.Generator) -> None:
     """To the last bit; and `fit` forgets the days before."""
     days = [pa.table(table(rng)) for _ in range(3)]
@@ -76,23 +71,6 @@ def test_the_policy_after_a_fit_is_that_of_the_fit(rng: np.random.Generator) -> 
     learner.observe(7, "home", action, 1.0)
     assert learner.policy().counts.sum() == fitted.counts.sum() + 1
     assert learner.policy().decide("home").action == "milk"
-
-
-def test_a_text_is_no_list_of_contexts(rng: np.random.Generator) -> None:
-    """It would be read letter by letter."""
-    learner = RobustMCB(0.2, actions=["tea", "milk"]).fit(pa.table(table(rng)))
-    for call in (
-        lambda: learner.predict("am"),
-        lambda: learner.predict_expectations("am"),
-        lambda: learner.policy_.decide_many("am"),
-        lambda: learner.decide_many("am", ["home", "home"]),
-        lambda: learner.decide_many([1, 2], "am"),
-        lambda: learner.decide_many("am", ["home", "home"], mode="policy"),
-        lambda: RobustMCB(actions="am"),
-        lambda: RobustMCB(actions=["tea", "milk"], contexts="am"),
-    ):
-        with pytest.raises(InputError, match=r"is the text 'am'; give a list, such as \['am'\]"):
-            call()
 
 
 def test_decisions_are_handed_over_to_the_policy(rng: np.random.Generator) -> None:
@@ -164,22 +142,6 @@ def test_a_removed_action_is_neither_played_nor_chosen(rng: np.random.Generator)
         learner.add_action("tea")
 
 
-def test_single_decisions_follow_a_change_of_actions() -> None:
-    """Known users and contexts take a short cut, which must not remember the actions of before."""
-    learner = RobustMCB(0.05, actions=["tea", "milk"], contexts=["home"], secret=SECRET)
-    users = list(range(100))
-
-    def decided() -> list[object]:
-        return [learner.decide(user, "home") for user in users]
-
-    learner.decide_many(users, ["home"] * 100)
-    assert set(decided()) == {"tea", "milk"}
-    learner.add_action("soup")
-    assert set(decided()) == {"tea", "milk", "soup"}
-    learner.remove_action("tea")
-    assert set(decided()) == {"milk", "soup"}
-
-
 def test_plays_since_the_last_policy_count_although_the_actions_changed(
     rng: np.random.Generator,
 ) -> None:
@@ -200,20 +162,6 @@ def test_unusable_rows_of_a_table_are_dropped_on_request(rng: np.random.Generato
         RobustMCB(0.2).fit(pa.table(columns))
     learner = RobustMCB(0.2).fit(pa.table(columns), on_bad_rows="drop")
     assert learner.policy_.counts.sum() == len(columns["reward"]) - 1
-
-
-def test_parameters_can_be_read_back_and_shown(rng: np.random.Generator) -> None:
-    """All but the secret, which is shown nowhere."""
-    learner = RobustMCB(0.2, actions=["tea", "milk"], contexts=["home"], secret=SECRET)
-    parameters = learner.get_params()
-    assert RobustMCB(**parameters).get_params() == parameters
-    assert repr(learner) == ("RobustMCB(alpha=0.2, actions=['tea', 'milk'], contexts=['home'])")
-    played(learner, rng, {"tea": 0.2, "milk": 0.5})
-    learner.policy()
-    assert repr(learner).endswith("# observed: 1,200 events; learned: 1 context, 2 actions")
-    assert "…" in repr(RobustMCB(actions=list(range(50))))
-    assert "2 actions" in repr(learner.policy_)
-    assert SECRET.hex() not in repr(learner) + str(parameters)
 
 
 def test_logs_are_learned_from_with_one_import() -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from tests.learners.recording import RECORDED, Recording
 from tests.refusals import refusal
-from unswayed.events import Events, Labels
+from unswayed.events import Labels
 from unswayed.learners.design import Design, sticky_design, uniform_design
-from unswayed.learners.learning import LARGEST_OFFSET, check_precision, learn_policy
+from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import METHODS
 from unswayed.learners.reward_range import RewardBound
 from unswayed.learners.unknown_fraction import estimate_fraction
-from unswayed.tallies import Tallies, tally, tally_events
+from unswayed.tallies import Tallies, tally
 
 CONTEXTS, ACTIONS = Labels.of(["home", "cart"]), Labels.of(["tea", "milk"])
 
@@ -106,18 +106,6 @@ def test_certified_flip_fractions_are_those_of_the_bounds(rng: np.random.Generat
     np.testing.assert_array_equal(learned.policy.flip_fraction_upper, learned.flips.upper)
 
 
-def test_attacks_are_announced_and_their_shares_kept(recorded: Recording) -> None:
-    heard: list[tuple[int, int]] = []
-    learned = learn(certify="attack", on_attack=lambda done, total: heard.append((done, total)))
-    assert heard == [(0, 2), (1, 2)]
-    assert len(recorded.given) > 1  # learned again for each attack
-    upper = learned.policy.flip_fraction_upper
-    assert upper is not None
-    np.testing.assert_array_equal(upper, learned.flips.upper)
-    assert np.nanmax(upper) > 0
-    learn(certify="attack")  # nobody has to listen
-
-
 def test_an_unknown_share_is_estimated_from_the_tallies(
     recorded: Recording, rng: np.random.Generator
 ) -> None:
@@ -141,15 +129,3 @@ def test_nothing_is_learned_from_no_events_or_one_action(recorded: Recording) ->
         "there is 1 action; a decision needs at least two."
     )
     assert recorded.given == []
-
-
-def test_rewards_are_precise_enough_up_to_a_limit() -> None:
-    def of(low: float, high: float) -> Tallies:
-        events = Events.of(["ann", "bob"], ["home"] * 2, ["tea", "milk"], [low, high])
-        return tally_events(events).tallies
-
-    check_precision(of(-LARGEST_OFFSET + 1, -LARGEST_OFFSET + 2))
-    check_precision(of(LARGEST_OFFSET - 1, LARGEST_OFFSET))
-    check_precision(of(-LARGEST_OFFSET, LARGEST_OFFSET))
-    for low in (LARGEST_OFFSET, -LARGEST_OFFSET - 2):
-        assert "too close together" in refusal(check_precision, of(low, low + 1))

@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unswayed import InputError, RobustMCB
-from unswayed.learners.online.exploration import Exploration
-from unswayed.policy import Assignment
 
 SECRET = bytes(range(16))
 
@@ -73,24 +71,6 @@ def test_rewards_that_are_no_numbers_are_refused_with_a_sentence(rewards: Any) -
         learner.policy()
 
 
-def test_codes_of_nobody_are_refused_and_not_written_to_memory() -> None:
-    exploration = Exploration(
-        n_actions=2,
-        contexts=["home"],
-        assignment=Assignment(secret=SECRET),
-        warmup_interactions=0,
-        alpha=0.1,
-    )
-    exploration.add_users(["ann"])
-    one, good = np.ones(1), np.zeros(1, np.int64)
-    for bad in (np.array([1]), np.array([-1]), np.array([200_000])):
-        for users, contexts in ((bad, good), (good, bad)):
-            with pytest.raises(IndexError, match="code"):
-                exploration.decide(users, contexts)
-            with pytest.raises(IndexError, match="code"):
-                exploration.observe(users, contexts, good, one)
-
-
 @pytest.fixture
 def frequent_switches() -> Iterator[None]:
     """Let threads take turns as often as Python allows."""
@@ -115,33 +95,6 @@ def in_threads(work: Callable[[int], None], n_threads: int) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-
-
-@pytest.mark.usefixtures("frequent_switches")
-def test_eight_threads_get_the_actions_that_one_would_get() -> None:
-    """Each thread has users of its own, so that the order of threads decides nothing."""
-    n_threads, n_plays, learner = 8, 400, shop()
-    contexts = ["home", "search", "new", "newer"]
-    played: dict[int, list[Any]] = {}
-
-    def work(number: int) -> None:
-        rows = []
-        for play in range(n_plays):
-            user, context = f"{number}-{play // 4}", contexts[play % 4]
-            action = learner.decide(user, context)
-            learner.observe(user, context, action, 1.0)
-            rows.append((user, context, action))
-        played[number] = rows
-
-    in_threads(work, n_threads)
-    alone = shop()
-    for rows in played.values():
-        users, places, actions = zip(*rows, strict=True)
-        assert alone.decide_many(users, places) == list(actions)
-    exploration = learner._exploration
-    assert exploration is not None
-    tallies, _, _ = exploration.observed()
-    assert tallies.counts.sum() == n_threads * n_plays
 
 
 @pytest.mark.usefixtures("frequent_switches")
@@ -235,13 +188,6 @@ def test_one_decision_reported_by_eight_threads_counts_once() -> None:
 
     in_threads(work, 8)
     assert len(accepted) == n_observed(learner) == 200
-
-
-def test_numbered_and_plain_decisions_are_the_same_actions() -> None:
-    plain, numbered = shop(), shop()
-    for number in range(50):
-        user, context = f"user-{number % 5}", ("home", "new")[number % 2]
-        assert numbered.decide_once(user, context).action == plain.decide(user, context)
 
 
 requests = st.lists(

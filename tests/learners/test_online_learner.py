@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from tests.learners.recording import RECORDED, Recording
 from tests.refusals import refusal
 from unswayed import Columns, Events, RobustMCB
-from unswayed.learners.online.exploration import Exploration
 from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS
 from unswayed.policy import Assignment
 
@@ -74,20 +72,6 @@ def test_parameters_are_those_it_was_made_with() -> None:
     assert MAX_OPEN_DECISIONS == 1_000_000
 
 
-def test_only_what_differs_from_the_defaults_is_shown() -> None:
-    assert repr(RobustMCB()) == "RobustMCB(alpha=0.1)"
-    assert repr(RobustMCB(actions=list(range(6)))) == (
-        "RobustMCB(alpha=0.1, actions=[0, 1, 2, 3, 4, 5])"
-    )
-    many = RobustMCB("auto", method="paper", actions=list("abcdefg"), certify="none")
-    assert repr(many) == (
-        "RobustMCB(alpha='auto', method='paper', "
-        "actions=['a', 'b', 'c', 'd', 'e', … 'g'], certify='none')"
-    )
-    few = RobustMCB(0.2, warmup_interactions=5, max_open_decisions=9)
-    assert repr(few) == ("RobustMCB(alpha=0.2, warmup_interactions=5, max_open_decisions=9)")
-
-
 def test_what_was_observed_and_learned_is_shown() -> None:
     learner = shop(actions=["tea", "milk"])
     plain = "RobustMCB(alpha=0.1, method='recorded', actions=['tea', 'milk'], contexts=['home'])"
@@ -111,61 +95,6 @@ def test_a_reward_is_counted_where_it_was_decided() -> None:
     n_tea = [decision.action for decision in decisions].count("tea")
     assert cells(learner) == {("cart", "tea"): (n_tea, 0.25), ("cart", "milk"): (12 - n_tea, 0.75)}
     assert list(learner.user_labels_) == [f"user-{n}" for n in range(12)]
-
-
-def test_a_user_whose_first_call_was_stopped_short_is_decided_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The label was known by then, and its digest was not."""
-
-    def stopped(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    learner = shop()
-    learner.decide("ann", "cart")
-    with monkeypatch.context() as patch:
-        patch.setattr(Exploration, "add_users", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            learner.decide("bob", "cart")
-    assert learner.decide("bob", "cart") == drawn("bob", "cart", 0, 0, ["tea", "milk"])
-    assert learner.decide("ann", "cart") == drawn("ann", "cart", 1, 0, ["tea", "milk"])
-
-
-def test_open_decisions_follow_their_actions_to_new_codes() -> None:
-    learner = shop(actions=["tea", "milk", "soup"], contexts=[])
-    decisions = [learner.decide_once(f"user-{n}", "cart") for n in range(20)]
-    learner.remove_action("tea")
-    learner.add_action("cola")
-    rewards = {"milk": 0.25, "soup": 0.75}
-    for decision in decisions:
-        if decision.action == "tea":
-            assert "is not open" in refusal(learner.observe_once, decision.id, 1.0)
-        else:
-            learner.observe_once(decision.id, rewards[str(decision.action)])
-    played = [str(decision.action) for decision in decisions if decision.action != "tea"]
-    assert cells(learner) == {
-        ("cart", action): (played.count(action), mean) for action, mean in rewards.items()
-    }
-    assert list(learner.action_labels_) == ["milk", "soup", "cola"]
-
-
-def test_after_a_change_of_actions_plays_are_drawn_anew_and_uniformly() -> None:
-    learner = shop(warmup_interactions=100)
-    for _ in range(3):
-        learner.decide("ann", "home")
-    learner.observe("ann", "home", "milk", 0.5)
-    learner.add_action("soup")
-    names = ["tea", "milk", "soup"]
-    assert learner.get_params()["actions"] == names
-    found = [learner.decide("ann", "home") for _ in range(6)]
-    assert found == [drawn("ann", "home", play, 1, names) for play in range(6)]
-    assert learner.decide_many(["bob"], ["home"]) == [drawn("bob", "home", 0, 1, names)]
-    learner.observe("ann", "home", "soup", 1.0)
-    # What was observed before counts as a log of its own.
-    assert {cell: count for cell, (count, _) in cells(learner).items()} == {
-        ("home", "milk"): 1,
-        ("home", "soup"): 1,
-    }
 
 
 def test_an_action_that_cannot_be_stored_is_refused_and_changes_nothing() -> None:
@@ -257,12 +186,3 @@ def test_refused_logs_leave_what_was_fitted_before() -> None:
     assert cells(learner) == {("home", "tea"): (2, 0.25), ("home", "milk"): (2, 0.75)}
     learner.fit(day)
     assert cells(learner) == {("home", "tea"): (1, 0.25), ("home", "milk"): (1, 0.75)}
-
-
-def test_a_pickled_learner_works_on_its_own() -> None:
-    learner = shop()
-    learner.decide("ann", "cart")
-    copy = pickle.loads(pickle.dumps(learner))
-    assert copy.decide("ann", "cart") == drawn("ann", "cart", 1, 0, ["tea", "milk"])
-    assert learner.decide("ann", "cart") == drawn("ann", "cart", 1, 0, ["tea", "milk"])
-    assert copy.get_params() == learner.get_params()

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -7,7 +5,7 @@ from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import InputError
 from unswayed.events import Labels
 from unswayed.learners.personal import LEVEL, Personal, personal_decisions, residuals_of
-from unswayed.policy import PersonalDecisions, Policy
+from unswayed.policy import Policy
 from unswayed.tallies import Tallies, tally
 
 USERS, CONTEXTS, ACTIONS, NOISE = 300, 4, 3, 0.3
@@ -131,29 +129,3 @@ def test_tastes_without_repeated_plays_are_refused(rng: np.random.Generator) -> 
     assert same.n_users == frozen.n_users
     with pytest.raises(InputError, match="never vary"):
         learned(frozen)
-
-
-def test_a_policy_carries_personal_decisions_through_json() -> None:
-    own = PersonalDecisions(
-        Labels.of(["ann", "bob"]), np.array([0, 0, 1]), np.array([0, 3, 1]), np.array([2, 1, 2])
-    )
-    policy = the_policy()
-    object.__setattr__(policy, "personal", own)
-    again = Policy.from_json(json.loads(json.dumps(policy.to_json())))
-    for read in (policy, again):
-        assert read.decide("a", "ann").action == "water"
-        assert read.decide("a", "ann").is_personal
-        assert read.decide("b", "ann").action == "tea"
-        assert not read.decide("b", "ann").is_personal
-        assert read.decide("b", "bob").action == "water"
-        assert read.decide("a", "carl").action == read.decide("a").action == "milk"
-        assert not read.decide("elsewhere", "ann").is_known
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [[], {}, {"user_type": "string"}, {"user_type": "string", "decisions": {"ann": {"x": "tea"}}}],
-)
-def test_damaged_personal_decisions_are_refused(bad: object) -> None:
-    with pytest.raises(InputError, match="damaged"):
-        Policy.from_json(the_policy().to_json() | {"personal": bad})

@@ -56,57 +56,6 @@ class Recorder:
         )
 
 
-def dense(tallies: Tallies, values: np.ndarray) -> np.ndarray:
-    """Return a column of the tallies, shape (n_users, n_contexts, n_actions)."""
-    table = np.zeros((tallies.n_users, tallies.n_contexts * tallies.n_actions))
-    users = np.repeat(np.arange(tallies.n_users), np.diff(tallies.indptr))
-    table[users, tallies.cells] = values
-    return table.reshape(tallies.n_users, tallies.n_contexts, tallies.n_actions)
-
-
-@pytest.mark.parametrize("n_contexts", [2, 3])
-def test_up_to_as_many_contexts_as_actions_users_keep_their_actions_from_the_start(
-    n_contexts: int, rng: np.random.Generator
-) -> None:
-    method = Recorder(np.eye(n_contexts, 3))
-    learner = Explorer(a_setting(rng, n_users=50, n_contexts=n_contexts), method)
-    users, contexts = np.divmod(np.arange(50 * n_contexts), n_contexts)
-    first, second = (learner.play(users, contexts, np.zeros((len(users), 3))) for _ in range(2))
-    assert first.tolist() == second.tolist()
-    assert set(first.tolist()) == {0, 1, 2}
-    learner.learn()
-    ((tallies, design, options),) = method.given
-    assert options == {"alpha": 0.15, "warmup": None}
-    assert design.is_sticky.all()
-    assert tallies.counts.sum() == 2 * len(users)
-    sizes = np.zeros((n_contexts, 3), np.int64)
-    np.add.at(sizes, (contexts, first), 1)
-    assert design.group_sizes.tolist() == sizes.tolist()
-
-
-@pytest.mark.parametrize("player", [Explorer, LogLearner])
-def test_the_policy_is_even_among_the_best_means_that_were_learned(
-    player: type[Explorer] | type[LogLearner], rng: np.random.Generator
-) -> None:
-    found = np.array([[0.2, 0.7, 0.7], [np.nan, -1.0, -2.0]])
-    learner = player(a_setting(rng, n_contexts=2), Recorder(found))
-    learner.play(np.arange(7), np.arange(7) % 2, np.zeros((7, 3)))
-    assert learner.action_probabilities(np.arange(7)).tolist() == [[0.0, 0.5, 0.5], [0.0, 1.0, 0.0]]
-
-
-def test_without_exploration_a_log_holds_the_best_means_so_far(rng: np.random.Generator) -> None:
-    method = Recorder(np.eye(1, 3))
-    learner = LogLearner(a_setting(rng, n_users=1, n_contexts=1), method, epsilon=0.0)
-    zero = np.zeros(1, np.int64)
-    rewards = [[-1.0, -2.0, -3.0]] * 3 + [[-9.0, 0.0, 0.0]] + [[0.0, 0.0, 0.0]]
-    played = [int(learner.play(zero, zero, np.array([row]))[0]) for row in rewards]
-    # Each action is tried as long as it counts as zero; the mean of action 0 falls to -5 then.
-    assert played == [0, 1, 2, 0, 1]
-    learner.learn()
-    ((tallies, _, _),) = method.given
-    np.testing.assert_allclose(dense(tallies, tallies.counts)[0, 0], np.array([2, 2, 1]) / 3)
-
-
 def test_learners_are_the_methods_online_and_on_a_log_variants_and_baselines() -> None:
     specs = learner_specs()
     assert list(specs) == [

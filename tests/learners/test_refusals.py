@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,65 +11,21 @@ import pytest
 from tests.refusals import refusal
 from unswayed.events import Events
 from unswayed.learners import RobustMCB
-from unswayed.learners.baselines.active_arm_elimination import ActiveArmElimination
-from unswayed.learners.baselines.barbar import Barbar
 from unswayed.learners.change_test import changes_between
-from unswayed.learners.epochs.planning import Schedule
 from unswayed.learners.groups import check_groups
-from unswayed.learners.interface import Setting
 from unswayed.learners.learning import check_actions, check_precision
 from unswayed.learners.online.growing import GrowingLabels
 from unswayed.learners.online.open_decisions import OpenDecisions
 from unswayed.learners.options import LearnOptions
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
-from unswayed.randomness import generator
 from unswayed.tallies import tally_events
 
-SETTING = Setting(
-    n_users=3,
-    n_contexts=2,
-    n_actions=2,
-    interactions_per_user=10,
-    alpha=0.1,
-    rng=generator(0),
-)
 DAY = tally_events(Events.of(["ann", "bob"], ["home"] * 2, ["tea", "milk"], [1.0, 0.0]))
 
 
 def learner(**options: Any) -> RobustMCB:
     """Return a learner of two actions that has seen nothing."""
     return RobustMCB(actions=["tea", "milk"], secret=bytes(16), **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"first": 0}, "first is 0: epoch 0 needs at least 1 interaction."),
-        ({"first": 1, "growth": 1.0}, "growth is 1.0: it must be above 1."),
-        (
-            {"first": 1, "plays_per_cell": -1.0},
-            "plays_per_cell is -1.0: it must be 0 or larger.",
-        ),
-        (
-            {"first": 1, "plays_per_cell": math.inf},
-            "plays_per_cell is inf: it must be 0 or larger.",
-        ),
-        ({"first": 1, "longest": 0.5}, "longest is 0.5: an epoch needs at least 1 interaction."),
-    ],
-)
-def test_a_schedule_that_never_ends_an_epoch_is_refused(
-    options: dict[str, Any], sentence: str
-) -> None:
-    assert refusal(Schedule, **options) == sentence
-
-
-def test_a_schedule_at_its_limits_counts_on() -> None:
-    slow = Schedule(first=1, growth=1.5, plays_per_cell=0.0, longest=1)
-    assert [slow.end(epoch) for epoch in range(4)] == [1, 2, 3, 4]
-    assert [slow.length(epoch) for epoch in range(3)] == [1, 1, 1]
-    assert [slow.epoch_at(age) for age in (0, 0.5, 1, 3.5)] == [0, 0, 1, 3]
-    for_ever = Schedule(first=5, growth=math.inf)
-    assert [for_ever.end(0), for_ever.end(1), for_ever.length(1)] == [5, math.inf, math.inf]
 
 
 @pytest.mark.parametrize(
@@ -149,21 +104,6 @@ def test_numbers_of_groups_and_labels_at_the_limit_are_taken() -> None:
     assert [check_groups(value) for value in (2, 20, " 3 ", "auto")] == [2, 20, 3, "auto"]
     assert GrowingLabels().codes([-(2**63), 2**63 - 1]).tolist() == [0, 1]
     assert check_actions(2) is None  # type: ignore[func-returns-value]
-
-
-@pytest.mark.parametrize("baseline", [ActiveArmElimination, Barbar])
-@pytest.mark.parametrize("probability", [0.0, 1.0])
-def test_baselines_refuse_certainty(baseline: Callable[..., Any], probability: float) -> None:
-    assert refusal(baseline, SETTING, failure_probability=probability) == (
-        f"failure_probability is {probability}: it must lie between 0 and 1."
-    )
-
-
-def test_a_constant_without_an_end_is_refused() -> None:
-    for constant in (0.0, math.inf):
-        assert refusal(Barbar, SETTING, constant=constant) == (
-            f"constant is {constant}: it must be positive and finite."
-        )
 
 
 def test_rewards_too_close_together_for_their_size_are_refused() -> None:

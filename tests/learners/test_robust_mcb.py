@@ -181,29 +181,6 @@ def test_a_forged_play_is_refused_and_changes_nothing(rng: np.random.Generator) 
     np.testing.assert_array_equal(learner.policy().mean_rewards, before.mean_rewards)
 
 
-def test_a_learner_that_saw_one_play_still_answers() -> None:
-    learner = shop()
-    learner.observe("ann", "home", learner.decide("ann", "home"), 1.0)
-    policy = learner.policy()
-    assert policy.decide("home").is_known
-    assert not policy.decide("search").is_known
-
-
-@pytest.mark.parametrize("method", ["bounded", "paper"])
-def test_rewards_too_close_together_for_their_size_are_refused(
-    rng: np.random.Generator, method: str
-) -> None:
-    """With an offset of 1e7 clicks are told apart as without it; with 1e8 squares lose them."""
-    users, actions = np.arange(600) % 200, rng.integers(2, size=600)
-    rewards = (rng.random(600) < np.where(actions == 1, 0.8, 0.2)).astype(float)
-    for offset, scale in ((0.0, 1.0), (1e7, 1.0), (0.0, 1e-30), (0.0, 1e29)):
-        log = Events.of(users, ["home"] * 600, actions, offset + scale * rewards)
-        assert RobustMCB(0.1, method=method).fit(log).predict(["home"]) == [1]
-    log = Events.of(users, ["home"] * 600, actions, rewards + 1e8)
-    with pytest.raises(InputError, match="subtract a constant"):
-        RobustMCB(0.1, method=method).fit(log)
-
-
 @pytest.mark.parametrize("alpha", [0.1, "auto"])
 def test_rewards_without_any_noise_are_learned_from(alpha: Any, rng: np.random.Generator) -> None:
     """Means of equal rewards differ by rounding, which is no scatter."""

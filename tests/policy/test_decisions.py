@@ -81,13 +81,6 @@ def test_what_is_written_decides_the_same_and_marks_what_is_excluded(
     assert cells_table(again)["is_excluded"].to_pylist() == OUT.ravel().tolist()
 
 
-def test_decisions_that_are_the_largest_means_leave_no_trace_in_the_file() -> None:
-    same = replace(PLAIN, decisions=PLAIN.actions, is_excluded=np.zeros((3, 3), np.bool_))
-    assert json.dumps(same.to_json()) == json.dumps(PLAIN.to_json())
-    assert written(same).decisions is None
-    assert written(same).is_excluded is None
-
-
 def test_a_file_without_a_list_of_decisions_goes_by_the_means() -> None:
     def without(value: dict[str, Any]) -> None:
         del value["policy"]
@@ -126,14 +119,3 @@ def test_decisions_that_cannot_be_are_refused(change: Callable[[dict[str, Any]],
 def test_a_policy_with_impossible_decisions_is_not_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         replace(EXCLUDED, **wrong)
-
-
-def test_tastes_start_from_the_decision_and_else_from_the_means() -> None:
-    assert PLAIN.capped_means.tolist()[:1] == MEANS.tolist()[:1]
-    for policy in (EXCLUDED, DECIDED):
-        np.testing.assert_array_equal(best_known(policy.capped_means)[:2], policy.actions[:2])
-        np.testing.assert_allclose(
-            policy.capped_means[:2],
-            np.minimum(MEANS, MEANS[range(3), policy.actions][:, None])[:2],
-            atol=1e-15,
-        )

@@ -14,7 +14,6 @@ from unswayed.policy import (
     EpochPlan,
     Mode,
     Rule,
-    new_secret,
 )
 from unswayed.policy.deciding import MODES
 
@@ -176,55 +175,11 @@ def test_spread_exploration_gives_every_user_about_the_same_share_of_plays() -> 
             assert set(shares) == {0.0, 1.0}
 
 
-def test_the_first_play_is_drawn_apart_from_what_is_drawn_for_good() -> None:
-    """Of independent draws with probability 1/2 half agree, and of those of 0.3 and 0.7 .58."""
-    names = users(5000)
-    sticky, drawn = (
-        Decider(a_plan(share=1.0, control_share=0.0, is_sticky=is_sticky), SECRET)
-        for is_sticky in (True, False)
-    )
-    agree = [sticky.decide(u, "lunch").action == drawn.decide(u, "lunch").action for u in names]
-    assert within(sum(agree) / 5000, 0.5, 5000)
-    spread, whole = (
-        Decider(
-            EpochPlan.start("x", ["lunch"], ACTIONS, explorer_share=0.3, is_spread=is_spread),
-            SECRET,
-        )
-        for is_spread in (True, False)
-    )
-    agree = [spread.decide(u, "lunch").mode is whole.decide(u, "lunch").mode for u in names]
-    assert within(sum(agree) / 5000, 0.58, 5000)
-
-
-def test_campaigns_under_one_secret_and_secrets_of_one_campaign_draw_independently() -> None:
-    n = 5000
-    plan = a_plan(share=1.0, control_share=0.0)
-    base = Decider(plan, SECRET)
-    for other in (
-        Decider(replace(plan, campaign="summer"), SECRET),
-        Decider(plan, new_secret()),
-    ):
-        equal = sum(
-            base.decide(user, "lunch").action == other.decide(user, "lunch").action
-            for user in users(n)
-        )
-        assert within(equal / n, 0.5, n)
-
-
 def test_an_unknown_context_is_served_by_its_own_rule() -> None:
     decider = Decider(a_plan(control_share=0.0), SECRET)
     ruling = decider.decide("ann", "breakfast")
     assert not ruling.is_known
     assert ruling.action == "cake"
-
-
-def test_equal_numbers_of_other_types_are_other_labels() -> None:
-    plan = EpochPlan.start("x", [0, 1], [10, 11], explorer_share=1.0)
-    decider = Decider(plan, SECRET)
-    assert decider.decide("ann", 1).is_known
-    assert not decider.decide("ann", True).is_known
-    with pytest.raises(InputError, match="neither a string nor an integer"):
-        decider.decide(True, 1)
 
 
 def test_files_are_read_back_and_bad_ones_are_named(tmp_path: Path) -> None:
@@ -281,14 +236,3 @@ def test_bad_rules_name_their_context(change: dict[str, object], words: str) -> 
     value["contexts"]["lunch"] |= change
     with pytest.raises(InputError, match=words):
         EpochPlan.from_json(value)
-
-
-def test_a_play_is_counted_from_zero_and_codes_are_checked() -> None:
-    decider = Decider(a_plan(), SECRET)
-    with pytest.raises(InputError, match="counted 0, 1, 2"):
-        decider.decide("ann", "lunch", -1)
-    one = np.zeros(1, np.int64)
-    with pytest.raises(InputError, match="context's code"):
-        decider.decide_many(decider.digests(["ann"]), one + 2, one)
-    with pytest.raises(InputError, match="counted 0, 1, 2"):
-        decider.decide_many(decider.digests(["ann"]), one, one - 1)

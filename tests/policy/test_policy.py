@@ -63,13 +63,6 @@ def test_an_action_without_data_does_not_become_the_default_because_rewards_are_
     assert policy.decide("cart").action == "tea"
 
 
-def test_deciding_many_equals_deciding_one_by_one() -> None:
-    contexts = ["search", "nowhere", "home", "search"]
-    actions, is_known = SHOP.decide_many(contexts)
-    assert actions == [SHOP.decide(context).action for context in contexts]
-    assert is_known.tolist() == [SHOP.decide(context).is_known for context in contexts]
-
-
 label_lists = st.one_of(
     st.lists(st.text(min_size=0, max_size=8), min_size=1, max_size=5, unique=True),
     st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=5, unique=True),
@@ -144,11 +137,6 @@ def test_intervals_without_a_bound_say_so_and_survive_json() -> None:
     again = Policy.from_json(json.loads(json.dumps(policy.to_json())))
     for name in ("low", "high", "sampling_errors", "bias_bounds"):
         np.testing.assert_array_equal(getattr(again, name), getattr(policy, name))
-
-
-def test_a_policy_without_parts_of_its_intervals_is_still_read() -> None:
-    """Such as every policy of an earlier version."""
-    assert Policy.from_json(SHOP.to_json()).sampling_errors is None
 
 
 def test_a_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> None:

@@ -12,11 +12,9 @@ import pytest
 
 from tests.refusals import refusal
 from unswayed.events import Labels
-from unswayed.policy import Assignment, Decider, EpochPlan, Policy
-from unswayed.policy.documents import write_object
+from unswayed.policy import Assignment, EpochPlan, Policy
 from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
 
-SECRET = bytes(range(16))
 PLAN = EpochPlan.start("spring", ["lunch"], ["tea", "soup"], explorer_share=0.5)
 LABELS = Labels.of(["lunch"]), Labels.of(["tea", "soup"])
 AGAIN = "learn it again or use the program that wrote it."
@@ -112,27 +110,6 @@ def test_a_rule_without_one_of_its_fields_names_it(missing: str) -> None:
     )
 
 
-def test_a_decider_names_what_it_cannot_decide() -> None:
-    decider = Decider(PLAN, SECRET)
-    users, none = decider.digests(["ann"]), np.zeros(1, np.int64)
-    for bad in (-1, 1):
-        assert refusal(decider.decide_many, users, none + bad, none) == (
-            "a context's code is not one of the plan's 1."
-        )
-    assert refusal(decider.decide_many, users, none, none - 3) == (
-        "play is -3: plays are counted 0, 1, 2, …."
-    )
-    for play in (-1, 2**62 + 1):
-        assert refusal(decider.decide, "ann", "lunch", play) == (
-            f"play is {play}: plays are counted 0, 1, 2, …."
-        )
-    assert decider.decide("ann", "lunch", 2**62).is_known
-    assert refusal(decider.decide, "\ud800", "lunch") == (
-        "user '\\ud800' is not valid Unicode text."
-    )
-    assert refusal(decider.decide, 1.5, "lunch") == ("user 1.5 is neither a string nor an integer.")
-
-
 def test_a_secret_of_the_wrong_length_says_how_to_make_one() -> None:
     assert refusal(Assignment, secret=b"short") == (
         "the secret has 5 bytes and needs 16; make one with new_secret()."
@@ -162,30 +139,6 @@ def test_a_file_that_holds_no_policy_is_named_with_the_reason(
     path = tmp_path / "policy.json"
     path.write_bytes(content)
     assert refusal(Policy.load, path) == f"{path} {ending}"
-
-
-def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
-    missing, broken = tmp_path / "none.json", tmp_path / "broken.json"
-    broken.write_bytes(b"\xff")
-    assert refusal(EpochPlan.load, missing) == (
-        f"cannot read the plan {missing}: there is no such file; check the path."
-    )
-    assert refusal(EpochPlan.load, broken) == (
-        f"cannot read the plan {broken}: 'utf-8' codec can't decode byte 0xff in position 0: "
-        "invalid start byte."
-    )
-
-
-def test_objects_are_written_in_the_letters_they_have_and_never_with_what_json_does_not_know(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "object.json"
-    write_object(path, {"früh": {"übrig": {"ü": "ö"}, "leer": {}}}, n_levels=2)
-    before = path.read_text(encoding="utf-8")
-    assert before == '{\n"früh": {\n"übrig": {"ü": "ö"},\n"leer": {}\n}\n}\n'
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_object(path, {"a": float("nan")}, n_levels=1)
-    assert path.read_text(encoding="utf-8") == before
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,6 @@ def test_names_are_spread_in_order_and_apart(places: list[float], apart: float) 
         assert all(place <= 1 + 1e-9 for place in moved)
 
 
-@given(st.integers(1, 6))
-def test_names_that_are_apart_stay_where_they_are(n: int) -> None:
-    places = [0.15 * i for i in range(n)]
-    assert all(abs(a - b) < 1e-12 for a, b in zip(spread(places, apart=0.15), places, strict=True))
-
-
 def test_no_two_algorithms_look_alike() -> None:
     looks = [look_of(name) for name in {*LOOKS, *learner_specs()}]
     assert len({(look.colour, look.marker) for look in looks}) == len(looks)

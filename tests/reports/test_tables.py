@@ -46,21 +46,3 @@ def test_numbers_and_labels_are_never_broken(
         assert text in printed
     assert all(name in printed for name in names)
     assert all(cell_len(line) <= width for line in printed.splitlines())
-
-
-def test_words_wrap_and_long_labels_fold_into_their_room(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is lost, whatever the room."""
-    monkeypatch.setenv("COLUMNS", "40")
-    print_table("", ["what it does", "n"], [["one two three four five six seven eight", 12345]])
-    printed = capsys.readouterr().out
-    assert "┃" in printed
-    assert all(
-        word in printed
-        for word in ["one", "two", "three", "four", "five", "six", "seven", "eight", "12345"]
-    )
-    print_table("", ["label", "n"], [["x" * 100, 12345]])
-    printed = capsys.readouterr().out
-    assert "┃" not in printed
-    assert printed.count("x") == 100

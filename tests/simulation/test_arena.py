@@ -146,12 +146,6 @@ def test_the_coalition_is_never_larger_than_its_share(
     assert crowd.n_accounts == expected
 
 
-def test_tastes_leave_the_common_policy_in_place(seed: int) -> None:
-    crowd = Crowd(n_users=400, interactions_per_user=60, alpha=0.0, perturbation=0.05)
-    instance = small_instance(seed)
-    assert run(instance, make_attack("push"), Believer, crowd, algorithm="x", seed=seed) == 0.0
-
-
 class Misfit(Attack):
     """Answers or appears where it cannot."""
 

@@ -15,10 +15,9 @@ from unswayed.policy import Assignment
 from unswayed.randomness import generator
 from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.attacks.base import Aim, Attack, Offer, Turn
-from unswayed.simulation.attacks.best_response import BestResponse
 from unswayed.simulation.attacks.loud import IdGrinding
 from unswayed.simulation.attacks.registry import make_attack
-from unswayed.simulation.attacks.trim_edge import FARTHEST_EDGE, TrimEdge, trim_edge
+from unswayed.simulation.attacks.trim_edge import TrimEdge, trim_edge
 from unswayed.simulation.instances import Instance, RewardLaw
 
 
@@ -75,10 +74,6 @@ def test_accounts_at_the_edge_give_a_trimmed_mean_its_largest_bias(
     nearer = np.concatenate([good, np.full(n_bad, edge - 0.3)])
     weaker = trimmed_mean(nearer, alpha=alpha, n_trimmed=round(trim * n_points)).estimate
     assert weaker < bias - 1e-3
-
-
-def test_the_edge_is_far_where_trimming_does_not_cover_the_coalition() -> None:
-    assert trim_edge(alpha=0.2, trim=0.1) == FARTHEST_EDGE
 
 
 @pytest.mark.parametrize("law", [RewardLaw.GAUSSIAN, RewardLaw.BERNOULLI])
@@ -212,35 +207,3 @@ def test_ground_names_fill_a_group_under_a_known_secret_and_not_under_an_unknown
     assert corrupted[True] == pytest.approx(freely, abs=0.01)
     # About 200 names of a random group: a binomial share of 0.2, five standard errors.
     assert abs(corrupted[False] - share) < 5 * np.sqrt(share * (1 - share) / 150)
-
-
-def test_lockstep_accounts_have_identical_histories(seed: int) -> None:
-    crowd = Crowd(n_users=50, interactions_per_user=6, alpha=0.2)
-    seen: list[tuple[IntArray, FloatArray]] = []
-
-    class Watcher(Believer):
-        def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-            rows = np.isin(users, attack.briefing.accounts)
-            seen.append((contexts[rows], outcomes[rows]))
-            return super().play(users, contexts, outcomes)
-
-    attack = make_attack("lockstep")
-    run(small_instance(seed), attack, Watcher, crowd, algorithm="x", seed=seed)
-    for contexts, outcomes in seen:
-        assert np.unique(contexts).size == 1
-        assert np.unique(outcomes, axis=0).shape[0] == 1
-
-
-def test_the_best_response_rehearses_against_the_algorithm_it_will_meet(seed: int) -> None:
-    crowd = Crowd(n_users=40, interactions_per_user=3, alpha=0.2)
-    made: list[int] = []
-
-    def make(setting: Setting) -> Believer:
-        made.append(setting.n_users)
-        return Believer(setting)
-
-    attack = BestResponse()
-    run(small_instance(seed), attack, make, crowd, algorithm="x", seed=seed)
-    # 18 candidates in one world, 6 of them in a second, 2 in two more, and the run itself.
-    assert len(made) == 18 + 6 + 4 + 1
-    assert attack.chosen.magnitude > 0

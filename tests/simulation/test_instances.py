@@ -73,15 +73,6 @@ def test_suboptimality_weighs_contexts_by_their_probability() -> None:
     assert suboptimality(instance, always_first) == pytest.approx(0.1)
 
 
-def test_nobody_can_change_an_instance() -> None:
-    means = np.array([[0.1, 0.2]])
-    instance = Instance(context_probabilities=np.array([1.0]), mean_rewards=means)
-    means[0, 0] = 0.9
-    assert instance.mean_rewards[0, 0] == 0.1
-    with pytest.raises(ValueError, match="read-only"):
-        instance.mean_rewards[0, 0] = 0.9
-
-
 @pytest.mark.parametrize(
     ("probabilities", "means", "named"),
     [
@@ -104,8 +95,3 @@ def test_instances_that_cannot_be_are_refused(
 def test_gaps_that_do_not_fit_are_refused(gap: float, rng: np.random.Generator) -> None:
     with pytest.raises(InputError, match="gap"):
         random_instance(n_contexts=2, n_actions=2, gap=gap, rng=rng)
-
-
-def test_one_action_leaves_nothing_to_decide(rng: np.random.Generator) -> None:
-    with pytest.raises(InputError, match="nothing to decide"):
-        random_instance(n_contexts=2, n_actions=1, gap=0.1, rng=rng)

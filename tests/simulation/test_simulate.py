@@ -5,7 +5,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.simulation.algorithms import algorithms
-from unswayed.simulation.settings import Settings, parsed_arrivals
+from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Row, simulate, summarise
 
 SMALL = {
@@ -74,19 +74,6 @@ def test_the_oracle_is_right_where_a_believer_is_swayed() -> None:
     assert naive.mean >= 0.3
 
 
-def test_summaries_hold_mean_and_standard_error() -> None:
-    rows = [
-        Row(algorithm=name, repetition=index, loss=value)
-        for name, values in (("a", (0.1, 0.3)), ("b", (0.5,)))
-        for index, value in enumerate(values)
-    ]
-    first, second = summarise(rows)
-    assert (first.algorithm, first.repetitions) == ("a", (0.1, 0.3))
-    assert first.mean == pytest.approx(0.2)
-    assert first.stderr == pytest.approx(0.1)
-    assert second.stderr is None
-
-
 def test_context_probabilities_are_uniform_zipf_or_given() -> None:
     np.testing.assert_allclose(settings().instance(0).context_probabilities, 1 / 3)
     zipf = settings(context_probabilities="zipf:1").instance(0).context_probabilities
@@ -127,13 +114,3 @@ def test_settings_that_cannot_be_are_refused_before_anything_runs(
 ) -> None:
     with pytest.raises(InputError, match=named):
         settings(**wrong)
-
-
-def test_no_processes_is_an_error() -> None:
-    with pytest.raises(InputError, match="processes"):
-        simulate(settings(), processes=0)
-
-
-def test_arrivals_are_read_from_text() -> None:
-    assert parsed_arrivals("random").limit == 2.0
-    assert parsed_arrivals("bursty:3").limit == 3.0

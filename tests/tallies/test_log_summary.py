@@ -108,23 +108,6 @@ def refused(log: LogTallies, match: str, *, alpha: float = 0.1) -> None:
         check_learnable(look(log, alpha), alpha=alpha)
 
 
-def test_a_sound_log_is_accepted(rng: np.random.Generator) -> None:
-    log = uniform_log(rng)
-    check_learnable(look(log), alpha=0.1)
-
-
-def test_one_user_is_refused(rng: np.random.Generator) -> None:
-    refused(uniform_log(rng, n_users=1), "one user")
-
-
-def test_one_action_is_refused(rng: np.random.Generator) -> None:
-    refused(uniform_log(rng, action=["a"] * 20_000), "one action")
-
-
-def test_equal_rewards_are_refused(rng: np.random.Generator) -> None:
-    refused(uniform_log(rng, reward=[0.7] * 20_000), r"rewards are 0\.7 everywhere")
-
-
 def test_more_contexts_than_visits_can_fill_are_refused(rng: np.random.Generator) -> None:
     refused(uniform_log(rng, context=np.arange(20_000) // 2), "coarser contexts")
 

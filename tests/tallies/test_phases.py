@@ -96,25 +96,6 @@ def plays_of(actions: list[str], plays: list[int]) -> LogTallies:
     )
 
 
-def test_a_play_weighs_by_its_actions_probability_over_all_phases() -> None:
-    """Very active users count threefold the median: 1 + 1 + 1 + 3 plays, and 4 of the second."""
-    first = plays_of(["tea", "milk"], [1, 1, 1, 100])
-    second = plays_of(["tea", "milk", "soup"], [2, 0, 2])
-    log = combined((first, second))
-    likely = {"tea": (6 / 2 + 4 / 3) / 10, "milk": (6 / 2 + 4 / 3) / 10, "soup": 4 / 3 / 10}
-    names = np.array([log.action_labels[code] for code in log.tallies.cells % 3])
-    weights = np.array([1.0 / likely[name] for name in names])
-    np.testing.assert_allclose(log.tallies.counts, log.tallies.plays * weights)
-    np.testing.assert_array_equal(log.tallies.sums, log.tallies.counts)
-    assert log.tallies.plays.sum() == 107
-
-
-def test_a_phase_in_which_nobody_played_has_no_length() -> None:
-    empty = Events.of([], [], [], [], action_labels=["tea"], context_labels=["home"])
-    log = combined((plays_of(["tea", "milk"], [3, 3]), tally_events(empty)))
-    np.testing.assert_allclose(log.tallies.counts, 2.0 * log.tallies.plays)
-
-
 def test_logs_with_propensities_and_without_are_different_phases() -> None:
     plain = plays_of(["tea", "milk"], [2, 2])
     weighted = tally_events(

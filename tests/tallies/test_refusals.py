@@ -16,7 +16,7 @@ import pytest
 from tests.refusals import refusal
 from tests.tallies.summaries import SOUND
 from unswayed.events import Events, Labels
-from unswayed.tallies import merged, tally, tally_events
+from unswayed.tallies import merged, tally_events
 from unswayed.tallies.log_summary import check_learnable
 from unswayed.tallies.log_tallies import merged_logs
 from unswayed.tallies.store import (
@@ -93,22 +93,6 @@ def test_what_cannot_be_tallied_is_refused_in_one_sentence(
     call: Callable[[], Any], sentence: str
 ) -> None:
     assert refusal(call) == sentence
-
-
-def test_as_many_cells_as_can_be_numbered_are_tallied_and_one_more_is_not() -> None:
-    nothing = np.empty(0, np.int64)
-
-    def empty(n_contexts: int) -> Any:
-        rewards = np.empty(0)
-        return tally(
-            nothing, nothing, nothing, rewards, n_users=0, n_contexts=n_contexts, n_actions=1
-        )
-
-    assert empty(2**31 - 1).n_cells == 2**31 - 1
-    assert refusal(empty, 2**31) == (
-        "2147483648 contexts by 1 actions are more cells than can be indexed; join rare contexts "
-        "first."
-    )
 
 
 @pytest.mark.parametrize(
@@ -300,19 +284,3 @@ def test_pieces_whose_numbers_point_anywhere_are_refused(
     assert refusal(load_tallies, tmp_path) == (
         f"the tallies in {tmp_path} are damaged ({reason}); make them again."
     )
-
-
-def test_entries_of_a_user_out_of_order_are_refused(tmp_path: Path) -> None:
-    log = Events.of(["ann"] * 3 + ["bob"], ["home"] * 4, ["tea", "milk", "gin", "tea"], [1.0] * 4)
-    save_tallies(tmp_path, first_log(tally_events(log), {}, {}))
-    stored = load_tallies(tmp_path)
-    assert stored is not None
-    ann_first = stored.data.user_labels[0] == "ann"
-    sound = [0, 1, 2, 2] if ann_first else [2, 0, 1, 2]
-    rewritten(tmp_path, "entries", cells=np.array(sound, np.int32))
-    assert load_tallies(tmp_path) is not None
-    swapped = [0, 2, 1, 2] if ann_first else [2, 0, 2, 1]
-    twice = [0, 1, 1, 2] if ann_first else [2, 0, 1, 1]
-    for cells in (swapped, twice):
-        rewritten(tmp_path, "entries", cells=np.array(cells, np.int32))
-        assert "(the entries of a user are not in order)" in refusal(load_tallies, tmp_path)

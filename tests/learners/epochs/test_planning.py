@@ -6,7 +6,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import Labels
-from unswayed.learners.epochs import Schedule, next_plan, planned_schedule
+from unswayed.learners.epochs import Schedule, next_plan
 from unswayed.learners.epochs.planning import REVIEW_EVERY
 from unswayed.policy import EpochPlan, Policy
 
@@ -86,16 +86,6 @@ def test_contexts_that_turned_up_are_in_the_next_plan() -> None:
     assert not plan.rule("dinner").is_sticky
 
 
-def test_epochs_follow_each_other_without_a_gap() -> None:
-    schedule = planned_schedule(n_users=500, n_contexts=7, n_actions=3)
-    for age in range(1000):
-        epoch = schedule.epoch_at(age)
-        assert age < schedule.end(epoch)
-        assert epoch == 0 or age >= schedule.end(epoch - 1)
-    total = sum(schedule.length(epoch) for epoch in range(6))
-    assert total == schedule.end(5)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -134,12 +124,3 @@ def test_a_coalition_that_is_found_no_more_is_believed_in_for_one_more_epoch() -
     assert not lost.is_alarmed
     again = next_plan(lost, a_policy(swayed, 0.3), schedule=SCHEDULE, n_users=100)
     assert again.rule("lunch").action == "tea"
-
-
-def test_epochs_are_no_longer_than_the_longest() -> None:
-    schedule = Schedule(first=5, longest=32)
-    lengths = [schedule.length(epoch) for epoch in range(9)]
-    assert lengths == [5, 5, 10, 20, 32, 32, 32, 32, 32]
-    assert Schedule(first=5).end(4) == 80
-    with pytest.raises(InputError, match="longest is 0"):
-        Schedule(first=5, longest=0)

@@ -42,13 +42,6 @@ def test_every_way_to_certify_is_known_by_its_name(choice: str) -> None:
     assert check_certify(choice) == choice
 
 
-def test_another_way_to_certify_is_refused_with_the_choices() -> None:
-    with pytest.raises(InputError) as error:
-        check_certify("maybe")
-    assert str(error.value) == "`certify` is 'maybe': choose one of none, bounds, attack."
-    assert error.value.on_command_line.startswith("--certify is 'maybe'")
-
-
 def test_bounds_are_found_without_learning_again_unless_asked_otherwise(pooled: Recording) -> None:
     tallies = votes()
     design = uniform_design(tallies)
@@ -97,15 +90,6 @@ def test_an_attack_is_made_on_every_decision_with_what_the_method_was_given(
         assert given[1:] == (design, 0.125, warmup)
 
 
-def test_attacks_need_nobody_to_listen(pooled: Recording) -> None:
-    tallies = votes()
-    design = uniform_design(tallies)
-    before = pooled(tallies, design, alpha=0.1)
-    bounds = flip_bounds("pooled", tallies, design, before, alpha=0.1, certify="attack")
-    assert bounds is not None
-    assert bounds.upper[0] == 2 / 40
-
-
 def test_attacks_on_tallies_in_many_places_are_refused(pooled: Recording) -> None:
     tallies = votes()
     design = uniform_design(tallies)
@@ -150,30 +134,3 @@ def test_an_attack_that_the_bounds_propose_is_tried_first() -> None:
     assert tried.upper[:2].tolist() == [8 / 60, 8 / 60]
     assert tried.upper[2] > 8 / 60
     assert tried.held.tolist() == bounds.held.tolist()
-
-
-def test_an_attack_that_only_loses_the_decision_is_no_success() -> None:
-    """Four met the chosen action of context 1. Without them the context itself is lost."""
-    events = [(user, 0, user % 2, user % 2 * 2 + user % 7 / 7) for user in range(60)] * 3
-    events += [(user, 1, user % 2, 9.0 if user % 2 == 0 else -9.0) for user in range(7)]
-    tallies = tallied(events, n_contexts=2, n_actions=2)
-    design = sticky_design(tallies)
-    before = learn_paper(tallies, design, alpha=0.1)
-    given = ("paper", tallies, design, before)
-    bounds = flip_bounds(*given, alpha=0.1)
-    assert bounds is not None
-    assert bounds.upper[0] == 8 / 60
-    assert list(bounds.untried) == [1]
-    attacked, accounts = bounds.untried[1]()
-    assert accounts.tolist() == [0, 2, 4, 6]
-    assert np.isnan(learn_paper(attacked, design, alpha=0.1).mean_rewards[1]).all()
-    heard: list[tuple[int, int]] = []
-    tried = flip_bounds(
-        *given,
-        alpha=0.1,
-        certify="attack",
-        on_attack=lambda done, total: heard.append((done, total)),
-    )
-    assert tried is not None
-    assert heard == [(0, 1)]
-    np.testing.assert_array_equal(tried.upper, [8 / 60, np.nan])
