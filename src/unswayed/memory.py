@@ -32,7 +32,7 @@ _GROUPS = (
         Path("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ),
 )
-#: What is assumed to be free where nothing says it.
+#: Assumed free memory where the system does not report it.
 _UNKNOWN = 4 * 10**9
 
 

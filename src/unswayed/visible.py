@@ -1,4 +1,4 @@
-"""Text on a terminal: control characters from outside are shown, and never obeyed; percentages."""
+"""Safe terminal text: control characters are escaped; percentages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import unicodedata
 LABEL_LENGTH = 200
 SENTENCE_LENGTH = 2_000
 
-#: Controls, formats such as those that turn the direction of writing, and line ends.
+#: Control and format characters (such as bidirectional overrides) and line ends.
 _ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 #: Formats that some scripts and emoji need, and that do nothing else.
@@ -48,7 +48,7 @@ def escaped(text: str, *, keep: str = "") -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text, or its beginning and end around the number of its characters."""
+    """Shorten a long text, keeping its beginning and end."""
     if len(text) <= most:
         return text
     middle = f"… ({len(text):,}) …"

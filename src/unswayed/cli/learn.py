@@ -239,8 +239,9 @@ def _print_summary(learned: LearnedLog, out: Path, *, with_attacks: bool) -> Non
     _print_policy(learned, with_attacks=with_attacks)
     for note in learned.notes:
         print_line(f"Note: {note}")
+    removed = 1.0 - float(learned.user_weights.mean())
     print_line(
-        f"Kept {rate(float(learned.user_weights.mean()))} of the users' weight with alpha = "
+        f"{rate(removed)} of the accounts' weight was removed as a likely coalition, with alpha = "
         f"{learned.policy.alpha:g}. The policy is in {out}."
     )
 

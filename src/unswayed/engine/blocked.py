@@ -1,4 +1,4 @@
-"""A sequence of blocks, wherever they lie: functions go to them, results come back; sparse rows."""
+"""Blocks of data on local threads or Dask workers, and map and reduce operations over them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from unswayed.engine.workers import HERE, Call, Workers
 from unswayed.estimators import sparse_kernels as kernels
 from unswayed.estimators.rows import SparseRows
 
-#: Ours: an array that would be sent to all blocks together in more bytes is sent once and shared by
-#: the workers. Below, the time of one more task is worth more than the bytes.
+#: Ours: arrays whose copies for all blocks exceed this many bytes are broadcast once; for smaller
+#: ones an extra task costs more than the copies.
 _SHARED_BYTES = 1 << 21
 
-#: Ours: sums over more blocks are made on workers, so that the driver gets one array and not many.
+#: Ours: with more blocks than this, partial sums are reduced on the workers.
 _SUMMED_HERE = 8
 
-#: Ours: as many blocks are added by one task, and as many of their sums by the next.
+#: Ours: fan-in of the reduction tree.
 _CHUNK = 16
 
 Block = TypeVar("Block")
@@ -69,17 +69,17 @@ class Blocked(Generic[Block]):
     def made(
         cls, workers: Workers, function: Callable[..., Block], calls: Sequence[Call]
     ) -> Blocked[Block]:
-        """Return the blocks that a function makes of each call's arguments, where it makes them."""
+        """Call a function once per block, on the workers, and keep the results there."""
         return cls(workers, workers.submit(function, calls))
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         return len(self.handles)
 
     @property
     def n_rows(self) -> int:
-        """How many rows all blocks have."""
+        """Total number of rows."""
         return sum(self.sizes)
 
     def map_blocks(
@@ -103,7 +103,7 @@ class Blocked(Generic[Block]):
         *broadcast: Any,
         rows: npt.NDArray[Any] | None = None,
     ) -> npt.NDArray[Any]:
-        """Return the values that a function gives the rows of each block, for all rows."""
+        """Concatenate the per-row values that a function returns for each block."""
         return np.concatenate(self.map_blocks(function, *broadcast, rows=rows))
 
     def add_blocks(
@@ -132,7 +132,7 @@ class Blocked(Generic[Block]):
         rows: npt.NDArray[Any] | None = None,
         sizes: tuple[int, ...] | None = None,
     ) -> Blocked[Other]:
-        """Return new blocks, made as by ``map_blocks``, that stay where they are made.
+        """Like ``map_blocks``, but the results stay on the workers as new blocks.
 
         They have the same rows, unless ``sizes`` says how many are left.
         """
@@ -154,7 +154,7 @@ class Blocked(Generic[Block]):
         *broadcast: Any,
         rows: npt.NDArray[Any] | None = None,
     ) -> Blocked[Other]:
-        """Return blocks of another cut; parts go from worker to worker.
+        """Repartition the blocks; parts are sent from worker to worker.
 
         ``split`` makes ``n_groups`` parts of every block, called as by ``map_blocks``; group g is
         ``merge`` of the g-th parts of all blocks, in block order.
@@ -198,7 +198,7 @@ class Blocked(Generic[Block]):
         return value
 
     def _cut(self, rows: npt.NDArray[Any]) -> Sequence[Any]:
-        """Return the values of each block's rows; equal ones, such as weights, are sent once."""
+        """Split per-row values by block; values equal to the last ones are not sent again."""
         if self.workers is HERE:
             return cut(rows, self.sizes)
         last = self._sent.get("last")
@@ -217,7 +217,7 @@ def cut(rows: npt.NDArray[Any], sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
 
 
 def cut_codes(codes: IntArray, sizes: Sequence[int]) -> list[IntArray]:
-    """Return for each block which of its rows are among some, given by ascending codes.
+    """Split ascending global row codes into local row codes per block.
 
     >>> [rows.tolist() for rows in cut_codes(np.array([0, 2, 3]), (2, 3))]
     [[0], [0, 1]]
@@ -233,7 +233,7 @@ def _added(parts: Sequence[npt.NDArray[Any]]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockedRows:
-    """The rows of all blocks under each other; one block gives the same bits as ``SparseRows``.
+    """The rows of all blocks, stacked; with one block, bit-identical to ``SparseRows``.
 
     Parameters
     ----------

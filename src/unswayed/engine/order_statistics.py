@@ -1,4 +1,4 @@
-"""Exact quantiles of numbers that lie in blocks, found by counting."""
+"""Exact order statistics of numbers distributed over blocks, by counting passes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.engine.blocked import Blocked
 
-#: Ours: pivots for each rank and pass. Every pass leaves a 64th of the numbers that a double can
-#: be, so eleven passes find any, with half a kilobyte for each rank.
+#: Ours: pivots per rank and pass. Each pass narrows the range of doubles by a factor of 64, so
+#: eleven passes suffice.
 _PIVOTS = 63
 
 _SIGN = 1 << 63
@@ -65,7 +65,7 @@ def _counts(numbers: FloatArray, pivots: FloatArray) -> IntArray:
 
 
 def _key(number: float) -> int:
-    """Return an integer in the order of the numbers."""
+    """Map a double to an integer with the same order."""
     bits = int(np.float64(number).view(np.uint64))
     return ~bits & (2 * _SIGN - 1) if bits & _SIGN else bits | _SIGN
 

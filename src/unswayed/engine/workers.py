@@ -97,7 +97,7 @@ class DaskWorkers:
         return results
 
     def keep(self, value: Any) -> Any:
-        """Make a value the result of a task; scattered, it would be lost with its worker."""
+        """Submit the value as a task result: scattered data would be lost with its worker."""
         return self.client.submit(_same, value, pure=False)
 
 
@@ -115,7 +115,7 @@ def _same(value: Result) -> Result:
 
 
 def _aside(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Call a function on a worker without holding up what else is to run there."""
+    """Run a long function in a separate thread so that it does not block the worker."""
     from distributed import secede
 
     secede()  # type: ignore[no-untyped-call]
@@ -156,7 +156,7 @@ def connected(scheduler: str | None) -> Iterator[Any]:
 
 @contextmanager
 def explained_losses(scheduler: str | None) -> Iterator[None]:
-    """Say in one sentence that the scheduler or all workers were lost."""
+    """Turn the loss of the scheduler or of all workers into an ``InputError``."""
     log = logging.getLogger("distributed.client")  # which would add a traceback to that
     log.addFilter(_nothing)
     try:

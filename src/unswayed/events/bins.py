@@ -1,4 +1,4 @@
-"""Where to cut a numeric context: every user has one voice, however often they came."""
+"""Bin edges for numeric contexts: quantiles over users, not over events."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def edge_ranks(n_votes: int, n_bins: int) -> list[int]:
 
 
 def edges_at(votes: Sequence[float], column: str) -> tuple[float, ...]:
-    """Return the edges that lie at some votes; refuse a column without any."""
+    """Return the votes at the given ranks; refuse a column without values."""
     if not votes:
         raise InputError(
             f"column {column!r} holds no numbers, so it cannot be cut into bins; leave it out of "

@@ -111,7 +111,7 @@ def _in_words(kind: str) -> str:
 
 
 def bin_labels(column: str, edges: Sequence[float]) -> list[str]:
-    """Return what the bins are called, one more than there are edges.
+    """Labels of the bins, one more than there are edges.
 
     >>> bin_labels("price", [9.5, 20.0])
     ['price<9.5', '9.5<=price<20', '20<=price']

@@ -9,10 +9,10 @@ from typing import Any
 from unswayed.errors import InputError, option
 from unswayed.names import closest
 
-#: Stands between the parts of a context made of several columns; escaped inside the parts.
+#: Separator of the parts of a multi-column context; escaped inside the parts.
 SEPARATOR = "|"
 
-#: The context of all rows of a log that has none.
+#: Label of the only context of a log without a context column.
 ONE_CONTEXT = "all"
 
 
@@ -62,7 +62,7 @@ class Columns:
                 raise InputError(f"column {column!r} cannot be cut into {n_bins} bins; ask for 2.")
 
     def found_in(self, names: Sequence[str], *, where: str) -> Columns:
-        """Return these columns with the optional ones settled, or name what is missing."""
+        """Resolve the optional columns; raise if a required one is missing."""
         check_repeats(names, where=where)
         wanted = {
             "user": (self.user,),
@@ -90,7 +90,7 @@ class Columns:
         )
 
     def contexts_found_in(self, names: Sequence[str], *, where: str) -> Columns:
-        """Return these columns if those of the context are there, or name what is missing."""
+        """Check that the context columns exist."""
         check_repeats(names, where=where)
         for column in self.context:
             if column not in names:

@@ -13,7 +13,7 @@ from unswayed.events.labels import Label
 from unswayed.events.sources import Source, opened
 from unswayed.memory import ROW_BYTES, MemoryBudget
 
-#: Ours: of one value of a row that is written back.
+#: Ours: estimated bytes per value of a row that is written back.
 _VALUE_BYTES = 30
 
 

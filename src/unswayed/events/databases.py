@@ -120,7 +120,7 @@ def _batches(cursor: Any) -> Iterator[Sequence[Sequence[object]]]:
 
 
 def _within(memory: MemoryBudget, pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield Arrow data as long as all of it together, with what is made of it, fits."""
+    """Yield Arrow batches while the total memory they need fits the budget."""
     n_bytes = n_rows = 0
     for piece in pieces:
         n_bytes, n_rows = n_bytes + piece.nbytes, n_rows + len(piece)

@@ -19,7 +19,7 @@ Starts = npt.NDArray[np.integer[Any]]
 Words = npt.NDArray[np.uint64]
 Codes = npt.NDArray[np.int32]
 
-#: Ours: slots and words to begin with; both double when they run short.
+#: Ours: initial capacity of the hash table and its word storage; both grow by doubling.
 _FIRST_SIZE = 1 << 12
 
 _NONE, _ONE = np.uint64(0), np.uint64(1)
@@ -82,7 +82,7 @@ class Encoder:
         return pa.concat_arrays(self._values) if self._values else None
 
     def _fill_codes(self, starts: Starts, words: Words, codes: Codes) -> bool:
-        """Fill in codes, and add new values; return whether no two values share a hash."""
+        """Fill in codes, adding new values; return False if two values share a hash."""
         keys = _keys(starts, words, self._seed)
         entries = np.empty(len(codes), np.uint64)
         n_done = 0
@@ -268,7 +268,7 @@ def _refill(old: Words, slots: Words, known: Words, n_values: int, seed: int) ->
 
 @compiled
 def _first_rows(codes: Codes, first: int, last: int) -> IntArray:
-    """Return where each code from ``first`` up to ``last`` comes first."""
+    """Row of the first occurrence of each code from ``first`` up to ``last``."""
     rows = np.empty(last - first, np.int64)
     n_found = 0
     for row in range(len(codes)):

@@ -43,7 +43,7 @@ def label_hashes(labels: Labels, codes: IntArray) -> HashArray:
 
 
 def bits(column: FloatArray) -> HashArray:
-    """Return numbers as their bits, which distinguish more than their values do."""
+    """View floats as their bit patterns, so that −0.0 and 0.0 differ."""
     return np.ascontiguousarray(column, np.float64).view(np.uint64)
 
 
@@ -129,7 +129,7 @@ def _lower_halves(
 
 @compiled
 def _add_block(state: npt.NDArray[np.uint64], words: npt.NDArray[np.uint64]) -> None:
-    """Take 16 words of 32 bits into the state (RFC 1321, section 3.4)."""
+    """Process one block of 16 words (RFC 1321, section 3.4)."""
     a, b, c, d = state[0], state[1], state[2], state[3]
     for step in range(16):
         a, b, c, d = d, _turned(a, b, (b & c) | (~b & d), words[step], step), b, c
@@ -150,14 +150,14 @@ def _add_block(state: npt.NDArray[np.uint64], words: npt.NDArray[np.uint64]) -> 
 
 @compiled
 def _turned(a: np.uint64, b: np.uint64, mixed: np.uint64, word: np.uint64, step: int) -> np.uint64:
-    """Return what one step makes of a."""
+    """One step of the MD5 compression function."""
     total, rotation = (a + mixed + _SINES[step] + word) & _WORD, _ROTATIONS[step]
     turned: np.uint64 = (total << rotation) | (total >> (np.uint64(32) - rotation))
     return (b + turned) & _WORD
 
 
 def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32]]:
-    """Return distinct users in their order, and for each value its place in it."""
+    """Return the distinct users in canonical order, and the code of each value."""
     if values is None:
         return Labels.of([]), np.empty(0, np.int32)
     hashes = _hashes(values)
@@ -171,7 +171,7 @@ def ordered_users(values: pa.Array | None) -> tuple[Labels, npt.NDArray[np.int32
 
 
 def union_of_users(parts: Sequence[Labels]) -> tuple[Labels, list[npt.NDArray[np.int32]]]:
-    """Return the users of all parts in their order, and for each part their codes in it."""
+    """Return the union of users in canonical order, and each part's codes in it."""
     filled = [part for part in parts if len(part)]
     if not filled:
         return Labels.of([]), [np.empty(0, np.int32) for _ in parts]

@@ -140,7 +140,7 @@ class Labels:
 
 
 def check_list(values: object, role: str) -> None:
-    """Reject a text where a list of labels belongs: it would be read letter by letter."""
+    """Reject a string where a list of labels is expected."""
     if isinstance(values, str | bytes):
         raise InputError(f"{role} is the text {values!r}; give a list, such as [{values!r}].")
 
@@ -175,7 +175,7 @@ def as_label_array(labels: Sequence[Any]) -> IntArray | npt.NDArray[np.object_]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether a text can be written: half a surrogate pair cannot."""
+    """Whether a text is valid Unicode (no lone surrogates)."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -80,7 +80,7 @@ class OnBadRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeftOut:
-    """What a part of a log knows of its bad rows.
+    """The bad rows of one part of a log.
 
     ``first`` is the number of the first of them in the part, from 1. The rows, and the lines that
     no parser reads, are there only if they are to be set aside.
@@ -92,7 +92,7 @@ class LeftOut:
 
 
 def left_out(log: OpenLog, choice: OnBadRows) -> LeftOut:
-    """Return what is left out of a part that has bad rows."""
+    """Collect the bad rows of a part."""
     if not choice.keeps_going:
         return LeftOut(first=first_bad_row(log))
     if choice.quarantine is None:
@@ -397,7 +397,7 @@ def _time_range(log: OpenLog) -> tuple[str | None, str | None]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scanned:
-    """The usable rows in the order in which they came, and why others were not usable."""
+    """The usable rows in file order, and the number of bad rows by reason."""
 
     events: Events
     bad_rows: dict[str, int]
@@ -468,7 +468,7 @@ def _scan(log: OpenLog, budget: MemoryBudget, *, has_times: bool) -> _Scanned:
 
 
 def _bad_rows(log: OpenLog) -> dict[str, int]:
-    """Return how many rows each reason spoils."""
+    """Count the bad rows by reason."""
     return dict(
         log.connection.sql(
             "SELECT reason, count(*) FROM log WHERE reason IS NOT NULL GROUP BY reason"
@@ -497,18 +497,18 @@ def _coded_labels(log: OpenLog, column: str) -> Labels:
 
 @compiled
 def _recode(codes: npt.NDArray[np.int32], new_codes: npt.NDArray[np.int32]) -> None:
-    """Change codes where they are; a copy would be large."""
+    """Map codes in place, to avoid a large copy."""
     for row in range(len(codes)):
         codes[row] = new_codes[codes[row]]
 
 
 def _narrowest(n_labels: int) -> npt.DTypeLike:
-    """Return the narrowest integers that hold the codes: logs are long, and memory is time."""
+    """Convert codes to the narrowest integer type that holds them."""
     return next(kind for kind in (np.int8, np.int16, np.int32) if n_labels <= np.iinfo(kind).max)
 
 
 def _used(labels: Labels, codes: npt.NDArray[Any]) -> tuple[Labels, npt.NDArray[Any]]:
-    """Leave out labels that no row has."""
+    """Drop labels without rows."""
     is_used = np.zeros(len(labels), np.bool_)
     is_used[codes] = True
     new_codes = np.cumsum(is_used, dtype=np.int32) - np.int32(1)

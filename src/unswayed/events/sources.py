@@ -23,7 +23,7 @@ from unswayed.events.databases import is_database, query_rows, quiet_connection
 from unswayed.memory import MemoryBudget
 from unswayed.storage import temporary_folder
 
-#: What a file's name ends in, and what is inside. ".gz" may follow the text formats.
+#: File formats by suffix; text formats may also end in ".gz".
 FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -35,13 +35,13 @@ FORMATS = {
 }
 _DELIMITERS = ",\t;|"
 
-#: What damaged files of all formats raise.
+#: Exceptions raised by damaged files.
 _UNREADABLE = (
     *(OSError, ValueError, TypeError, EOFError, RecursionError),
     *(zlib.error, pyarrow.ArrowException),
 )
 
-#: Ours: bytes of a line of column names at most.
+#: Ours: maximum length of a header line in bytes.
 _HEADER_BYTES = 1 << 20
 
 
@@ -234,18 +234,18 @@ def _format_of(path: str) -> str | None:
 #: Beyond this DuckDB spills to disk. Ours: with the arrays of 20M events it keeps us below 3 GB.
 MEMORY_LIMIT = 10**9
 
-#: Ours: of a small budget DuckDB gets a third, and never less than it needs to work at all.
+#: Ours: DuckDB's share of a small memory budget, and its minimum.
 _DUCKDB_SHARE = 3
 _DUCKDB_BYTES = 10**8
 
-#: What DuckDB takes JSON text for that looks like it.
+#: Types that DuckDB infers for JSON text that merely looks like them.
 _LOOKS_LIKE = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
 
 #: A path, an address, or anything that hands out Arrow: pyarrow, Polars and pandas tables.
 Source = str | os.PathLike[str] | Any
 
 
-#: Given the columns there are and where: the columns settled, and the names of those to keep.
+#: Resolves columns: (available names, source) to (columns, names to keep).
 Settle = Callable[[Sequence[str], str], tuple[Columns, Sequence[str]]]
 
 

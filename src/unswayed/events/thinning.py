@@ -1,4 +1,4 @@
-"""Which events count: a random sample of very active users' ones, and ever fewer of older ones."""
+"""Down-sampling of events: a cap per user, and exponential forgetting by age."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def check_cap(max_interactions: int) -> None:
 
 
 def _changes(column: npt.NDArray[np.generic]) -> BoolArray:
-    """Return where a value differs from the one before it."""
+    """Mark the start of each run of equal values."""
     return np.append(True, column[1:] != column[:-1])
 
 
@@ -98,7 +98,7 @@ SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 TOLERANCE = SECONDS["d"]
 
 
-#: What sets the hash of a user's start apart from other hashes of the same label.
+#: Salt of the hash that gives each user a random offset.
 START = 7
 
 
@@ -157,7 +157,7 @@ def remembered(events: Events, *, half_life: float) -> BoolArray:
 
 @compiled
 def _passes(users: IntArray, weights: FloatArray, starts: FloatArray) -> BoolArray:
-    """Return where a user's running sum of weights passes a whole number; users in runs."""
+    """Mark the events at which a user's cumulative weight passes an integer."""
     result = np.zeros(len(users), np.bool_)
     total = 0.0
     for row in range(len(users)):
@@ -171,7 +171,7 @@ def _passes(users: IntArray, weights: FloatArray, starts: FloatArray) -> BoolArr
 
 
 def _without_unused(events: Events) -> Events:
-    """Leave out labels without events."""
+    """Drop labels without events."""
     users, user_labels = _used(events.users, events.user_labels)
     contexts, context_labels = _used(events.contexts, events.context_labels)
     actions, action_labels = _used(events.actions, events.action_labels)
@@ -213,5 +213,5 @@ def parsed_half_life(value: float | str) -> float:
 
 
 def latest_possible() -> float:
-    """Return the time, in seconds, after which events are from the future."""
+    """Latest acceptable event time, in seconds."""
     return time.time() + TOLERANCE

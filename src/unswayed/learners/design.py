@@ -1,4 +1,4 @@
-"""How the actions of a log were chosen, as far as an estimator must know."""
+"""The logging design: which contexts had a fixed action per user."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _looks_sticky(tallies: UserTallies) -> bool:
 
 
 def _sticky_evidence(tallies: Tallies) -> tuple[bool, int]:
-    """Return whether a user changed the action in a context; if not, how many had the chance."""
+    """Return whether any user changed action within a context, and how many could have."""
     if _has_changed(tallies.indptr, tallies.cells, tallies.n_actions):
         return True, 0
     return False, int((tallies.plays > 1).sum())

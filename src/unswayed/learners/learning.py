@@ -123,11 +123,11 @@ def learn_policy(
 
 
 LARGEST_OFFSET = 3e7
-"""Squares lose what differs by less: doubles have 16 digits, and squares take twice as many."""
+"""Largest ratio of magnitude to spread at which sums of squares keep enough digits."""
 
 
 def check_precision(tallies: UserTallies) -> None:
-    """Reject rewards that differ too little for their size."""
+    """Reject rewards whose spread is too small relative to their magnitude."""
     found = [range_ for range_ in tallies.blocks.map_blocks(_range) if range_]
     low, high = min(low for low, _ in found), max(high for _, high in found)
     if high > low and max(abs(low), abs(high)) > LARGEST_OFFSET * (high - low):

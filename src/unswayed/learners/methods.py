@@ -53,7 +53,7 @@ def method_names() -> list[str]:
 
 
 def current_name(name: str) -> str:
-    """Return what a method or learner is called today, with a note if that is something else."""
+    """Return the current name of a method or learner; emits a note if it was renamed."""
     if name not in RENAMED or name in METHODS:
         return name
     warnings.warn(f"{name} is now called {RENAMED[name]}.", Note, stacklevel=1)
@@ -61,7 +61,7 @@ def current_name(name: str) -> str:
 
 
 def known_method(name: str) -> str:
-    """Return what a method is called today; an unknown name lists the choices."""
+    """Return the current name of a method; raise for unknown names."""
     load_plugins()
     name = current_name(name)
     find(name, METHODS, kind="method")

@@ -1,4 +1,4 @@
-"""What single users do not share: residuals of their means, and decisions of their own."""
+"""Individual tastes: residuals from the common means, and personal decisions."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def personal_decisions(
 
 
 def _own_actions(residuals: Residuals, entries: slice, policy: Policy) -> tuple[IntArray, IntArray]:
-    """Return the contexts in which one user's best action is another one, and that action."""
+    """Contexts in which a user's best action differs from the policy, and that action."""
     n_actions = policy.mean_rewards.shape[1]
     cells = residuals.cells[entries]
     errors = residuals.noise / np.sqrt(residuals.plays[entries])
@@ -182,7 +182,7 @@ def _own_actions(residuals: Residuals, entries: slice, policy: Policy) -> tuple[
 
 
 def shrunken(values: FloatArray, errors: FloatArray) -> FloatArray:
-    """Return residuals shrunk towards 0, linearly or by a soft threshold, as their size tells.
+    """Shrink residuals linearly or by soft thresholding, whichever has the smaller SURE.
 
     Parameters
     ----------

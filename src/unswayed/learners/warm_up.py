@@ -16,7 +16,7 @@ from unswayed.randomness import generator
 N_USERS, N_PLAYS, N_CONTEXTS, N_ACTIONS = 100, 20, 4, 3
 
 COLLUDING = 0.2
-"""Some users push an action, so that what follows an accusation is compiled, too."""
+"""Share of users who push one action, so that the code for flagged users is compiled."""
 
 KINDS = ("clicks", "clicks with propensities", "ratings")
 """Kinds of rewards; their loops differ."""

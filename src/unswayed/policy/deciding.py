@@ -33,7 +33,7 @@ class Mode(StrEnum):
     CONTROL = "control"
 
 
-#: What users are drawn for; all others exploit.
+#: Modes that users are drawn for; all others exploit.
 _DRAWN = (Mode.EXPLORE, Mode.CONTROL)
 
 #: Codes of the modes in ``Rulings``.
@@ -218,7 +218,7 @@ class Decider:
         return zip(self.plan.contexts, self.plan.rules, strict=True)
 
     def _row(self, context: Label) -> _Row:
-        """Return the row of a context, which is kept if the plan knows it."""
+        """Return the row of a context; rows of known contexts are cached."""
         code = self.plan.contexts.code(context)
         if code == UNKNOWN:
             return self._new_row(context, self.plan.unknown, is_known=False)
@@ -254,7 +254,7 @@ class Decider:
         return _Row(drawing, tuple(rulings))
 
     def _digest(self, user: Label) -> int:
-        """Return a user's bits, from those that are kept where possible."""
+        """Return a user's digest, cached if possible."""
         if type(user) not in (str, int):
             raise InputError(f"user {user!r} is neither a string nor an integer.")
         digest = self._users.get(user)

@@ -23,12 +23,12 @@ FORMAT = "unswayed-policy"
 VERSION = 1
 
 NO_BOUND = "no bound"
-"""What is written for intervals with an infinite end."""
+"""Marker for intervals without a bound."""
 
-#: Ours: larger means are no means of rewards that can be read, and their sums may overflow.
+#: Ours: largest accepted mean reward; sums of larger ones may overflow.
 _LARGEST_NUMBER = 1e200
 
-#: Beyond this a float does not count one by one.
+#: Largest integer up to which floats count exactly.
 _MOST_PLAYS = 2.0**53
 
 
@@ -49,7 +49,7 @@ def best_known(means: FloatArray, is_excluded: BoolArray | None = None) -> IntAr
 
 
 def capped_means(means: FloatArray, actions: IntArray) -> FloatArray:
-    """Return means that are cut off just below the chosen action's where it is not the best known.
+    """Cap means just below the chosen action's mean where another action's is larger.
 
     >>> capped_means(np.array([[0.5, 0.25, 0.0], [0.5, 0.25, 0.0]]), np.array([0, 1])).round(9)
     array([[0.5 , 0.25, 0.  ],
@@ -202,7 +202,7 @@ class Policy:
 
     @cached_property
     def bias_bounds(self) -> FloatArray:
-        """What is left of the farther half of each interval beside chance; shape (S, A)."""
+        """Half-widths of the intervals less the sampling errors; shape (S, A)."""
         half = np.maximum(self.high - self.mean_rewards, self.mean_rewards - self.low)
         return half if self.sampling_errors is None else half - self.sampling_errors
 
@@ -234,7 +234,7 @@ class Policy:
 
     @cached_property
     def capped_means(self) -> FloatArray:
-        """Mean rewards as the decisions rank them, which users' own tastes are added to."""
+        """Mean rewards consistent with the decisions: no mean exceeds the chosen action's."""
         return capped_means(self.mean_rewards, self._chosen)
 
     def decide(self, context: Label, user: Label | None = None) -> Decision:

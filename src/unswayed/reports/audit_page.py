@@ -14,7 +14,7 @@ from unswayed.reports.svg import Bars, curves, diverging_bars, histogram, paired
 from unswayed.reports.svg import timeline as drawn_timeline
 
 DRAWN = 12
-"""Rows of a bar chart."""
+"""Maximum number of bars."""
 
 CARD_WIDTH, CARD_LABELS = 300.0, 70.0
 """Of a picture on a card, so that its letters are as large as those around it."""

@@ -12,7 +12,7 @@ from unswayed.reports.svg import text_of
 Value = str | float | int | None
 
 LONG = 60
-"""Letters from which a cell is given room."""
+"""Length in characters from which a cell gets a minimum width."""
 
 STYLE = """
 :root{color-scheme:light dark;--back:#fff;--card:#f6f7f9;--ink:#1b1f24;--soft:#57606a;

@@ -27,7 +27,7 @@ from unswayed.reports.style import (
 )
 
 DRAWN = 12
-"""Rows of a chart; the data have all."""
+"""Maximum number of rows in a chart; the data hold all of them."""
 
 Drawn = tuple[str, Figure, Sequence[Mapping[str, Any]]]
 

@@ -21,7 +21,7 @@ from unswayed.reports.tables import Cell, print_line, print_table, rate
 from unswayed.storage import whole_file
 
 SHOWN = 10
-"""Rows of a table on a terminal."""
+"""Maximum number of rows of a table on a terminal."""
 
 
 def accounts_table(accounts: Accounts) -> pa.Table:

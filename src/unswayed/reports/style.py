@@ -164,7 +164,7 @@ def spread(places: Sequence[float], *, apart: float, most: float = math.inf) -> 
 
 
 MOST_LETTERS = 28
-"""Ours: letters of a label at an axis."""
+"""Ours: maximum length of an axis label."""
 
 
 def label_rows(ax: Axes, labels: Sequence[object]) -> None:

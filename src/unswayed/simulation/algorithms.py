@@ -47,7 +47,7 @@ class OracleLearner:
 
 
 class OracleUCB:
-    """UCB1 per context on good users' rewards only; colluders are served and not listened to."""
+    """UCB1 per context on good users' rewards only; colluders' rewards are ignored."""
 
     def __init__(self, setting: Setting, is_good: BoolArray) -> None:
         self._is_good = is_good
@@ -66,7 +66,7 @@ class OracleUCB:
 
 
 class OracleMaker:
-    """Makes oracles; the arena recognises it and passes it the good users."""
+    """Factory of oracles; the arena tells it who the good users are."""
 
     def __init__(self, kind: type[OracleLearner] | type[OracleUCB] = OracleLearner) -> None:
         self._kind = kind

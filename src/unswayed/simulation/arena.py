@@ -74,7 +74,7 @@ def _hashed_uniforms(first: np.ndarray, n_actions: int, key: np.uint64) -> np.nd
 
 
 TasteLaw = Callable[[np.random.Generator, FloatArray, int, float], FloatArray]
-"""Draws deviations, shape (n_users, n_cells), from mean rewards, number of users and size."""
+"""Draws taste deviations of shape (n_users, n_cells)."""
 
 
 def idiosyncratic(
@@ -332,7 +332,7 @@ def _opened(
 
 
 class _World:
-    """The good users and nature: whatever neither the learner nor the attack decides."""
+    """The good users and the environment: all that neither learner nor attack controls."""
 
     def __init__(
         self, *, instance: Instance, attack: Attack, crowd: Crowd, seed: int, path: StreamPath
@@ -390,7 +390,7 @@ class _World:
         )
 
     def turn_to(self, round_number: int) -> None:
-        """Let the world be what it is in a round."""
+        """Advance the world to a round."""
         share = self.crowd.drift.share(round_number / self.crowd.interactions_per_user)
         first = self.instance.mean_rewards
         self.mean_rewards = first + share * (self._later - first) if share else first
@@ -441,7 +441,7 @@ class _World:
         )
 
     def renamed(self, number: int) -> Instance:
-        """Return a private world for rehearsals: the same values under other names.
+        """Return a copy with permuted labels, for rehearsals.
 
         Actions are shuffled within each context, so it shows how hard the world is but not which
         actions are good.

@@ -1,4 +1,4 @@
-"""The attacker who knows the code: search for what harms a learner most, climb, then judge it."""
+"""Search for the most harmful attack on a learner, and evaluate it in fresh worlds."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, Row, Summary, run_repetition, summarise
 
 NEARBY = 0.15
-"""Ours: how far a neighbour's knobs lie from a candidate's, as a share of their range."""
+"""Ours: step size when a neighbour is drawn, as a share of each knob's range."""
 
 JUMP = 0.2
-"""Ours: how often a neighbour takes another of a few choices."""
+"""Ours: probability that a neighbour changes a categorical knob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Between:
         return (number - self.low) / (self.high - self.low)
 
     def nearby(self, unit: float, rng: np.random.Generator) -> float:
-        """Return a place nearby, reflected at the ends."""
+        """Perturb a position, reflecting at the ends."""
         moved = abs(unit + NEARBY * rng.standard_normal()) % 2.0
         return float(min(moved, 2.0 - moved))
 
@@ -64,7 +64,7 @@ class OneOf:
         return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
 
     def place(self, value: Knob) -> float:
-        """Return a place of a choice; of what is no choice, that of the first."""
+        """Return the position of a choice; unknown values count as the first."""
         number = self.choices.index(value) if value in self.choices else 0
         return (number + 0.5) / len(self.choices)
 
@@ -140,13 +140,13 @@ KNOBS: dict[str, Mapping[str, Range]] = {
 """Ours: the range of each knob. An attack of a plugin that is not listed is tried as it comes."""
 
 _NOT_SEARCHED = ("best-response",)
-"""A search of its own."""
+"""Attacks that search by themselves and are left out."""
 
 ONLY_BINARY = ("hiding", "hiding-two-sided")
 """Attacks that need rewards of zeros and ones."""
 
 PARAMETRIC = "tailored"
-"""The family that gets half of the fresh draws: it has as many knobs as many attacks together."""
+"""The parametric family that gets half of the fresh draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +219,13 @@ def stepped(of: Candidate, step: FloatArray) -> Candidate:
 
 
 GENERATIONS = 4
-"""Ours: rounds of new candidates, each drawn near the best of those before."""
+"""Ours: number of generations."""
 
 ELITE = 8
-"""Ours: candidates near which new ones are drawn."""
+"""Ours: number of parents per generation."""
 
 FRESH_DRAWS = 0.25
-"""Ours: share of the new candidates that are drawn anywhere."""
+"""Ours: share of new candidates drawn from the whole space."""
 
 KEPT_SHARE = 3
 """Ours: within a generation one candidate in three goes on to twice as many worlds."""
@@ -238,16 +238,16 @@ CLIMBED_WORLDS = 3
 """Ours: worlds in which a step of the climb is judged, the same for all of them."""
 
 FINALISTS = 5
-"""Ours: candidates that a race plays on at a time."""
+"""Ours: number of candidates in a race."""
 
 LEAST_BUDGET = 20
-"""Ours: fewer runs are no search."""
+"""Ours: minimum budget of a search."""
 
 FIRST_FRESH_WORLD = 1_000_000
-"""Ours: worlds from this number on are never searched in."""
+"""Ours: first world reserved for the final evaluation."""
 
 RUNS_PER_CANDIDATE = 1.0 + 1.0 / KEPT_SHARE + 2.0 / KEPT_SHARE**2
-"""What halving costs: all in one world, a third in another one, a ninth in two more."""
+"""Relative cost of successive halving: 1 + 1/3 + 2/9."""
 
 Task = tuple[str, Candidate, int]
 Evaluate = Callable[[list[Task]], list[float]]
@@ -382,7 +382,7 @@ def _worst(
 
 
 class Search:
-    """The books of one search: what each candidate did in worlds 0, 1, 2, ..."""
+    """Results of one search: the harm of each candidate in worlds 0, 1, 2, ..."""
 
     def __init__(self, algorithm: str, evaluate: Evaluate) -> None:
         self._algorithm = algorithm
@@ -409,7 +409,7 @@ class Search:
             n_worlds *= 2
 
     def climb(self, start: Candidate, until: int, rng: np.random.Generator) -> None:
-        """Try candidates uphill from one, all in the same worlds, while the budget lasts."""
+        """Hill-climb from one candidate on common worlds while the budget lasts."""
 
         def harm(candidates: list[Candidate]) -> list[float]:
             self._try(list(dict.fromkeys(candidates)), CLIMBED_WORLDS)
@@ -434,7 +434,7 @@ class Search:
             self._try(behind, least + 1)
 
     def _try(self, candidates: list[Candidate], n_worlds: int) -> None:
-        """Play candidates in the first worlds, as far as they were not played there before."""
+        """Evaluate candidates in the first worlds; known results are reused."""
         tasks = [
             (self._algorithm, candidate, world)
             for candidate in candidates
@@ -485,16 +485,16 @@ def _harm(settings: Settings, goal: Goal, task: Task) -> float:
 
 
 FIRST_STEP = 0.15
-"""Ours: how far knobs move at first, as a share of their range."""
+"""Ours: initial step size, as a share of each knob's range."""
 
 LAST_STEP = 0.01
-"""Ours: a climb ends below this step."""
+"""Ours: smallest step size of a climb."""
 
 Harm = Callable[[list[Candidate]], list[float]]
 
 
 def climb(start: Candidate, harm: Harm, *, steps: int, rng: np.random.Generator) -> Candidate:
-    """Move all knobs that are numbers at once, uphill, and return the top that was reached.
+    """Maximise over all numeric knobs by stochastic hill climbing.
 
     Parameters
     ----------

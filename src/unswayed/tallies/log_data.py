@@ -1,4 +1,4 @@
-"""The data of a log on its way to a learner: its sums, or its events where they are needed."""
+"""Data of a log between reading and learning: tallies, or events if a cap or half-life applies."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from unswayed.tallies.log_tallies import (
 )
 from unswayed.tallies.tallies import UserTallies, entry_users
 
-#: Two sums of different hashes make one digest of 128 bits.
+#: Seeds of the two 64-bit hash sums that make up a digest.
 _SEEDS = (1, 2)
 
 Digest = tuple[int, ...]
 
-#: Both add up, user by user. Events are larger, and can be capped or forgotten at any time.
+#: Sums, or events where a cap or a half-life may still be applied; both can be merged.
 LogData = LogTallies | Events
 
 
@@ -50,7 +50,7 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedLog:
-    """A log, ready to be learned from: its tallies, on either engine, and what reading it showed.
+    """A tallied log with what reading it showed; input of the learning step.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ def merged_data(
     context_labels: Labels | None = None,
     action_labels: Labels | None = None,
 ) -> LogData:
-    """Return the data of several logs, as if they had been read as one; all of one kind."""
+    """Merge the data of several logs; all tallies or all events."""
     labels = {"context_labels": context_labels, "action_labels": action_labels}
     sums = [part for part in parts if isinstance(part, LogTallies)]
     if len(sums) == len(parts):
@@ -206,7 +206,7 @@ def windows_of(events: Events, half_life: float) -> tuple[LogTallies, LogTallies
 
 
 def digest_of(data: LogData) -> Digest:
-    """Return sums of a hash of every row; those of parts that share no user and cell add up."""
+    """Digest of a log: sums of row hashes, additive over parts with disjoint (user, cell) pairs."""
     if isinstance(data, Events):
         users = data.users.astype(np.int64)
         contexts, actions = data.contexts.astype(np.int64), data.actions.astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a log looks like before anything is learned from it, and whether anything can be."""
+"""Summary of a log, and whether anything can be learned from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unswayed.tallies.log_tallies import MIN_PROPENSITY
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import Tallies, UserTallies
 
-#: Ours: below this p-value, over all cells together, actions do not look uniformly explored.
+#: Ours: p-value below which actions do not look uniformly explored.
 UNIFORM_LEVEL = 0.001
 
 #: Ours: users a cell needs before its normal approximation is trusted.
@@ -248,7 +248,7 @@ def _deviations(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _BlockSummary:
-    """What one block knows by itself."""
+    """Summary of one block."""
 
     plays: FloatArray
     n_pairs: int

@@ -18,16 +18,15 @@ from unswayed.tallies.tallies import Tallies, entry_users, summed, tally
 #: Ours. Smaller propensities count as this one, so that no event weighs more than a hundred.
 MIN_PROPENSITY = 0.01
 
-#: Ours: blocks hold about as many events at most. Small enough for a worker's memory and to keep
-#: all cores busy, large enough that sending functions to them costs little.
+#: Ours: target number of events per block: fits a worker's memory, and amortises the overhead of
+#: a task.
 EVENTS_PER_BLOCK = 1 << 21
 
-#: Ours: beyond, blocks grow instead: every pass sends a vector to each block and gets one back.
+#: Ours: maximum number of blocks; larger logs get larger blocks.
 MAX_BLOCKS = 256
 
 MOST_ACTIVE = 3.0
-"""Ours: a user counts with at most this many times the median user's plays for the length of a
-phase, so that no user can stretch one by volume."""
+"""Ours: cap on a user's plays, in multiples of the median, when a phase is measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,7 +259,7 @@ def combined(phases: Phases) -> LogTallies:
 
 
 def _length(phase: LogTallies) -> float:
-    """Return how many plays a phase had, very active users cut down."""
+    """Return the number of plays in a phase, with very active users capped."""
     plays = row_sums(phase.tallies.indptr, phase.tallies.plays)
     active = plays[plays > 0]
     return float(np.minimum(active, MOST_ACTIVE * np.median(active)).sum()) if len(active) else 0.0

@@ -73,14 +73,14 @@ class Index:
         return replace(self, bins=bins, logs=(*self.logs, {**source, "digest": digest}))
 
     def piece_names(self, n_pieces: int) -> tuple[str, ...]:
-        """Return names for the pieces of this state, unlike those of every other state."""
+        """Return unique names for the pieces of this state."""
         state = f"{len(self.logs):06d}-{self.logs[-1]['digest'][:8]}" if self.logs else "0"
         return tuple(f"{state}-{piece:03d}" for piece in range(n_pieces))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredTallies:
-    """What a folder of tallies holds, in this machine's memory."""
+    """The contents of a folder of tallies, in memory."""
 
     data: LogData
     index: Index = field(default_factory=Index)
@@ -133,7 +133,7 @@ def load_tallies(folder: str | os.PathLike[str]) -> StoredTallies | None:
 
 
 def save_index(folder: str | os.PathLike[str], index: Index) -> None:
-    """Make pieces that were written the state of a folder, and sweep away those of before.
+    """Commit written pieces as the new state of a folder, and delete the old ones.
 
     The small index is replaced last and names the pieces that belong to it, so a run that dies
     leaves the old state, and one that reads meanwhile sees the old or the new one. Callers hold
@@ -162,7 +162,7 @@ def save_index(folder: str | os.PathLike[str], index: Index) -> None:
 
 
 def _check_unchanged(folder: Path, index: Index) -> None:
-    """Reject to replace an index that is not the one to which the newest log was added."""
+    """Raise if another run changed the index in the meantime."""
     current = load_index(folder)
     found = [] if current is None else [log["digest"] for log in current.logs]
     if found != [log["digest"] for log in index.logs[:-1]]:
@@ -200,7 +200,7 @@ def load_index(folder: str | os.PathLike[str]) -> Index | None:
 
 
 def write_piece(folder: str | os.PathLike[str], piece: str, data: LogData) -> None:
-    """Write the data of some users; writing it twice at once does no harm."""
+    """Write the data of some users; safe to run twice concurrently."""
     target = Path(folder)
     make_folder(target)
     if isinstance(data, Events):
@@ -242,7 +242,7 @@ def load_piece(index: Index, folder: str | os.PathLike[str], piece: str) -> LogD
 
 
 def _check_piece(index: Index, columns: Mapping[str, Any], indptr: Any) -> None:
-    """Reject a piece whose numbers point anywhere but into it: kernels follow them blindly."""
+    """Validate indices of a piece; compiled loops do not check them."""
     cells, n_cells = columns["cells"], len(index.context_labels) * len(index.action_labels)
     if cells.dtype != np.int32 or indptr.dtype != np.int64:
         raise ValueError("cells or entries are not of the expected type")

@@ -21,23 +21,22 @@ from unswayed.compiled import compiled
 
 Result = TypeVar("Result")
 
-#: Ours: ranges that rows are cut into, or one for each core if there are more; fewer would leave
-#: cores idle at the end.
+#: Ours: minimum number of row ranges for threads, so that no core is idle at the end.
 _RANGES = 4
 
-#: Ours: fewer entries are worked on in one range, without threads.
+#: Ours: minimum number of entries for multithreading.
 _FEW_ENTRIES = 1 << 17
 
-#: Ours: entries of a part, about. They stay in the cache of one core while they are sorted.
+#: Ours: target size of a part, so that sorting it stays within a core's cache.
 _PART_ENTRIES = 1 << 15
 
-#: Ours: parts at most. Each is written to at its own place, and too many places are slow.
+#: Ours: maximum number of parts; more write streams are slow.
 _MOST_PARTS = 1 << 10
 
 #: Users of a part at most, as a power of two: their places in it are numbers of 16 bits.
 _MOST_USERS_BITS = 16
 
-#: Ours: bits of a cell that are sorted by at a time.
+#: Ours: bits per pass of the radix sort.
 _DIGIT_BITS = 8
 
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -135,7 +134,7 @@ def _slices(n_entries: int) -> list[tuple[int, int]]:
 
 
 def _part_shift(n_entries: int, n_users: int) -> int:
-    """Return the power of two that says how many users make a part."""
+    """Return log2 of the number of users per part."""
     n_parts = min(n_entries // _PART_ENTRIES + 1, _MOST_PARTS)
     return min((n_users // n_parts).bit_length(), _MOST_USERS_BITS)
 
@@ -307,7 +306,7 @@ def grouped_sums(
 
 
 def compact(rewards: FloatArray) -> npt.NDArray[Any]:
-    """Return rewards of zero and one as booleans, which are an eighth as large; others as such."""
+    """Convert rewards of 0 and 1 to booleans, which take an eighth of the memory."""
     return rewards.astype(np.bool_) if _are_binary(rewards) else rewards
 
 

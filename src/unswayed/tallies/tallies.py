@@ -247,12 +247,12 @@ class Tallies(UserRows, UserTallies):
         return self.weighted_plays if self.is_weighted else self.counts
 
     def scaled(self, factor: float | FloatArray) -> Tallies:
-        """Return the tallies with every weight multiplied by a factor, one for all or for each."""
+        """Multiply all weights by a factor, or by one factor per entry."""
         sums = (self.counts * factor, self.sums * factor, self.squares * factor)
         return replace(self.with_sums(*sums), weighted_plays=self.plays)
 
     def with_sums(self, counts: FloatArray, sums: FloatArray, squares: FloatArray) -> Tallies:
-        """Return the same entries with other sums, which leave no remainders."""
+        """Replace the sums of all entries; remainders are dropped."""
         return replace(
             self,
             counts=counts,

@@ -1,4 +1,4 @@
-"""What the robust learners are compared with, all per context."""
+"""Baseline learners, run per context."""
 
 from unswayed.learners.baselines.active_arm_elimination import ActiveArmElimination
 from unswayed.learners.baselines.barbar import ORIGINAL_CONSTANT, Barbar, BarbatStyle, LiuStyle

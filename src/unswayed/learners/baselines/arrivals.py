@@ -46,7 +46,7 @@ def _all_within(values: IntArray, limit: int) -> bool:
 
 @compiled
 def index_of_best(rng: np.random.Generator, values: FloatArray) -> int:
-    """Return where the largest entry is; among k equal ones entry ``floor(k·u)``, u uniform.
+    """Index of the largest entry; ties are broken uniformly by ``u``.
 
     Randomness is drawn only if there is a tie.
     """
@@ -71,7 +71,7 @@ def index_of_best(rng: np.random.Generator, values: FloatArray) -> int:
 
 
 def means(sums: FloatArray, counts: npt.NDArray[np.int32]) -> FloatArray:
-    """Return sums over counts, NaN where nothing was counted."""
+    """Return sums divided by counts; NaN where the count is zero."""
     result = np.full(sums.shape, np.nan)
     np.divide(sums, counts, out=result, where=counts > 0)
     return result

@@ -119,7 +119,7 @@ class EpochLearner:
         self._open.close(decision_id)
 
     def collected(self) -> LogTallies:
-        """Return all that explorers said so far."""
+        """Tallies of all explorers' rewards so far."""
         tallies = self._sums.tallies(n_users=len(self._users), n_contexts=len(self._contexts))
         now = LogTallies(tallies, self._users.labels(), self._contexts.labels(), self.plan.actions)
         parts = [now] if self._before is None else [self._before, now]
@@ -132,7 +132,7 @@ class EpochLearner:
         return sum(self._plays.values()) / len(self._plays) if self._plays else 0.0
 
     def learn(self) -> tuple[Policy, bool]:
-        """Return the policy that explorers' plays support by now, and whether a coalition shows."""
+        """Learn from the explorers' plays so far; also return whether a coalition was found."""
         collected = self.collected()
         learned = learn_policy(
             collected.tallies,

@@ -1,4 +1,4 @@
-"""From one epoch's plan and what was learned in it to the next epoch's plan; the alarm."""
+"""The next epoch's plan, given the current plan and what was learned."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from unswayed.tallies import UserTallies
 #: 0.5 differ by chance by 0.09, a third of the paper's gap.
 FIRST_PLAYS_PER_CELL = 64.0
 
-#: Ours: the same for each later epoch, so that 500 interactions cost about what UCB1 explores.
+#: Ours: the same target for later epochs; over 500 interactions this costs about as much as UCB1.
 PLAYS_PER_CELL = 24.0
 
-#: Ours: a user with fewer plays shows nothing that goes together across cells.
+#: Ours: minimum plays per user in epoch 0; with fewer, no correlation across cells shows.
 FEWEST_FIRST_PLAYS = 4
 
-#: Ours: how much more is explored after an epoch in which a coalition was found.
+#: Ours: exploration multiplier after an epoch in which a coalition was found.
 ALARM_FACTOR = 2.0
 
-#: Ours: the most by which doubt about a context's decision raises its exploration.
+#: Ours: maximum exploration multiplier for contexts with uncertain decisions.
 MOST_DOUBT = 16.0
 
 
@@ -89,7 +89,7 @@ class Schedule:
         return end
 
     def length(self, epoch: int) -> float:
-        """Return how many interactions per user an epoch has."""
+        """Length of an epoch in interactions per user."""
         return self.end(epoch) - (self.end(epoch - 1) if epoch else 0)
 
     def epoch_at(self, age: float) -> int:
@@ -109,7 +109,7 @@ class Schedule:
         doubt: float = 0.0,
         is_alarmed: bool = False,
     ) -> float:
-        """Return the share of a context's plays that explore, so that its cells get theirs.
+        """Exploration rate of a context that meets the per-cell target.
 
         Rare contexts need a larger share for as many plays: they explore as long as they must,
         and cost little, because they are rare.
@@ -139,10 +139,9 @@ def planned_schedule(*, n_users: int, n_contexts: int, n_actions: int) -> Schedu
 
 
 REVIEW_EVERY = 2
-"""Ours: in every other epoch all actions are explored, so that no action rests twice in a row: what
-was wrongly put below comes back before the age has more than doubled twice."""
+"""Ours: every other epoch explores all actions, so that a wrongly eliminated action returns."""
 
-#: Ours: a coalition counts as found when more than this share of the users' weight was taken away.
+#: Ours: share of the users' weight that must be removed for a coalition to count as found.
 ALARM_WEIGHT = 0.01
 
 
@@ -246,7 +245,7 @@ def surviving_actions(policy: Policy) -> BoolArray:
 
 
 def doubts_of(policy: Policy) -> FloatArray:
-    """Return the doubt about each context's decision; shape (n_contexts,).
+    """Uncertainty of each context's decision: errors over the lead; shape (n_contexts,).
 
     That of the action that is hardest to tell from the policy's. Below 1 chance does not explain
     that they differ.

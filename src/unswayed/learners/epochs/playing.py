@@ -32,13 +32,13 @@ COMMIT_FACTOR = 4
 #: Ours: in interactions per user; docs/epochs.md says what it costs where nothing changes.
 HALF_LIFE = 64.0
 
-#: Ours: two epochs within a half-life, so that what is served is never much older than that.
+#: Ours: epochs per half-life, so that the served policy is at most about one half-life old.
 LONGEST = 32.0
 
 _EMPTY = np.empty(0, np.int64)
 
-#: Ours: the share of a posterior's deviation that draws have; all of it costs more than it finds in
-#: 500 interactions (docs/epochs.md).
+#: Ours: scale of posterior draws relative to the posterior deviation; full-width draws cost more
+#: than they find within 500 interactions (docs/epochs.md).
 BOLDNESS = 0.25
 
 #: Ours: standard errors by which the variance of tastes must lie above 0.
@@ -111,7 +111,7 @@ class EpochPlayer:
         return actions
 
     def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
-        """Return what is served, or in epoch 0 what would be; see ``Learner``."""
+        """Return the served policy; in epoch 0, the policy learned so far. See ``Learner``."""
         if self.plan.epoch == 0:
             return decided_shares(self.learn()[0])
         return np.eye(self._setting.n_actions)[[int(rule.action) for rule in self.plan.rules]]
@@ -138,7 +138,7 @@ class EpochPlayer:
     def _decided(
         self, users: IntArray, contexts: IntArray
     ) -> tuple[IntArray, npt.NDArray[np.int8]]:
-        """Return what the plan says, and why."""
+        """Apply the plan: actions, and the mode of each decision."""
         plays = next_plays(self._plays, users)
         rulings = self._decider.decide_many(self._digests[users], contexts, plays)
         return rulings.actions, rulings.modes
@@ -151,7 +151,7 @@ class EpochPlayer:
         outcomes: FloatArray,
         explores: IntArray,
     ) -> None:
-        """Take in what explorers say."""
+        """Record explorers' rewards."""
         self._sums.add(
             self._rows(users[explores]),
             contexts[explores],
@@ -160,7 +160,7 @@ class EpochPlayer:
         )
 
     def _learned(self, policy: Policy, tallies: Tallies) -> None:
-        """See what an epoch's end brought; nothing more to do here."""
+        """Do nothing; a hook for subclasses at the end of an epoch."""
 
     def _rows(self, users: IntArray) -> IntArray:
         """Return the rows of the tallies that users write to in this epoch."""
@@ -240,13 +240,13 @@ class ForgettingEpochPlayer(EpochPlayer):
         outcomes: FloatArray,
         explores: IntArray,
     ) -> None:
-        """Take in what explorers say, with the age of the campaign."""
+        """Record explorers' rewards with the age of the campaign."""
         rewards = outcomes[explores, actions[explores]]
         ages = np.full(len(explores), self._n_played / self._setting.n_users)
         self._taken.append((users[explores], contexts[explores], actions[explores], rewards, ages))
 
     def _tallies(self) -> Tallies:
-        """Return what is remembered of explorers' plays."""
+        """Return the explorers' plays that are not forgotten."""
         columns = [np.concatenate(column) for column in zip(*self._taken, strict=True)]
         users, contexts, actions, rewards, times = columns
         events = replace(

@@ -92,7 +92,7 @@ def certify_one_account(
     alpha: float,  # noqa: ARG001 - same
     warmup: Tallies | None = None,  # noqa: ARG001 - same
 ) -> FlipBounds:
-    """Return what holds for every method: the same accounts lead to the same decision."""
+    """Trivial bounds, valid for every method: changing a decision takes at least one account."""
     n_accounts = int((tallies.interactions > 0).sum())
     n_contexts = len(estimates.mean_rewards)
     lower = np.full(n_contexts, 1.0 / max(n_accounts, 1))
@@ -122,7 +122,7 @@ def with_entries(
     counts: FloatArray,
     sums: FloatArray,
 ) -> Tallies:
-    """Return tallies with some entries gone and others new.
+    """Replace entries of the tallies.
 
     Parameters
     ----------

@@ -36,8 +36,7 @@ PRECISION = 0.05
 """Ours: the search ends when the coalition is known to this relative precision."""
 
 MOVED_SHARES = (1.0, 0.3)
-"""Ours: the shares of their plays that replaced accounts move into the attacked context. All of
-them is the loudest; the filters notice it first."""
+"""Ours: fractions of their plays that replaced accounts move into the attacked context."""
 
 Tactic = Callable[[int], Tallies]
 
@@ -191,7 +190,7 @@ def _moved(
     low: float,
     high: float,
 ) -> Tallies:
-    """Let accounts spend a share of their plays in the context, for the rival."""
+    """Move a share of the accounts' plays into the context, in favour of the rival."""
     users, n_actions = entry_users(tallies.indptr), tallies.n_actions
     is_here = tallies.cells // n_actions == duel.context
     is_mover = np.zeros(tallies.n_users, dtype=np.bool_)
@@ -232,7 +231,7 @@ CERTIFY_CHOICES: tuple[Certify, ...] = ("none", "bounds", "attack")
 OnAttack = Callable[[int, int], None]
 
 CERTIFIERS: dict[str, Certifier] = {"paper": certify_paper, "paper-literal": certify_paper}
-"""Bounds by the method's name. A method without an entry gets ``certify_one_account``."""
+"""Certifiers by method; methods without one use ``certify_one_account``."""
 
 
 def check_certify(certify: str) -> Certify:

@@ -81,16 +81,16 @@ class Exploration:
 
     @property
     def warmup_left(self) -> int:
-        """How many observations are missing until the frequent contexts are fixed."""
+        """Observations left until the frequent contexts are fixed."""
         return max(self.warmup_interactions - self._warmup.n_events, 0)
 
     def add_users(self, labels: Iterable[Label]) -> None:
-        """Make further users known; their codes follow those of the users before."""
+        """Register new users; codes continue from the existing ones."""
         self._users.append(self.assignment.digests("user", labels))
         self._plays.append(np.zeros(len(self._users) - len(self._plays)))
 
     def add_contexts(self, labels: Iterable[Label]) -> None:
-        """Make further contexts known; once the frequent ones are fixed, new ones are rare."""
+        """Register new contexts; after the warm-up new contexts are rare."""
         self._contexts.append(self.assignment.digests("context", labels))
         if self._is_sticky is not None:
             self._is_sticky.append(np.zeros(len(self._contexts) - len(self._is_sticky)))
@@ -157,7 +157,7 @@ class Exploration:
                 phase.add(users[chosen], contexts[chosen], actions[chosen], rewards[chosen])
 
     def _check_codes(self, users: IntArray, contexts: IntArray) -> None:
-        """Reject codes out of bounds: kernels write where they point."""
+        """Reject codes that are out of bounds; compiled loops do not check them."""
         check_bounds(users, self.n_users, "user")
         check_bounds(contexts, self.n_contexts, "context")
 
@@ -257,7 +257,7 @@ def check_bounds(codes: IntArray, n_codes: int, role: str) -> None:
 
 @compiled
 def next_plays(plays: IntArray, users: IntArray) -> IntArray:
-    """Return the number of each user's play, counting on from ``plays``, which is updated.
+    """Return the number of each user's play; the counters ``plays`` are updated in place.
 
     The users' codes are within bounds: ``Exploration.decide`` checks them.
     """

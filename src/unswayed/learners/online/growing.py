@@ -76,7 +76,7 @@ class GrowingLabels:
 
 
 def check_storable(label: Label, row: int) -> None:
-    """Reject a label that could be neither hashed nor written: it would fail later, for all."""
+    """Reject a label that cannot be hashed or serialised."""
     if isinstance(label, int):
         if not _SMALLEST <= label <= _LARGEST:
             raise InputError(
@@ -105,12 +105,12 @@ class GrowingArray:
 
     @property
     def values(self) -> npt.NDArray[Any]:
-        """What was appended so far; a view that may be written to."""
+        """The appended values, as a writable view."""
         return self._room[: self._size]
 
     @property
     def room(self) -> npt.NDArray[Any]:
-        """The values and the room behind them: to make a view takes longer than to decide."""
+        """The whole buffer, including unused capacity."""
         return self._room
 
     def append(self, values: npt.ArrayLike) -> None:

@@ -120,7 +120,7 @@ class OnlineLearner(Fitted):
         secret: bytes | None,
         max_open_decisions: int,
     ) -> None:
-        """Set up what deciding changes; parameters as of ``RobustMCB``."""
+        """Initialise the online state; parameters as for ``RobustMCB``."""
         self._actions = None if actions is None else Labels.of(actions)
         if self._actions is not None:
             check_actions(len(self._actions))
@@ -240,7 +240,7 @@ class OnlineLearner(Fitted):
     def _explore(
         self, users: Sequence[Label], contexts: Sequence[Label]
     ) -> tuple[Exploration, IntArray, IntArray]:
-        """Return the exploration and the codes of users and contexts, all known to it."""
+        """Return the exploration and codes; registers new users and contexts."""
         if len(users) != len(contexts):
             raise InputError(f"{len(users)} users but {len(contexts)} contexts; give one for each.")
         # All labels are checked before any of them becomes known.
@@ -277,7 +277,7 @@ class OnlineLearner(Fitted):
         return LogTallies(tallies, users, contexts, self._action_labels())
 
     def _change_actions(self, actions: Labels) -> LogTallies | None:
-        """Go on with other actions: uniform plays, from new draws; return what was observed."""
+        """Change the actions: new draws, uniform play; return what was observed before."""
         old, exploration = self._action_labels(), self._exploration
         observed = None
         if exploration is not None and exploration.n_events:
@@ -292,7 +292,7 @@ class OnlineLearner(Fitted):
         return observed
 
     def _saved(self) -> SavedLearner:
-        """Return what goes on from here needs; the lock is held."""
+        """Return the state to save; the caller holds the lock."""
         exploration, tallies = self._exploration, {}
         users, contexts = self._users.labels(), self._contexts.labels()
         plays = np.zeros(len(users), np.int64)

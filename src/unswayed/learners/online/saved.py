@@ -32,7 +32,7 @@ _MODE = 0o600
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SavedLearner:
-    """All that a learner needs to go on.
+    """The saved state of a learner.
 
     Attributes
     ----------

@@ -247,7 +247,7 @@ class Attack(ABC):
 
 
 def check_share(value: float, knob: str) -> None:
-    """Reject a knob that is not a share between 0 and 1."""
+    """Check that a knob lies in [0, 1]."""
     if not 0.0 <= value <= 1.0:
         raise InputError(f"{knob} is {value}: it must lie between 0 and 1.")
 
@@ -296,7 +296,7 @@ def honest_table(briefing: Briefing, turn: Turn, rng: np.random.Generator) -> Fl
 
 
 class Replay:
-    """Good users' past rewards, to be given again: cover for attacks that see histories.
+    """Replays of good users' past rewards, as cover for attacks that see histories.
 
     What was never seen gets an uninformative reward: a coin if rewards are binary,
     otherwise the middle of the range.

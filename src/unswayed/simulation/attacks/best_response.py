@@ -27,7 +27,7 @@ KEPT_SHARE = 3
 """Ours: each round of the search keeps one candidate in three and doubles its rehearsals."""
 
 MAGNITUDES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
-"""Ours: the grid of lie sizes, denser where filters stop seeing."""
+"""Ours: grid of lie sizes, denser near the detection limit."""
 
 DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, -1.0), "both": (1.0, -1.0)}
 """Signs of the lie on target and rival."""
@@ -36,7 +36,7 @@ PROMOTED = ("target", "runner-up")
 """Whom to promote: the aim's target, or the action that needs the least help."""
 
 SHARED = ("nothing", "contexts", "answers")
-"""What the accounts have in common, each with all before it."""
+"""What the accounts share; each level includes those before it."""
 
 
 def search(
@@ -95,7 +95,7 @@ class ShiftedReplay(Attack):
         find(self.direction, DIRECTIONS, kind="direction")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Open the memory."""
+        """Reset the attack's state for a new run."""
         super().begin(briefing, rng)
         self._replay = Replay(briefing, rng)
 

@@ -164,7 +164,7 @@ class SubCoalitions(Attack):
 
 @dataclass(kw_only=True)
 class Ladder(Attack):
-    """Stand on a ladder of lies: neighbours look alike, the ends do not.
+    """Spread the accounts' lies over evenly spaced sizes.
 
     Clustering that joins users who look alike, link by link, puts everybody into one
     cluster: the first rung looks like a good user, each rung like the next, and the accounts on the
@@ -190,7 +190,7 @@ class Ladder(Attack):
         check_share(self.rungs, "rungs")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Give every account its place."""
+        """Assign each account its position on the ladder."""
         super().begin(briefing, rng)
         n_rungs = round(self.rungs * briefing.n_accounts)
         places = np.minimum((1.0 + np.arange(briefing.n_accounts)) / (1.0 + n_rungs), 1.0)

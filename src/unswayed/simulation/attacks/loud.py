@@ -120,7 +120,7 @@ class ContextPoisoning(Push):
         find(self.mode, {"crowd": None, "inflate": None}, kind="mode of context-poisoning")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Start counting."""
+        """Reset the counters for a new run."""
         super().begin(briefing, rng)
         self._seen = np.zeros(briefing.n_contexts)
 

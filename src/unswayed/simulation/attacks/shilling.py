@@ -139,7 +139,7 @@ class Mimicry(Attack):
         check_share(self.strength, "strength")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Open the memory."""
+        """Reset the attack's state for a new run."""
         super().begin(briefing, rng)
         self._replay = Replay(briefing, rng)
 
