@@ -53,7 +53,7 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
 
 
 def _cache_of(function: Callable[..., Any]) -> _Cache | None:
-    """Return where a loop is kept; nothing if there is no place for it."""
+    """Return the cache of a compiled loop, or None if no folder is writable."""
     global _was_warned
     if not _config.CACHE_DIR and not _has_home() and not os.access(_PACKAGE, os.W_OK):
         _use_temporary_folder()

@@ -20,10 +20,10 @@ from unswayed.learners.estimates import Estimates
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 LEAST_NULLS = 20_000
-"""Ours: accounts with dealt rewards that p-values are read off, at least."""
+"""Ours: minimum number of null accounts, with permuted rewards, behind a p-value."""
 
 FALSE_DISCOVERIES = 0.01
-"""Ours: expected share of chance among the accounts that ``Agreement.is_clear`` names."""
+"""Ours: false discovery rate of ``Agreement.is_clear``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ class Agreement:
 
     @property
     def is_clear(self) -> BoolArray:
-        """Accounts that chance does not explain; shape (n_users,)."""
+        """Accounts above the false-discovery threshold; shape (n_users,)."""
         return np.asarray(self.p_values <= FALSE_DISCOVERIES)
 
 
@@ -93,7 +93,7 @@ def _evidence(tallies: Tallies, model: Model) -> FloatArray:
 
 
 def _dealt(sample: Tallies, is_donor: BoolArray, rng: np.random.Generator) -> Tallies:
-    """Return the same plays with rewards of donors' entries in the same cell with as many plays.
+    """Permute rewards among entries of the same cell with the same number of plays.
 
     Entries without a donor keep their own.
     """

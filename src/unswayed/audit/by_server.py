@@ -40,17 +40,17 @@ ACCUSED = 0.5
 """Accounts that keep less than this weight are flagged."""
 
 LEAST_MET = 0.2
-"""Ours: what fewer accounts met tells nothing of the others."""
+"""Ours: minimum number of visitors of an item for comparisons."""
 
 QUIET = "quiet coalition"
 MOST_ITEMS, MOST_EXAMPLES, MOST_CONTEXTS = 10, 5, 20
 
 LARGEST_SHARE = 0.5
-"""A colluding majority looks like honest users; no interval reaches farther."""
+"""Upper end of every interval of the share: a colluding majority cannot be detected."""
 
 
 class _Lie(NamedTuple):
-    """What was lied about, by how many, whether that is clear, and every account's say in it.
+    """A lie: its items, number of accounts, verdict, and each account's responsibility.
 
     ``mean`` is that of the items over all accounts, ``usual`` what is left without members.
     """

@@ -37,10 +37,10 @@ from unswayed.policy import best_known
 from unswayed.randomness import generator
 
 UNLIKE = 2.0
-"""Ours: deviations of a habit from which it is a reason."""
+"""Ours: deviation from which a habit is given as a reason."""
 
 MOST_GROUPS, MOST_ITEMS, MOST_EXAMPLES = 30, 10, 5
-"""Ours: groups with a card, items on a card, and accounts named on it."""
+"""Ours: maximum numbers of group cards, of items per card, and of accounts per card."""
 
 MOST_CONTEXTS = 20
 
@@ -246,7 +246,7 @@ def _shared_item(log: AuditedLog, members: BoolArray, item: int, n_members: int)
 
 
 def _span(seconds: float | None) -> str:
-    """Return a stretch of time in words, or a plain number where units are not known."""
+    """Format a duration; plain numbers if the unit is unknown."""
     if seconds is None:
         return ""
     for unit, size in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):

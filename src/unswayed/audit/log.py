@@ -25,10 +25,10 @@ BARS = 40
 """Ours: bars of a histogram."""
 
 MOST_LETTERS = 60
-"""Ours: letters of a name in a sentence."""
+"""Ours: maximum length of a name in a sentence."""
 
 CONFIDENCE = 0.95
-"""Of intervals of shares."""
+"""Level of intervals of shares."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,13 +43,13 @@ SIZES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
 """Shares of all accounts that are tried beside the one asked for."""
 
 QUIET_SHARE = 1.0 / 3.0
-"""Ours: how often quiet members lie."""
+"""Ours: probability that a quiet member lies."""
 
 BEST, WORST = 0.99, 0.01
 """Ours: quantiles of rewards that stand for the best and the worst; beyond lie outliers."""
 
 MOST_ACCOUNTS = 20_000
-"""Ours: of larger logs so many accounts are drawn for the red team."""
+"""Ours: maximum number of accounts in a red-team run; larger logs are sampled."""
 
 LARGEST_SHARE = 0.45
 
@@ -216,7 +216,7 @@ def run_red_team(
 
 
 class _Lies(NamedTuple):
-    """For each cell what members say: 1 the best, −1 the worst, 0 the truth; and how often."""
+    """Members' reports per cell (1 best, −1 worst, 0 truth), and how often they lie."""
 
     signs: IntArray
     share: float

@@ -78,7 +78,7 @@ def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName)
 
 
 def _is_even(users: IntArray) -> bool:
-    """Return whether enough users met the actions, and each action about as many.
+    """Return whether actions were explored evenly over enough users.
 
     The p-value of even play needs many users for each action, and is 1 where there are fewer; so
     the variance of the number of users, which no user can move much, must not exceed its mean.

@@ -54,7 +54,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemShift:
-    """How far an item's mean is moved by the accounts that count less; up is positive."""
+    """Shift of an item's mean by down-weighted accounts; positive is up."""
 
     action: Label
     shift: float
@@ -66,7 +66,7 @@ class ItemShift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedDecision:
-    """A context in which plain means choose something else, and what a visit loses by it."""
+    """A context where plain means decide differently, and the loss per visit."""
 
     context: Label
     naive: Label
@@ -77,7 +77,7 @@ class ChangedDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextShare:
-    """A context's share of all visits, claimed by the log and believed."""
+    """A context's share of visits: in the log, and after down-weighting."""
 
     context: Label
     claimed: float
@@ -141,18 +141,18 @@ class Accounts:
 
     @property
     def order(self) -> IntArray:
-        """Codes by falling score."""
+        """Codes by descending score."""
         return np.argsort(-self.scores, kind="stable")
 
     @property
     def is_flagged(self) -> BoolArray:
-        """Who counts less than half."""
+        """Accounts with weight below one half."""
         return np.asarray(self.weights < 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """How many accounts lie where, and how many would by the null; shares of accounts."""
+    """Histogram of scores: share of accounts per bin, observed and under the null."""
 
     name: str
     edges: tuple[float, ...]
@@ -182,7 +182,7 @@ class ErrorRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Audit:
-    """All that an audit says of a log."""
+    """The result of an audit."""
 
     source: str
     n_events: int
@@ -211,7 +211,7 @@ class Audit:
 
     @property
     def verdict(self) -> Literal["attacked", "suspected", "nothing found"]:
-        """The answer in one word or two."""
+        """Short verdict."""
         if self.is_attacked:
             return "attacked"
         return "suspected" if self.is_suspected else "nothing found"
@@ -290,7 +290,7 @@ def measured_on(what: str, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Whether a limit was passed, why, and how many accounts it takes at least to get there."""
+    """Whether a limit was exceeded, why, and the fewest accounts that could cause it."""
 
     is_raised: bool
     reasons: tuple[str, ...]
@@ -306,7 +306,7 @@ class Alarm:
 
 
 def check_limits(share: float | None, shift: float | None) -> None:
-    """Refuse limits that mean nothing."""
+    """Validate the limits."""
     if share is not None and not 0.0 <= share < 1.0:
         raise InputError(
             f"{option('--fail-share')} is {share}: it is a share of the accounts, from 0 to 1."

@@ -13,13 +13,13 @@ from unswayed.events import Labels
 from unswayed.tallies import Tallies, UserTallies, entry_users
 
 MOST_ITEMS = 100
-"""Ours: items that are listed."""
+"""Ours: maximum number of listed items."""
 
 CLEAR_SHIFT = 2.0
 """Ours: an item is listed if it was moved by so many standard errors of its mean."""
 
 RELATIVE = 0.1
-"""Ours: and by this share of the largest shift."""
+"""Ours: minimum shift relative to the largest one."""
 
 
 def weighted_cells(

@@ -14,7 +14,7 @@ from unswayed.estimators.inputs import check_failure_probability
 from unswayed.estimators.trimming import sort_within_groups
 
 N_BETS = 9
-"""Ours: so many bets are averaged; one of them suits each deviation down to 1/250 of the range."""
+"""Ours: number of averaged betting strategies, for deviations down to 1/250 of the range."""
 
 WILD_SHARES = (0.0, 0.25, 1.0)
 """Ours: bets by a deviation suit groups of which none, some or all of the bad points are wild."""
@@ -23,10 +23,10 @@ STEPS = 20
 """Ours: bisections; ends are found to a millionth of the sampling error, and rounded outwards."""
 
 TOGETHER = 16
-"""Factors multiplied before a logarithm is taken, which takes ten times as long."""
+"""Number of factors multiplied between logarithms, which are slow."""
 
 FARTHEST = 1e12
-"""Ours: an end so many deviations away is none."""
+"""Ours: interval ends beyond this many deviations count as infinite."""
 
 LARGEST_FACTOR = 1e9
 """Ours: keeps such products finite; a smaller factor is on the safe side."""

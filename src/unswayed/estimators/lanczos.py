@@ -11,10 +11,10 @@ import numpy as np
 from unswayed.arrays import FloatArray
 
 BASIS = 30
-"""Ours: directions that are kept; then the search begins again at the best one. Most end before."""
+"""Ours: size of the Krylov basis before a restart."""
 
 RESTARTS = 20
-"""Ours: after as many, the best direction so far is returned."""
+"""Ours: maximum number of restarts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

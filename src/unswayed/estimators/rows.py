@@ -25,7 +25,7 @@ DENSE_BLOCK_ENTRIES = 1 << 18
 
 @runtime_checkable
 class Rows(Protocol):
-    """Rows seen through products only; shape ``(n_rows, n_columns)``."""
+    """Rows accessed through products only; shape ``(n_rows, n_columns)``."""
 
     @property
     def shape(self) -> tuple[int, int]:

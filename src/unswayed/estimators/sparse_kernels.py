@@ -140,7 +140,7 @@ def gram_block(
     V: FloatArray,
     offsets: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do as ``gram_vector`` for all columns of V at once."""
+    """Like ``gram_vector``, for all columns of V."""
     width = V.shape[1]
     products = np.zeros(V.shape)
     totals = np.zeros(width)

@@ -32,7 +32,7 @@ BUDGET_FACTOR = 2.0
 """The theory's: a sound filter removes less good weight than bad, so at most 2 alpha in all."""
 
 LARGEST_BUDGET = 0.49
-"""Ours: whatever happens, most of the weight stays."""
+"""Ours: upper limit on the removed weight."""
 
 BLATANT_DEVIATIONS = 10.0
 """Ours: rows this far out may be removed beyond the budget, in case alpha was understated.
@@ -51,7 +51,7 @@ LEAST_PROGRESS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What a score thinks of each row; shapes ``(n_rows,)``.
+    """Share to keep and score of each row; shapes ``(n_rows,)``.
 
     ``shares`` is what each row may keep of its weight, ``deviations`` how many honest standard
     deviations it lies out.
@@ -63,7 +63,7 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at the kept rows: the top direction and how it compares with honest noise.
+    """Top direction of the kept rows, compared with honest noise.
 
     ``next_start`` is where the top direction may lie once some of the rows lost weight.
     """

@@ -158,7 +158,7 @@ def edge(variance: float, trace: float, n_rows: float) -> float:
 
 
 def with_chance(variance: float, n_rows: float, relative_error: float = 1.0) -> float:
-    """Return a variance raised by what chance may add to its root, ``t/sqrt(n)``."""
+    """Inflate a variance by its sampling error, ``t/sqrt(n)`` on the root."""
     return variance * (1.0 + CHANCE_DEVIATIONS * relative_error / math.sqrt(n_rows)) ** 2
 
 

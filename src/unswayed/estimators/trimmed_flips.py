@@ -11,7 +11,7 @@ from unswayed.compiled import compiled
 from unswayed.estimators.trimming import sort_within_groups
 
 NO_RIVAL = -1
-"""Stands for the rival of a leader that nobody can overtake."""
+"""Marker for a leader that no rival can overtake."""
 
 ROUNDING_FACTOR = 8.0
 """Ours: a sum of n points errs by at most n·u·Σ|x| (u the unit roundoff). A window's mean is a

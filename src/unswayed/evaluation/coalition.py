@@ -243,7 +243,7 @@ def _searched(data: Data, most: float) -> Fit:
 
 
 def _dealt(data: Data, rng: np.random.Generator) -> Data:
-    """Return the same plays with rewards permuted among entries of a cell with as many plays."""
+    """Permute rewards among entries of the same cell with the same number of plays."""
     order = np.lexsort((data.plays, data.cells))
     mixed = np.lexsort((rng.random(len(order)), data.plays, data.cells))
     rewards = np.empty_like(data.rewards)

@@ -26,7 +26,7 @@ EstimatorName = Literal["ips", "snips", "dr"]
 ESTIMATORS: tuple[EstimatorName, ...] = ("ips", "snips", "dr")
 
 CONFIDENCE = 0.95
-"""Of every interval."""
+"""Level of every interval."""
 
 
 class Plays(NamedTuple):

@@ -1,4 +1,4 @@
-"""Estimates for honest users: whose say counts, and intervals that allow for not knowing them."""
+"""Estimates for honest users, and intervals that account for unknown membership."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from unswayed.randomness import generator
 from unswayed.tallies import Tallies, tally_events
 
 MOST_CONTEXTS = 20
-"""Ours: contexts that are broken down, the most frequent first."""
+"""Ours: maximum number of contexts in the breakdown."""
 
 MODEL_ERROR, AMBIGUITY_ERROR = 0.05, 0.4
 """Ours: the share of a correction that intervals allow it to be wrong by, of all of it and of the
@@ -40,7 +40,7 @@ part that rests on accounts which may be members or not: there the model decides
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Robust:
-    """What users count, with which alpha, what was found, and by whom."""
+    """User weights, the alpha used, and the coalition found."""
 
     weights: FloatArray
     alpha: float
@@ -57,7 +57,7 @@ def robust_weights(
     stated: float | Auto,
     min_propensity: float,
 ) -> Robust:
-    """Return what users count: by the coalition against this policy, else by the learner."""
+    """Return user weights: from a coalition against this policy, else from the learner."""
     log = tally_events(events, min_propensity=min_propensity).in_blocks(len(events))
     uniform = log.uniform()
     design = design_of_log(uniform, "auto")
@@ -109,7 +109,7 @@ def evaluated_by(
 def _honestly(
     estimate: Callable[[FloatArray], Estimate], of_all: Estimate, robust: Robust
 ) -> Estimate:
-    """Return an estimate for honest users, with all that its interval has to allow for.
+    """Return an estimate for honest users with a widened interval.
 
     Chance; what the weights are uncertain by, from a jackknife; a share of the correction, for the
     model is never quite true; and the estimates of all fits that are about as good.

@@ -196,7 +196,7 @@ def perform(task: Task) -> list[Row]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What an experiment came to.
+    """Result of an experiment: its claims and figures.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ SEARCHED_FRACTION = 0.24
 """Ours: the share that is stated while looking; coalitions up to nearly half are then found."""
 
 FLOOR = 0.05
-"""Ours: never state less. A coalition that changed nothing yet may change something tomorrow."""
+"""Ours: smallest alpha that is ever chosen."""
 
 LARGEST_ALLOWANCE = 0.05
 """Ours: what could go unseen is allowed for up to this share. Few or noisy rewards would hide any
@@ -36,13 +36,13 @@ CLEAR_ORIENTATION = 10.0
 """Ours: nats by which a side must stand out before it is called skewed."""
 
 CEILING = 0.45
-"""Ours: never state more; from one half on nothing can be learned."""
+"""Ours: largest alpha that is ever chosen."""
 
 CONFIDENCE = 0.95
-"""Ours: of the bound on the share that is seen."""
+"""Ours: failure probability of the bound on the detected share."""
 
 SHARES: FloatArray = np.linspace(0.001, 0.499, 499)
-"""Shares for which it is asked whether they would be seen."""
+"""Grid of shares tested for detectability."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

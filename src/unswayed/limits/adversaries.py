@@ -71,7 +71,7 @@ class HidingAdversary:
     distance: float
 
     def start(self, n_members: int, rng: np.random.Generator) -> RewardUrns:
-        """Give each member its urn; rewards are then drawn from them play by play."""
+        """Create one urn per member, from which rewards are drawn play by play."""
         ones = self.counts.draw(check_count(n_members, "n_members", at_least=0), rng)
         return RewardUrns(ones, self.counts.interactions, afterwards=self.afterwards)
 

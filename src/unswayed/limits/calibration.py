@@ -21,7 +21,7 @@ SMALLEST_FAILURE_PROBABILITY = 0.01
 further out."""
 
 LARGEST_FAILURE_PROBABILITY = 0.5
-"""Ours: a plan that fails more often than not is none."""
+"""Ours: largest failure probability of a plan."""
 
 
 class Shape(StrEnum):

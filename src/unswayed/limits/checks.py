@@ -173,7 +173,7 @@ def _first(is_bad: BoolArray, values: NDArray[np.number]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """What users do besides choosing sides.
+    """Traffic model: rewards, activity and exploration.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ LARGEST_RATIO = 8.0
 """Ours: the largest ratio of the calibration; beyond it activity is planned as heavy-tailed."""
 
 MOST_USERS = 10**9
-"""Ours: a plan that takes more users is none."""
+"""Ours: largest number of users of a plan."""
 
 STEPS = 30
 """Ours: halvings of an interval; the answer is known to a part in a billion of it."""

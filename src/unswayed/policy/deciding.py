@@ -281,7 +281,7 @@ _DTYPES: tuple[type, ...] = (np.int64, np.float64, np.float64, np.int64, np.bool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Table:
-    """All rows of a plan as arrays; shape (n_contexts,) for the drawing, else (…, n_slots).
+    """All rows of a plan as arrays, of shape (n_contexts,) or (…, n_slots).
 
     ``rulings`` are those of all slots, one context after another, ``width`` to each.
     """

@@ -31,7 +31,7 @@ from unswayed.service.settings import ServerSettings
 from unswayed.service.state import Watcher
 from unswayed.service.writing import LONGEST_CHUNK_MS, Writer
 
-#: Ours: how often metrics are left for other processes, and learning is looked after.
+#: Ours: seconds between updates of shared metrics and checks of the learning job.
 _CHORE_SECONDS = 1.0
 
 #: Ours: how often old decisions are looked for.

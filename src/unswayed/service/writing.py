@@ -327,7 +327,7 @@ def _respond(requests: list[_Request], give: Callable[[_Request], None]) -> None
 
 
 def write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
-    """Write decisions into rows of the store, each of one campaign and of a short time."""
+    """Write decisions to the store, one row per campaign and short period."""
     chunks: dict[tuple[str, int], list[Recorded]] = {}
     for one in decisions:
         chunks.setdefault((one.campaign, one.time_ms // LONGEST_CHUNK_MS), []).append(one)

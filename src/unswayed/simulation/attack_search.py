@@ -69,7 +69,7 @@ class OneOf:
         return (number + 0.5) / len(self.choices)
 
     def nearby(self, unit: float, rng: np.random.Generator) -> float:
-        """Return the same place or, now and then, any other."""
+        """Keep the choice, or replace it at random."""
         return float(rng.random()) if rng.random() < JUMP else unit
 
 

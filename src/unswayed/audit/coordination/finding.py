@@ -19,22 +19,22 @@ from unswayed.audit.coordination.ratings import Ratings
 from unswayed.audit.coordination.targets import FLOOR, find_targets
 
 LOCKSTEP_SAY = 0.5
-"""Ours: nats that a deviation of lockstep adds."""
+"""Ours: weight of a lockstep deviation, in nats."""
 
 USUAL_LOCKSTEP, USUAL_EXTREMES = 2.0, 1.0
-"""Ours: deviations of lockstep and of extreme ratings that do not count."""
+"""Ours: thresholds below which lockstep and extreme ratings are ignored."""
 
 MEMBER = 2.0
 """Ours: nats beyond ``FLOOR`` from which a giver of a clear target is flagged."""
 
 SUSPECT_WEIGHT = 0.05
-"""Ours: what a flagged account counts; to drop suspects makes item means worse."""
+"""Ours: weight of a flagged account in item means."""
 
 LEAST_MEMBERS, MOST_SHARED = 2, 20
-"""Ours: accounts of a group, and items that it is described by."""
+"""Ours: minimum size of a group, and number of items that describe it."""
 
 LEAST_SHIFT = 1.0
-"""Ours: deviations of a group's mean habit from which it is put into words."""
+"""Ours: deviation of a group's mean habit from which it is reported."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

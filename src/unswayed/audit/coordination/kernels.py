@@ -15,7 +15,7 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 
 MOST_EVIDENCE = 600.0
-"""Nats at which evidence is cut off, so that nothing underflows."""
+"""Cap on evidence, in nats, to avoid underflow."""
 
 
 @compiled
@@ -81,7 +81,7 @@ class Rated(NamedTuple):
 def _count_shared(
     rated: Rated, u: int, shared: IntArray, close: IntArray, partners: IntArray
 ) -> int:
-    """Count what an account shares with others, list these, and return how many they are."""
+    """Count shared ratings with every other account; return the number of partners."""
     n_partners = 0
     has_times = rated.times.size > 0
     for entry in range(rated.indptr[u], rated.indptr[u + 1]):

@@ -34,16 +34,16 @@ THRESHOLDS = (0.75, 1.0, 1.25)
 large and lazy groups, high ones see small ones; the scores of all are averaged."""
 
 PAIRS_PER_ENTRY, LEAST_PAIRS = 60, 20_000_000
-"""Ours: so many pairs are looked at, at most; ratings of more accounts are left out."""
+"""Ours: maximum number of pairs; the most common ratings are left out beyond it."""
 
 JUDGED_BY = 1
-"""Ours: which of them decides whether an account is flagged."""
+"""Ours: index of the threshold used for flagging."""
 
 ROUNDS = 2
-"""Ours: how often suspicion is spread."""
+"""Ours: number of propagation rounds."""
 
 PRIOR = 1.0
-"""Ours: the mean suspicion counts as one more rating, and as one more account."""
+"""Ours: prior weight of the mean suspicion, in ratings and in accounts."""
 
 LOWER_QUANTILES = (0.1, 0.35)
 """Ours: the null is a normal law through these quantiles of the scores."""
@@ -64,7 +64,7 @@ nobody is flagged unless some lie far out."""
 OWN, OWN_FAR = 1.0, 3.0
 
 LEAST_FAR = 5
-"""Ours: so many accounts must lie far out before anybody is flagged: a family shares a taste."""
+"""Ours: minimum number of outlying accounts before any is flagged."""
 
 ALIKE = 0.3
 """Ours: flagged accounts rate what they share alike, by this share of the way from how often honest
@@ -76,19 +76,19 @@ WITHOUT_STARS = 1.5
 by this factor."""
 
 LEAST_COMPARED = 5
-"""Ours: so many ratings of others must be compared before an account is let go by that."""
+"""Ours: minimum number of comparisons before an account is acquitted."""
 
 CLOSE_RANGE = (0.001, 0.5)
-"""Ours: the probability of that is taken to be within these."""
+"""Ours: bounds on that probability."""
 
 MOST_PAIRS = 2_000_000
-"""Ours: strong pairs that are kept to tell groups apart."""
+"""Ours: maximum number of strong pairs kept for grouping."""
 
 OWN_SAY = 0.5
 """Ours: what an account's own deviation adds to those of what comes from others."""
 
 TIE_BREAK = 1e-3
-"""Ours: what the weakest evidence adds, so that scores differ wherever accounts do."""
+"""Ours: weight of the weakest evidence, which breaks ties."""
 
 
 class _Closeness(NamedTuple):
@@ -248,7 +248,7 @@ def _flagged(from_others: FloatArray, own: FloatArray, evidence: FloatArray) -> 
 
 
 def _alike(ratings: Ratings, is_flagged: BoolArray, pairs: IntArray) -> BoolArray:
-    """Return who of the flagged agrees with others of them clearly more than honest raters do.
+    """Mark flagged accounts that agree with each other more than honest raters do.
 
     Sharing items is what any minority with a taste of its own does; agreeing about them is not. An
     account is let go if it does not agree, and with its group if that does not.

@@ -41,13 +41,13 @@ who share a taste rate items that are popular among them; extreme ratings are in
 ``bottom``; items that are new surge for everybody."""
 
 ITEM_PRIOR = 2.0
-"""Ours: the mean of all items counts as so many ratings of an item."""
+"""Ours: prior weight of the overall mean, in ratings."""
 
 MOST = 5.0
-"""Ours: deviations at which habits are cut off."""
+"""Ours: clipping bound of habits, in deviations."""
 
 BINS = 12
-"""Ours: of activity, whose medians a line is drawn through."""
+"""Ours: number of activity bins for the robust line."""
 
 WINDOW = 1.0 / 200.0
 """Ours: ratings within this share of the log's span are close in time."""

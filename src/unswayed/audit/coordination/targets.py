@@ -39,7 +39,7 @@ CLEAR, LEAST_MEMBERS = 6.0, 20
 ratings believed clean, and of 70 redrawn ones, none reaches 5 (``benchmarks/audit.py``)."""
 
 FLOOR = 3.0
-"""Ours: nats by which a giver who does not share the habits is acquitted at most."""
+"""Ours: maximum discount, in nats, for accounts without the shared habits."""
 
 RIDGE = 0.1
 

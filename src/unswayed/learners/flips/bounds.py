@@ -64,7 +64,7 @@ class FlipBounds:
 
     @property
     def is_certified(self) -> bool:
-        """Whether any lower bound says more than that no account means no change."""
+        """Whether any lower bound exceeds one account."""
         return bool((self.certificates != Certificate.ONE_ACCOUNT).any())
 
 

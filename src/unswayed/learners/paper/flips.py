@@ -223,7 +223,7 @@ def _withstood(
 
 
 def _largest_shares(tallies: Tallies, row_of_context: IntArray, n_rows: int) -> FloatArray:
-    """Return the largest share of a user's visits that each context with a row has."""
+    """Largest share of a single user's visits, for each context with a row."""
     rows = row_of_context[tallies.cells // tallies.n_actions]
     is_inside = rows != NO_RIVAL
     users = entry_users(tallies.indptr)[is_inside]
