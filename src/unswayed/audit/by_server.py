@@ -143,6 +143,7 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         ),
         accounts=accounts,
         groups=tuple(_cards(log, lies, groups, accounts)),
+        cases=log.cases(accounts),
         rates=ErrorRates(
             threshold="a weight below one half",
             nominal=nominal,
@@ -277,6 +278,7 @@ def _cards(
                 close=float("nan"),
                 first_seen=first,
                 last_seen=last,
+                timeline=log.timeline(members),
             )
         )
     return sorted(cards, key=lambda card: -card.accounts)

@@ -110,6 +110,7 @@ def audit_users(log: AuditedLog) -> Audit:
         contexts=context_shares(events.context_labels, claimed, believed, MOST_CONTEXTS),
         accounts=accounts,
         groups=tuple(_card(log, found, k, g) for k, g in enumerate(found.groups[:MOST_GROUPS])),
+        cases=log.cases(accounts),
         rates=ErrorRates(
             threshold=f"{FLAGGED:g} deviations from the middle of the log",
             nominal=float(special.ndtr(-FLAGGED)),
@@ -229,6 +230,7 @@ def _card(log: AuditedLog, found: Coordination, number: int, group: Group) -> Gr
         close=group.close,
         first_seen=first,
         last_seen=last,
+        timeline=log.timeline(members),
     )
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from unswayed.arrays import BoolArray, FloatArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.regimes import Regime
-from unswayed.audit.results import ContextShare, Histogram, Timeline
+from unswayed.audit.results import Accounts, Case, ContextShare, Deed, Histogram, Timeline
 from unswayed.events import Events, Labels
 from unswayed.tallies import UserTallies
 from unswayed.tallies.log_summary import LogSummary
@@ -26,6 +26,9 @@ BARS = 40
 
 MOST_LETTERS = 60
 """Ours: maximum length of a name in a sentence."""
+
+MOST_CASES, MOST_DEEDS = 50, 12
+"""Ours: accounts with a page of their own, and cells on it."""
 
 CONFIDENCE = 0.95
 """Level of intervals of shares."""
@@ -59,6 +62,57 @@ class AuditedLog:
             "median_interactions": self.summary.median_interactions,
             "most_interactions": self.summary.most_interactions,
         }
+
+    def cases(self, accounts: Accounts) -> tuple[Case, ...]:
+        """Return the most suspicious of the flagged accounts, and what each of them did."""
+        events, is_flagged = self.events, accounts.is_flagged
+        order = accounts.order[is_flagged[accounts.order]][:MOST_CASES]
+        if not len(order):
+            return ()
+        cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
+        others = ~is_flagged[events.users]
+        n_cells = events.n_contexts * events.n_actions
+        plays = np.bincount(cells[others], minlength=n_cells)
+        means = np.bincount(cells[others], events.rewards[others], n_cells) / np.maximum(plays, 1)
+        wanted = np.full(events.n_users, -1)
+        wanted[order] = np.arange(len(order))
+        rows = np.flatnonzero(wanted[events.users] >= 0)
+        rows = rows[np.lexsort((cells[rows], wanted[events.users[rows]]))]
+        ends = np.searchsorted(wanted[events.users[rows]], np.arange(len(order) + 1))
+        return tuple(
+            Case(
+                user=accounts.labels[code],
+                group=accounts.groups[code],
+                reason=accounts.reasons[code],
+                deeds=self._deeds(rows[ends[place] : ends[place + 1]], cells, plays, means),
+            )
+            for place, code in enumerate(order.tolist())
+        )
+
+    def _deeds(
+        self, rows: IntArray, cells: IntArray, plays: IntArray, means: FloatArray
+    ) -> tuple[Deed, ...]:
+        """Return what was done in the cells that differ most from others, weighed by plays."""
+        events = self.events
+        found = []
+        met, starts = np.unique(cells[rows], return_index=True)
+        for cell, some in zip(met.tolist(), np.split(rows, starts[1:]), strict=True):
+            context, action = divmod(cell, events.n_actions)
+            last = None if self.times is None else float(np.nanmax(self.times[some], initial=-1.0))
+            mean = float(events.rewards[some].mean())
+            found.append(
+                Deed(
+                    context=events.context_labels[context],
+                    action=events.action_labels[action],
+                    plays=len(some),
+                    mean=mean,
+                    others_mean=float(means[cell]) if plays[cell] else float("nan"),
+                    others=int(plays[cell]),
+                    last_seen=None if last is None or last < 0.0 else moment(last),
+                )
+            )
+        found.sort(key=lambda deed: -deed.plays * abs(np.nan_to_num(deed.mean - deed.others_mean)))
+        return tuple(found[:MOST_DEEDS])
 
     def timeline(self, is_flagged: BoolArray) -> Timeline | None:
         """Return when flagged accounts and others were active; None without times."""

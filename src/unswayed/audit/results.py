@@ -95,6 +95,15 @@ class SharedItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Events over time, in equal steps: of accounts that count less than half, and of others."""
+
+    starts: tuple[str, ...]
+    flagged: tuple[int, ...]
+    others: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCard:
     """Accounts that belong together.
 
@@ -113,6 +122,30 @@ class GroupCard:
     close: float
     first_seen: str | None
     last_seen: str | None
+    timeline: Timeline | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """What an account did in a cell, beside those who are not flagged."""
+
+    context: Label
+    action: Label
+    plays: int
+    mean: float
+    others_mean: float
+    others: int
+    last_seen: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A flagged account to look at: what it did most of, next to what others did."""
+
+    user: Label
+    group: str
+    reason: str
+    deeds: tuple[Deed, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -162,15 +195,6 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
-    """Events over time, in equal steps: of accounts that count less than half, and of others."""
-
-    starts: tuple[str, ...]
-    flagged: tuple[int, ...]
-    others: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRates:
     """Share of honest accounts that are flagged: by the null, and on planted data."""
 
@@ -201,6 +225,7 @@ class Audit:
     contexts: tuple[ContextShare, ...]
     accounts: Accounts
     groups: tuple[GroupCard, ...]
+    cases: tuple[Case, ...]
     rates: ErrorRates
     histogram: Histogram
     timeline: Timeline | None
@@ -238,6 +263,7 @@ class Audit:
             "accounts": self.listed_accounts(),
             "flagged": int(self.accounts.is_flagged.sum()),
             "groups": [_plain(asdict(group)) for group in self.groups],
+            "cases": [_plain(asdict(case)) for case in self.cases],
             "error_rates": _plain(asdict(self.rates)),
             "null": _plain(asdict(self.histogram)),
             "contexts": [_plain(asdict(context)) for context in self.contexts],

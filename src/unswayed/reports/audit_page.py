@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from unswayed.audit.log import named_briefly
 from unswayed.audit.redteam import RedTeam
-from unswayed.audit.results import Audit, GroupCard
-from unswayed.reports.page import Value, key, page, paragraph, section, table, tiles
+from unswayed.audit.results import Audit, ChangedDecision, GroupCard
+from unswayed.reports.page import Value, beside, key, page, paragraph, section, table, tiles
 from unswayed.reports.result_tables import error_rates
 from unswayed.reports.svg import Bars, curves, diverging_bars, histogram, paired_bars, text_of
 from unswayed.reports.svg import timeline as drawn_timeline
@@ -25,8 +25,8 @@ MOST_NAMED = 5
 
 def audit_page(audit: Audit, red_team: RedTeam | None = None) -> str:
     """Return the page of an audit."""
-    kind = "answer attacked" if audit.is_attacked else "answer"
-    answer = f'<div class="{kind}">{text_of(audit.statement, most=4_000)}</div>'
+    kind = {"attacked": " attacked", "suspected": " suspected"}.get(audit.verdict, "")
+    answer = f'<div class="answer{kind}">{text_of(audit.statement, most=4_000)}</div>'
     parts = [
         "<h1>Audit</h1>",
         paragraph(
@@ -36,10 +36,11 @@ def audit_page(audit: Audit, red_team: RedTeam | None = None) -> str:
         ),
         answer,
         _tiles(audit),
-        _items(audit),
         _decisions(audit),
+        _items(audit),
         _groups(audit.groups),
         _accounts(audit),
+        _cases(audit),
         _null(audit),
         _time(audit),
         _contexts(audit),
@@ -75,14 +76,17 @@ def _items(audit: Audit) -> str:
     return section(
         "Items: shift of their means",
         paragraph("Mean over all accounts minus the robust mean.", "soft small"),
-        diverging_bars(rows, title="shift of each item's mean"),
-        key(("naive", "raised"), ("robust", "lowered")),
-        table(
-            ["item", "direction", "shift", "naive mean", "robust mean", "plays"],
-            [
-                [str(i.action), i.direction, i.shift, i.naive, i.robust, i.plays]
-                for i in audit.items
-            ],
+        beside(
+            diverging_bars(rows, title="shift of each item's mean")
+            + key(("naive", "raised"), ("robust", "lowered")),
+            table(
+                ["item", "direction", "shift", "naive mean", "robust mean", "plays"],
+                [
+                    [str(i.action), i.direction, i.shift, i.naive, i.robust, i.plays]
+                    for i in audit.items
+                ],
+                name="items",
+            ),
         ),
     )
 
@@ -98,14 +102,38 @@ def _decisions(audit: Audit) -> str:
             f"all visits: {audit.cost:.4g}.",
             "soft small",
         ),
-        paired_bars(rows, title="cost of the naive decision in each context"),
-        table(
-            ["context", "share of visits", "naive", "robust", "cost per visit"],
-            [
-                [str(c.context), f"{c.share:.2%}", str(c.naive), str(c.robust), c.cost]
-                for c in audit.changed
-            ],
+        _map(audit.changed[:DRAWN]),
+        beside(
+            paired_bars(rows, title="cost of the naive decision in each context"),
+            table(
+                ["context", "share of visits", "naive", "robust", "cost per visit"],
+                [
+                    [str(c.context), f"{c.share:.2%}", str(c.naive), str(c.robust), c.cost]
+                    for c in audit.changed
+                ],
+                name="decisions",
+            ),
         ),
+    )
+
+
+def _map(changed: Sequence[ChangedDecision]) -> str:
+    """Return which action plain and robust means choose in each context."""
+    actions = list(dict.fromkeys(str(a) for c in changed for a in (c.naive, c.robust)))[:DRAWN]
+    head = "".join(f"<th>{text_of(action, most=40)}</th>" for action in ["context", *actions])
+    marks = ('<b class="naive">plain</b>', '<b class="robust">robust</b>')
+    lines = [
+        f"<tr><th>{text_of(c.context, most=40)}</th>"
+        + "".join(
+            f"<td>{marks[0] * (a == str(c.naive))}{marks[1] * (a == str(c.robust))}</td>"
+            for a in actions
+        )
+        + "</tr>"
+        for c in changed
+    ]
+    return (
+        f'<div class="wide"><table class="map"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
 
 
@@ -131,16 +159,26 @@ def _card(group: GroupCard) -> str:
             label_width=CARD_LABELS,
         )
     )
+    pictures = overlap + (
+        ""
+        if group.timeline is None
+        else drawn_timeline(
+            group.timeline.starts,
+            group.timeline.flagged,
+            group.timeline.others,
+            title="activity of members and of all others",
+            width=CARD_WIDTH,
+        )
+    )
+    items = table(
+        ["item", "members' mean", "others' mean"],
+        [[str(i.action), i.members_mean, i.others_mean] for i in group.items],
+        shown=5,
+    )
     return (
         f'<div class="card"><h3>{text_of(group.name)}</h3>'
         + paragraph(group.statement)
-        + overlap
-        + (paragraph(seen, "soft small") if seen else "")
-        + table(
-            ["item", "members' mean", "others' mean"],
-            [[str(i.action), i.members_mean, i.others_mean] for i in group.items],
-            shown=5,
-        )
+        + beside(pictures + (paragraph(seen, "soft small") if seen else ""), items)
         + paragraph(f"For instance {named_briefly(group.examples, MOST_NAMED)}.", "soft small")
         + "</div>"
     )
@@ -165,9 +203,49 @@ def _accounts(audit: Audit) -> str:
                 ]
                 for row in rows
             ],
+            name="accounts",
         ),
         paragraph(
             f"The {len(rows):,} most suspicious of {audit.n_users:,}; --users writes all of them.",
+            "soft small",
+        ),
+    )
+
+
+def _cases(audit: Audit) -> str:
+    if not audit.cases:
+        return ""
+    has_contexts, has_times = audit.n_contexts > 1, any(d.last_seen for d in audit.cases[0].deeds)
+    columns = ["context"] * has_contexts + ["item", "events", "mean", "others' mean", "others"]
+    return section(
+        "One by one: what accounts did, next to others",
+        '<div class="cases">',
+        *(
+            f'<details class="case"><summary>{text_of(case.user, most=80)}</summary>'
+            + paragraph(case.reason, "small")
+            + table(
+                columns + ["last"] * has_times,
+                [
+                    [
+                        *[str(deed.context)] * has_contexts,
+                        str(deed.action),
+                        deed.plays,
+                        deed.mean,
+                        deed.others_mean,
+                        deed.others,
+                        *[deed.last_seen] * has_times,
+                    ]
+                    for deed in case.deeds
+                ],
+                shown=20,
+                name=f"account {number}",
+            )
+            + "</details>"
+            for number, case in enumerate(audit.cases, 1)
+        ),
+        "</div>",
+        paragraph(
+            "Others are accounts that are not flagged; their number is that of their events.",
             "soft small",
         ),
     )
@@ -225,21 +303,23 @@ def _red_team(found: RedTeam) -> str:
             "those flagged without the coalition.",
             "soft small",
         ),
-        curves(
-            shares,
-            [
-                ("naive shift", "naive", [row.naive_shift for row in found.rows]),
-                ("robust shift", "robust", [row.robust_shift for row in found.rows]),
-            ],
-            title="prediction shift against the size of the coalition",
-        ),
-        curves(
-            shares,
-            [
-                ("naive hits", "naive", [row.naive_hits for row in found.rows]),
-                ("robust hits", "robust", [row.robust_hits for row in found.rows]),
-            ],
-            title="hit ratio against the size of the coalition",
+        beside(
+            curves(
+                shares,
+                [
+                    ("naive shift", "naive", [row.naive_shift for row in found.rows]),
+                    ("robust shift", "robust", [row.robust_shift for row in found.rows]),
+                ],
+                title="prediction shift against the size of the coalition",
+            ),
+            curves(
+                shares,
+                [
+                    ("naive hits", "naive", [row.naive_hits for row in found.rows]),
+                    ("robust hits", "robust", [row.robust_hits for row in found.rows]),
+                ],
+                title="hit ratio against the size of the coalition",
+            ),
         ),
         table(
             [
@@ -269,6 +349,7 @@ def _red_team(found: RedTeam) -> str:
                 ]
                 for row in found.rows
             ],
+            name="red team",
         ),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from unswayed.visible import visible
@@ -47,6 +47,31 @@ def text_of(value: object, most: int = 200) -> str:
     return html.escape(visible(str(value), most=most), quote=True)
 
 
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Return round numbers within a range, at most so many.
+
+    >>> ticks(0.0, 0.93), ticks(-2.0, 7.0)
+    ([0.0, 0.2, 0.4, 0.6, 0.8], [-2.0, 0.0, 2.0, 4.0, 6.0])
+    """
+    span = high - low
+    if not span > 0.0 or not math.isfinite(span):
+        return [low]
+    size = 10.0 ** math.floor(math.log10(span / most))
+    step = next(size * f for f in (1.0, 2.0, 5.0, 10.0) if span / (size * f) <= most)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [round(step * k, 12) for k in range(first, last + 1)]
+
+
+def _axis(values: Sequence[float], at: Callable[[float], float], y: float) -> list[str]:
+    """Draw the ticks of a horizontal axis."""
+    parts = []
+    for value in values:
+        parts.append(_line(at(value), y, at(value), y + 4.0, "axis"))
+        parts.append(_words(f"{value:.4g}", at(value), y + 16.0, "middle"))
+    return parts
+
+
 def diverging_bars(rows: Sequence[Bars], *, title: str) -> str:
     """Draw one bar for each row, to the right for what is raised and to the left for the rest."""
     largest = max((abs(row.first) for row in rows), default=0.0) or 1.0
@@ -64,7 +89,12 @@ def diverging_bars(rows: Sequence[Bars], *, title: str) -> str:
         parts.append(
             _words(f"{row.first:+.3g}", at, y + 15.0, "start" if row.first >= 0 else "end")
         )
-    return _picture(parts, ROW * max(len(rows), 1), title)
+    bottom = ROW * max(len(rows), 1)
+    reach = half / largest
+    values = ticks(-largest, largest) if any(row.first < 0 for row in rows) else ticks(0.0, largest)
+    parts.append(_line(middle - half, bottom, middle + half, bottom, "axis"))
+    parts.extend(_axis(values, lambda value: middle + reach * value, bottom))
+    return _picture(parts, bottom + 20.0, title)
 
 
 def paired_bars(
@@ -85,7 +115,11 @@ def paired_bars(
             parts.append(_box(label_width, top, length, 10.0, kind))
             parts.append(_words(f"{value:.3g}", label_width + length + 4.0, top + 9.0, "start"))
             top += 12.0
-    return _picture(parts, (ROW + 8.0) * max(len(rows), 1), title, width=width)
+    bottom = (ROW + 8.0) * max(len(rows), 1)
+    parts.append(_line(label_width, bottom, label_width + room, bottom, "axis"))
+    scale = room / largest
+    parts.extend(_axis(ticks(0.0, largest, 4), lambda value: label_width + scale * value, bottom))
+    return _picture(parts, bottom + 20.0, title, width=width)
 
 
 def histogram(
@@ -100,12 +134,12 @@ def histogram(
 
     Heights are square roots, so that a few accounts far out can be seen beside thousands.
     """
-    height, base = 170.0, 150.0
+    height, base, left = 170.0, 150.0, 44.0
     span = (edges[-1] - edges[0]) or 1.0
     largest = math.sqrt(max(*seen, *expected, 1e-9))
 
     def place(value: float) -> float:
-        return 10.0 + (WIDTH - 20.0) * (value - edges[0]) / span
+        return left + (WIDTH - left - 10.0) * (value - edges[0]) / span
 
     def top(share: float) -> float:
         return base - 130.0 * math.sqrt(share) / largest
@@ -120,15 +154,12 @@ def histogram(
             parts.append(_box(place(low), top(share), width, base - top(share), kind))
         line.append(f"L{place(low):.1f} {top(null):.1f} L{place(high):.1f} {top(null):.1f}")
     parts.append(f'<path class="null" d="{" ".join(line)}"/>')
-    parts.append(_line(10.0, base, WIDTH - 10.0, base, "axis"))
-    parts.extend(
-        _words(f"{value:.3g}", place(value), base + 15.0, anchor)
-        for value, anchor in (
-            (edges[0], "start"),
-            ((edges[0] + edges[-1]) / 2.0, "middle"),
-            (edges[-1], "end"),
-        )
-    )
+    parts.append(_line(left, base, WIDTH - 10.0, base, "axis"))
+    parts.extend(_axis(ticks(edges[0], edges[-1], 6), place, base))
+    for share in (1.0, 0.1, 0.01, 0.001):
+        if math.sqrt(share) <= largest:
+            parts.append(_line(left - 4.0, top(share), left, top(share), "axis"))
+            parts.append(_words(f"{share:.4g}", left - 6.0, top(share) + 4.0, "end"))
     if threshold is not None and edges[0] <= threshold <= edges[-1]:
         parts.append(_line(place(threshold), 8.0, place(threshold), base, "axis"))
         parts.append(_words("flagged from here", place(threshold) + 4.0, 16.0, "start"))
@@ -136,27 +167,35 @@ def histogram(
 
 
 def timeline(
-    starts: Sequence[str], first: Sequence[int], second: Sequence[int], *, title: str
+    starts: Sequence[str],
+    first: Sequence[int],
+    second: Sequence[int],
+    *,
+    title: str,
+    width: float = WIDTH,
 ) -> str:
     """Draw two counts over time, each as a share of its own total."""
-    height, base = 150.0, 130.0
+    height, base, left = 150.0, 130.0, 44.0
     shares = [[count / max(sum(some), 1) for count in some] for some in (first, second)]
     largest = max(*shares[0], *shares[1], 1e-9)
-    step = (WIDTH - 20.0) / max(len(starts), 1)
+    step = (width - left - 10.0) / max(len(starts), 1)
     parts = []
     for some, kind in ((shares[1], "robust"), (shares[0], "naive")):
-        line = [f"M10 {base:.1f}"]
+        line = [f"M{left:.1f} {base:.1f}"]
         for number, share in enumerate(some):
             y = base - 115.0 * share / largest
-            line.append(
-                f"L{10 + step * number:.1f} {y:.1f} L{10 + step * (number + 1):.1f} {y:.1f}"
-            )
-        line.append(f"L{WIDTH - 10:.1f} {base:.1f}Z")
+            x = left + step * number
+            line.append(f"L{x:.1f} {y:.1f} L{x + step:.1f} {y:.1f}")
+        line.append(f"L{width - 10:.1f} {base:.1f}Z")
         parts.append(f'<path class="area {kind}" d="{" ".join(line)}"/>')
-    parts.append(_line(10.0, base, WIDTH - 10.0, base, "axis"))
-    parts.append(_words(starts[0].partition("T")[0], 10.0, base + 15.0, "start"))
-    parts.append(_words(starts[-1].partition("T")[0], WIDTH - 10.0, base + 15.0, "end"))
-    return _picture(parts, height, title)
+    parts.append(_line(left, base, width - 10.0, base, "axis"))
+    for share in ticks(0.0, largest, 3):
+        y = base - 115.0 * share / largest
+        parts.append(_line(left - 4.0, y, left, y, "axis"))
+        parts.append(_words(f"{share:.3g}", left - 6.0, y + 4.0, "end"))
+    parts.append(_words(starts[0].partition("T")[0], left, base + 15.0, "start"))
+    parts.append(_words(starts[-1].partition("T")[0], width - 10.0, base + 15.0, "end"))
+    return _picture(parts, height, title, width=width)
 
 
 def curves(
