@@ -363,6 +363,8 @@ def _promise(plan: Plan, method: MethodPlan) -> str:
 
 
 def _limit(plan: Plan) -> str:
+    if plan.lower_bound <= 1:  # nobody can learn from less than one play
+        return ""
     return (
         f"With fewer than {_plays(plan.lower_bound)} per user no method can promise that: the "
         "coalition could exchange the best action and the runner-up in every context and leave no "
