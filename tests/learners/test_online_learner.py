@@ -58,6 +58,8 @@ def test_parameters_are_those_it_was_made_with() -> None:
         "warmup_interactions": 0,
         "certify": "bounds",
         "max_open_decisions": MAX_OPEN_DECISIONS,
+        "reward_range": None,
+        "reward_deviation": None,
     }
     given = {
         "alpha": "auto",
@@ -67,6 +69,8 @@ def test_parameters_are_those_it_was_made_with() -> None:
         "warmup_interactions": 5,
         "certify": "none",
         "max_open_decisions": 9,
+        "reward_range": [0.0, 1.0],
+        "reward_deviation": None,
     }
     assert RobustMCB(**given).get_params() == given  # type: ignore[arg-type]
     assert MAX_OPEN_DECISIONS == 1_000_000

@@ -44,6 +44,8 @@ def test_columns_may_be_named_directly() -> None:
     assert list(policy.context_labels) == ["DE|phone", "FR|phone"]
     one = learn_log(table, alpha=0.1, user="account_id", context="country").policy
     assert list(one.context_labels) == ["DE", "FR"]
+    fitted = RobustMCB(alpha=0.1).fit(table, user="account_id", context=two)
+    assert fitted.policy_.to_json()["policy"] == policy.to_json()["policy"]
 
 
 @pytest.mark.parametrize("call", [LearnOptions, RobustMCB, partial(learn_log, None)])
@@ -58,6 +60,7 @@ def test_the_old_name_of_alpha_works_with_a_note(call: Any) -> None:
         (LearnOptions, "metod", "method"),
         (RobustMCB, "alhpa", "alpha"),
         (partial(learn_log, None), "usr", "user"),
+        (partial(RobustMCB().fit, None), "desing", "design"),
         (partial(learn_on_cluster, "x.parquet"), "tally", "tallies"),
     ],
 )

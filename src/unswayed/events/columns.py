@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from unswayed.errors import InputError, option
@@ -60,6 +60,19 @@ class Columns:
                 )
             if n_bins < 2:
                 raise InputError(f"column {column!r} cannot be cut into {n_bins} bins; ask for 2.")
+
+    def renamed(self, names: Mapping[str, Any], *, others: Sequence[str] = ()) -> Columns:
+        """Return the same columns under other names, given as keywords of a call.
+
+        An unknown keyword gets a suggestion, also from the call's ``others``.
+        """
+        choices = [column.name for column in fields(self)]
+        for name in names:
+            if name not in choices:
+                close = closest(name, [*choices, *others])
+                hint = f"did you mean {close!r}?" if close else "see Columns for what there is."
+                raise TypeError(f"there is no option {name!r}; {hint}")
+        return replace(self, **names)
 
     def found_in(self, names: Sequence[str], *, where: str) -> Columns:
         """Resolve the optional columns; raise if a required one is missing."""

@@ -16,7 +16,7 @@ from unswayed.learners.groups import check_groups
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.reward_range import RewardRange, parsed_reward_range, reward_bound
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
-from unswayed.names import closest, known_keywords
+from unswayed.names import known_keywords
 from unswayed.tallies import MIN_PROPENSITY
 from unswayed.tallies.log_tallies import check_min_propensity
 
@@ -133,19 +133,9 @@ class LearnOptions:
         if "adversarial_fraction" in changes:  # the former name
             old = LearnOptions(adversarial_fraction=changes.pop("adversarial_fraction"))  # type: ignore[call-arg]
             changes["alpha"] = old.alpha
-        own = {field.name for field in fields(LearnOptions)}
-        columns = {name: changes.pop(name) for name in changes.keys() - own}
-        if columns:
-            changes["columns"] = _with_columns(changes.get("columns", self.columns), columns)
+        own = [field.name for field in fields(LearnOptions)]
+        names = {name: changes.pop(name) for name in changes.keys() - set(own)}
+        if names:
+            columns = changes.get("columns", self.columns)
+            changes["columns"] = columns.renamed(names, others=own)
         return replace(self, **changes)
-
-
-def _with_columns(columns: Columns, changes: dict[str, Any]) -> Columns:
-    names = [field.name for field in fields(Columns)]
-    for name in changes:
-        if name not in names:
-            choices = [*names, *(field.name for field in fields(LearnOptions))]
-            close = closest(name, choices)
-            hint = f"did you mean {close!r}?" if close else f"there are {', '.join(choices)}."
-            raise TypeError(f"there is no option {name!r}; {hint}")
-    return replace(columns, **changes)

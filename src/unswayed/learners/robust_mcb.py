@@ -276,6 +276,7 @@ class RobustMCB(OnlineLearner):
         design: DesignName = "auto",
         columns: Columns | None = None,
         on_bad_rows: OnBadRows | str = "error",
+        **names: Any,
     ) -> RobustMCB:
         """Learn from a log, and from no log that was fitted before.
 
@@ -293,8 +294,10 @@ class RobustMCB(OnlineLearner):
             ``reward``, and ``propensity`` if it is there.
         on_bad_rows
             What to do with unusable rows of a table: "error", "drop" or "quarantine=FILE".
+        names
+            Fields of ``Columns``: ``fit(log, user="account_id", context=["country", "device"])``.
         """
-        return self._fit_phases((_tallied(log, columns, on_bad_rows),), design)
+        return self._fit_phases((_tallied(log, columns, on_bad_rows, names),), design)
 
     def partial_fit(
         self,
@@ -303,12 +306,13 @@ class RobustMCB(OnlineLearner):
         design: DesignName = "auto",
         columns: Columns | None = None,
         on_bad_rows: OnBadRows | str = "error",
+        **names: Any,
     ) -> RobustMCB:
         """Learn from a log and from those that were fitted before; parameters as for ``fit``.
 
         Tables of several days give the policy of all days in one table, to the last bit.
         """
-        phases = with_log(self._phases, _tallied(log, columns, on_bad_rows))
+        phases = with_log(self._phases, _tallied(log, columns, on_bad_rows, names))
         return self._fit_phases(phases, design)
 
     def _fit_phases(self, phases: Phases, design: DesignName) -> RobustMCB:
@@ -356,8 +360,12 @@ class RobustMCB(OnlineLearner):
         return learned.policy
 
 
-def _tallied(log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str) -> LogTallies:
+def _tallied(
+    log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str, names: dict[str, Any]
+) -> LogTallies:
     """Return the tallies of a log of any kind."""
+    if names:
+        columns = (columns or Columns()).renamed(names, others=("design", "columns", "on_bad_rows"))
     if isinstance(log, LogTallies):
         return log
     if not isinstance(log, Events):

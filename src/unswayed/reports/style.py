@@ -44,7 +44,10 @@ class Look:
 
 LOOKS = {
     "paper": Look(label="Robust MCB", colour=BLUE, marker="o"),
-    "paper-literal": Look(label="Robust MCB as printed", colour=BLUE, marker="o", dashes=":"),
+    "paper-literal": Look(label="Robust MCB as printed", colour=BLUE, marker="D", dashes=":"),
+    "paper-literal-on-log": Look(
+        label="Robust MCB as printed, on a log", colour=BLUE, marker="P", dashes=":"
+    ),
     "paper-per-visit": Look(label="Robust MCB per visit", colour=SKY, marker="d", dashes="--"),
     "paper-on-log": Look(label="Robust MCB on a log", colour=BLUE, marker="h", dashes="-."),
     "bounded-on-log": Look(label="Bounded on a log", colour=VERMILION, marker="p", dashes="-."),
