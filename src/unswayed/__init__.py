@@ -10,6 +10,7 @@ from unswayed.lazy import lazy_names
 if TYPE_CHECKING:
     __version__: str
     from unswayed import paper
+    from unswayed.audit.auditing import audit_log
     from unswayed.errors import InputError
     from unswayed.events import Columns, Events, Labels, read_events
     from unswayed.learners import RobustMCB
@@ -30,6 +31,7 @@ __all__ = [
     "Policy",
     "RobustMCB",
     "__version__",
+    "audit_log",
     "learn_log",
     "learn_on_cluster",
     "paper",
@@ -39,6 +41,7 @@ __all__ = [
 _find = lazy_names(
     __name__,
     {
+        "audit.auditing": "audit_log",
         "errors": "InputError",
         "events": "Columns Events Labels read_events",
         "learners": "RobustMCB",

@@ -190,3 +190,21 @@ def test_a_policy_that_is_none_is_refused(bots: Path, tmp_path: Path) -> None:
         unswayed("evaluate", bots, "--policy", tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot read the policy"):
         unswayed("evaluate", bots, "--policy", bots, "--baseline", tmp_path / "none.json")
+
+
+def test_cases_go_out_and_reviews_come_back(
+    reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A reviewed case is gone from the next list; the file of cases is CSV or JSON."""
+    unswayed("audit", reviews, "--cases", tmp_path / "cases.json")
+    cases = json.loads((tmp_path / "cases.json").read_text(encoding="utf-8"))
+    assert all(case["case"].startswith("case-") and case["reason"] for case in cases)
+    known = tmp_path / "known.csv"
+    known.write_text(f"user,status,date\n{cases[0]['user']},honest,\n", encoding="utf-8")
+    table = tmp_path / "cases.csv"
+    capsys.readouterr()
+    unswayed("audit", reviews, "--cases", table, "--known", known, "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"] == "attacked"
+    assert f'"{cases[0]["user"]}"' not in table.read_text(encoding="utf-8")
+    assert f'"{cases[1]["user"]}"' in table.read_text(encoding="utf-8")

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypedDict
 
 import numpy as np
+import pyarrow as pa
 
-from unswayed.arrays import FloatArray
+from unswayed.arrays import BoolArray, FloatArray
 from unswayed.audit.by_server import audit_server
 from unswayed.audit.by_users import audit_users
+from unswayed.audit.comparing import (
+    Changes,
+    Difference,
+    changes_of,
+    difference_of,
+    earlier_rows,
+    part_of,
+)
 from unswayed.audit.log import AuditedLog
 from unswayed.audit.regimes import RegimeName, regime_of_log
-from unswayed.audit.results import Audit
+from unswayed.audit.results import Audit, Part
 from unswayed.errors import InputError, option
-from unswayed.events import Columns, Events, OnBadRows, read_events
+from unswayed.events import Columns, Events, OnBadRows, Reading, read_events
+from unswayed.events.known import KnownAccounts, read_known
 from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
 from unswayed.learners.from_log import Listener
@@ -25,18 +36,46 @@ from unswayed.policy import Policy
 from unswayed.tallies import MIN_PROPENSITY, tally_events
 from unswayed.tallies.log_summary import summarise
 
-STEPS = ("reading", "tallying", "looking for accounts")
+STEPS = ("reading", "tallying", "looking for accounts", "comparing")
 """The steps of an audit, in order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audited:
-    """An audit, the events it is of, and the policy that was learned on the way, if any."""
+    """An audit, the events it is of, and the policy that was learned on the way, if any.
+
+    ``changes`` and ``difference`` are what is new since a moment, and what differs from a
+    reference; None unless asked for.
+    """
 
     audit: Audit
     events: Events
     times: FloatArray | None
     policy: Policy | None
+    changes: Changes | None = None
+    difference: Difference | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Attacked, suspected, or nothing found."""
+        return self.audit.verdict
+
+    @property
+    def statement(self) -> str:
+        """The answer in a few sentences."""
+        return self.audit.statement
+
+    def table(self, part: Part = "accounts") -> pa.Table:
+        """Return a part as a table; ``.to_pandas()`` and ``polars.from_arrow`` make data frames."""
+        return self.audit.table(part)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, with the most suspicious accounts only."""
+        return {
+            **self.audit.to_json(),
+            "changes": None if self.changes is None else self.changes.to_json(),
+            "reference": None if self.difference is None else self.difference.to_json(),
+        }
 
 
 def audit_log(
@@ -50,6 +89,9 @@ def audit_log(
     on_bad_rows: OnBadRows | str = "error",
     min_propensity: float = MIN_PROPENSITY,
     memory: int | None = None,
+    known: str | Path | KnownAccounts | None = None,
+    since: str | None = None,
+    reference: Source | None = None,
     on_step: Listener = lambda _: None,
 ) -> Audited:
     """Audit a log.
@@ -62,33 +104,71 @@ def audit_log(
         As ``learn_log`` takes them; read where the server chose the actions.
     regime
         Who chose the actions; "auto" reads it off the log.
+    known
+        Reviewed accounts, as ``read_known`` reads them. Fakes are flagged and lead to others.
+        Honest ones are not flagged for what they did before the end of the review's day.
+    since
+        A date, or a date and time: ``changes`` says what is new since then. The log needs times.
+    reference
+        A log with the same columns that is believed clean: ``difference`` says what moved.
     on_step
         Called with each of ``STEPS`` as it begins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> users, items = np.repeat(np.arange(600), 20), rng.integers(8, size=12_000)
+    >>> rewards = rng.random(12_000) < np.where((users < 90) & (items == 7), 0.95, 0.1)
+    >>> found = audit_log(pa.table({"user": users, "action": items, "reward": rewards * 1.0}))
+    >>> found.verdict, found.table("items").to_pandas().action.tolist()
+    ('attacked', [7])
     """
+    if isinstance(known, str | Path):
+        known = read_known(known)
     stated = check_fraction_or_auto(alpha)
     method = known_method(method)
+
+    def read(what: Source) -> Reading:
+        return read_events(
+            what,
+            columns=columns or Columns(may_lack_context=True),
+            query=query,
+            on_bad_rows=on_bad_rows,
+            memory=memory,
+            with_times=True,
+        )
+
     on_step("reading")
-    reading = read_events(
-        source,
-        columns=columns or Columns(may_lack_context=True),
-        query=query,
-        on_bad_rows=on_bad_rows,
-        memory=memory,
-        with_times=True,
-    )
+    reading = read(source)
+    events, times = reading.events, reading.times
+    # What cannot be answered is said before any work is done.
+    is_earlier = None if since is None else earlier_rows(times, since)
+    clean = None if reference is None else read(reference)
+    options = _Options(stated=stated, method=method, min_propensity=min_propensity, regime=regime)
     on_step("tallying")
     audit, policy = audit_events(
-        reading.events,
-        reading.times,
+        events,
+        times,
         source=reading.provenance.source,
-        stated=stated,
-        regime=regime,
-        method=method,
-        min_propensity=min_propensity,
+        known=known,
         notes=notes_on_bad_rows(reading.provenance),
         on_step=on_step,
+        **options,
     )
-    return Audited(audit, reading.events, reading.times, policy)
+    changes, difference = None, None
+    options["regime"] = audit.regime.name
+    if since is not None and is_earlier is not None:
+        on_step("comparing")
+        part = part_of(events, times, is_earlier)
+        before, _ = audit_events(*part, source="before", known=known, **options)
+        changes = changes_of(before, audit, since)
+    if clean is not None:
+        on_step("comparing")
+        where = clean.provenance.source
+        found, _ = audit_events(clean.events, clean.times, source=where, **options)
+        difference = difference_of(found, clean.events, events)
+    return Audited(audit, events, times, policy, changes, difference)
 
 
 def audit_events(
@@ -100,6 +180,7 @@ def audit_events(
     regime: RegimeName = "auto",
     method: str = DEFAULT_METHOD,
     min_propensity: float = MIN_PROPENSITY,
+    known: KnownAccounts | None = None,
     notes: tuple[str, ...] = (),
     on_step: Listener = lambda _: None,
 ) -> tuple[Audit, Policy | None]:
@@ -138,6 +219,32 @@ def audit_events(
         notes=notes,
     )
     on_step("looking for accounts")
+    is_fake, is_cleared = _reviewed(events, times, known)
     if found.name == "users":
-        return audit_users(log), None
-    return audit_server(log, stated=stated, method=method)
+        return audit_users(log, is_fake, is_cleared), None
+    return audit_server(log, is_fake, is_cleared, stated=stated, method=method)
+
+
+def _reviewed(
+    events: Events, times: FloatArray | None, known: KnownAccounts | None
+) -> tuple[BoolArray, BoolArray]:
+    """Return known fakes, shape (n_users,), and events cleared by a review, shape (n_events,).
+
+    Without times a review clears all events of an honest account.
+    """
+    if known is None:
+        return np.zeros(events.n_users, np.bool_), np.zeros(len(events), np.bool_)
+    is_fake, honest_until = known.of(events.user_labels)
+    until = honest_until[events.users]
+    if times is None:
+        return is_fake, np.asarray(until > -np.inf)
+    return is_fake, np.asarray((np.nan_to_num(times, nan=-np.inf) < until) | np.isposinf(until))
+
+
+class _Options(TypedDict):
+    """Options that all audits of a command share."""
+
+    stated: float | Auto
+    method: str
+    min_propensity: float
+    regime: RegimeName

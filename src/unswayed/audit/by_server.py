@@ -13,6 +13,7 @@ from unswayed.audit.log import (
     context_shares,
     flagged_by_mistake,
     histogram_of,
+    mark_reviewed,
     named_briefly,
     share_bounds,
 )
@@ -29,6 +30,7 @@ from unswayed.audit.results import (
 )
 from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.errors import InputError, option
+from unswayed.learners.bounded import Reviewed
 from unswayed.learners.design import design_of_log
 from unswayed.learners.explaining import is_suspected, notes_on_policy, plain_actions
 from unswayed.learners.learning import Learned, learn_policy
@@ -65,9 +67,13 @@ class _Lie(NamedTuple):
     usual: float
 
 
-def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple[Audit, Policy]:
+def audit_server(
+    log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray, *, stated: float | Auto, method: str
+) -> tuple[Audit, Policy]:
     """Audit a log by what the learner takes out, and by agreement in rewards."""
     events, tallies = log.events, log.tallies
+    # What an honest account did after its review can still flag it.
+    is_honest = np.bincount(events.users[~is_cleared], minlength=events.n_users) == 0
     learned = learn_policy(
         tallies,
         design_of_log(tallies, "auto"),
@@ -75,6 +81,7 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         events.action_labels,
         alpha=stated,
         method=method,
+        reviewed=Reviewed(is_fake, is_honest) if (is_fake | is_honest).any() else None,
     )
     policy, weights = learned.policy, learned.estimates.user_weights
     if learned.estimates.model is None:
@@ -86,8 +93,10 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
     is_flagged = weights < ACCUSED
     lies = _lies(log, learned, agreement)
     is_attacked = any(lie.is_flagged for lie in lies)
-    groups, reasons = _in_words(log, lies, weights, agreement)
+    groups, reasons = _in_words(log, lies, weights, agreement, is_fake)
+    mark_reviewed(reasons, is_fake, events.users[is_cleared].astype(np.int64))
     plays = np.bincount(events.users, minlength=events.n_users)
+    first_seen, last_seen = log.spans()
     accounts = Accounts(
         labels=events.user_labels,
         weights=weights,
@@ -96,6 +105,9 @@ def audit_server(log: AuditedLog, *, stated: float | Auto, method: str) -> tuple
         p_values=agreement.p_values,
         groups=groups,
         reasons=reasons,
+        group_ids=log.group_ids(groups),
+        first_seen=first_seen,
+        last_seen=last_seen,
     )
     changed = changed_decisions(
         plain_actions(tallies),
@@ -218,7 +230,11 @@ def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]
 
 
 def _in_words(
-    log: AuditedLog, lies: list[_Lie], weights: FloatArray, agreement: Agreement
+    log: AuditedLog,
+    lies: list[_Lie],
+    weights: FloatArray,
+    agreement: Agreement,
+    is_fake: BoolArray,
 ) -> tuple[list[str], list[str]]:
     """Return the group and the reason of each account; empty for accounts without one."""
     n_users = log.events.n_users
@@ -230,6 +246,8 @@ def _in_words(
         # Whoever was taken out belongs to a flagged coalition, everybody else to a suspected one.
         odds = np.where(clear == is_out[code], odds, 0.0)
         best = int(odds.argmax()) if odds.any() else -1
+        if best < 0 and is_fake[code]:
+            continue
         if best >= 0 or is_out[code]:
             groups[code] = lies[best].name if best >= 0 else QUIET
         if is_out[code] or is_clear[code]:
@@ -267,6 +285,7 @@ def _cards(
         mean = float("nan") if lie is None else _mean_of(lie, members)
         cards.append(
             GroupCard(
+                id=accounts.group_ids[name],
                 name=name,
                 accounts=len(codes),
                 statement=_card_statement(len(codes), lie, mean),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from scipy import special
 
@@ -15,6 +17,7 @@ from unswayed.audit.log import (
     context_shares,
     flagged_by_mistake,
     histogram_of,
+    mark_reviewed,
     share_bounds,
 )
 from unswayed.audit.results import (
@@ -48,21 +51,24 @@ BOUNDED_BY = 0.1
 """Ours: an account's plays of a cell count as many as this share of its visitors reach."""
 
 
-def audit_users(log: AuditedLog) -> Audit:
+def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> Audit:
     """Audit a log by what accounts rate, how, and together with whom."""
     events = log.events
     items, n_items = _items(log)
+    judged = np.flatnonzero(~is_cleared)
     ratings = ratings_of(
-        events.users,
-        items,
-        events.rewards,
-        log.times,
+        events.users[judged],
+        items[judged],
+        events.rewards[judged],
+        None if log.times is None else log.times[judged],
         n_users=events.n_users,
         n_items=n_items,
     )
-    found = find_coordination(ratings)
+    found = find_coordination(ratings, is_fake)
     plays = np.bincount(events.users, minlength=events.n_users)
     groups, reasons = _in_words(log, found)
+    mark_reviewed(reasons, is_fake, events.users[is_cleared].astype(np.int64))
+    first_seen, last_seen = log.spans()
     accounts = Accounts(
         labels=events.user_labels,
         weights=found.weights,
@@ -71,8 +77,11 @@ def audit_users(log: AuditedLog) -> Audit:
         p_values=np.full(events.n_users, np.nan),
         groups=groups,
         reasons=reasons,
+        group_ids=log.group_ids(groups),
+        first_seen=first_seen,
+        last_seen=last_seen,
     )
-    is_attacked = bool(found.is_flagged.any())
+    is_attacked = bool((found.is_flagged & ~is_fake).any())
     means = _bounded_means(log, found.weights)
     naive = plain_actions(log.tallies)
     robust = best_known(means) if is_attacked else naive
@@ -109,7 +118,10 @@ def audit_users(log: AuditedLog) -> Audit:
         cost=cost,
         contexts=context_shares(events.context_labels, claimed, believed, MOST_CONTEXTS),
         accounts=accounts,
-        groups=tuple(_card(log, found, k, g) for k, g in enumerate(found.groups[:MOST_GROUPS])),
+        groups=tuple(
+            _card(log, found, k, g, accounts.group_ids)
+            for k, g in enumerate(found.groups[:MOST_GROUPS])
+        ),
         cases=log.cases(accounts),
         rates=ErrorRates(
             threshold=f"{FLAGGED:g} deviations from the middle of the log",
@@ -194,7 +206,9 @@ def _in_words(log: AuditedLog, found: Coordination) -> tuple[list[str], list[str
     return groups, reasons
 
 
-def _card(log: AuditedLog, found: Coordination, number: int, group: Group) -> GroupCard:
+def _card(
+    log: AuditedLog, found: Coordination, number: int, group: Group, ids: Mapping[str, str]
+) -> GroupCard:
     events = log.events
     members = np.zeros(events.n_users, dtype=np.bool_)
     members[group.members] = True
@@ -213,6 +227,7 @@ def _card(log: AuditedLog, found: Coordination, number: int, group: Group) -> Gr
     )
     habits = f" Compared with others, a member {', '.join(group.habits)}." if group.habits else ""
     return GroupCard(
+        id=ids[f"group {number + 1}"],
         name=f"group {number + 1}",
         accounts=len(group.members),
         statement=(

@@ -12,7 +12,15 @@ from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.regimes import Regime
-from unswayed.audit.results import Accounts, Case, ContextShare, Deed, Histogram, Timeline
+from unswayed.audit.results import (
+    Accounts,
+    Case,
+    ContextShare,
+    Deed,
+    Histogram,
+    Timeline,
+    stable_id,
+)
 from unswayed.events import Events, Labels
 from unswayed.tallies import UserTallies
 from unswayed.tallies.log_summary import LogSummary
@@ -62,6 +70,30 @@ class AuditedLog:
             "median_interactions": self.summary.median_interactions,
             "most_interactions": self.summary.most_interactions,
         }
+
+    def spans(self) -> tuple[FloatArray | None, FloatArray | None]:
+        """Return when each account was first and last seen; None without times."""
+        if self.times is None:
+            return None, None
+        known = np.isfinite(self.times)
+        first = np.full(self.events.n_users, np.inf)
+        last = -first
+        np.minimum.at(first, self.events.users[known], self.times[known])
+        np.maximum.at(last, self.events.users[known], self.times[known])
+        is_seen = np.isfinite(first)
+        return np.where(is_seen, first, np.nan), np.where(is_seen, last, np.nan)
+
+    def group_ids(self, groups: list[str]) -> dict[str, str]:
+        """Return an id for each group: that of its first member, so that it outlives new ones."""
+        first, _ = self.spans()
+        codes = [code for code, name in enumerate(groups) if name]
+        codes.sort(key=lambda code: str(self.events.user_labels[code]))
+        if first is not None:
+            codes.sort(key=lambda code: float(np.nan_to_num(first[code], nan=np.inf)))
+        found: dict[str, str] = {}
+        for code in codes:
+            found.setdefault(groups[code], stable_id("group", self.events.user_labels[code]))
+        return found
 
     def cases(self, accounts: Accounts) -> tuple[Case, ...]:
         """Return the most suspicious of the flagged accounts, and what each of them did."""
@@ -212,6 +244,14 @@ def flagged_by_mistake(rate: float, n_honest: int) -> str:
         f"Expect {count} of the {n_honest:,} other accounts to be flagged by mistake, as in test "
         "logs."
     )
+
+
+def mark_reviewed(reasons: list[str], is_fake: BoolArray, cleared: IntArray) -> None:
+    """Put what reviews said of accounts in front of their reasons."""
+    for code in np.flatnonzero(is_fake).tolist():
+        reasons[code] = "; ".join(filter(None, ["a review says fake", reasons[code]]))
+    for code in np.unique(cleared).tolist():
+        reasons[code] = "; ".join(filter(None, ["a review says honest", reasons[code]]))
 
 
 def named_briefly(names: Sequence[object], most: int = 3) -> str:

@@ -16,6 +16,7 @@ from scipy import stats
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.auditing import audit_events
+from unswayed.audit.comparing import part_of
 from unswayed.audit.log import MOST_LETTERS
 from unswayed.audit.regimes import RegimeName
 from unswayed.audit.results import Audit
@@ -290,21 +291,9 @@ def _some_accounts(
     """Return the events of at most so many accounts, chosen at random."""
     if events.n_users <= MOST_ACCOUNTS:
         return events, times
-    chosen = np.sort(rng.choice(events.n_users, size=MOST_ACCOUNTS, replace=False))
-    place = np.full(events.n_users, -1, dtype=np.int64)
-    place[chosen] = np.arange(MOST_ACCOUNTS)
-    at = np.flatnonzero(place[events.users] >= 0)
-    some = Events(
-        place[events.users[at]],
-        events.contexts[at],
-        events.actions[at],
-        events.rewards[at],
-        Labels(events.user_labels.values[chosen]),
-        events.context_labels,
-        events.action_labels,
-        None if events.propensities is None else events.propensities[at],
-    )
-    return some, None if times is None else times[at]
+    is_chosen = np.zeros(events.n_users, dtype=np.bool_)
+    is_chosen[rng.choice(events.n_users, size=MOST_ACCOUNTS, replace=False)] = True
+    return part_of(events, times, is_chosen[events.users])
 
 
 class _Measured(NamedTuple):

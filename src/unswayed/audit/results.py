@@ -6,11 +6,14 @@ a coalition of some size is found: what a handful of accounts does raises no ala
 
 from __future__ import annotations
 
+import hashlib
 import math
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.regimes import Regime
@@ -20,6 +23,12 @@ from unswayed.policy.documents import json_number
 
 MOST_LISTED = 200
 """Ours: accounts and rows that JSON and report list; ``--users`` and Parquet have all."""
+
+Part = Literal["accounts", "cases", "items", "decisions", "groups"]
+"""Parts of an audit that are tables."""
+
+NESTED = ("items", "examples", "timeline")
+"""Fields of a group that are tables themselves."""
 
 LEAST_ACCOUNTS, LEAST_SHARE = 20, 0.005
 """Ours: fewer accounts than these, and a smaller share of all, never raise an alarm."""
@@ -111,6 +120,7 @@ class GroupCard:
     ``close`` is the share of shared ratings within a short time; NaN if times are not known.
     """
 
+    id: str
     name: str
     accounts: int
     statement: str
@@ -162,6 +172,10 @@ class Accounts:
         Shape (n_users,); NaN where the regime has none.
     groups, reasons
         One text each; empty for those in no group.
+    group_ids
+        By the name of a group, an id that stays the same while the group grows.
+    first_seen, last_seen
+        Shape (n_users,); times in seconds since 1970, or None.
     """
 
     labels: Labels
@@ -171,6 +185,38 @@ class Accounts:
     p_values: FloatArray
     groups: list[str]
     reasons: list[str]
+    group_ids: Mapping[str, str]
+    first_seen: FloatArray | None
+    last_seen: FloatArray | None
+
+    def table(self, *, only_flagged: bool = False) -> pa.Table:
+        """Return one row per account, the most suspicious first.
+
+        With ``only_flagged`` these are cases to hand over: with ids that stay the same.
+        """
+        order = self.order
+        if only_flagged:
+            order = order[self.is_flagged[order]]
+        columns = {
+            "user": pa.array(self.labels.values).take(pa.array(order)),
+            "weight": self.weights[order],
+            "score": self.scores[order],
+            "group": pa.array([self.groups[code] for code in order.tolist()], pa.string()),
+            "reason": pa.array([self.reasons[code] for code in order.tolist()], pa.string()),
+            "interactions": self.interactions[order],
+            "p_value": pa.array(self.p_values[order], from_pandas=True),
+        }
+        if not only_flagged:
+            return pa.table(columns)
+        names = [self.labels[code] for code in order.tolist()]
+        ids = [self.group_ids.get(self.groups[code], "") for code in order.tolist()]
+        spans = {
+            name: pa.array((times[order] * 1e3).astype("datetime64[ms]"))
+            for name, times in (("first_seen", self.first_seen), ("last_seen", self.last_seen))
+            if times is not None
+        }
+        keys = {"case": [stable_id("case", name) for name in names], "group_id": ids}
+        return pa.table({**keys, **columns, **spans})
 
     @property
     def order(self) -> IntArray:
@@ -181,6 +227,15 @@ class Accounts:
     def is_flagged(self) -> BoolArray:
         """Accounts with weight below one half."""
         return np.asarray(self.weights < 0.5)
+
+
+def stable_id(kind: str, label: Label) -> str:
+    """Return an id that depends on a label alone.
+
+    >>> stable_id("case", "ann")
+    'case-a7a2d8a2f1bc'
+    """
+    return f"{kind}-{hashlib.sha256(str(label).encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +328,22 @@ class Audit:
             "withstands": self.withstands,
             "notes": list(self.notes),
         }
+
+    def table(self, part: Part = "accounts") -> pa.Table:
+        """Return a part as a table; ``.to_pandas()`` and ``polars.from_arrow`` make data frames.
+
+        ``accounts`` are all of them, ``cases`` the flagged ones with ids that stay the same.
+        """
+        if part in ("accounts", "cases"):
+            return self.accounts.table(only_flagged=part == "cases")
+        kinds: dict[str, type] = {
+            "items": ItemShift,
+            "decisions": ChangedDecision,
+            "groups": GroupCard,
+        }
+        rows = {"items": self.items, "decisions": self.changed, "groups": self.groups}[part]
+        names = [field.name for field in fields(kinds[part]) if field.name not in NESTED]
+        return pa.table({name: pa.array([getattr(row, name) for row in rows]) for name in names})
 
     def listed_accounts(self) -> list[dict[str, Any]]:
         """Return the most suspicious accounts, one row each."""

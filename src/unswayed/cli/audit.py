@@ -8,19 +8,23 @@ from typing import Annotated
 import typer
 
 from unswayed.audit.auditing import STEPS, audit_log
+from unswayed.audit.comparing import parsed_moment
 from unswayed.audit.regimes import parsed_regime
 from unswayed.audit.results import alarm_of, check_limits
 from unswayed.cli.log_options import AlphaOrAuto, Log, LogOptions
 from unswayed.cli.options import Figures, Json, TableFormat, expanded
 from unswayed.errors import InputError
+from unswayed.events.known import read_known
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.reports.audit_page import audit_page
 from unswayed.reports.policies import check_table, write_table
 from unswayed.reports.result_tables import (
-    accounts_table,
+    check_cases,
     print_audit,
+    print_comparisons,
     print_red_team,
+    write_cases,
     write_data,
     write_page,
 )
@@ -63,6 +67,35 @@ def audit(
     target: Annotated[
         str | None, typer.Option(help="Action that the injected coalition lies about.")
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Report what is new since this day or moment: accounts newly flagged, and which "
+            "of them joined a group that was there before. Needs times.",
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="A log believed clean, with the same columns: report which items' means moved.",
+            metavar="LOG",
+        ),
+    ] = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV of reviewed accounts (user, status honest or fake, date): fakes lead to "
+            "others, and honest accounts are not flagged for what they did before the review."
+        ),
+    ] = None,
+    cases: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the flagged accounts to this file, as CSV, Parquet or JSON, with ids that "
+            "stay the same from day to day."
+        ),
+    ] = None,
     fail_share: Annotated[
         float | None,
         typer.Option(
@@ -98,6 +131,11 @@ def audit(
             check_writable_folder(folder)
     if users is not None:
         check_table(users, table_format)
+    if cases is not None:
+        check_cases(cases)
+    reviewed = None if known is None else read_known(known)
+    if since is not None:
+        parsed_moment(since)
     with steps_bar(STEPS) as on_step:
         found = audit_log(
             log,
@@ -109,6 +147,9 @@ def audit(
             on_bad_rows=bad_rows,
             min_propensity=source.min_propensity,
             memory=source.memory_bytes,
+            known=reviewed,
+            since=since,
+            reference=reference,
             on_step=on_step,
         )
         red_team = None
@@ -123,14 +164,16 @@ def audit(
             )
     alarm = alarm_of(found.audit, share=fail_share, shift=fail_shift)
     report = {
-        **found.audit.to_json(),
+        **found.to_json(),
         "alarm": alarm.to_json(),
         "red_team": None if red_team is None else red_team.to_json(),
     }
     if users is not None:
-        write_table(accounts_table(found.audit.accounts), users, table_format)
+        write_table(found.table("accounts"), users, table_format)
+    if cases is not None:
+        write_cases(found.table("cases"), cases)
     if out is not None:
-        write_page(audit_page(found.audit, red_team), out)
+        write_page(audit_page(found.audit, red_team, found.changes, found.difference), out)
     if data is not None:
         write_data(found.audit, report, data)
     if figures is not None:
@@ -141,6 +184,7 @@ def audit(
         print_json(report)
     else:
         print_audit(found.audit)
+        print_comparisons(found.changes, found.difference)
         if red_team is not None:
             print_red_team(red_team)
         if out is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from unswayed.audit.comparing import Changes, Difference
 from unswayed.audit.log import named_briefly
 from unswayed.audit.redteam import RedTeam
-from unswayed.audit.results import Audit, ChangedDecision, GroupCard
+from unswayed.audit.results import MOST_LISTED, Audit, ChangedDecision, GroupCard
 from unswayed.reports.page import Value, beside, key, page, paragraph, section, table, tiles
 from unswayed.reports.result_tables import error_rates
 from unswayed.reports.svg import Bars, curves, diverging_bars, histogram, paired_bars, text_of
@@ -23,7 +24,12 @@ MOST_NAMED = 5
 """Accounts that a card names."""
 
 
-def audit_page(audit: Audit, red_team: RedTeam | None = None) -> str:
+def audit_page(
+    audit: Audit,
+    red_team: RedTeam | None = None,
+    changes: Changes | None = None,
+    difference: Difference | None = None,
+) -> str:
     """Return the page of an audit."""
     kind = {"attacked": " attacked", "suspected": " suspected"}.get(audit.verdict, "")
     answer = f'<div class="answer{kind}">{text_of(audit.statement, most=4_000)}</div>'
@@ -37,6 +43,8 @@ def audit_page(audit: Audit, red_team: RedTeam | None = None) -> str:
         answer,
         _tiles(audit),
         _decisions(audit),
+        "" if changes is None else _changes(changes),
+        "" if difference is None else _difference(difference),
         _items(audit),
         _groups(audit.groups),
         _accounts(audit),
@@ -134,6 +142,33 @@ def _map(changed: Sequence[ChangedDecision]) -> str:
     return (
         f'<div class="wide"><table class="map"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _changes(changes: Changes) -> str:
+    return section(
+        "New: since " + changes.since,
+        paragraph(changes.statement()),
+        table(
+            ["account", "group", "known group"],
+            [
+                [str(one.user), one.group or None, "yes" if one.is_known_group else "no"]
+                for one in changes.accounts[:MOST_LISTED]
+            ],
+            name="newly flagged",
+        ),
+    )
+
+
+def _difference(difference: Difference) -> str:
+    return section(
+        "Reference: against " + difference.source,
+        paragraph(difference.statement()),
+        table(
+            ["item", "mean in the reference", "mean now", "standard errors apart"],
+            [[str(i.action), i.reference, i.now, i.z] for i in difference.items],
+            name="moved items",
+        ),
     )
 
 

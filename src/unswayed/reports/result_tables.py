@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from unswayed.audit.comparing import Changes, Difference
 from unswayed.audit.redteam import RedTeam
-from unswayed.audit.results import Accounts, Audit, ChangedDecision, ErrorRates, ItemShift
+from unswayed.audit.results import Audit, ErrorRates
 from unswayed.evaluation import Evaluation
 from unswayed.evaluation.estimators import Estimate
 from unswayed.evaluation.results import LOGGING
-from unswayed.reports.policies import write_table
+from unswayed.reports.policies import check_table, write_table
 from unswayed.reports.tables import Cell, print_line, print_table, rate
-from unswayed.storage import whole_file
+from unswayed.storage import check_writable, whole_file
 
 SHOWN = 10
 """Maximum number of rows of a table on a terminal."""
-
-
-def accounts_table(accounts: Accounts) -> pa.Table:
-    """Return one row per account, the most suspicious first."""
-    order = accounts.order
-    places = pa.array(order)
-    return pa.table(
-        {
-            "user": pa.array(accounts.labels.values).take(places),
-            "weight": accounts.weights[order],
-            "score": accounts.scores[order],
-            "group": pa.array(accounts.groups, pa.string()).take(places),
-            "reason": pa.array(accounts.reasons, pa.string()).take(places),
-            "interactions": accounts.interactions[order],
-            "p_value": pa.array(accounts.p_values[order], from_pandas=True),
-        }
-    )
 
 
 def small_share(share: float) -> str:
@@ -130,6 +114,45 @@ def print_red_team(found: RedTeam) -> None:
     )
 
 
+def print_comparisons(changes: Changes | None, difference: Difference | None) -> None:
+    """Print what is new, and what differs from a reference."""
+    if changes is not None:
+        print_line(changes.statement())
+        _print_some(
+            "Newly flagged",
+            ["user", "group", "known group"],
+            [
+                [str(one.user), one.group, "yes" if one.is_known_group else "no"]
+                for one in changes.accounts
+            ],
+            more="--json lists them.",
+        )
+    if difference is not None:
+        print_line(difference.statement())
+
+
+def check_cases(path: Path) -> None:
+    """Reject a file of cases that cannot be written, before any work is done for it."""
+    if path.suffix == ".json":
+        check_writable(path)
+    else:
+        check_table(path, None)
+
+
+def write_cases(cases: pa.Table, path: Path) -> None:
+    """Write flagged accounts as CSV, Parquet or JSON, as the name of the file says."""
+    if path.suffix != ".json":
+        write_table(cases, path, None)
+        return
+    rows = [
+        {k: v.isoformat() if isinstance(v, dt.datetime) else v for k, v in row.items()}
+        for row in cases.to_pylist()
+    ]
+    with whole_file(path) as draft:
+        text = json.dumps(rows, indent=1, allow_nan=False, ensure_ascii=False)
+        draft.write_text(text + "\n", encoding="utf-8")
+
+
 def write_page(text: str, path: Path) -> None:
     """Write a page."""
     with whole_file(path) as draft:
@@ -141,16 +164,8 @@ def write_data(audit: Audit, report: Mapping[str, Any], folder: Path) -> None:
     with whole_file(folder / "audit.json") as draft:
         text = json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False)
         draft.write_text(text + "\n", encoding="utf-8")
-    write_table(accounts_table(audit.accounts), folder / "accounts.parquet", None)
-    for name, rows, kind in (
-        ("items", audit.items, ItemShift),
-        ("decisions", audit.changed, ChangedDecision),
-    ):
-        columns = {
-            field.name: pa.array([getattr(row, field.name) for row in rows])
-            for field in fields(kind)
-        }
-        write_table(columns, folder / f"{name}.parquet", None)
+    for part in ("accounts", "items", "decisions", "groups"):
+        write_table(audit.table(part), folder / f"{part}.parquet", None)
 
 
 def _print_some(

@@ -1,0 +1,126 @@
+"""Audits over time, beside a reference, and with reviewed accounts; through the public door."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import unswayed
+from tests.audit.markets import Market, market
+from unswayed.errors import InputError
+from unswayed.learners.unknown_fraction import Auto
+
+
+@pytest.fixture(scope="module")
+def drawn() -> Market:
+    """Return a market whose last members of each group come late."""
+    found = market(np.random.default_rng(3), n_groups=12, group_size=15)
+    late = found.is_paid[found.users] & (found.users % 15 >= 12)
+    early = found.times % 1.5e7
+    return found._replace(times=np.where(late, 2.5e7 + 1e6 * (found.times / 3e7), early))
+
+
+def test_what_is_new_since_a_day_is_who_joined_the_groups(drawn: Market) -> None:
+    found = unswayed.audit_log(drawn.table(), since="2024-06-01")
+    assert found.changes is not None
+    new = {int(str(one.user).removeprefix("user ")) for one in found.changes.accounts}
+    late = set(np.flatnonzero(drawn.is_paid & (np.arange(drawn.n_users) % 15 >= 12)).tolist())
+    assert len(new & late) > 0.5 * len(late)
+    assert len(new & late) > 0.7 * len(new)
+    assert found.changes.n_joined > 0.7 * len(new)
+    # The negative control: nothing is new after the last event.
+    nothing = unswayed.audit_log(drawn.table(), since="2030-01-01").changes
+    assert nothing is not None
+    assert not nothing.accounts
+    assert not nothing.cleared
+
+
+def test_cases_keep_their_ids_while_groups_grow(drawn: Market) -> None:
+    table, early = drawn.table(), drawn.times < 1.6e7
+    audits = [unswayed.audit_log(some) for some in (table.filter(early), table)]
+    ids = [
+        {row["user"]: (row["case"], row["group_id"]) for row in found.table("cases").to_pylist()}
+        for found in audits
+    ]
+    both = set(ids[0]) & set(ids[1])
+    assert len(both) > 50
+    assert all(ids[0][user][0] == ids[1][user][0] for user in both)
+    assert np.mean([ids[0][user][1] == ids[1][user][1] for user in both]) > 0.8
+    frame = audits[1].table("accounts").to_pandas()
+    assert len(frame) == len(np.unique(drawn.users))
+    assert frame.score.is_monotonic_decreasing
+
+
+def _clicks(seed: int, n_bots: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    users, items = np.repeat(np.arange(2_000), 20), rng.integers(10, size=40_000)
+    rewards = (rng.random(40_000) < 0.03).astype(float)
+    rewards[(users < n_bots) & (items == 7)] = 1.0
+    return pa.table({"user": users, "action": items, "reward": rewards})
+
+
+def test_a_reference_shows_which_items_moved() -> None:
+    clean = _clicks(1, 0)
+    pushed = unswayed.audit_log(_clicks(2, 60), regime="server", reference=clean).difference
+    assert pushed is not None
+    assert [item.action for item in pushed.items] == [7]
+    assert pushed.items[0].now > 1.5 * pushed.items[0].reference
+    # The negative control: another clean log.
+    same = unswayed.audit_log(_clicks(3, 0), regime="server", reference=clean).difference
+    assert same is not None
+    assert same.items == ()
+
+
+@pytest.mark.parametrize("is_dated", [False, True], ids=["for all times", "before its date"])
+def test_honest_accounts_are_not_flagged_for_what_was_before_the_review(
+    drawn: Market, tmp_path: Path, is_dated: bool
+) -> None:
+    flagged = unswayed.audit_log(drawn.table()).table("cases")["user"].to_pylist()
+    late = {f"user {k}" for k in range(1_500, drawn.n_users) if k % 15 >= 12}
+    chosen = [*[u for u in flagged if u not in late][:4], *[u for u in flagged if u in late][:4]]
+    path = tmp_path / "known.csv"
+    date = "2024-06-01" if is_dated else ""
+    path.write_text("user,status,date\n" + "".join(f"{u},honest,{date}\n" for u in chosen))
+    left = set(unswayed.audit_log(drawn.table(), known=path).table("cases")["user"].to_pylist())
+    assert not left & set(chosen[:4])
+    # What they did after the review still counts.
+    assert bool(left & set(chosen[4:])) == is_dated
+
+
+def test_known_fakes_are_flagged_and_say_why(drawn: Market, tmp_path: Path) -> None:
+    path = tmp_path / "known.csv"
+    path.write_text("user,status\nuser 3,fake\n")
+    cases = unswayed.audit_log(drawn.table(), known=path).table("cases").to_pylist()
+    (one,) = [case for case in cases if case["user"] == "user 3"]
+    assert one["reason"].startswith("a review says fake")
+    path.write_text("user,status\n150,fake\n")
+    clicks = unswayed.audit_log(_clicks(4, 100), regime="server", known=path).table("cases")
+    assert 150 in clicks["user"].to_pylist()
+
+
+def test_what_cannot_be_compared_is_said(drawn: Market) -> None:
+    with pytest.raises(InputError, match="since` needs times"):
+        unswayed.audit_log(_clicks(1, 0), since="2026-01-01")
+    with pytest.raises(InputError, match="no events before"):
+        unswayed.audit_log(drawn.table(), since="1990-01-01")
+    with pytest.raises(InputError, match="write a date like"):
+        unswayed.audit_log(drawn.table(), since="yesterday")
+
+
+def test_a_small_push_is_found_whatever_share_is_stated() -> None:
+    """One in a hundred accounts; the negative control is the same log without them."""
+    rng = np.random.default_rng(5)
+    users, items = np.repeat(np.arange(2_000), 50), rng.integers(8, size=100_000)
+    honest = (rng.random(100_000) < 0.0105).astype(float)
+    pushed = np.where((users < 20) & (items == 7), 1.0, honest)
+    choices: list[tuple[float | Auto, int]] = [("auto", 20), (0.02, 20), ("auto", 0)]
+    for alpha, n_bots in choices:
+        rewards = pushed if n_bots else honest
+        table = pa.table({"user": users, "action": items, "reward": rewards})
+        found = unswayed.audit_log(table, regime="server", alpha=alpha)
+        assert found.verdict == ("attacked" if n_bots else "nothing found")
+        assert found.audit.share.low <= n_bots / 2_000 <= found.audit.share.high
+        # Names of options are put in words, not printed raw with what marks them.
+        assert "u0002" not in json.dumps(found.to_json())
