@@ -215,7 +215,7 @@ def success_bound(n_users: ArrayLike, distance: ArrayLike, hellinger: ArrayLike 
 
 
 def _excess(gap: FloatArray, plays: np.ndarray, base: FloatArray, fraction: FloatArray) -> Floats:
-    """Broadcast, sum entry by entry, and give a number for numbers."""
+    """Sum over broadcast arguments; scalars in, scalar out."""
     per_one, per_zero = single_log_ratios(base, gap)
     arrays = np.broadcast_arrays(plays, base + gap, per_one, per_zero, fraction)
     flat = [np.ascontiguousarray(array).ravel() for array in arrays]

@@ -82,7 +82,7 @@ class LogPlan:
 
 
 def log_traffic(events: Events) -> LogTraffic:
-    """Read off a log what a plan depends on.
+    """Extract the traffic parameters of a plan from a log.
 
     Notes
     -----

@@ -126,7 +126,7 @@ class Runtime:
 
     @property
     def needs_keys(self) -> bool:
-        """Whether callers need a key: beyond loopback, and once there was one."""
+        """Whether callers need a key: beyond loopback, or once a key was ever created."""
         return self.is_public or self.service.watcher.state.had_keys
 
     def refresh_metrics(self) -> None:

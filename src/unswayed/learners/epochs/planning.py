@@ -170,9 +170,9 @@ def next_plan(
 
     Notes
     -----
-    A coalition that was found and is found no more is believed in for one more epoch: decisions
-    that would change stay as they are, and their contexts are explored as under the largest doubt.
-    Detection near its limit comes and goes; a policy should not follow.
+    A coalition stays down-weighted for one epoch after it was last detected: decisions that would
+    change stay, and their contexts are explored at the largest rate. Otherwise borderline
+    detections would make the policy flicker.
     """
     if list(policy.action_labels) != list(plan.actions):
         raise InputError(
