@@ -60,7 +60,7 @@ def arrivals(
     return Arrivals(users, contexts, means[users, contexts] + noise)
 
 
-@pytest.mark.parametrize("make", [EpochPlayer, PersonalEpochPlayer, explore_then_commit])
+@pytest.mark.parametrize("make", [EpochPlayer, explore_then_commit])
 def test_where_batches_end_does_not_matter(make: Any, streams: Streams) -> None:
     """The arrivals of three epochs at once, and cut into pieces of uneven sizes."""
     setting = a_setting(streams("play"), n_users=16)
