@@ -54,15 +54,17 @@ class Server:
         self.process, self.address, self.store = process, address, store
         self.host, port = address.removeprefix("http://").split(":")
         self.port = int(port)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        (self.worker,) = children.split()
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the server's threads have used, to the nanosecond."""
-        threads = Path(f"/proc/{self.process.pid}/task").iterdir()
+        threads = Path(f"/proc/{self.worker}/task").iterdir()
         return sum(int((one / "schedstat").read_text().split()[0]) for one in threads) / 1e9
 
     def resident_bytes(self) -> int:
         """Return how much memory the server holds."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        pages = int(Path(f"/proc/{self.worker}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -1,6 +1,7 @@
 """Learning beside the service: the same way as from a log, one at a time, published whole."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -69,6 +70,12 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
         one.post("/v1/shop/policy/1/activate")
         versions = one.get("/v1/shop/policy/versions")["versions"]
         assert [version["is_active"] for version in versions] == [False, True]
+        metrics = one.call("GET", "/metrics").text
+        assert 'unswayed_epoch{campaign="shop"} 3\n' in metrics
+        assert 'unswayed_learning_running{campaign="shop"} 0\n' in metrics
+        for name in ("learning_seconds", "learning_success_timestamp_seconds"):
+            (value,) = re.findall(rf'unswayed_{name}{{campaign="shop"}} (\S+)', metrics)
+            assert float(value) > 0.0
         status = one.get("/v1/shop/status")
         assert status["interactions_per_user"]["users"] == 1_000
         assert status["explored"] == 1_000 * 8 * 2

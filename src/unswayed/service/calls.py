@@ -19,7 +19,7 @@ from unswayed.service.database import Connection, StoreError
 from unswayed.service.errors import Refusal, bad_request, store_unavailable, wrong_body
 from unswayed.service.keys import EVERY_CAMPAIGN, Rates, Role, key_of
 from unswayed.service.logs import request_id
-from unswayed.service.metrics import Metrics
+from unswayed.service.metrics import Metrics, process_numbers
 from unswayed.service.service import Service
 
 logger = logging.getLogger("unswayed.service")
@@ -135,7 +135,11 @@ class Runtime:
         found.gauges["unswayed_workers"] = 1.0
         found.gauges["unswayed_store_healthy"] = float(writer.is_healthy)
         found.gauges["unswayed_decisions_waiting"] = float(writer.n_waiting)
+        found.gauges["unswayed_writes_waiting"] = float(writer.n_requests)
         found.counts["unswayed_store_commits_total"] = float(writer.n_commits)
+        found.counts["unswayed_store_commit_seconds_total"] = writer.commit_seconds
+        found.counts["process_cpu_seconds_total"], held = process_numbers()
+        found.gauges.update(held)
         found.counts["unswayed_decisions_dropped_total"] = float(writer.n_dropped)
 
 

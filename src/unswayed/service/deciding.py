@@ -6,7 +6,7 @@ import math
 import os
 from binascii import hexlify
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 from typing import Annotated
@@ -210,12 +210,19 @@ class Serving:
     decider: Decider
     start: bytes
     ranking: Ranking
+    forgotten: Mapping[str, int]
     cells: dict[tuple[int, bool], Cell] = field(default_factory=dict)
     plain_cells: dict[int, Cell] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, campaign: Campaign, decider: Decider, policy: Policy | None = None) -> Serving:
-        """Return what serves a campaign by a plan, and ranks actions by a policy."""
+    def of(
+        cls,
+        campaign: Campaign,
+        decider: Decider,
+        policy: Policy | None = None,
+        forgotten: Mapping[str, int] | None = None,
+    ) -> Serving:
+        """Return what serves a campaign by a plan, ranks by a policy, and refuses old tokens."""
         return cls(
             campaign.name,
             campaign.settings,
@@ -227,6 +234,7 @@ class Serving:
             decider,
             _ARRAYS[campaign.settings.mode == SHADOW] + _encode(campaign.name) + _SIXTEEN_BYTES,
             Ranking(decider.plan, policy),
+            forgotten or {},
         )
 
     def now(self) -> int:

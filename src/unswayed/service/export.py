@@ -22,6 +22,7 @@ from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.catalogue import now_ms, plan_of
 from unswayed.service.database import Connection
 from unswayed.service.eligible import from_bits
+from unswayed.service.forgetting import pseudonym
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import Record, decode_record
 from unswayed.service.writing import LONGEST_CHUNK_MS
@@ -123,10 +124,22 @@ def export_to(
     *,
     since_ms: int = 0,
     until_ms: int | None = None,
+    secret: str | None = None,
 ) -> None:
-    """Write the learnable decisions of a campaign as Parquet, slice by slice."""
+    """Write the learnable decisions of a campaign as Parquet, slice by slice.
+
+    Parameters
+    ----------
+    secret
+        Given, in hexadecimal digits, if users are to have pseudonyms.
+    """
+    place = SCHEMA.get_field_index("user")
     with pq.ParquetWriter(sink, SCHEMA) as writer:
         for batch in export_batches(connection, name, since_ms=since_ms, until_ms=until_ms):
+            if secret is not None:
+                key = bytes.fromhex(secret)
+                names = [pseudonym(key, name, user) for user in batch["user"].to_pylist()]
+                batch = batch.set_column(place, "user", pa.array(names, pa.string()))
             writer.write_batch(batch)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import threading
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,11 +29,20 @@ METRICS = {
     ),
     "unswayed_refusals_total": ("counter", "Refusals by code."),
     "unswayed_store_commits_total": ("counter", "Transactions committed."),
+    "unswayed_store_commit_seconds_total": ("counter", "Time that these transactions took."),
+    "unswayed_writes_waiting": ("gauge", "Requests that wait for their commit."),
     "unswayed_store_healthy": ("gauge", "Worker processes whose store works."),
     "unswayed_decisions_waiting": ("gauge", "Decisions that wait to be recorded."),
     "unswayed_decisions_dropped_total": ("counter", "Decisions never recorded: no store."),
     "unswayed_workers": ("gauge", "Worker processes."),
     "unswayed_worker_restarts_total": ("counter", "Worker processes that ended by themselves."),
+    "unswayed_learning_running": ("gauge", "Learning jobs that wait or run, by campaign."),
+    "unswayed_learning_seconds": ("gauge", "How long the last learning took, by campaign."),
+    "unswayed_learning_success_timestamp_seconds": ("gauge", "When it ended, by campaign."),
+    "unswayed_epoch": ("gauge", "The epoch that is served, by campaign."),
+    "process_cpu_seconds_total": ("counter", "Processor time of the workers."),
+    "process_resident_memory_bytes": ("gauge", "Memory of the workers; shared pages count twice."),
+    "process_open_fds": ("gauge", "Open descriptors of the workers."),
 }
 
 
@@ -84,10 +95,10 @@ class Metrics:
             draft.write_text(json.dumps(own))
             draft.replace(self._path)
 
-    def text(self) -> str:
-        """Return all numbers in Prometheus' text format."""
+    def text(self, of_store: Mapping[str, float]) -> str:
+        """Return all numbers in Prometheus' text format, those of the store among them."""
         self.save()
-        counts: defaultdict[str, float] = defaultdict(float)
+        counts: defaultdict[str, float] = defaultdict(float, of_store)
         latencies: dict[str, list[float]] = {}
         for path in sorted(self.folder.glob("*.json")):
             with suppress(OSError, ValueError):
@@ -101,6 +112,17 @@ class Metrics:
                     before = latencies.get(route, [0.0] * len(values))
                     latencies[route] = [a + b for a, b in zip(before, values, strict=True)]
         return _written(counts, latencies)
+
+
+def process_numbers() -> tuple[float, dict[str, float]]:
+    """Return the processor time of this process, and gauges of what it holds."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    gauges = {}
+    with suppress(OSError):  # elsewhere than on Linux
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        gauges["process_resident_memory_bytes"] = float(pages * resource.getpagesize())
+        gauges["process_open_fds"] = float(sum(1 for _ in Path("/proc/self/fd").iterdir()))
+    return used.ru_utime + used.ru_stime, gauges
 
 
 def labelled(name: str, labels: dict[str, str]) -> str:

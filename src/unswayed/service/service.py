@@ -21,6 +21,7 @@ from unswayed.service.deciding import (
     response_json,
 )
 from unswayed.service.errors import Refusal, bad_request, conflict, store_unavailable
+from unswayed.service.forgetting import pseudonym
 from unswayed.service.rewarding import (
     NewAsked,
     write_activations,
@@ -271,6 +272,11 @@ class Service:
             raise Refusal(
                 403, "other_campaign", f"the token is not of this campaign {serving.name!r}."
             )
+        if serving.forgotten:
+            secret = self.watcher.secrets.assignment
+            until = serving.forgotten.get(pseudonym(secret, serving.name, record.user), 0)
+            if record.time_ms < until:
+                raise Refusal(410, "forgotten", "what was recorded of this user was deleted.")
         return record, payload
 
     def _check_recording(self) -> None:

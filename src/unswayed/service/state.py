@@ -19,6 +19,7 @@ from unswayed.service.catalogue import (
 )
 from unswayed.service.database import Connection, Database, StoreError
 from unswayed.service.deciding import Serving
+from unswayed.service.forgetting import forgotten_of
 from unswayed.service.keys import Key, all_keys, had_keys
 from unswayed.service.secret_file import Secrets, signing_keys
 from unswayed.service.tokens import Signer
@@ -127,6 +128,7 @@ class Watcher:
                 decider = Decider(plan, self.secrets.assignment)
                 decider.decide("", campaign.settings.contexts[0])  # compiles, before anybody waits
                 policy = policy_of(connection, campaign.name, campaign.policy_version)
-            found[campaign.name] = Serving.of(campaign, decider, policy)
+            forgotten = forgotten_of(connection, campaign.name)
+            found[campaign.name] = Serving.of(campaign, decider, policy, forgotten)
         self.signer = Signer(signing_keys(connection, self.secrets))
         return State(change, found, all_keys(connection), had_keys(connection))

@@ -142,6 +142,7 @@ class Writer:
         self.is_healthy = True
         self.n_dropped = 0
         self.n_commits = 0
+        self.commit_seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -149,6 +150,11 @@ class Writer:
     def n_waiting(self) -> int:
         """How many decisions wait to be recorded."""
         return self._n_waiting
+
+    @property
+    def n_requests(self) -> int:
+        """How many requests wait for their commit."""
+        return len(self._requests)
 
     def record(
         self,
@@ -270,6 +276,7 @@ class Writer:
     ) -> None:
         own: dict[CountKey, Counted] = {}
         _add_counts(own, counts)
+        start = time.perf_counter()
         try:
             if self._connection is None:
                 self._connection = self._database.connect()
@@ -297,6 +304,7 @@ class Writer:
         else:
             self.is_healthy = True
             self.n_commits += 1
+            self.commit_seconds += time.perf_counter() - start
             _respond(requests, lambda request: request.respond(request.results))
 
 

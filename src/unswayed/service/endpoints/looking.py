@@ -7,15 +7,21 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
+
 from unswayed.service.calls import Call, Reply, Streamed
 from unswayed.service.database import Connection
 from unswayed.service.errors import Refusal, bad_request
+from unswayed.service.forgetting import delete_user, refuse_tokens
 from unswayed.service.history import assignments, explain, recent_decisions
 from unswayed.service.jobs import offline_command
 from unswayed.service.settings import check_label
 from unswayed.service.status import status as status_of
 
 _PIECE = 1 << 16
+
+#: Ours: processes look for changes four times a second, and write what waits as often.
+_SETTLED_SECONDS = 1.0
 
 
 async def status(call: Call) -> dict[str, Any]:
@@ -64,12 +70,27 @@ async def export(call: Call) -> Streamed:
     """Stream the learnable decisions as Parquet."""
     call.service.watcher.state.campaign(call.campaign)
     since = "milliseconds since 1970"
-    between = _numbers(call, since_ms=since, until_ms=since)
+    between: dict[str, Any] = {**_numbers(call, since_ms=since, until_ms=since)}
+    if call.query.get("pseudonyms", "false") not in ("true", "false"):
+        raise bad_request("pseudonyms is true or false.")
+    if call.query.get("pseudonyms") == "true":
+        between["secret"] = call.service.watcher.secrets.assignment.hex()
 
     async def produce(piece: Callable[[bytes], Awaitable[None]]) -> None:
         await _offline(call, "export", between, piece)
 
     return Streamed(produce, b"application/vnd.apache.parquet", f"{call.campaign}.parquet")
+
+
+async def forget_user(call: Call) -> dict[str, Any]:
+    """Delete all that was recorded of a user, and refuse the tokens that are out."""
+    user = check_label("user", call.query.get("user", ""))
+    database, secret = call.service.database, call.service.watcher.secrets.assignment
+    await call.change(lambda c: refuse_tokens(c, call.campaign, user, secret))
+    # Until all processes know that, and have written what waits.
+    await asyncio.sleep(_SETTLED_SECONDS)
+    deleted = await run_in_threadpool(delete_user, database, call.campaign, user)
+    return {"user": user, "deleted": deleted}
 
 
 async def explain_decision(call: Call) -> dict[str, Any]:
@@ -101,7 +122,7 @@ async def list_decisions(call: Call) -> dict[str, Any]:
 async def _offline(
     call: Call,
     task: str,
-    between: dict[str, int],
+    between: dict[str, Any],
     piece: Callable[[bytes], Awaitable[None]],
 ) -> None:
     """Pass on the output of a separate process; 503 if it fails before anything is sent."""

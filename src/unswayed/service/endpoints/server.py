@@ -10,7 +10,11 @@ from starlette.concurrency import run_in_threadpool
 import unswayed
 from unswayed.service import keys
 from unswayed.service.calls import Call, Reply
+from unswayed.service.catalogue import campaigns, plan_of
+from unswayed.service.database import Connection, StoreError
 from unswayed.service.errors import Refusal
+from unswayed.service.jobs import DONE, jobs_of
+from unswayed.service.metrics import labelled
 from unswayed.service.secret_file import retire, rotate
 
 
@@ -39,8 +43,31 @@ async def readyz(call: Call) -> dict[str, str]:
 async def metrics(call: Call) -> Reply:
     """Return the numbers for Prometheus."""
     call.runtime.refresh_metrics()
-    text = await run_in_threadpool(call.runtime.metrics.text)
+    try:
+        of_store = await call.read(_store_numbers)
+    except StoreError:  # numbers of the processes are there all the same
+        of_store = {}
+    text = await run_in_threadpool(call.runtime.metrics.text, of_store)
     return Reply(text.encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+def _store_numbers(connection: Connection) -> dict[str, float]:
+    """Return the gauges that all processes share."""
+    found: dict[str, float] = {}
+    for one in campaigns(connection):
+        labels = {"campaign": one.name}
+        plan, _ = plan_of(connection, one.name, one.plan_version)
+        listed = jobs_of(connection, one.name)
+        done = next((job for job in listed if job.state == DONE), None)
+        found[labelled("unswayed_epoch", labels)] = float(plan.epoch)
+        n_open = sum(job.is_open for job in listed)
+        found[labelled("unswayed_learning_running", labels)] = float(n_open)
+        if done is not None:
+            took = (done.alive_ms - done.created_ms) / 1000.0
+            found[labelled("unswayed_learning_seconds", labels)] = took
+            ended = labelled("unswayed_learning_success_timestamp_seconds", labels)
+            found[ended] = done.alive_ms / 1000.0
+    return found
 
 
 class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

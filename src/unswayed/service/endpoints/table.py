@@ -170,6 +170,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         query={
             "since_ms": "Decisions from this time on, in milliseconds since 1970.",
             "until_ms": "Decisions before this time.",
+            "pseudonyms": "true: users get names that say nothing without the secret.",
         },
         returns=bytes,
     ),
@@ -178,6 +179,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         looking.list_decisions,
         "The latest decisions and their rewards.",
         query={"user": "Those of one user, and the user's current actions."},
+    ),
+    _delete(
+        f"{_V1}/users",
+        looking.forget_user,
+        "Delete all that was recorded of a user.",
+        query={"user": "The user."},
     ),
     _get(
         f"{_V1}/decisions/{{decision}}/explain",
