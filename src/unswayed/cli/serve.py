@@ -18,7 +18,10 @@ def serve(
         typer.Option(help="TOML file with campaigns and limits [a campaign named demo]."),
     ] = None,
     store: Annotated[
-        str, typer.Option(help="sqlite:///FILE, or postgresql://USER@HOST/DATABASE.")
+        str,
+        typer.Option(
+            help="sqlite:///FILE, or postgresql://USER@HOST/DATABASE.", envvar="UNSWAYED_STORE"
+        ),
     ] = "sqlite:///unswayed.db",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8321,

@@ -17,7 +17,10 @@ _TASKS = ("check", "backup", "migrate")
 def store(
     task: Annotated[str, typer.Argument(help="check, backup or migrate.")],
     store: Annotated[
-        str, typer.Option(help="sqlite:///FILE, or postgresql://USER@HOST/DATABASE.")
+        str,
+        typer.Option(
+            help="sqlite:///FILE, or postgresql://USER@HOST/DATABASE.", envvar="UNSWAYED_STORE"
+        ),
     ] = "sqlite:///unswayed.db",
     to: Annotated[
         str | None, typer.Option(help="Where a backup goes: the address of a new store.")
