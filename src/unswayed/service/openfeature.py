@@ -1,0 +1,204 @@
+"""An OpenFeature provider: campaigns are flags, decisions are their values.
+
+The flag's key names the campaign, the targeting key the user, and the attribute ``context`` the
+context. The value is the action; token, propensity and mode are in the metadata of the flag, and
+``track`` reports the reward of a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+try:
+    from openfeature.evaluation_context import EvaluationContext
+    from openfeature.exception import ErrorCode
+    from openfeature.flag_evaluation import FlagResolutionDetails, Reason
+    from openfeature.provider import AbstractProvider, Metadata
+    from openfeature.track import TrackingEventDetails
+except ImportError as error:  # pragma: no cover  # tested in an environment without it
+    from unswayed.errors import InputError
+
+    raise InputError(
+        "the OpenFeature provider needs its SDK: pip install 'unswayed[openfeature]'."
+    ) from error
+
+from unswayed.service.client import Client, ServedDecision, ServiceError
+
+Value = TypeVar("Value")
+
+#: What is passed on of the attributes, beside the context.
+_FIELDS = ("actions", "is_deferred", "idempotency_key")
+
+_CODES = {
+    "unknown_campaign": ErrorCode.FLAG_NOT_FOUND,
+    "unknown_context": ErrorCode.INVALID_CONTEXT,
+    "unknown_action": ErrorCode.INVALID_CONTEXT,
+    "unreachable": ErrorCode.PROVIDER_NOT_READY,
+}
+
+_TRUTHS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
+
+
+class UnswayedProvider(AbstractProvider):
+    """Resolves flags by a running service; a flag that cannot be resolved gets its default.
+
+    Parameters
+    ----------
+    address
+        Such as ``http://127.0.0.1:8321``.
+    key
+        A key of role decide for the campaigns that are asked for; with ``track`` also of role
+        reward, so an admin's.
+
+    Examples
+    --------
+    ::
+
+        from openfeature import api
+        from openfeature.evaluation_context import EvaluationContext
+        from openfeature.track import TrackingEventDetails
+
+        api.set_provider(UnswayedProvider("http://127.0.0.1:8321"))
+        flags, ann = api.get_client(), EvaluationContext("ann", {"context": "lunch"})
+        shown = flags.get_string_details("shop", "soup", ann)
+        bought = TrackingEventDetails(1.0, {"token": shown.flag_metadata["token"]})
+        flags.track("shop", ann, bought)
+    """
+
+    def __init__(self, address: str, *, key: str | None = None, timeout: float = 5.0) -> None:
+        super().__init__()
+        self._new_client: Callable[[str], Client] = lambda campaign: Client(
+            address, campaign, key=key, timeout=timeout
+        )
+        self._clients: dict[str, Client] = {}
+
+    def get_metadata(self) -> Metadata:
+        """Return the provider's name."""
+        return Metadata("unswayed")
+
+    def shutdown(self) -> None:
+        """Close the connections."""
+        while self._clients:
+            self._clients.popitem()[1].close()
+
+    def resolve_string_details(
+        self,
+        flag_key: str,
+        default_value: str,
+        evaluation_context: EvaluationContext | None = None,
+    ) -> FlagResolutionDetails[str]:
+        """Return the action."""
+        return self._resolved(flag_key, default_value, evaluation_context, str)
+
+    def resolve_boolean_details(
+        self,
+        flag_key: str,
+        default_value: bool,
+        evaluation_context: EvaluationContext | None = None,
+    ) -> FlagResolutionDetails[bool]:
+        """Return whether the action is on, true or yes."""
+
+        def truth(text: str) -> bool:
+            if text.lower() not in _TRUTHS:
+                raise ValueError
+            return _TRUTHS[text.lower()]
+
+        return self._resolved(flag_key, default_value, evaluation_context, truth)
+
+    def resolve_integer_details(
+        self,
+        flag_key: str,
+        default_value: int,
+        evaluation_context: EvaluationContext | None = None,
+    ) -> FlagResolutionDetails[int]:
+        """Return the action as a whole number."""
+        return self._resolved(flag_key, default_value, evaluation_context, int)
+
+    def resolve_float_details(
+        self,
+        flag_key: str,
+        default_value: float,
+        evaluation_context: EvaluationContext | None = None,
+    ) -> FlagResolutionDetails[float]:
+        """Return the action as a number."""
+        return self._resolved(flag_key, default_value, evaluation_context, float)
+
+    def resolve_object_details(
+        self,
+        flag_key: str,
+        default_value: Sequence[Any] | Mapping[str, Any],
+        evaluation_context: EvaluationContext | None = None,
+    ) -> FlagResolutionDetails[Sequence[Any] | Mapping[str, Any]]:
+        """Return the action and its metadata as one object."""
+        found = self._resolved(flag_key, "", evaluation_context, str)
+        return FlagResolutionDetails(
+            value=default_value
+            if found.error_code
+            else {"action": found.value, **found.flag_metadata},
+            error_code=found.error_code,
+            error_message=found.error_message,
+            reason=found.reason,
+            variant=found.variant,
+            flag_metadata=found.flag_metadata,
+        )
+
+    def track(
+        self,
+        tracking_event_name: str,
+        evaluation_context: EvaluationContext | None = None,  # noqa: ARG002  # the token has it
+        tracking_event_details: TrackingEventDetails | None = None,
+    ) -> None:
+        """Report a reward to the campaign of this name: the value, and the attribute ``token``."""
+        given = tracking_event_details or TrackingEventDetails()
+        token = given.attributes.get("token")
+        if not isinstance(token, str):
+            raise ServiceError(0, "no_token", "a reward needs the attribute 'token' of its flag.")
+        reward = 1.0 if given.value is None else float(given.value)
+        self._client(tracking_event_name).reward(token, reward)
+
+    def _client(self, campaign: str) -> Client:
+        return self._clients.setdefault(campaign, self._new_client(campaign))
+
+    def _resolved(
+        self,
+        campaign: str,
+        default: Value,
+        asked: EvaluationContext | None,
+        read: Callable[[str], Value],
+    ) -> FlagResolutionDetails[Value]:
+        if asked is None or not asked.targeting_key:
+            return _failed(default, ErrorCode.TARGETING_KEY_MISSING, "name the user.")
+        attributes = asked.attributes
+        if "context" not in attributes:
+            return _failed(default, ErrorCode.INVALID_CONTEXT, "give the attribute 'context'.")
+        more: dict[str, Any] = {name: attributes[name] for name in _FIELDS if name in attributes}
+        try:
+            context = str(attributes["context"])
+            decision = self._client(campaign).decide(asked.targeting_key, context, **more)
+        except ServiceError as error:
+            return _failed(default, _CODES.get(error.code, ErrorCode.GENERAL), str(error))
+        try:
+            value = read(decision.action)
+        except ValueError:
+            message = f"the action {decision.action!r} is of another type."
+            return _failed(default, ErrorCode.TYPE_MISMATCH, message)
+        return FlagResolutionDetails(
+            value, reason=Reason.SPLIT, variant=decision.action, flag_metadata=_metadata(decision)
+        )
+
+
+def _metadata(decision: ServedDecision) -> dict[str, bool | int | float | str]:
+    return {
+        "id": decision.id,
+        "token": decision.token,
+        "propensity": decision.propensity,
+        "mode": decision.mode,
+        "plan": decision.plan,
+    }
+
+
+def _failed(default: Value, code: ErrorCode, message: str) -> FlagResolutionDetails[Value]:
+    return FlagResolutionDetails(
+        default, error_code=code, error_message=message, reason=Reason.ERROR
+    )
