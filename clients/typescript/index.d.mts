@@ -12,7 +12,7 @@ export interface RewardBatch { rewards: (RewardRequest)[] }
 
 export interface NewCampaign { name: string; settings: Settings }
 
-export interface Settings { contexts: (string)[]; actions: (string)[]; alpha?: number | "auto"; method?: string; mode?: "learn" | "serve" | "shadow"; explore_share?: number; control_share?: number; baseline?: string; reward_window?: number; default_reward?: number; aggregation?: "first" | "max" | "sum"; is_deferred?: boolean; lowest_reward?: number; highest_reward?: number; max_interactions_per_user?: number | null; activate_learned?: boolean; learn_every?: number; retention?: number; target?: number }
+export interface Settings { contexts: (string)[]; actions: (string)[]; alpha?: number | "auto"; method?: string; mode?: "learn" | "serve" | "shadow"; explore_share?: number; control_share?: number; baseline?: string; reward_window?: number; default_reward?: number; aggregation?: "first" | "max" | "sum"; is_deferred?: boolean; lowest_reward?: number; highest_reward?: number; max_interactions_per_user?: number | null; activate_learned?: boolean; learn_every?: number; retention?: number; target?: number; daily_report?: boolean; webhook?: string; webhook_share?: number }
 
 export interface NewGlobalKey { role: "admin" | "decide" | "reward"; campaign?: string }
 
@@ -67,6 +67,8 @@ export interface Operations {
   show_job: { body: undefined; returns: Record<string, unknown> };
   status: { body: undefined; returns: Record<string, unknown> };
   report: { body: undefined; returns: Record<string, unknown> };
+  list_reports: { body: undefined; returns: Record<string, unknown> };
+  show_report: { body: undefined; returns: Record<string, unknown> };
   audit: { body: undefined; returns: Record<string, unknown> };
   export: { body: undefined; returns: string };
   list_decisions: { body: undefined; returns: Record<string, unknown> };

@@ -39,6 +39,8 @@ const OPERATIONS = {
   show_job: ["GET", "/v1/{campaign}/learn/{job}"],
   status: ["GET", "/v1/{campaign}/status"],
   report: ["GET", "/v1/{campaign}/report"],
+  list_reports: ["GET", "/v1/{campaign}/reports"],
+  show_report: ["GET", "/v1/{campaign}/reports/{day}"],
   audit: ["GET", "/v1/{campaign}/audit"],
   export: ["GET", "/v1/{campaign}/export"],
   list_decisions: ["GET", "/v1/{campaign}/decisions"],

@@ -18,11 +18,19 @@ from starlette.types import Receive, Scope, Send
 
 from unswayed.service.calls import Bodies, Runtime
 from unswayed.service.catalogue import ACTIVE, NOTHING_LEARNED, now_ms
+from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.console.routes import console_pages
+from unswayed.service.daily import claim, today
 from unswayed.service.database import Connection, Database, StoreError, opened
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
-from unswayed.service.jobs import add_job, jobs_of, start_learner, start_warming
+from unswayed.service.jobs import (
+    add_job,
+    jobs_of,
+    start_learner,
+    start_report,
+    start_warming,
+)
 from unswayed.service.keys import Rates
 from unswayed.service.metrics import Metrics
 from unswayed.service.secret_file import Secrets
@@ -50,6 +58,7 @@ async def do_chores(runtime: Runtime, *, warms: bool) -> None:
         await asyncio.to_thread(runtime.metrics.save)
         with suppress(StoreError, Refusal):
             await asyncio.to_thread(learn_when_due, runtime)
+            await asyncio.to_thread(report_when_due, runtime)
         if time.monotonic() > deleting:
             with suppress(StoreError, Refusal):
                 is_done = await asyncio.to_thread(delete_when_old, runtime)
@@ -78,6 +87,21 @@ def learn_when_due(runtime: Runtime) -> None:
                 job, is_new = add_job(connection, serving.name)
         if is_new:
             start_learner(runtime.store_url, serving.name, job.id)
+
+
+def report_when_due(runtime: Runtime) -> None:
+    """Start the daily reports that campaigns ask for; each process asks for a day once."""
+    day = today()
+    for serving in list(runtime.service.watcher.state.campaigns.values()):
+        if not serving.settings.daily_report or runtime.reported.get(serving.name) == day:
+            continue
+        with runtime.service.database.connected() as connection:
+            campaign = campaign_of(connection, serving.name)
+            with connection.transaction():
+                is_mine = claim(connection, campaign)
+        runtime.reported[serving.name] = day
+        if is_mine:
+            start_report(runtime.store_url, serving.name)
 
 
 def delete_when_old(runtime: Runtime) -> bool:

@@ -123,6 +123,7 @@ class Runtime:
     store_url: str
     is_public: bool
     bodies: Bodies
+    reported: dict[str, str] = field(default_factory=dict)
 
     @property
     def needs_keys(self) -> bool:

@@ -116,6 +116,11 @@ def start_learner(url: str, name: str, job_id: str) -> subprocess.Popen[bytes]:
     return _started("learn", {"store": url, "campaign": name, "job": job_id})
 
 
+def start_report(url: str, name: str) -> subprocess.Popen[bytes]:
+    """Start the process that works out the report of a day."""
+    return _started("daily", {"store": url, "campaign": name})
+
+
 def start_warming(method: str) -> subprocess.Popen[bytes]:
     """Start the process that compiles what a method needs."""
     return _started("warm", {"method": method})

@@ -35,6 +35,10 @@ def main() -> None:
             from unswayed.service.export import export_to
 
             export_to(connection, request["campaign"], sys.stdout.buffer, **request["between"])
+        elif task == "daily":
+            from unswayed.service.daily import make_report
+
+            make_report(connection, request["campaign"])
         elif task == "audit":
             from unswayed.service.reporting import audit_campaign
 

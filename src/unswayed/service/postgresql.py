@@ -189,6 +189,7 @@ _KEYS = {
     "rewards": ("campaign", "decision", "reward_id"),
     "activations": ("campaign", "decision"),
     "jobs": ("id",),
+    "reports": ("campaign", "day"),
 }
 
 

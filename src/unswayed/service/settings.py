@@ -79,6 +79,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Seconds for which decisions and rewards are kept and used; 0: no limit.
     target
         Target loss per decision; the status reports the progress towards it.
+    daily_report
+        Whether to store a report every day.
+    webhook, webhook_share
+        Where a report is sent if its audit estimates a share of colluders above this one.
     """
 
     contexts: tuple[str, ...]
@@ -100,6 +104,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     learn_every: float = 0.0
     retention: float = 0.0
     target: float = 0.05
+    daily_report: bool = False
+    webhook: str = ""
+    webhook_share: float = 0.05
 
     def checked(self) -> Settings:
         """Return the settings, or raise an error that names an invalid one."""
@@ -137,6 +144,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if not -LARGEST_REWARD <= self.lowest_reward < self.highest_reward <= LARGEST_REWARD:
             raise InputError("lowest_reward must be below highest_reward, both within ±1e30.")
         self.check_reward(self.default_reward, "default_reward")
+        if self.webhook and not self.webhook.startswith(("http://", "https://")):
+            raise InputError("webhook is an address that begins with http:// or https://.")
+        if not 0.0 <= self.webhook_share <= 1.0:
+            raise InputError(f"webhook_share is {self.webhook_share}: it must lie between 0 and 1.")
         if self.max_interactions_per_user is not None and self.max_interactions_per_user < 1:
             raise InputError("max_interactions_per_user is at least 1, or left out.")
         return self

@@ -10,6 +10,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from unswayed.service.calls import Call, Reply, Streamed
+from unswayed.service.daily import report_of, reports_of
 from unswayed.service.database import Connection
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.forgetting import delete_user, refuse_tokens
@@ -32,6 +33,16 @@ async def status(call: Call) -> dict[str, Any]:
 async def report(call: Call) -> Reply:
     """Return the report of a campaign, computed in a separate process."""
     return Reply(await _worked_out(call, "report", _numbers(call, policy="a version such as 3")))
+
+
+async def list_reports(call: Call) -> dict[str, Any]:
+    """Return the daily reports, the newest first."""
+    return {"reports": await call.read(lambda c: reports_of(c, call.campaign))}
+
+
+async def show_report(call: Call) -> dict[str, Any]:
+    """Return the report of a day."""
+    return await call.read(lambda c: report_of(c, call.campaign, call.path["day"]))
 
 
 async def audit(call: Call) -> dict[str, Any]:

@@ -41,6 +41,7 @@ _PATTERNS = {
     "campaign": "^[a-z0-9][a-z0-9_-]{0,63}$",
     "version": "^[0-9]{1,9}$",
     "decision": "^[0-9a-f]{32}$",
+    "day": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
 }
 
 
@@ -158,6 +159,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Uplift over the control group; shadow matches.",
         query={"policy": "Version of the policy; the one that is served by default."},
     ),
+    _get(f"{_V1}/reports", looking.list_reports, "Daily reports, newest first."),
+    _get(f"{_V1}/reports/{{day}}", looking.show_report, "The report of a day."),
     _get(
         f"{_V1}/audit",
         looking.audit,
