@@ -79,7 +79,7 @@ def test_reports_say_what_changed_and_a_webhook_is_told(
 
 def test_a_server_makes_one_report_a_day(sqlite_shop: Running) -> None:
     sqlite_shop.call("PATCH", "/v1/shop", {"daily_report": True}).raise_for_status()
-    until(lambda: len(sqlite_shop.get("/v1/shop/reports")["reports"]) == 1, 60.0)
+    until(lambda: len(sqlite_shop.get("/v1/shop/reports")["reports"]) == 1, 240.0)
     (found,) = sqlite_shop.get("/v1/shop/reports")["reports"]
     assert found["audit"].startswith("there is nothing to audit yet")
 

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from tests.service.running import SHOP, Running, command, running, until
@@ -218,6 +219,8 @@ def test_a_hangup_reloads_the_configuration_and_loses_no_request(
         assert set(statuses) == {200}
         assert len(children(process.pid)) == int(workers)
         assert httpx.get(f"{address}/v1/shop").json()["settings"]["alpha"] == 0.25
+        changed = httpx.patch(f"{address}/v1/shop", json={"alpha": 0.1}).json()
+        assert "wins at the next start" in changed["note"]
         httpx.get(
             f"{address}/v1/shop/decisions",
             params={"user": "ann-the-user"},
@@ -280,3 +283,14 @@ def test_a_key_for_a_store_makes_no_campaign(tmp_path: Path) -> None:
     assert prepare(None, store=store, secret_path=None).names == prepared.names == ("shop",)
     refused = unswayed("serve", "--store", store, "--make-key", "demo:decide")
     assert (refused.returncode, "no campaign 'demo'" in refused.stderr) == (2, True)
+
+
+def test_the_file_wins_and_says_what_it_changes(
+    store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = tmp_path / "secret"
+    changed = msgspec.structs.replace(SHOP, alpha=0.3)
+    for settings in (SHOP, changed, changed):
+        configuration = Configuration(campaigns={"shop": settings})
+        prepare(configuration, store=store, secret_path=secret)
+    assert caplog.messages == ["campaign 'shop': the configuration file wins: alpha 0.1 -> 0.3."]

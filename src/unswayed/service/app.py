@@ -181,12 +181,16 @@ def _delete_slice(connection: Connection, campaign: str, until_ms: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What a worker process is started with; ``is_public``: other machines can reach it."""
+    """What a worker process is started with.
+
+    ``is_public``: other machines can reach it; ``configured``: campaigns of the configuration file.
+    """
 
     store: str
     secrets: Secrets
     metrics_folder: Path
     server: ServerSettings
+    configured: frozenset[str] = frozenset()
     is_public: bool = False
     warms: bool = False
 
@@ -261,6 +265,7 @@ def _runtime(launch: Launch) -> Runtime:
         launch.store,
         launch.is_public,
         Bodies(launch.server.max_request_bytes),
+        launch.configured,
     )
 
 

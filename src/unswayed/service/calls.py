@@ -123,6 +123,7 @@ class Runtime:
     store_url: str
     is_public: bool
     bodies: Bodies
+    configured: frozenset[str] = frozenset()
     reported: dict[str, str] = field(default_factory=dict)
 
     @property

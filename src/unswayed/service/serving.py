@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import ipaddress
+import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from unswayed.service.secret_file import Secrets, bound_secrets
 from unswayed.service.settings import DEMO, Configuration, Settings
 from unswayed.service.supervisor import GRACE_SECONDS, Beat, Supervisor
 from unswayed.storage import temporary_folder
+
+logger = logging.getLogger("unswayed.service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,15 @@ def apply_settings(connection: Connection, name: str, settings: Settings) -> Non
         contexts=tuple(dict.fromkeys((*there.settings.contexts, *kept.contexts))),
         actions=tuple(dict.fromkeys((*there.settings.actions, *kept.actions))),
     )
+    changed = [
+        f"{field} {getattr(there.settings, field)!r} -> {getattr(kept, field)!r}"
+        for field in kept.__struct_fields__
+        if getattr(there.settings, field) != getattr(kept, field)
+        and field not in ("contexts", "actions")
+    ]
     catalogue.change_settings(connection, name, kept)
+    if changed:
+        logger.warning("campaign %r: the configuration file wins: %s.", name, ", ".join(changed))
 
 
 def default_secret_path(store: str) -> Path:
@@ -138,7 +149,7 @@ def serve(
         )
     if workers < 1:
         raise InputError(f"{option('--workers')} is {workers}; at least one must serve.")
-    limits = configuration.server
+    limits, names = configuration.server, frozenset(configuration.campaigns)
     with temporary_folder() as folder:
         metrics = Metrics(folder)
 
@@ -150,16 +161,17 @@ def serve(
                 is_public=is_public,
                 warms=True,
                 server=with_descriptors(limits),
+                configured=names,
             )
             _Server(launch, beat).run(sockets=[listening])
 
         def reload() -> None:
-            nonlocal limits
+            nonlocal limits, names
             if on_reload is not None:
                 found = on_reload()
                 with prepared.database.connected() as connection:
                     apply_campaigns(connection, found)
-                limits = found.server
+                limits, names = found.server, frozenset(found.campaigns)
             start_logs(limits)
 
         def count_restart() -> None:

@@ -55,7 +55,10 @@ async def change_campaign(call: Call) -> dict[str, Any]:
             connection, call.campaign, parsed_settings(merged, "settings")
         )
 
-    return shown(await call.change(make))
+    found = shown(await call.change(make))
+    if call.campaign in call.runtime.configured:
+        found["note"] = "the configuration file has this campaign, and wins at the next start."
+    return found
 
 
 async def delete_campaign(call: Call) -> dict[str, Any]:
