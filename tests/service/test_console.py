@@ -101,6 +101,27 @@ def test_every_page_fits_wide_and_narrow_light_and_dark(
     assert len(backs) == 2  # light and dark differ
 
 
+def test_a_phone_shows_the_map_first_and_that_tables_go_on(
+    learned_shop: Running, quiet: Browser, tmp_path: Path
+) -> None:
+    """Tables that go on at the right have a shade there, and others have none."""
+    pictures = []
+    for size in (NARROW, WIDE):
+        quiet.look(size=size)
+        quiet.open(f"{learned_shop.address}/console/c/shop/policies")
+        for step, script in enumerate(("1", "document.styleSheets[0].insertRule(" + PLAIN_TABLES)):
+            quiet.value(script)
+            quiet.screenshot(tmp_path / f"{size[0]}-{step}.png")
+        first, second = ((tmp_path / f"{size[0]}-{step}.png").read_bytes() for step in (0, 1))
+        pictures.append(first == second)
+    assert pictures == [False, True]
+    quiet.open(f"{learned_shop.address}/console/c/shop")
+    assert quiet.value("document.querySelector('h2').textContent") == "Mean rewards"
+
+
+PLAIN_TABLES = "'.wide{background:none!important}', document.styleSheets[0].cssRules.length)"
+
+
 def test_numbers_on_the_pages_are_those_of_the_routes(
     learned_shops: Running, quiet: Browser
 ) -> None:

@@ -119,7 +119,7 @@ class Watch:
                     int(Path(f"/proc/{worker}/statm").read_text().split()[1])
                     for worker in children(self.pid)
                 ]
-                self.megabytes.append(max(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6)
+                self.megabytes += [max(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6] if pages else []
 
 
 @contextmanager
