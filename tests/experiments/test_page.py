@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from unswayed.experiments.registry import BEYOND, IDS, find_experiment
+from unswayed.experiments.sweeps import settings_digest, world_settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES = DOCS / "images" / "reproduction"
@@ -39,6 +42,36 @@ def test_what_was_not_run_is_named_on_the_page() -> None:
     page = (DOCS / "reproduction.md").read_text()
     section = page.partition("## Not run in full yet")[2].partition("\n## ")[0]
     assert {name for name in IDS if f"`{name}`" in section} == set(IDS) - set(RUN)
+
+
+def test_what_is_older_than_the_newest_results_is_named_on_the_page() -> None:
+    """One commit for every row of the page, but for experiments that it names."""
+    told = {name: claims_of(name) for name in IDS if name in RUN}
+    newest = max(told.values(), key=lambda claims: claims.get("finished", ""))["commit"]
+    older = {name for name, claims in told.items() if claims.get("commit") != newest}
+    page = (DOCS / "reproduction.md").read_text()
+    section = page.partition("**What is older than the present code.**")[2].partition("\n\n")[0]
+    assert {name for name in IDS if f"`{name}`" in section} == older
+    assert f"`{newest}`" in section
+
+
+@pytest.mark.parametrize("name", [name for name in RUN if "settings" in claims_of(name)])
+def test_committed_results_are_of_one_commit_and_of_the_settings_of_the_sweep(name: str) -> None:
+    told = claims_of(name)
+    assert re.fullmatch(r"[0-9a-f]{12}", told["commit"])  # one, and nothing changed beside it
+    assert told["settings"] == settings_digest(world_settings(find_experiment(name).sweep))
+
+
+def test_the_summary_counts_the_verdicts() -> None:
+    found = Counter(
+        claim["verdict"] for name in IDS if name in RUN for claim in claims_of(name)["claims"]
+    )
+    sentence = (
+        f"Of {found.total()} claims {found['holds']} hold, {found['does not hold']} do not, and "
+        f"{found['not resolved']} are not resolved."
+    )
+    page = (DOCS / "reproduction.md").read_text()
+    assert sentence in page.partition("## In short")[2].partition("## ")[0]
 
 
 @pytest.mark.parametrize("name", BEYOND)
