@@ -157,22 +157,29 @@ def _groups(
     rank[names[order]] = np.arange(len(order))
     group_of = np.full(n_users, -1, dtype=np.int64)
     group_of[flagged] = rank[component[flagged]]
-    of_pair = group_of[lockstep.pairs[:, 0]]
-    groups = []
-    for number in range(len(order)):
-        members = np.flatnonzero(group_of == number)
-        rows = of_pair == number
-        shift = profiles.values[members].mean(axis=0)
-        groups.append(
-            _group(
-                ratings,
-                members,
-                lockstep.pairs[rows],
-                lockstep.expected[rows],
-                tuple(profiles.words(shift, LEAST_SHIFT)),
-            )
+    # Accounts and pairs by group, each sorted once.
+    in_group = flagged[group_of[flagged] >= 0]
+    members = _split(in_group, group_of[in_group], len(order))
+    rows = np.arange(len(lockstep.pairs))
+    pairs = _split(rows, group_of[lockstep.pairs[:, 0]], len(order))
+    groups = [
+        _group(
+            ratings,
+            who,
+            lockstep.pairs[some],
+            lockstep.expected[some],
+            tuple(profiles.words(profiles.values[who].mean(axis=0), LEAST_SHIFT)),
         )
+        for who, some in zip(members, pairs, strict=True)
+    ]
     return tuple(groups), group_of
+
+
+def _split(values: IntArray, numbers: IntArray, n: int) -> list[IntArray]:
+    """Return the values of each number from 0 to n − 1."""
+    order = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[order], np.arange(n + 1))
+    return [values[order[ends[k] : ends[k + 1]]] for k in range(n)]
 
 
 def _group(
