@@ -372,7 +372,7 @@ def _plain(value: Any) -> Any:
 
 COMMAND = "python benchmarks/audit.py --part validation --every 2 --kinds"
 
-FLAGGED_WHERE_SERVERS_CHOSE = 0.0025
+FLAGGED_WHERE_SERVERS_CHOSE = 0.0028
 """Share of honest accounts that count less than half in attacked production logs."""
 
 FLAGGED_WHERE_USERS_CHOSE = 0.004
