@@ -406,9 +406,7 @@ def _limits(learned: Learned) -> tuple[str, ...]:
     about_share = []
     if unknown is not None:
         about_share.append(
-            f"A coalition of up to {unknown.seen_to:.1%} of the accounts that turns most decisions "
-            "round would have been seen; lies in few contexts, and lies that turn only close "
-            "decisions, may not."
+            "Lies in few contexts, and lies that turn only close decisions, may not be seen."
         )
         if unknown.hidden_from is not None and unknown.hidden_from < LARGEST_SHARE:
             about_share.append(
