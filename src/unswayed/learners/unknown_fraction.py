@@ -26,9 +26,6 @@ on nothing can be learned."""
 UNSEEN = 0.05
 """Ours: what is added to those who were found, for members who lie seldom."""
 
-SUSPECTED = 25.0
-"""Ours: nats from which a group that is not flagged counts, too."""
-
 MARGIN = 1.25
 """Ours: the true share may exceed the estimated mass of a coalition by this factor."""
 
@@ -141,11 +138,7 @@ def estimate_fraction(tallies: UserTallies, reviewed: Reviewed | None = None) ->
 
 def _accused_and_suspected(found: Findings) -> tuple[float, float]:
     """Return the share that was flagged, and that of the largest group that is suspected."""
-    suspects = [
-        float(group.members.mean())
-        for group in found.groups
-        if not group.is_flagged and group.evidence >= SUSPECTED
-    ]
+    suspects = [float(group.members.mean()) for group in found.groups if not group.is_flagged]
     return float(1.0 - found.weights.mean()), max(suspects, default=0.0)
 
 

@@ -41,13 +41,13 @@ N_DIRECTIONS, N_ACTIONS = 4, 4
 SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 """Steps of EM from every start, steps from the best, and how many of them."""
 
-LEAST_GAIN = 10.0
+LEAST_GAIN = 25.0
 """Nats by which a coalition must explain the log better than honest accounts."""
 
 FEWEST_ACCOUNTS = 20
 """Accounts among whom a coalition is searched, at least."""
 
-MOST_NATS = 5.0
+MOST_NATS = 10.0
 """Nats that a single account can add to the evidence."""
 
 ACTIVITY_ACCOUNTS = 30.0

@@ -58,6 +58,9 @@ in proportion."""
 HALVED = 0.5
 """A decision depends on a group if its lead falls below this part without the group."""
 
+NEARLY = 0.75
+"""Part of the largest evidence from which a smaller group is preferred."""
+
 LOUD = 2.0
 """Nats for each member from which a group is flagged even if no decision depends on it."""
 
@@ -345,11 +348,12 @@ def find_coalitions(
             most=LARGEST_MASS - removed,
             rng=rng,
         )
-        suspects: list[Group] = []
-        flagged: Group | None = None
+        judged: list[tuple[Group, Coalition]] = []
         for coalition in search.candidates(reviewed.is_fake[chosen]):
             members = members_of(blocks, coalition, law, searched, LARGEST_MASS)
             verdict = reviewed.verdict(members)
+            if verdict == "honest":
+                continue
             members = np.where(reviewed.is_honest, 0.0, members)
             without = view.means(weights * (1.0 - members)).means
             without = np.where(np.isnan(without), cells.means, without)
@@ -359,22 +363,22 @@ def find_coalitions(
                 coalition.gain >= LOUD * float(coalition.members.sum())
                 or bool((_leads(story, means) < HALVED * _leads(means, means)).any())
             )
-            if verdict == "honest":
-                continue
-            group = Group(members, is_clear or verdict == "fake", coalition.gain, means - story)
-            coalitions.append((law, coalition))
-            if group.is_flagged:
-                flagged = group
-                break
-            suspects.append(group)
-        if flagged is None:
-            groups += suspects
-            stories = [(group.evidence / CLEAR, means - group.shift) for group in suspects]
+            is_flagged = is_clear or verdict == "fake"
+            judged.append((Group(members, is_flagged, coalition.gain, means - story), coalition))
+        flagged = [(group, fit) for group, fit in judged if group.is_flagged]
+        if not flagged:
+            groups += [group for group, _ in judged]
+            coalitions += [(law, fit) for _, fit in judged]
+            stories = [(group.evidence / CLEAR, means - group.shift) for group, _ in judged]
             break
-        coalitions = coalitions[: len(groups)] + coalitions[-1:]
-        groups.append(flagged)
-        weights = weights * (1.0 - flagged.members)
-        searched = searched * (1.0 - flagged.members)
+        # Of groups with nearly the same evidence the smallest accuses the fewest.
+        most = max(group.evidence for group, _ in flagged)
+        nearly = [one for one in flagged if one[0].evidence >= NEARLY * most]
+        group, fit = min(nearly, key=lambda one: float(one[0].members.sum()))
+        groups.append(group)
+        coalitions.append((law, fit))
+        weights = weights * (1.0 - group.members)
+        searched = searched * (1.0 - group.members)
     plays = float(tallies.cell_sums("plays").sum())
     bounded = 1.0 - float(view.means(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
     model = Model(reading, worth, coalitions)
