@@ -62,7 +62,10 @@ def arrivals(
 
 @pytest.mark.parametrize("make", [EpochPlayer, explore_then_commit])
 def test_where_batches_end_does_not_matter(make: Any, streams: Streams) -> None:
-    """The arrivals of three epochs at once, and cut into pieces of uneven sizes."""
+    """The arrivals of three epochs at once, and cut into pieces of uneven sizes.
+
+    Not so for personal decisions: those of a batch do not know that batch's rewards.
+    """
     setting = a_setting(streams("play"), n_users=16)
     given = arrivals(streams("arrivals"), setting, 16 * 24 * 7, taste=0.3)
     together, pieces = make(setting), make(a_setting(streams("play"), n_users=16))

@@ -51,9 +51,9 @@ from unswayed.tallies import Tallies, UserTallies, joined
 SEARCH_ENTRIES = 60_000
 """Coalitions are searched among random accounts with about this many entries."""
 
-CLEAR = 70.0
-"""Nats of evidence from which a group is flagged. A group that is larger than expected needs more,
-in proportion."""
+CLEAR, ENTRIES = 70.0, 20_000
+"""Nats of evidence from which a group is flagged, with so many entries in the search; with fewer
+the bar falls with their square root. A group that is larger than expected needs more."""
 
 HALVED = 0.5
 """A decision depends on a group if its lead falls below this part without the group."""
@@ -348,6 +348,7 @@ def find_coalitions(
             most=LARGEST_MASS - removed,
             rng=rng,
         )
+        clear = CLEAR * np.sqrt(min(1.0, len(search.accounts.cells) / ENTRIES))
         judged: list[tuple[Group, Coalition]] = []
         for coalition in search.candidates(reviewed.is_fake[chosen]):
             members = members_of(blocks, coalition, law, searched, LARGEST_MASS)
@@ -359,7 +360,7 @@ def find_coalitions(
             without = np.where(np.isnan(without), cells.means, without)
             story, _ = shrunken(without, cells, parts)
             size = float(members @ searched / searched.sum())
-            is_clear = coalition.gain >= CLEAR * max(1.0, size / expected) and (
+            is_clear = coalition.gain >= clear * max(1.0, size / expected) and (
                 coalition.gain >= LOUD * float(coalition.members.sum())
                 or bool((_leads(story, means) < HALVED * _leads(means, means)).any())
             )
@@ -369,7 +370,7 @@ def find_coalitions(
         if not flagged:
             groups += [group for group, _ in judged]
             coalitions += [(law, fit) for _, fit in judged]
-            stories = [(group.evidence / CLEAR, means - group.shift) for group, _ in judged]
+            stories = [(group.evidence / clear, means - group.shift) for group, _ in judged]
             break
         # Of groups with nearly the same evidence the smallest accuses the fewest.
         most = max(group.evidence for group, _ in flagged)
