@@ -1,10 +1,10 @@
-"""Off-policy evaluation under attack: bias, sign and coverage of the uplift, beside an oracle.
+"""Off-policy evaluation under attack: bias, coverage and width of the uplift, beside an oracle.
 
-2,000 users with 30 plays each, 10 contexts, 5 actions (``worlds/evaluations.py``):
-clicks from frequent to rare, normal, skewed and starred rewards, tastes, heavy-tailed activity, and
-logged propensities. A share of the users lies: ``push`` and ``nuke`` about one item, which the
-policy plays; ``swap`` about the best and the second best item of each context, and ``quiet`` the
-same in a part of the rewards; the policy plays the best or the second. ``none`` has no attack. Run
+2,000 users with 30 plays each, 10 contexts, 5 actions (``worlds/evaluations.py``). A share of the
+users lies: ``push`` and ``nuke`` about one item, which the policy plays; ``swap`` about the best
+and the second best item of each context, and ``quiet`` the same in a part of the rewards; the
+policy plays the best or the second. ``none`` has no attack. ``--curse`` evaluates a policy that was
+learned from the log: on that log, on it as if it were another one, and on the next day's. Run
 ``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. Constants were
 chosen with the seeds of the part development.
 """
@@ -14,72 +14,100 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+from scipy import special
 
-from unswayed.evaluation import Evaluation, evaluate_events
-from worlds.evaluations import (
-    ATTACKS,
-    KINDS,
-    N_ACTIONS,
-    N_CONTEXTS,
-    Kind,
-    Log,
-    build_log,
-)
+from unswayed.evaluation import Evaluation, evaluate_policy
+from unswayed.learners import RobustMCB
+from unswayed.policy import Policy
+from worlds.evaluations import ATTACKS, KINDS, N_ACTIONS, N_CONTEXTS, Kind, Log, build_log
 
-HEAD = ("uplift", "naive", "robust", "rms", "worst", "oracle", "covers", "sign", "width")
 PARTS = {"development": 0, "validation": 10_000, "holdout": 20_000}
+COVERAGE, FAMILY_LEVEL = 0.95, 0.05
+"""What intervals state; and how often any of all settings may be called short of it by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One log: errors of the uplift by DR, and whether intervals hold."""
+    """One evaluation: errors of the uplift by DR, and whether intervals hold."""
 
     kind: str
     attack: str
     policy: str
     alpha: float
+    stated: str
     seed: int
     uplift: float
     naive: float
     robust: float
-    oracle: float
     is_covered: bool
     is_covered_naively: bool
-    has_right_sign: bool
     width: float
     width_naive: float
-    weight_kept: float
-    found_by: str
+    width_oracle: float
+    share: float
     seconds: float
 
+    @property
+    def setting(self) -> tuple[str, ...]:
+        """What is counted together."""
+        return self.kind, f"{self.attack} {self.policy}", f"{self.alpha:g}", self.stated
 
-def measure(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> Row:
-    """Return how an evaluation did on one log."""
+
+def rows_of(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> Iterator[Row]:
+    """Evaluate a policy on one log, with alpha stated and not."""
     log = build_log(kind, attack, plays, alpha, seed)
+    for stated in (f"{alpha:g}", "auto"):
+        yield row_of(log, log.policy(), log.uplift, (kind.name, attack, plays), alpha, stated, seed)
+
+
+def curse_rows(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> Iterator[Row]:
+    """Evaluate a learned policy on its own log, as if it were another one, and on the next day."""
+    log, next_day = (build_log(kind, attack, plays, alpha, seed, day=day) for day in (0, 1))
+    policy = RobustMCB(alpha=alpha).fit(log.events).policy()
+    uplift = log.uplift_of(policy.actions)
+    from_another = replace(policy, source=log.policy().source)
+    for name, judged, evaluated in (
+        ("same log", log, policy),
+        ("as it is", log, from_another),
+        ("next day", next_day, from_another),
+    ):
+        yield row_of(
+            judged, evaluated, uplift, (kind.name, attack, name), alpha, f"{alpha:g}", seed
+        )
+
+
+def row_of(
+    log: Log,
+    policy: Policy,
+    uplift: float,
+    names: tuple[str, str, str],
+    alpha: float,
+    stated: str,
+    seed: int,
+) -> Row:
+    """Return how an evaluation did on one log."""
     start = time.perf_counter()
-    found = evaluate_events(log.events, log.policy(), stated=alpha)
+    found = evaluate_policy(log.events, policy, alpha="auto" if stated == "auto" else float(stated))
     seconds = time.perf_counter() - start
     naive, robust = _dr(found, robust=False), _dr(found, robust=True)
     return Row(
-        kind=kind.name,
-        attack=attack,
-        policy=plays,
+        *names,
         alpha=alpha,
+        stated="auto" if stated == "auto" else "given",
         seed=seed,
-        uplift=log.uplift,
-        naive=naive[0] - log.uplift,
-        robust=robust[0] - log.uplift,
-        oracle=_oracle(log) - log.uplift,
-        is_covered=robust[1] <= log.uplift <= robust[2],
-        is_covered_naively=naive[1] <= log.uplift <= naive[2],
-        has_right_sign=(robust[0] > 0) == (log.uplift > 0) or robust[1] <= 0.0 <= robust[2],
+        uplift=uplift,
+        naive=naive[0] - uplift,
+        robust=robust[0] - uplift,
+        is_covered=robust[1] <= uplift <= robust[2],
+        is_covered_naively=naive[1] <= uplift <= naive[2],
         width=robust[2] - robust[1],
         width_naive=naive[2] - naive[1],
-        weight_kept=found.weight_kept,
-        found_by=found.found_by,
+        width_oracle=_oracle_width(log, policy),
+        share=found.share,
         seconds=seconds,
     )
 
@@ -89,41 +117,47 @@ def _dr(found: Evaluation, *, robust: bool) -> tuple[float, float, float]:
     return one.uplift.estimate, one.uplift.low, one.uplift.high
 
 
-def _oracle(log: Log) -> float:
-    """Return the uplift by the means of honest users."""
+def _oracle_width(log: Log, policy: Policy) -> float:
+    """Return the width of the 95 % interval of DR with the means of honest users, and them only."""
     honest = ~log.is_bad[log.events.users]
-    contexts, rewards = log.events.contexts[honest], log.events.rewards[honest]
-    cells = contexts * N_ACTIONS + log.events.actions[honest]
-    n_cells = N_CONTEXTS * N_ACTIONS
+    users, s, a = (
+        column[honest] for column in (log.events.users, log.events.contexts, log.events.actions)
+    )
+    rewards, chosen = log.events.rewards[honest], policy.actions[s]
+    cells, n_cells = s * N_ACTIONS + a, N_CONTEXTS * N_ACTIONS
     n = np.maximum(np.bincount(cells, minlength=n_cells), 1)
     means = (np.bincount(cells, rewards, n_cells) / n).reshape(N_CONTEXTS, N_ACTIONS)
-    shares = np.bincount(contexts, minlength=N_CONTEXTS) / len(contexts)
-    return float(shares @ means[np.arange(N_CONTEXTS), log.choices] - rewards.mean())
+    ratios = (a == chosen) / log.logging[s, a]
+    gains = means[s, chosen] - means[s, a] + (ratios - 1.0) * (rewards - means[s, a])
+    by_user, visits = np.bincount(users, gains), np.bincount(users)
+    influences = by_user - gains.mean() * visits
+    return float(2.0 * 1.96 * np.sqrt((influences**2).sum()) / len(users))
 
 
-def print_rows(rows: list[Row]) -> None:
-    """Print means over the seeds of one kind and attack."""
+def fewest_covered(n_logs: int, n_settings: int) -> int:
+    """Return how many intervals hold at least, in all settings together, if they are valid."""
+    counts = np.arange(n_logs + 1)
+    is_rare = special.bdtr(counts, n_logs, COVERAGE) <= FAMILY_LEVEL / n_settings
+    return int(is_rare.sum())
+
+
+def print_rows(rows: list[Row], n_settings: int) -> None:
+    """Print means over the seeds of one setting."""
     errors = np.array([row.robust for row in rows])
-    mean = {
-        name: float(np.mean([getattr(row, name) for row in rows]))
-        for name in ("uplift", "naive", "oracle", "is_covered", "has_right_sign", "width")
-    }
-    numbers = (
-        mean["uplift"],
-        mean["naive"],
-        errors.mean(),
-        np.sqrt((errors**2).mean()),
-        np.abs(errors).max(),
-        mean["oracle"],
-        mean["is_covered"],
-        mean["has_right_sign"],
-        mean["width"],
-    )
-    direct = np.mean([row.found_by != "the learner" for row in rows])
+    n_covered = sum(row.is_covered for row in rows)
+    is_short = n_covered < fewest_covered(len(rows), n_settings)
+    widths = [
+        float(np.median([getattr(row, name) for row in rows]))
+        for name in ("width", "width_naive", "width_oracle")
+    ]
     print(
-        f"{rows[0].kind:<13} {rows[0].attack + ' ' + rows[0].policy:<14} {len(rows):>4}",
-        *(f"{number:>7.4f}" for number in numbers),
-        f"{direct:.2f}",
+        f"{rows[0].kind:<15} {rows[0].setting[1]:<14} {rows[0].alpha:<5g} {rows[0].stated:<6}",
+        f"{np.mean([row.naive for row in rows]):>8.4f} {errors.mean():>8.4f}",
+        f"{n_covered:>4}/{len(rows):<4}",
+        f"{sum(row.is_covered_naively for row in rows):>4}/{len(rows):<4}",
+        *(f"{width:>7.4f}" for width in widths),
+        f"{np.mean([row.seconds for row in rows]):>5.1f}",
+        "short" if is_short else "",
         flush=True,
     )
 
@@ -133,23 +167,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=list(PARTS), default="development")
     parser.add_argument("--logs", type=int, default=10)
-    parser.add_argument("--alpha", type=float, default=0.2)
-    parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS])
-    parser.add_argument("--attacks", nargs="+", default=[name for name, _ in ATTACKS])
+    parser.add_argument("--alpha", type=float, nargs="+", default=[0.1, 0.2])
+    parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS[:6]])
+    parser.add_argument("--attacks", nargs="+", default=sorted({name for name, _ in ATTACKS}))
+    parser.add_argument("--curse", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    pairs = [pair for pair in ATTACKS if pair[0] in arguments.attacks]
+    if arguments.curse:
+        pairs = list({pair[0]: pair for pair in pairs}.values())
+    settings = [
+        (kind, *pair, alpha)
+        for kind in KINDS
+        if kind.name in arguments.kinds
+        for pair in pairs
+        for alpha in arguments.alpha
+    ]
+    measure, each = (curse_rows, 3) if arguments.curse else (rows_of, 2)
     rows: list[Row] = []
     if not arguments.json:
-        print(f"{'kind':<13} {'attack':<14} {'logs':>4}", *(f"{name:>7}" for name in HEAD), "found")
-    for kind in (kind for kind in KINDS if kind.name in arguments.kinds):
-        for attack, plays in ATTACKS:
-            if attack in arguments.attacks:
-                first = PARTS[arguments.part]
-                seeds = range(first, first + arguments.logs)
-                some = [measure(kind, attack, plays, arguments.alpha, seed) for seed in seeds]
-                rows += some
-                if not arguments.json:
-                    print_rows(some)
+        print(
+            f"{'kind':<15} {'attack, policy':<14} alpha stated    naive   robust    holds    naive "
+            "  width   naive  oracle  secs"
+        )
+    first = PARTS[arguments.part]
+    for setting in settings:
+        some = [
+            row for seed in range(first, first + arguments.logs) for row in measure(*setting, seed)
+        ]
+        rows += some
+        for name in dict.fromkeys(row.setting for row in some) if not arguments.json else ():
+            print_rows([row for row in some if row.setting == name], each * len(settings))
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
 

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Events, Labels
-from unswayed.policy import Policy
+from unswayed.policy import Origin, Policy
 from unswayed.randomness import generator
 
 N_CONTEXTS, N_ACTIONS, N_USERS, N_PLAYS = 10, 5, 2_000, 30
@@ -26,13 +26,14 @@ class Kind:
     low, high
         Mean rewards are drawn from here, evenly or, for ``is_wide``, evenly in their logarithm.
     rewards
-        clicks, normal, skewed (gamma), or stars (five values from 0 to 1).
+        clicks, normal, skewed (gamma), baskets (mostly nothing, else log-normal), or stars (five
+        values from 0 to 1).
     tastes
         Deviation of users' own log-odds, in two directions.
     activity_sd
         Of the logarithm of plays; 0 for the same number of plays.
     is_greedy
-        Whether the log favoured some actions, and has propensities.
+        Whether a favourite action was played but for a part of the events, with propensities.
     """
 
     name: str
@@ -46,16 +47,22 @@ class Kind:
 
 
 KINDS = (
-    Kind(name="clicks"),
+    Kind(name="binary"),
+    Kind(name="binary greedy", is_greedy=True),
+    Kind(name="baskets", low=0.1, high=0.3, rewards="baskets"),
+    Kind(name="baskets greedy", low=0.1, high=0.3, rewards="baskets", is_greedy=True),
+    Kind(name="stars", rewards="stars"),
+    Kind(name="stars greedy", rewards="stars", is_greedy=True),
     Kind(name="wide clicks", low=0.02, high=0.5, is_wide=True),
     Kind(name="rare clicks", low=0.02, high=0.1),
     Kind(name="normal", rewards="normal"),
     Kind(name="skewed", rewards="skewed"),
-    Kind(name="stars", rewards="stars"),
     Kind(name="tastes", tastes=0.4),
     Kind(name="heavy", activity_sd=1.0),
-    Kind(name="propensities", is_greedy=True),
 )
+
+EXPLORED = 0.4
+"""Share of the events that a greedy log explores."""
 
 ATTACKS = (
     ("none", "target"),
@@ -76,16 +83,30 @@ class Log:
 
     events: Events
     choices: IntArray
-    uplift: float
+    means: FloatArray
+    logging: FloatArray
     is_bad: BoolArray
 
+    def uplift_of(self, choices: IntArray) -> float:
+        """Return what honest users gain by a policy; shape of the choices (n_contexts,)."""
+        chosen = self.means[np.arange(N_CONTEXTS), choices]
+        return float(chosen.mean() - (self.means * self.logging).sum(axis=1).mean())
+
+    @property
+    def uplift(self) -> float:
+        """What honest users gain by the policy that is evaluated."""
+        return self.uplift_of(self.choices)
+
     def policy(self) -> Policy:
-        """Return the policy that is evaluated."""
+        """Return the policy that is evaluated; it says that it came from no log of these users."""
         table = np.zeros((N_CONTEXTS, N_ACTIONS))
         table[np.arange(N_CONTEXTS), self.choices] = 1.0
+        labels = Labels.of(range(N_CONTEXTS)), Labels.of(range(N_ACTIONS))
+        others = Labels.of([f"other {k}" for k in range(N_USERS)])
+        origin = Origin.of(*labels, np.ones_like(table, dtype=np.int64), others)
         return Policy(
-            context_labels=Labels.of(range(N_CONTEXTS)),
-            action_labels=Labels.of(range(N_ACTIONS)),
+            context_labels=labels[0],
+            action_labels=labels[1],
             mean_rewards=table,
             low=table,
             high=table,
@@ -93,11 +114,15 @@ class Log:
             context_probabilities=np.full(N_CONTEXTS, 1.0 / N_CONTEXTS),
             alpha=0.0,
             method="given",
+            source={"origin": origin.to_json()},
         )
 
 
-def build_log(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> Log:
-    """Draw a log; the first ``alpha`` of a random order of the users lie."""
+def build_log(kind: Kind, attack: str, plays: str, alpha: float, seed: int, *, day: int = 0) -> Log:
+    """Draw a log; the first ``alpha`` of a random order of the users lie.
+
+    Another day has the same users, means and lies, and events of its own.
+    """
     rng = generator(seed, "evaluate", kind.name, attack)
     shape = (N_CONTEXTS, N_ACTIONS)
     means = kind.low + (kind.high - kind.low) * rng.random(shape)
@@ -105,30 +130,30 @@ def build_log(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> L
         means = kind.low * (kind.high / kind.low) ** rng.random(shape)
     users = np.repeat(np.arange(N_USERS), _activity(kind, rng))
     n = len(users)
-    contexts = rng.integers(N_CONTEXTS, size=n)
-    logging = _logging(kind, rng)
-    actions = (rng.random(n)[:, None] > logging.cumsum(axis=1)[contexts]).sum(axis=1)
-    actions = np.minimum(actions, N_ACTIONS - 1)
+    logging = _logging(kind, rng, means)
     own = (
         kind.tastes
         * rng.standard_normal((N_USERS, 2))
         @ (rng.standard_normal((N_ACTIONS, 2)).T / np.sqrt(2.0))
     )
-    expected = expit(logit(means[contexts, actions]) + own[users, actions])
     # Honest users count as often as they visit.
     visits = np.bincount(users, minlength=N_USERS)
     true = np.average(expit(logit(means)[None] + own[:, None, :]), axis=0, weights=visits)
-    said = _said(kind, rng, expected)
     is_bad = np.zeros(N_USERS, dtype=np.bool_)
     if attack != "none":
         is_bad[rng.permutation(N_USERS)[: round(alpha * N_USERS)]] = True
     best, second = np.argsort(-true, axis=1)[:, :2].T
     target = int(rng.integers(N_ACTIONS))
+    rng = generator(seed, "evaluate", kind.name, attack, "day", day)
+    contexts = rng.integers(N_CONTEXTS, size=n)
+    actions = (rng.random(n)[:, None] > logging.cumsum(axis=1)[contexts]).sum(axis=1)
+    actions = np.minimum(actions, N_ACTIONS - 1)
+    said = _said(kind, rng, expit(logit(means[contexts, actions]) + own[users, actions]))
     lies = is_bad[users]
     if attack == "quiet":
         lies &= rng.random(n) < QUIET
     top, bottom = 1.0, 0.0
-    if kind.rewards == "skewed":
+    if kind.rewards in ("skewed", "baskets"):
         top = float(np.quantile(said, 0.99))
     if attack in ("push", "nuke"):
         said[lies & (actions == target)] = top if attack == "push" else bottom
@@ -136,9 +161,6 @@ def build_log(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> L
         said[lies & (actions == best[contexts])] = bottom
         said[lies & (actions == second[contexts])] = top
     choices = {"target": np.full(N_CONTEXTS, target), "best": best, "second": second}[plays]
-    uplift = float(
-        true[np.arange(N_CONTEXTS), choices].mean() - (true * logging).sum(axis=1).mean()
-    )
     names = [Labels.of(range(k)) for k in (N_USERS, *shape)]
     events = Events(
         users,
@@ -150,7 +172,7 @@ def build_log(kind: Kind, attack: str, plays: str, alpha: float, seed: int) -> L
         names[2],
         logging[contexts, actions] if kind.is_greedy else None,
     )
-    return Log(events, choices, uplift, is_bad)
+    return Log(events, choices, true, logging, is_bad)
 
 
 def _activity(kind: Kind, rng: np.random.Generator) -> IntArray:
@@ -162,13 +184,13 @@ def _activity(kind: Kind, rng: np.random.Generator) -> IntArray:
     return activity
 
 
-def _logging(kind: Kind, rng: np.random.Generator) -> FloatArray:
+def _logging(kind: Kind, rng: np.random.Generator, means: FloatArray) -> FloatArray:
     """Return how often each action was played in each context; shape (S, A)."""
     if not kind.is_greedy:
         return np.full((N_CONTEXTS, N_ACTIONS), 1.0 / N_ACTIONS)
-    weights = np.exp(rng.standard_normal((N_CONTEXTS, N_ACTIONS)))
-    shares: FloatArray = weights / weights.sum(axis=1, keepdims=True)
-    return 0.25 / N_ACTIONS + 0.75 * shares
+    guessed = means * np.exp(0.3 * rng.standard_normal(means.shape))
+    is_favourite = np.arange(N_ACTIONS) == guessed.argmax(axis=1)[:, None]
+    return np.asarray(EXPLORED / N_ACTIONS + (1.0 - EXPLORED) * is_favourite, np.float64)
 
 
 def _said(kind: Kind, rng: np.random.Generator, expected: FloatArray) -> FloatArray:
@@ -178,6 +200,8 @@ def _said(kind: Kind, rng: np.random.Generator, expected: FloatArray) -> FloatAr
         return expected + 0.3 * rng.standard_normal(n)
     if kind.rewards == "skewed":
         return np.asarray(rng.gamma(2.0, expected / 2.0))
+    if kind.rewards == "baskets":
+        return np.asarray((rng.random(n) < expected) * rng.lognormal(-0.125, 0.5, n))
     if kind.rewards == "stars":
         return np.asarray(rng.binomial(4, expected) / 4.0)
     return (rng.random(n) < expected).astype(np.float64)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from unswayed import paper
     from unswayed.audit.auditing import audit_log
     from unswayed.errors import InputError
+    from unswayed.evaluation import Evaluation, evaluate_policy
     from unswayed.events import Columns, Events, Labels, read_events
     from unswayed.learners import RobustMCB
     from unswayed.learners.from_log import learn_log, learn_on_cluster
@@ -24,6 +25,7 @@ __all__ = [
     "Client",
     "Columns",
     "Decision",
+    "Evaluation",
     "Events",
     "InputError",
     "Labels",
@@ -32,6 +34,7 @@ __all__ = [
     "RobustMCB",
     "__version__",
     "audit_log",
+    "evaluate_policy",
     "learn_log",
     "learn_on_cluster",
     "paper",
@@ -43,6 +46,7 @@ _find = lazy_names(
     {
         "audit.auditing": "audit_log",
         "errors": "InputError",
+        "evaluation": "Evaluation evaluate_policy",
         "events": "Columns Events Labels read_events",
         "learners": "RobustMCB",
         "learners.from_log": "learn_log learn_on_cluster",

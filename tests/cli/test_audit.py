@@ -1,4 +1,4 @@
-"""`unswayed audit` and `unswayed evaluate` on real files, as an analyst would run them."""
+"""`unswayed audit` on real files, as an analyst would run it."""
 
 import json
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_the_regime_can_be_stated(reviews: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_figures_are_written_with_the_data_that_json_has(
-    reviews: Path, bots: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unswayed("audit", reviews, "--figures", tmp_path / "reviews", "--json")
     told = json.loads(capsys.readouterr().out)
@@ -113,14 +113,6 @@ def test_figures_are_written_with_the_data_that_json_has(
             assert (tmp_path / "reviews" / f"{name}{ending}").stat().st_size > 0
     drawn = json.loads((tmp_path / "reviews" / "items.json").read_text(encoding="utf-8"))
     assert drawn == told["items"]
-    policy, folder = tmp_path / "policy.json", tmp_path / "evaluation"
-    unswayed("learn", bots, "--alpha", 0.15, "--out", policy)
-    capsys.readouterr()
-    unswayed("evaluate", bots, "--policy", policy, "--alpha", 0.15, "--figures", folder, "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert json.loads((folder / "uplift.json").read_text(encoding="utf-8")) == told["estimates"]
-    assert json.loads((folder / "contexts.json").read_text(encoding="utf-8")) == told["contexts"]
-    assert (folder / "uplift.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_limits_end_in_exit_code_three(reviews: Path) -> None:
@@ -166,30 +158,6 @@ def test_one_user_or_equal_rewards_are_refused(tmp_path: Path) -> None:
     path.write_text("user,action,reward\na,x,1\nb,x,0\n", encoding="utf-8")
     with pytest.raises(InputError, match="there is 1 action"):
         unswayed("audit", path)
-
-
-def test_a_policy_is_evaluated_for_honest_users(
-    bots: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    policy = tmp_path / "policy.json"
-    unswayed("learn", bots, "--alpha", 0.15, "--out", policy)
-    capsys.readouterr()
-    unswayed("evaluate", bots, "--policy", policy, "--alpha", 0.15, "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert {"estimator", "robust", "value", "uplift"} <= set(told["estimates"][0])
-    robust = next(e for e in told["estimates"] if e["robust"] and e["estimator"] == "dr")
-    # The best item of each context brings 0.13, all of them 0.049 on average.
-    assert robust["uplift"]["estimate"] == pytest.approx(0.081, abs=0.03)
-    unswayed("evaluate", bots, "--policy", policy, "--baseline", policy, "--alpha", 0.15)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "For honest users the policy gains +0 (0 to 0)" in printed
-
-
-def test_a_policy_that_is_none_is_refused(bots: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot read the policy"):
-        unswayed("evaluate", bots, "--policy", tmp_path / "none.json")
-    with pytest.raises(InputError, match="cannot read the policy"):
-        unswayed("evaluate", bots, "--policy", bots, "--baseline", tmp_path / "none.json")
 
 
 def test_cases_go_out_and_reviews_come_back(

@@ -1,58 +1,61 @@
 """Policies under attack: what they bring honest users, beside an oracle and the plain estimate."""
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from unswayed.errors import InputError
-from unswayed.evaluation import Evaluation, evaluate_events
-from unswayed.evaluation.coalition import find_coalition
-from unswayed.evaluation.log import cell_classes
-from unswayed.events import Events, Labels
-from unswayed.policy import Policy
-from unswayed.randomness import generator
-from unswayed.tallies import tally
+from unswayed import Evaluation, Events, InputError, Labels, Policy, RobustMCB, evaluate_policy
+from unswayed.policy import Origin
 
-S, A, N_USERS, N_PLAYS = 10, 5, 2_000, 30
+S, A, N_USERS, N_PLAYS = 10, 5, 1_000, 30
 MEANS = np.random.default_rng(5).uniform(0.3, 0.6, (S, A))
+LABELS = Labels.of(range(N_USERS)), Labels.of(range(S)), Labels.of(range(A))
+BEST, SECOND = np.argsort(-MEANS, axis=1)[:, :2].T
 
 
 def policy_that_plays(choices: np.ndarray) -> Policy:
+    """Return a policy that was learned from a log of other users."""
     table = np.zeros((S, A))
     table[np.arange(S), choices] = 1.0
+    counts = np.ones((S, A), dtype=np.int64)
+    others = Labels.of([f"other {k}" for k in range(N_USERS)])
     return Policy(
-        context_labels=Labels.of(range(S)),
-        action_labels=Labels.of(range(A)),
+        context_labels=LABELS[1],
+        action_labels=LABELS[2],
         mean_rewards=table,
         low=table,
         high=table,
-        counts=np.ones((S, A), dtype=np.int64),
+        counts=counts,
         context_probabilities=np.full(S, 1 / S),
         alpha=0.0,
         method="given",
+        source={"origin": Origin.of(LABELS[1], LABELS[2], counts, others).to_json()},
     )
 
 
-def log_with(rng: np.random.Generator, lies: str, *, tastes: float = 0.0) -> tuple[Events, float]:
-    """Return a log in which a fifth lies about action 2, and the honest uplift of playing it."""
+def log_with(
+    rng: np.random.Generator, lies: str = "none", *, tastes: float = 0.0, means: np.ndarray = MEANS
+) -> Events:
+    """Return a log in which a fifth lies: about action 2, or a bit about the best two."""
     users = np.repeat(np.arange(N_USERS), N_PLAYS)
     contexts, actions = rng.integers(S, size=len(users)), rng.integers(A, size=len(users))
     own = tastes * rng.standard_normal((N_USERS, A))
-    means = np.clip(MEANS[contexts, actions] + own[users, actions], 0.02, 0.98)
-    rewards = (rng.random(len(users)) < means).astype(float)
-    if lies != "none":
-        is_lie = (users < N_USERS // 5) & (actions == 2)
-        rewards[is_lie] = 1.0 if lies == "push" else 0.0
-    events = Events(
-        users,
-        contexts,
-        actions,
-        rewards,
-        Labels.of(range(N_USERS)),
-        Labels.of(range(S)),
-        Labels.of(range(A)),
-    )
-    true = np.clip(MEANS[None] + own[:, None, :], 0.02, 0.98).mean(axis=0) if tastes else MEANS
-    return events, float(true[:, 2].mean() - true.mean())
+    rates = np.clip(means[contexts, actions] + own[users, actions], 0.02, 0.98)
+    rewards = (rng.random(len(users)) < rates).astype(float)
+    is_bad = users < N_USERS // 5
+    if lies == "quiet":
+        is_bad &= rng.random(len(users)) < 0.35
+        rewards[is_bad & (actions == BEST[contexts])] = 0.0
+        rewards[is_bad & (actions == SECOND[contexts])] = 1.0
+    elif lies != "none":
+        rewards[is_bad & (actions == 2)] = 1.0 if lies == "push" else 0.0
+    return Events(users, contexts, actions, rewards, *LABELS)
+
+
+def uplift_of(choices: np.ndarray, means: np.ndarray = MEANS) -> float:
+    return float(means[np.arange(S), choices].mean() - means.mean())
 
 
 def uplifts(found: Evaluation) -> dict[tuple[str, bool], tuple[float, float, float]]:
@@ -62,137 +65,196 @@ def uplifts(found: Evaluation) -> dict[tuple[str, bool], tuple[float, float, flo
     }
 
 
+TARGET = np.full(S, 2)
+
+
 @pytest.mark.parametrize("lies", ["push", "nuke"])
 def test_lies_about_what_is_evaluated_hardly_move_it(rng: np.random.Generator, lies: str) -> None:
-    events, true = log_with(rng, lies)
-    found = evaluate_events(events, policy_that_plays(np.full(S, 2)), stated=0.2)
+    true = uplift_of(TARGET)
+    found = evaluate_policy(log_with(rng, lies), policy_that_plays(TARGET), alpha=0.2)
     by = uplifts(found)
     for name in ("ips", "snips", "dr"):
         # The negative control: the plain estimate is off by a fifth of what is lied.
         assert abs(by[name, False][0] - true) > 0.05
-        # Errors of an oracle have a deviation of .004; four of these, and .004 of bias.
-        assert abs(by[name, True][0] - true) < 0.02
-    assert by["dr", True][1] <= true <= by["dr", True][2]
-    assert found.coalition["believed"]
+        assert not by[name, False][1] <= true <= by[name, False][2]
+        assert by[name, True][1] <= true <= by[name, True][2]
+    # Errors of an oracle have a deviation of .006; four of these, and .006 of bias.
+    assert abs(by["dr", True][0] - true) < 0.03
+    assert found.n_coalitions == 1
+
+
+@pytest.mark.parametrize("alpha", [0.2, "auto"])
+@pytest.mark.parametrize(("plays", "choices"), [("best", BEST), ("second", SECOND)])
+def test_intervals_hold_under_quiet_lies(
+    rng: np.random.Generator, plays: str, choices: np.ndarray, alpha: float | str
+) -> None:
+    """A fifth of the users lies in a third of the plays of the two best items."""
+    del plays
+    true = uplift_of(choices)
+    found = evaluate_policy(log_with(rng, "quiet"), policy_that_plays(choices), alpha=alpha)  # type: ignore[arg-type]
+    by = uplifts(found)
+    # The negative control: lies move the plain estimate by .035, three of its standard errors.
+    assert not by["dr", False][1] <= true <= by["dr", False][2]
+    for name in ("ips", "snips", "dr"):
+        assert by[name, True][1] <= true <= by[name, True][2]
+    assert found.condition == "if at most 20% of the accounts collude"
+    assert found.condition in found.statement
+    # Trimming a fifth at either end, without knowing how honest rewards spread, would allow .17.
+    assert by["dr", True][2] - by["dr", True][1] < 0.17
 
 
 @pytest.mark.parametrize("tastes", [0.0, 0.1])
 def test_without_an_attack_nothing_is_lost(rng: np.random.Generator, tastes: float) -> None:
-    events, true = log_with(rng, "none", tastes=tastes)
-    found = evaluate_events(events, policy_that_plays(np.full(S, 2)), stated=0.2)
+    found = evaluate_policy(log_with(rng, tastes=tastes), policy_that_plays(TARGET), alpha=0.2)
     by = uplifts(found)
-    assert not found.coalition["believed"]
+    assert found.n_coalitions == 0
     assert by["dr", True][0] == pytest.approx(by["dr", False][0], abs=0.003)
-    assert by["dr", True][1] <= true <= by["dr", True][2]
-    # Where tastes could be a coalition, the interval has both explanations, and says so.
-    told = any("both explanations" in warning for warning in found.warnings)
-    assert told == (by["dr", True][2] - by["dr", True][1] > 0.03)
+    assert by["dr", True][1] <= uplift_of(TARGET) <= by["dr", True][2]
+    honest = found.honest
+    assert by["dr", True][1] < honest.sampling.low < honest.sampling.high < by["dr", True][2]
 
 
-@pytest.mark.parametrize("plays", ["best", "second"])
-def test_intervals_hold_under_quiet_lies(rng: np.random.Generator, plays: str) -> None:
-    """A fifth of the users lies in a third of the plays of the two best items."""
-    users = np.repeat(np.arange(N_USERS), N_PLAYS)
-    contexts, actions = rng.integers(S, size=len(users)), rng.integers(A, size=len(users))
-    rewards = (rng.random(len(users)) < MEANS[contexts, actions]).astype(float)
-    best, second = np.argsort(-MEANS, axis=1)[:, :2].T
-    lies = (users < N_USERS // 5) & (rng.random(len(users)) < 0.35)
-    rewards[lies & (actions == best[contexts])] = 0.0
-    rewards[lies & (actions == second[contexts])] = 1.0
-    names = [Labels.of(range(n)) for n in (N_USERS, S, A)]
-    events = Events(users, contexts, actions, rewards, names[0], names[1], names[2])
-    choices = best if plays == "best" else second
-    true = float(MEANS[np.arange(S), choices].mean() - MEANS.mean())
-    found = evaluate_events(events, policy_that_plays(choices), stated=0.2)
-    by = uplifts(found)
-    # The negative control: lies move the plain estimate by .035, five of its standard errors.
-    assert not by["dr", False][1] <= true <= by["dr", False][2]
-    for name in ("ips", "snips", "dr"):
-        assert by[name, True][1] <= true <= by[name, True][2]
-    for one in found.contexts:
-        assert one.robust.high - one.robust.low >= one.naive.high - one.naive.low
+def test_more_colluders_leave_wider_intervals_until_the_sign_is_open(
+    rng: np.random.Generator,
+) -> None:
+    events, policy = log_with(rng), policy_that_plays(BEST)
+    found = [evaluate_policy(events, policy, alpha=alpha) for alpha in (0.0, 0.05, 0.2, 0.4)]
+    widths = [one.honest.uplift.high - one.honest.uplift.low for one in found]
+    assert widths == sorted(widths)
+    assert found[0].honest.uplift == found[0].honest.sampling
+    for one in found:
+        assert one.holds_to is not None
+        is_open = one.honest.uplift.low <= 0.0 <= one.honest.uplift.high
+        assert is_open == (one.share > one.holds_to)
+    assert "It is better unless more than" in found[0].statement
+    even = evaluate_policy(events, policy, baseline=policy, alpha=0.1)
+    assert even.holds_to is None
+    assert all(one.uplift.estimate == 0.0 for one in even.estimates)
 
 
-def test_the_baseline_may_be_another_policy(rng: np.random.Generator) -> None:
-    events, _ = log_with(rng, "none")
-    found = evaluate_events(
-        events,
-        policy_that_plays(np.full(S, 2)),
-        baseline=policy_that_plays(np.full(S, 2)),
-        baseline_name="same.json",
-        stated=0.0,
+def test_a_policy_of_this_log_is_cross_fitted_and_others_are_not(rng: np.random.Generator) -> None:
+    """All actions are alike, so whatever is chosen gains nothing; as it is, it looks better."""
+    alike = np.full((S, A), 0.3)
+    events = log_with(rng, means=alike)
+    policy = RobustMCB(alpha=0.05).fit(events).policy()
+    same = evaluate_policy(events, policy, alpha=0.0)
+    assert same.fitting == "cross-fitted"
+    assert "it was learned from this log" in same.statement
+    assert same.honest.uplift.low < 0.0
+    unknown = evaluate_policy(events, replace(policy, source={}), alpha=0.0)
+    assert "it may have been learned from this log" in unknown.statement
+    assert unknown.honest == same.honest
+    # The negative control: the best of five in ten contexts, each with an error of .02.
+    elsewhere = replace(policy, source=policy_that_plays(BEST).source)
+    naive = evaluate_policy(events, elsewhere, alpha=0.0)
+    assert naive.fitting == "as it is"
+    assert naive.honest.uplift.low > 0.0
+    # The next day's log has the same users; without times it may have the same events.
+    tomorrow = log_with(rng, means=alike)
+    assert evaluate_policy(tomorrow, policy, alpha=0.0).fitting == "cross-fitted"
+    # A policy of nobody's method cannot be learned again.
+    doubtful = evaluate_policy(events, replace(policy, source={}, method="mine"), alpha=0.0)
+    assert doubtful.fitting == "as it is"
+    assert any("estimates are too high" in warning for warning in doubtful.warnings)
+
+
+def test_a_holdout_is_learned_from_the_past_and_evaluated_on_the_rest(
+    rng: np.random.Generator,
+) -> None:
+    """The first half says that action 0 is best and the second half that action 1 is."""
+    early, late = np.full((S, A), 0.2), np.full((S, A), 0.2)
+    early[:, 0], late[:, 1] = 0.5, 0.5
+    halves = [log_with(rng, means=means) for means in (early, late)]
+    columns = ("users", "contexts", "actions", "rewards")
+    both = [np.concatenate([getattr(one, name) for one in halves]) for name in columns]
+    order = rng.permutation(len(both[0]))
+    times = np.repeat([0.0, 1.0], len(halves[0])) + rng.random(len(order)) / 2
+    users, contexts, actions, rewards = (column[order] for column in both)
+    events = Events(users, contexts, actions, rewards, *LABELS, times=times[order])
+    policy = RobustMCB(alpha=0.1).fit(halves[1]).policy()
+    assert (policy.actions == 1).all()
+    found = evaluate_policy(events, policy, alpha=0.1, holdout=0.5)
+    assert found.fitting == "holdout"
+    assert found.n_events == len(halves[1])
+    # Learned from the past: it plays action 0, which brings .2 of a mean .26 by now.
+    assert {one.action for one in found.contexts} == {0}
+    assert found.honest.uplift.low <= -0.06 <= found.honest.uplift.high < 0.0
+    for share, sentence in ((0.0, "above 0 and below 1"), (1.5, "above 0 and below 1")):
+        with pytest.raises(InputError, match=sentence):
+            evaluate_policy(events, policy, holdout=share)
+    with pytest.raises(InputError, match="the log has no times"):
+        evaluate_policy(halves[0], policy, holdout=0.5)
+
+
+def test_stochastic_policies_are_mixtures(rng: np.random.Generator) -> None:
+    """Half of one action and half of another has half of the value of each."""
+    events = log_with(rng)
+
+    def evaluated(*rows: tuple[int, float]) -> Evaluation:
+        table = [(s, a, p) for s in range(S) for a, p in rows]
+        columns = zip(("context", "action", "probability"), zip(*table, strict=True), strict=True)
+        return evaluate_policy(events, pa.table(dict(columns)), alpha=0.1)
+
+    one, other, mixed = evaluated((0, 1.0)), evaluated((3, 1.0)), evaluated((0, 0.5), (3, 0.5))
+    for name in ("ips", "dr"):
+        a, b, half = (uplifts(found)[name, False][0] for found in (one, other, mixed))
+        assert half == pytest.approx((a + b) / 2)
+    assert (
+        one.honest == evaluate_policy(events, policy_that_plays(np.zeros(S, int)), alpha=0.1).honest
     )
-    assert all(one.uplift.estimate == 0.0 for one in found.estimates)
-    assert found.to_json()["baseline"] == "same.json"
+    assert mixed.matched == one.matched + other.matched
+    for rows, sentence in (
+        (((0, 0.5), (1, 0.4)), "context 0 add up to 0.9; they must not be negative"),
+        (((0, 1.5), (1, -0.5)), "must not be negative"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            evaluated(*rows)
+    with pytest.raises(InputError, match="no row for context 1"):
+        evaluate_policy(events, pa.table({"context": [0], "action": [0], "probability": [1.0]}))
 
 
-def test_json_has_the_promised_shape(rng: np.random.Generator) -> None:
-    events, _ = log_with(rng, "none")
-    told = evaluate_events(events, policy_that_plays(np.full(S, 2)), stated=0.0).to_json()
+def test_results_are_tables_and_json_of_the_promised_shape(rng: np.random.Generator) -> None:
+    found = evaluate_policy(log_with(rng), policy_that_plays(TARGET), alpha=0.05)
+    told = found.to_json()
     assert [(one["estimator"], one["robust"]) for one in told["estimates"]] == [
         (name, robust) for name in ("ips", "snips", "dr") for robust in (False, True)
     ]
     for one in told["estimates"]:
-        for part in (one["value"], one["uplift"]):
+        for part in (one["value"], one["uplift"], one["uplift_if_nobody_hides"]):
             assert part["low"] <= part["estimate"] <= part["high"]
     assert len(told["contexts"]) == S
     # Uniform play of five actions: a fifth of the events count, and count alike.
     assert told["effective_sample_size"] == pytest.approx(told["matched_events"])
+    frame = found.table().to_pandas()
+    assert frame["uplift_low"].tolist() == [one.uplift.low for one in found.estimates]
+    assert found.table("contexts").num_rows == S
+
+
+def test_what_the_log_says_little_about_is_told_by_its_width(rng: np.random.Generator) -> None:
+    """A rarely played action is worth a warning only if chance could explain its uplift."""
+    events = log_with(rng)
+    kept = (events.actions != 2) | (rng.random(len(events)) < 0.04)
+    shares = np.where(events.actions == 2, 0.01, 0.2475)
+    rare = replace(events.rows(kept), propensities=shares[kept])
+    for uplift, is_told in ((0.0, True), (0.5, False)):
+        rewards = np.where(rare.actions == 2, rare.rewards + uplift, rare.rewards)
+        found = evaluate_policy(replace(rare, rewards=rewards), policy_that_plays(TARGET), alpha=0)
+        told = any("chance alone could explain" in warning for warning in found.warnings)
+        assert found.effective_sample_size < 0.05 * len(rare)
+        assert told == is_told
 
 
 def test_actions_that_the_log_lacks_are_told(rng: np.random.Generator) -> None:
-    events, _ = log_with(rng, "none")
+    events = log_with(rng)
     kept = events.actions != 2
-    some = Events(
-        events.users[kept],
-        events.contexts[kept],
-        events.actions[kept],
-        events.rewards[kept],
-        events.user_labels,
-        events.context_labels,
-        events.action_labels,
-        np.full(int(kept.sum()), 0.25),
-    )
-    found = evaluate_events(some, policy_that_plays(np.full(S, 2)), stated=0.0)
+    some = replace(events.rows(kept), propensities=np.full(int(kept.sum()), 0.25))
+    found = evaluate_policy(some, policy_that_plays(TARGET), alpha=0.0)
     assert found.unsupported == 1.0
     assert found.matched == 0
     assert any("never played" in warning for warning in found.warnings)
 
 
 def test_contexts_of_another_type_are_refused(rng: np.random.Generator) -> None:
-    events, _ = log_with(rng, "none")
-    named = Events(
-        events.users,
-        events.contexts,
-        events.actions,
-        events.rewards,
-        events.user_labels,
-        Labels.of([f"c{k}" for k in range(S)]),
-        events.action_labels,
-    )
+    named = replace(log_with(rng), context_labels=Labels.of([f"c{k}" for k in range(S)]))
     with pytest.raises(InputError, match="`context_column`"):
-        evaluate_events(named, policy_that_plays(np.full(S, 2)), stated=0.0)
-
-
-def test_a_coalition_honest_tails_cannot_be_taken_for(rng: np.random.Generator) -> None:
-    """Normal rewards without a coalition: nobody is believed to be one."""
-    users = np.repeat(np.arange(600), 20)
-    contexts, actions = rng.integers(4, size=len(users)), rng.integers(5, size=len(users))
-    tallies = tally(
-        users,
-        contexts,
-        actions,
-        rng.normal(size=len(users)),
-        n_users=600,
-        n_contexts=4,
-        n_actions=5,
-    )
-    means = np.zeros((4, 5))
-    found = find_coalition(
-        tallies,
-        cell_classes(means, np.full(4, 1), None),
-        alpha=0.2,
-        rng=generator(0, "t"),
-    )
-    assert not found.is_accepted
-    assert (found.weights == 1.0).all()
+        evaluate_policy(named, policy_that_plays(TARGET), alpha=0.0)

@@ -16,6 +16,7 @@ from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import METHODS
 from unswayed.learners.reward_range import RewardBound
 from unswayed.learners.unknown_fraction import estimate_fraction
+from unswayed.policy import Origin
 from unswayed.tallies import Tallies, tally
 
 CONTEXTS, ACTIONS = Labels.of(["home", "cart"]), Labels.of(["tea", "milk"])
@@ -57,6 +58,7 @@ def test_the_policy_says_what_it_was_learned_from(recorded: Recording) -> None:
         },
         "changed": {},
         "intervals": RewardBound().to_json(),
+        "origin": Origin.of(CONTEXTS, ACTIONS, policy.counts, Labels.of([])).to_json(),
     }
     np.testing.assert_array_equal(learned.estimates.mean_rewards, policy.mean_rewards)
     assert learned.unknown_fraction is None

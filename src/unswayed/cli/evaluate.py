@@ -7,44 +7,78 @@ from typing import Annotated
 
 import typer
 
-from unswayed.cli.log_options import AlphaOrAuto, Log, LogOptions
+from unswayed.cli.log_options import Log, LogOptions
 from unswayed.cli.options import Figures, Json, expanded
-from unswayed.evaluation.evaluating import STEPS, evaluate_log
+from unswayed.evaluation.evaluating import ASSUMED_SHARE, STEPS, evaluate_policy
 from unswayed.evaluation.results import LOGGING
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.policy import Policy
-from unswayed.reports.result_tables import print_evaluation
+from unswayed.reports.result_tables import print_evaluation, write_page
 from unswayed.reports.tables import print_json, steps_bar
-from unswayed.storage import check_writable_folder
+from unswayed.storage import check_writable, check_writable_folder
+
+TABLES = (".parquet", ".csv", ".tsv", ".jsonl")
+"""Endings of files that hold a stochastic policy; others are policies."""
 
 
 @expanded
 def evaluate(
     log: Log,
-    policy: Annotated[Path, typer.Option(help="The policy to evaluate.", show_default=False)],
+    policy: Annotated[
+        Path,
+        typer.Option(
+            help="The policy to evaluate: JSON that `learn` wrote; or a table, Parquet or CSV, "
+            "with the log's context and action columns and a column probability.",
+            show_default=False,
+        ),
+    ],
     baseline: Annotated[
         str, typer.Option(help="What to compare with: logging, or another policy file.")
     ] = LOGGING,
-    alpha: AlphaOrAuto = "auto",
+    alpha: Annotated[
+        str,
+        typer.Option(
+            metavar="FLOAT|auto",
+            help="Share of users that may collude, below 0.5. Intervals hold for up to so many; "
+            f"auto: {ASSUMED_SHARE:g}, or more if more look like it.",
+        ),
+    ] = "auto",
+    holdout: Annotated[
+        float | None,
+        typer.Option(
+            help="Learn the policy again without the last share of the events, by time, and "
+            "evaluate it on these."
+        ),
+    ] = None,
     *,
     source: LogOptions,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write a self-contained HTML report.")
+    ] = None,
     figures: Figures = None,
     json: Json = False,
 ) -> None:
-    """Estimate a policy's uplift for honest users from a log that may contain lies."""
+    """Estimate a policy's uplift for honest users from a log that may contain lies.
+
+    A policy that was learned from this log, or may have been, is cross-fitted: learned again
+    from halves of the users and evaluated on the others.
+    """
     fraction = check_fraction_or_auto(alpha)
     bad_rows = source.checked_bad_rows()
     if figures is not None:
         check_writable_folder(figures)
-    evaluated = Policy.load(policy)
-    other = None if baseline == LOGGING else Policy.load(baseline)
+    if out is not None:
+        check_writable(out)
+    evaluated = _loaded(policy)
+    other = None if baseline == LOGGING else _loaded(Path(baseline))
     with steps_bar(STEPS) as on_step:
-        found = evaluate_log(
+        found = evaluate_policy(
             log,
             evaluated,
             baseline=other,
             baseline_name=baseline,
             alpha=fraction,
+            holdout=holdout,
             columns=source.columns(time=source.time_column),
             query=source.query,
             on_bad_rows=bad_rows,
@@ -56,7 +90,18 @@ def evaluate(
         from unswayed.reports.result_figures import write_evaluation_figures
 
         write_evaluation_figures(found, figures)
+    if out is not None:
+        from unswayed.reports.evaluation_page import evaluation_page
+
+        write_page(evaluation_page(found), out)
     if json:
         print_json(found.to_json())
     else:
         print_evaluation(found)
+
+
+def _loaded(path: Path) -> Policy | str:
+    """Return a policy, or the path of a table of probabilities."""
+    if path.suffix.lower() in TABLES:
+        return str(path)
+    return Policy.load(path)

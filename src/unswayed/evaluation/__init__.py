@@ -1,6 +1,8 @@
 """How good a policy is for honest users, from the log of another one."""
 
-from unswayed.evaluation.evaluating import evaluate_events, evaluate_log
+from unswayed.evaluation.evaluating import evaluate_policy
 from unswayed.evaluation.results import Evaluation
 
-__all__ = ["Evaluation", "evaluate_events", "evaluate_log"]
+__all__ = ["Evaluation", "evaluate_log", "evaluate_policy"]
+
+evaluate_log = evaluate_policy  # its former name

@@ -1,11 +1,11 @@
 """Off-policy estimators of a policy's value, users weighed and intervals clustered by user.
 
 With events i of user u(i) in context s_i, logged action a_i, reward r_i, propensity p_i, policy π,
-importance weights w_i = 1[a_i = π(s_i)]/p_i, weights ω_u of users and a model m(s, a) of rewards:
+importance weights w_i = π(a_i|s_i)/p_i, weights ω_u of users and a model m(s, a) of rewards:
 
 - IPS    Σ ω w r / Σ ω
 - SNIPS  Σ ω w r / Σ ω w
-- DR     Σ ω [m(s, π(s)) + w (r − m(s, a))] / Σ ω
+- DR     Σ ω [Σ_a π(a|s) m(s, a) + w (r − m(s, a_i))] / Σ ω
 
 Each is a ratio Σ_u ω_u N_u / Σ_u ω_u M_u of sums over users. Users are independent and their plays
 are not, so variances are those of the users' influences ω_u (N_u − V M_u).
@@ -13,14 +13,13 @@ are not, so variances are those of the users' influences ω_u (N_u − V M_u).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray
 
 EstimatorName = Literal["ips", "snips", "dr"]
 ESTIMATORS: tuple[EstimatorName, ...] = ("ips", "snips", "dr")
@@ -29,18 +28,44 @@ CONFIDENCE = 0.95
 """Level of every interval."""
 
 
-class Plays(NamedTuple):
-    """A log as estimators read it; one value an event each, codes of users and contexts.
+class Terms(NamedTuple):
+    """What estimators read of a log and a policy; one value an event each.
 
-    ``inverse`` is 1/propensity.
+    Attributes
+    ----------
+    users
+        Codes, below ``n_users``.
+    rewards
+        As logged.
+    ratios
+        Importance weights: probability under the policy by that under the log.
+    expected
+        Mean reward of the policy in the event's context, by a model.
+    fitted
+        Mean reward of the logged action there, by the same model.
     """
 
     users: npt.NDArray[np.integer]
-    contexts: npt.NDArray[np.integer]
-    actions: npt.NDArray[np.integer]
     rewards: FloatArray
-    inverse: FloatArray
+    ratios: FloatArray
+    expected: FloatArray
+    fitted: FloatArray
     n_users: int
+
+    def rows(self, selected: BoolArray) -> Terms:
+        """Return the terms of some events."""
+        return Terms(
+            self.users[selected],
+            self.rewards[selected],
+            self.ratios[selected],
+            self.expected[selected],
+            self.fitted[selected],
+            self.n_users,
+        )
+
+    def logged(self) -> Terms:
+        """Return the terms of the policy that was logged: every event as it was."""
+        return self._replace(ratios=np.ones(len(self.ratios)), expected=self.fitted)
 
 
 class Totals(NamedTuple):
@@ -59,74 +84,43 @@ class Estimate(NamedTuple):
     error: float
 
 
-def totals_of(
-    plays: Plays,
-    choices: IntArray,
-    estimator: EstimatorName,
-    model: FloatArray,
-) -> Totals:
+def totals_of(terms: Terms, estimator: EstimatorName, *, is_calibrated: bool = False) -> Totals:
     """Return what each user adds to a value.
 
-    Parameters
-    ----------
-    plays
-        The log.
-    choices
-        Shape (n_contexts,); the action that the policy plays, −1 for one that is not in the log.
-    estimator
-        Which one.
-    model
-        Shape (n_contexts, n_actions); mean rewards, finite.
-    """
-    chosen = choices[plays.contexts]
-    weights = np.where(plays.actions == chosen, plays.inverse, 0.0)
-    if estimator == "dr":
-        expected = np.where(chosen >= 0, model[plays.contexts, np.maximum(chosen, 0)], 0.0)
-        surprise = plays.rewards - model[plays.contexts, plays.actions]
-        above = np.asarray(expected + weights * surprise, np.float64)
-        below = np.ones(len(weights))
-    else:
-        above = weights * plays.rewards
-        below = weights if estimator == "snips" else np.ones(len(weights))
-    return _by_user(plays, above, below)
-
-
-def calibrated(ips: Totals, snips: Totals) -> Totals:
-    """Return the totals of IPS with the importance mass of all users, whoever is left out.
-
     A user's weight depends on what that user met, and so does the importance mass of those who are
-    left; IPS would take the one for the other. With weights of one this changes no value.
+    left; IPS would take the one for the other. ``is_calibrated`` gives IPS the importance mass of
+    all users, whoever is left out. With weights of one this changes no value.
     """
-    mass = float(snips.below.sum())
-    scale = float(ips.below.sum()) / mass if mass > 0.0 else 0.0
-    return Totals(ips.above, np.asarray(snips.below * scale, np.float64))
+    ones = np.ones(len(terms.ratios))
+    if estimator == "dr":
+        above = terms.expected + terms.ratios * (terms.rewards - terms.fitted)
+        return Totals(_by_user(terms, above), _by_user(terms, ones))
+    above = _by_user(terms, terms.ratios * terms.rewards)
+    mass = _by_user(terms, terms.ratios)
+    if estimator == "snips":
+        return Totals(above, mass)
+    if is_calibrated and mass.sum() > 0.0:
+        return Totals(above, mass * (len(ones) / mass.sum()))
+    return Totals(above, _by_user(terms, ones))
 
 
-def logged_totals(plays: Plays) -> Totals:
-    """Return what each user adds to the value of what was logged: its mean reward."""
-    return _by_user(plays, plays.rewards, np.ones(len(plays.rewards)))
+def _by_user(terms: Terms, values: FloatArray) -> FloatArray:
+    return np.asarray(np.bincount(terms.users, values, terms.n_users), np.float64)
 
 
-def _by_user(plays: Plays, above: FloatArray, below: FloatArray) -> Totals:
-    n = plays.n_users
-    return Totals(
-        np.asarray(np.bincount(plays.users, above, n), np.float64),
-        np.asarray(np.bincount(plays.users, below, n), np.float64),
-    )
-
-
-def value_of(totals: Totals, user_weights: FloatArray) -> Estimate:
-    """Return a value with its interval."""
+def value_of(totals: Totals, user_weights: FloatArray, baseline: Totals | None = None) -> Estimate:
+    """Return a value with its interval, or how much it exceeds another one of the same log."""
     value, influences = _ratio(totals, user_weights)
-    return _estimate(value, influences, _n_witnesses(totals, user_weights))
-
-
-def uplift_of(totals: Totals, baseline: Totals, user_weights: FloatArray) -> Estimate:
-    """Return how much a value exceeds another one of the same log, with its interval."""
-    value, influences = _ratio(totals, user_weights)
-    other, other_influences = _ratio(baseline, user_weights)
-    n = min(_n_witnesses(totals, user_weights), _n_witnesses(baseline, user_weights))
-    return _estimate(value - other, influences - other_influences, n)
+    n = int((user_weights * totals.below > 0.0).sum())
+    if baseline is not None:
+        other, other_influences = _ratio(baseline, user_weights)
+        value, influences = value - other, influences - other_influences
+        n = min(n, int((user_weights * baseline.below > 0.0).sum()))
+    if not np.isfinite(value) or n < 2:
+        return Estimate(value, float("-inf"), float("inf"), float("inf"))
+    error = float(np.sqrt((influences**2).sum() * n / (n - 1)))
+    half = float(special.stdtrit(n - 1, (1.0 + CONFIDENCE) / 2.0)) * error
+    return Estimate(value, value - half, value + half, error)
 
 
 def _ratio(totals: Totals, user_weights: FloatArray) -> tuple[float, FloatArray]:
@@ -137,42 +131,6 @@ def _ratio(totals: Totals, user_weights: FloatArray) -> tuple[float, FloatArray]
     value = float(user_weights @ totals.above) / below
     influences: FloatArray = user_weights * (totals.above - value * totals.below) / below
     return value, influences
-
-
-def _n_witnesses(totals: Totals, user_weights: FloatArray) -> int:
-    return int((user_weights * totals.below > 0.0).sum())
-
-
-def _estimate(value: float, influences: FloatArray, n: int) -> Estimate:
-    if not np.isfinite(value) or n < 2:
-        return Estimate(value, float("-inf"), float("inf"), float("inf"))
-    error = float(np.sqrt((influences**2).sum() * n / (n - 1)))
-    half = float(special.stdtrit(n - 1, (1.0 + CONFIDENCE) / 2.0)) * error
-    return Estimate(value, value - half, value + half, error)
-
-
-def widened(found: Estimate, error: float) -> Estimate:
-    """Return an estimate with a larger standard error, if it is larger."""
-    if not error > found.error > 0.0:
-        return found
-    half = (found.high - found.estimate) * error / found.error
-    return Estimate(found.estimate, found.estimate - half, found.estimate + half, error)
-
-
-def reaching(found: Estimate, others: Sequence[float]) -> Estimate:
-    """Return an estimate whose interval allows for chance and for any of the other values.
-
-    Chance and not knowing which value is true are independent, so their halves add like errors do.
-
-    >>> reaching(Estimate(0.0, -3.0, 3.0, 1.5), [4.0, 1.0])[:3]
-    (0.0, -3.0, 5.0)
-    """
-    above = max(0.0, *(other - found.estimate for other in others), 0.0)
-    below = max(0.0, *(found.estimate - other for other in others), 0.0)
-    return found._replace(
-        low=found.estimate - float(np.hypot(found.estimate - found.low, below)),
-        high=found.estimate + float(np.hypot(found.high - found.estimate, above)),
-    )
 
 
 def effective_sample_size(weights: FloatArray) -> float:

@@ -1,26 +1,44 @@
-"""What an evaluation says: frozen results, and the JSON that programs read."""
+"""What an evaluation says: frozen results, as JSON, as tables and in words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+import pyarrow as pa
 
 from unswayed.evaluation.estimators import Estimate, EstimatorName
+from unswayed.evaluation.fitting import Fitting
 from unswayed.events import Label
 from unswayed.policy.documents import json_number
 
 LOGGING = "logging"
 """The baseline that is what was logged."""
 
+NEARLY_HALF = 0.48
+"""From one half on nothing can be said; shares beyond this one are called so."""
+
+FITTINGS: dict[Fitting, str] = {
+    "as it is": "The policy was evaluated as it is: {reason}.",
+    "cross-fitted": "The policy was cross-fitted, learned again from halves of the users and "
+    "evaluated on the others: {reason}.",
+    "holdout": "The policy was learned again {reason}.",
+}
+"""How a policy was judged, in words."""
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedBy:
-    """What one estimator says, of all users alike or of honest ones."""
+    """What one estimator says, of all users alike or of honest ones.
+
+    ``sampling`` is the uplift with an interval that allows for chance only: if nobody lies unseen.
+    """
 
     estimator: EstimatorName
     robust: bool
     value: Estimate
     uplift: Estimate
+    sampling: Estimate
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -29,17 +47,22 @@ class EvaluatedBy:
             "robust": self.robust,
             "value": _interval(self.value),
             "uplift": _interval(self.uplift),
+            "uplift_if_nobody_hides": _interval(self.sampling),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class ContextValue:
-    """The value in one context by DR, for all users and for honest ones."""
+    """The value in one context by DR, beside what was logged for honest users.
+
+    ``action`` is the one that the policy plays most.
+    """
 
     context: Label
     share: float
     action: Label
     plays: int
+    logged: Estimate
     naive: Estimate
     robust: Estimate
     robust_uplift: Estimate
@@ -51,6 +74,7 @@ class ContextValue:
             "share": self.share,
             "action": self.action,
             "plays": self.plays,
+            "logged": _interval(self.logged),
             "naive": _interval(self.naive),
             "robust": _interval(self.robust),
             "uplift": _interval(self.robust_uplift),
@@ -61,40 +85,104 @@ class ContextValue:
 class Evaluation:
     """How good a policy is, against a baseline.
 
-    ``effective_sample_size`` is that of the importance weights; ``matched`` counts events with the
-    policy's action, and ``unsupported`` is the share of visits to contexts where it was never
-    played.
+    Attributes
+    ----------
+    source, n_events, n_users
+        The log.
+    baseline
+        What the policy is compared with.
+    logged
+        Mean reward of what was logged, for honest users.
+    fitting, reason
+        Whether the policy was cross-fitted, evaluated on a holdout or as it is, and why.
+    share, is_assumed
+        Intervals of honest users hold if at most this share of the accounts colludes, those
+        included that were found; whether it was assumed and not stated.
+    holds_to
+        The largest such share with which the interval of the uplift does not contain 0; None if
+        chance alone could explain the uplift.
+    estimates, contexts
+        The numbers.
+    effective_sample_size
+        That of the importance weights.
+    matched
+        Events with an action that the policy plays.
+    unsupported
+        How much of what the policy plays was never played in the log.
+    weight_kept, n_coalitions
+        What the learner left of the users' weight, and how many coalitions it found.
     """
 
     source: str
-    baseline: str
-    alpha: float
     n_events: int
     n_users: int
+    baseline: str
+    logged: Estimate
+    fitting: Fitting
+    reason: str
+    share: float
+    is_assumed: bool
+    holds_to: float | None
     estimates: tuple[EvaluatedBy, ...]
     contexts: tuple[ContextValue, ...]
     effective_sample_size: float
     matched: int
     unsupported: float
     weight_kept: float
-    found_by: str
-    coalition: dict[str, float | bool]
+    n_coalitions: int
     warnings: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def honest(self) -> EvaluatedBy:
+        """The doubly robust estimate for honest users."""
+        return next(one for one in self.estimates if one.robust and one.estimator == "dr")
+
+    @property
+    def condition(self) -> str:
+        """What the intervals of honest users assume, in words."""
+        return f"if at most {100.0 * self.share:.3g}% of the accounts collude"
+
+    @property
+    def statement(self) -> str:
+        """The result in plain words."""
+        uplift, chance = self.honest.uplift, self.honest.sampling
+        against = "what was logged" if self.baseline == LOGGING else self.baseline
+        words = [
+            f"For honest users the policy gains {uplift.estimate:+.3g} per visit over {against}: "
+            f"{_range(chance)} if nobody lies unseen, {_range(uplift)} {self.condition} "
+            "(doubly robust, 95% intervals)."
+        ]
+        if self.holds_to is not None:
+            better = "better" if uplift.estimate > 0.0 else "worse"
+            limit = f"unless more than {self.holds_to:.1%} of them collude"
+            if self.holds_to > NEARLY_HALF:
+                limit = "even if nearly half of them collude"
+            words.append(f"It is {better} {limit}.")
+        words.append(FITTINGS[self.fitting].format(reason=self.reason))
+        return " ".join(words)
+
+    def table(self, part: Literal["estimates", "contexts"] = "estimates") -> pa.Table:
+        """Return a part as a table; ``.to_pandas()`` and ``polars.from_arrow`` make data frames."""
+        return pa.Table.from_pylist([_flat(one.to_json()) for one in getattr(self, part)])
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         return {
+            "statement": self.statement,
             "estimates": [one.to_json() for one in self.estimates],
             "baseline": self.baseline,
-            "alpha": self.alpha,
+            "logged": _interval(self.logged),
+            "fitting": {"how": self.fitting, "reason": self.reason},
+            "share": {"at_most": self.share, "is_assumed": self.is_assumed},
+            "condition": self.condition,
+            "holds_to": self.holds_to,
             "log": {"source": self.source, "events": self.n_events, "users": self.n_users},
             "effective_sample_size": self.effective_sample_size,
             "matched_events": self.matched,
             "unsupported_share": self.unsupported,
             "weight_kept": self.weight_kept,
-            "weights_from": self.found_by,
-            "coalition": self.coalition,
+            "coalitions": self.n_coalitions,
             "contexts": [one.to_json() for one in self.contexts],
             "warnings": list(self.warnings),
             "notes": list(self.notes),
@@ -107,3 +195,22 @@ def _interval(found: Estimate) -> dict[str, float | None]:
         "low": json_number(found.low),
         "high": json_number(found.high),
     }
+
+
+def _range(found: Estimate) -> str:
+    return f"{found.low:.3g} to {found.high:.3g}"
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row whose intervals are columns: value, value_low and value_high."""
+    flat: dict[str, Any] = {}
+    for name, item in row.items():
+        if isinstance(item, dict):
+            flat |= {
+                name: item["estimate"],
+                f"{name}_low": item["low"],
+                f"{name}_high": item["high"],
+            }
+        else:
+            flat[name] = item
+    return flat

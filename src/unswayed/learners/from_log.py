@@ -338,6 +338,8 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
         method=options.method,
         certify=options.certify,
         reviewed=reviewed,
+        user_labels=log.user_labels,
+        times=log.times,
         on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
     )
     policy, notes = learned.policy, _notes_on_log(log, options)

@@ -19,7 +19,7 @@ from unswayed.learners.flips.fraction import Certify, OnAttack, flip_bounds
 from unswayed.learners.methods import known_method, method_named
 from unswayed.learners.reward_range import RewardBound, bound_shown, check_rewards
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction
-from unswayed.policy import Policy
+from unswayed.policy import Origin, Policy
 from unswayed.tallies import Tallies, UserTallies
 
 
@@ -59,11 +59,14 @@ def learn_policy(
     certify: Certify = "bounds",
     warmup: Tallies | None = None,
     reviewed: Reviewed | None = None,
+    user_labels: Labels | None = None,
+    times: tuple[str | None, str | None] = (None, None),
     on_attack: OnAttack = lambda _done, _total: None,
 ) -> Learned:
     """Learn a policy; parameters as ``RobustMCB``, its methods and ``flip_bounds`` take them.
 
-    ``reviewed`` is for the default method.
+    ``reviewed`` is for the default method. Users' labels and the first and last time of the log are
+    recorded in the policy's ``Origin``.
     """
     check_actions(len(action_labels))
     method = known_method(method)
@@ -98,6 +101,9 @@ def learn_policy(
         },
         "changed": changed_decisions(policy, plain_actions(tallies)),
         "intervals": design.rewards.to_json(),
+        "origin": Origin.of(
+            context_labels, action_labels, policy.counts, user_labels or Labels.of([]), times
+        ).to_json(),
     }
     if unknown_fraction is not None:
         source["adversarial_fraction"] = unknown_fraction.to_json()

@@ -352,6 +352,7 @@ class RobustMCB(OnlineLearner):
             method=self.method,
             certify=self.certify,
             warmup=warmup,
+            user_labels=user_labels,
         )
         with self._lock:  # all of one learning, or all of another
             self.policy_, self.estimates_ = learned.policy, learned.estimates

@@ -7,6 +7,7 @@ from unswayed.lazy import lazy_names
 if TYPE_CHECKING:
     from unswayed.policy.assignment import Assignment, new_secret
     from unswayed.policy.deciding import Decider, Mode, Ruling
+    from unswayed.policy.origin import Origin
     from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
     from unswayed.policy.plan import EpochPlan, Rule
     from unswayed.policy.policy import NO_BOUND, Decision, Policy, best_known, capped_means
@@ -19,6 +20,7 @@ __all__ = [
     "EpochPlan",
     "GroupDecisions",
     "Mode",
+    "Origin",
     "PersonalDecisions",
     "Policy",
     "Rule",
@@ -33,6 +35,7 @@ __getattr__ = lazy_names(
     {
         "assignment": "Assignment new_secret",
         "deciding": "Decider Mode Ruling",
+        "origin": "Origin",
         "own_decisions": "GroupDecisions PersonalDecisions",
         "plan": "EpochPlan Rule",
         "policy": "NO_BOUND Decision Policy best_known capped_means",

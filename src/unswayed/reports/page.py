@@ -61,6 +61,7 @@ svg{display:block;width:100%;max-width:640px;height:auto;margin:8px 0}.card svg{
 .line.robust{stroke:var(--robust);fill:none}.line.null{stroke:var(--null)}
 .label{fill:var(--ink);font:12px system-ui,sans-serif}
 .key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .9em;border-radius:2px}
+.logged{fill:var(--null)}.key.logged{background:var(--null)}
 .key.naive{background:var(--naive)}.key.robust{background:var(--robust)}
 details summary{cursor:pointer;padding:6px 0;color:var(--robust)}
 :focus-visible{outline:2px solid var(--robust);outline-offset:2px}

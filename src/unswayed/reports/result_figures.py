@@ -173,42 +173,58 @@ def _red_team(found: RedTeam, rows: Sequence[Mapping[str, Any]]) -> Figure:
 def write_evaluation_figures(found: Evaluation, folder: Path) -> list[Path]:
     """Write the figures and their data, and return the files."""
     data = found.to_json()
-    files = write_figure(_estimates(data["estimates"]), folder, "uplift", data["estimates"])
-    if data["contexts"]:
-        files += write_figure(_by_context(data["contexts"]), folder, "contexts", data["contexts"])
+    with mpl.rc_context(STYLE):
+        files = write_figure(_estimates(data), folder, "uplift", data["estimates"])
+        if data["contexts"]:
+            figure = _by_context(data["contexts"])
+            files += write_figure(figure, folder, "contexts", data["contexts"])
     return files
 
 
-def _estimates(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    with mpl.rc_context(STYLE):
-        figure, (ax,) = new_figure(width=7.6, height=3.4)
+SEEN = (("logged", "logging", GREY), ("naive", "naive", VERMILION), ("robust", "robust", BLUE))
+"""What is drawn side by side: name in the data, name in the legend, colour."""
+
+
+def _estimates(data: Mapping[str, Any]) -> Figure:
+    """Draw values beside what was logged, and uplifts."""
+    rows = data["estimates"]
+    figure, axes = new_figure(width=9.6, height=3.8, panels=2)
+    users = {True: "robust", False: "naive"}
+    names = [f"{row['estimator'].upper()}, {users[row['robust']]}" for row in rows]
+    for ax, what, title in (
+        (axes[0], "value", "Mean reward per visit"),
+        (axes[1], "uplift", "Uplift over the baseline"),
+    ):
         for place, row in enumerate(rows):
-            _interval(ax, place, row["uplift"], BLUE if row["robust"] else VERMILION)
-        users = {True: "honest users", False: "all users"}
-        label_rows(ax, [f"{row['estimator'].upper()}, {users[row['robust']]}" for row in rows])
-        ax.axvline(0.0, color=GREY, linewidth=1)
-        ax.set_xlabel("uplift over the baseline, a visit (95%)")
-        ax.set_title("Is the policy better?", loc="left", fontweight="bold")
+            _interval(ax, place, row[what], BLUE if row["robust"] else VERMILION)
+        ax.set_title(title, loc="left", fontweight="bold")
+        ax.set_xlabel(f"95%, {data['condition']}")
+    _interval(axes[0], len(rows), data["logged"], GREY)
+    axes[1].axvline(0.0, color=GREY, linewidth=1)
+    for ax in axes:
+        label_rows(ax, [*names, "logging"])
     return figure
 
 
 def _by_context(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    with mpl.rc_context(STYLE):
-        figure, (ax,) = new_figure(width=7.6, height=1.3 + 0.34 * max(len(rows), 3))
-        for place, row in enumerate(rows):
-            _interval(ax, place, row["uplift"], BLUE)
-        label_rows(ax, [row["context"] for row in rows])
-        ax.axvline(0.0, color=GREY, linewidth=1)
-        ax.set_xlabel("uplift for honest users in the context, by DR (95%)")
-        ax.set_title("Where it is better", loc="left", fontweight="bold")
+    """Draw the values of logging, naive and robust estimates side by side."""
+    some = rows[:DRAWN]
+    figure, ax = _chart("Mean reward per visit", 2 * len(some), xlabel="by DR, with 95% intervals")
+    for place, row in enumerate(some):
+        for shift, (name, _, colour) in zip((-0.25, 0.0, 0.25), SEEN, strict=True):
+            _interval(ax, place + shift, row[name], colour)
+    for _, name, colour in SEEN:
+        ax.plot([], [], "o-", color=colour, label=name)
+    label_rows(ax, [row["context"] for row in some])
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
-def _interval(ax: Axes, place: int, found: Mapping[str, float | None], colour: str) -> None:
+def _interval(ax: Axes, place: float, found: Mapping[str, float | None], colour: str) -> None:
     """Draw an estimate and its interval; nothing where nothing is known."""
     value, low, high = found["estimate"], found["low"], found["high"]
     if value is None:
         return
     if low is not None and high is not None:
         ax.plot([low, high], [place, place], color=colour, linewidth=2.5)
-    ax.plot([value], [place], "o", color=colour, markersize=7)
+    ax.plot([value], [place], "o", color=colour, markersize=6)

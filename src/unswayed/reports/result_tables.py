@@ -16,7 +16,6 @@ from unswayed.audit.redteam import RedTeam
 from unswayed.audit.results import Audit, ErrorRates
 from unswayed.evaluation import Evaluation
 from unswayed.evaluation.estimators import Estimate
-from unswayed.evaluation.results import LOGGING
 from unswayed.reports.policies import check_table, write_table
 from unswayed.reports.tables import Cell, print_line, print_table, rate
 from unswayed.storage import check_writable, whole_file
@@ -186,12 +185,7 @@ def _print_some(
 
 def print_evaluation(found: Evaluation) -> None:
     """Print the value of a policy."""
-    honest = next(one for one in found.estimates if one.robust and one.estimator == "dr")
-    against = "what was logged" if found.baseline == LOGGING else found.baseline
-    print_line(
-        f"For honest users the policy gains {_text(honest.uplift)} per visit over {against} "
-        "(doubly robust, 95% interval)."
-    )
+    print_line(found.statement)
     print_table(
         "Estimates",
         ["estimator", "users", "value", "uplift"],
@@ -205,7 +199,8 @@ def print_evaluation(found: Evaluation) -> None:
             for one in found.estimates
         ],
         note="value: mean reward per visit. uplift: over the baseline. IPS: inverse propensity "
-        "scores; SNIPS: the same, normalised; DR: doubly robust, used below.",
+        "scores; SNIPS: the same, normalised; DR: doubly robust, used below. Intervals of honest "
+        f"users hold {found.condition}.",
     )
     print_table(
         "By context",
@@ -226,9 +221,9 @@ def print_evaluation(found: Evaluation) -> None:
         "interval. --json also has the values for all users.",
     )
     print_line(
-        f"Effective sample: {found.effective_sample_size:,.0f} of {found.n_events:,} events. Kept "
-        f"{found.weight_kept:.1%} of the users' weight (by {found.found_by}, alpha = "
-        f"{found.alpha:.3g})."
+        f"Effective sample: {found.effective_sample_size:,.0f} of {found.n_events:,} events, which "
+        f"leave the uplift uncertain by ±{_half(found.honest.sampling):.3g}. The learner kept "
+        f"{found.weight_kept:.1%} of the users' weight."
     )
     for warning in found.warnings:
         print_line(f"Warning: {warning}")
@@ -238,3 +233,7 @@ def print_evaluation(found: Evaluation) -> None:
 
 def _text(found: Estimate, sign: str = "+") -> str:
     return f"{found.estimate:{sign}.3g} ({found.low:.3g} to {found.high:.3g})"
+
+
+def _half(found: Estimate) -> float:
+    return (found.high - found.low) / 2.0

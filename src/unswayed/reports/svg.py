@@ -231,6 +231,40 @@ def curves(
     return _picture(parts, height, title)
 
 
+def intervals(rows: Sequence[tuple[str, Sequence[tuple[str, Strip]]]], *, title: str) -> str:
+    """Draw intervals on one axis, with those of one label below each other.
+
+    Each row has a label and pairs of a colour class and a strip; infinite ends reach the edge.
+    """
+    strips = [strip for _, some in rows for _, strip in some]
+    numbers = [x for strip in strips for x in (strip.mean, strip.low, strip.high) if x is not None]
+    low, high = min(numbers, default=0.0), max(numbers, default=1.0)
+    left, room = LABEL_WIDTH + 8.0, WIDTH - LABEL_WIDTH - 24.0
+
+    def at(value: float) -> float:
+        return left + room * (value - low) / ((high - low) or 1.0)
+
+    parts, y = [], 6.0
+    for label, some in rows:
+        parts.append(_row_label(label, y + 5.0 * len(some) - 11.0))
+        for kind, strip in some:
+            start = left if strip.low is None else at(strip.low)
+            end = left + room if strip.high is None else at(strip.high)
+            parts.append(_box(start, y + 3.0, max(end - start, 1.0), 4.0, f"{kind} area"))
+            parts.append(
+                f'<circle class="{kind}" cx="{at(strip.mean):.1f}" cy="{y + 5:.1f}" r="4"/>'
+            )
+            y += 11.0
+        y += 8.0
+    if low < 0.0 < high:
+        parts.insert(0, _line(at(0.0), 0.0, at(0.0), y, "axis"))
+    parts.append(_line(left, y, left + room, y, "axis"))
+    for value, anchor in ((low, "start"), (0.0, "middle"), (high, "end")):
+        if low <= value <= high:
+            parts.append(_words(f"{value:.3g}", at(value), y + 15.0, anchor))
+    return _picture(parts, y + 20.0, title)
+
+
 def interval_strip(strip: Strip, span: tuple[float, float], *, title: str) -> str:
     """Draw an interval as a line, its mean as a dot, and the naive mean as a bar across.
 

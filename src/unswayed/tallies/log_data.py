@@ -83,6 +83,13 @@ class PreparedLog:
     n_logs: int | None = None
     is_new: bool = True
 
+    @property
+    def times(self) -> tuple[str | None, str | None]:
+        """First and last time; not known of several logs together."""
+        if self.n_logs not in (None, 1):
+            return None, None
+        return self.provenance.first_time, self.provenance.last_time
+
 
 def tallied(
     data: LogData,

@@ -1,0 +1,290 @@
+"""How far accounts that lie unseen could have moved an estimate, if they are at most a share x.
+
+With factors c_i, an estimate is a model's part plus Σ_i c_i (r_i − m_i) / Σ_i 1, so a user adds the
+residual sum S_u = Σ c_i (r_i − m_i). Given what an honest user met, S_u is a sum of independent
+rewards around n_u·m, where m is what is to be bounded. Its spread is known from the rewards in the
+same cells, and tastes of honest users can only add to it. Let z_u(m) = (S_u − n_u·m)/sd(S_u).
+
+For every m that may be true, honest users are at least 1 − x of all. So whatever the others report,
+and for every t,
+
+    Σ_u (z_u(m) − t)₊  ≥  (1 − x)·n·E(z − t)₊  −  noise,
+
+with the expectation over honest rewards: if m were larger, too few users would be left on its
+upper side. The interval has all m for which that holds on either side. The inequality holds for any
+lies, and for any tastes: (z − t)₊ is convex, so differences between honest users, with m as their
+mean, raise the left side. The threshold t is the one with the smallest bound for normal z. With low
+thresholds nothing has to be known of honest spread: then the bound is that of trimming the share x.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.evaluation.estimators import CONFIDENCE
+
+MOST_EVENTS, DRAWS = 200_000, 8
+"""Ours: honest rewards are redrawn for users with about this many events, so many times."""
+
+DOUBT = 3.0
+"""Ours: odds of membership in a coalition that was found may be wrong by this factor. Chosen on the
+part development of ``benchmarks/evaluate.py``: with 1, intervals held in .75 to .94 of the logs."""
+
+THRESHOLDS = np.linspace(-3.0, 2.5, 45)
+"""Thresholds t that are considered."""
+
+MIDDLE = np.linspace(0.25, 0.75, 11)
+"""Quantiles by which spreads are compared; far ones would be those of few accounts."""
+
+Z = float(special.ndtri((1.0 + CONFIDENCE) / 2.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Law:
+    """Rewards by cell and size, each with the probability that its account is honest.
+
+    ``ends`` adds up these probabilities, ``sums`` the rewards times them; those of a cell begin at
+    ``starts`` and add up to ``masses``, both of shape (n_cells,).
+    """
+
+    rewards: FloatArray
+    ends: FloatArray
+    sums: FloatArray
+    starts: FloatArray
+    masses: FloatArray
+
+    @classmethod
+    def of(cls, cells: IntArray, rewards: FloatArray, honesty: FloatArray) -> _Law:
+        order = np.lexsort((rewards, cells))
+        own = honesty[order]
+        masses = np.bincount(cells, honesty).astype(np.float64)
+        starts = np.cumsum(masses) - masses
+        return cls(rewards[order], np.cumsum(own), np.cumsum(own * rewards[order]), starts, masses)
+
+    def means(self, low: float, high: float) -> FloatArray:
+        """Return the mean reward between two quantiles of each cell; shape (n_cells,)."""
+        ends, sums = np.append(0.0, self.ends), np.append(0.0, self.sums)
+        first, last = (
+            np.interp(self.starts + part * self.masses, ends, sums) for part in (low, high)
+        )
+        return np.asarray((last - first) / np.maximum((high - low) * self.masses, 1e-300))
+
+    def draw(self, cells: IntArray, uniforms: FloatArray, low: float, high: float) -> FloatArray:
+        """Return random rewards between two quantiles, less their mean; shape of ``uniforms``."""
+        parts = low + (high - low) * uniforms
+        places = np.searchsorted(self.ends, self.starts[cells] + parts * self.masses[cells])
+        found = self.rewards[np.minimum(places, len(self.rewards) - 1)]
+        return np.asarray(found - self.means(low, high)[cells], np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Honest:
+    """What honest accounts would have reported, and which accounts may be honest.
+
+    If m is not what was seen, lies hide in the rewards of its cells: the largest ones, or the
+    smallest. So beside redrawn rewards there are some without the share x of either.
+
+    Attributes
+    ----------
+    users, cells
+        Shape (n_events,); codes.
+    variances
+        Shape (n_events,); of an honest reward.
+    weights
+        Shape (n_users,); the largest plausible probability that an account is honest.
+    sampled
+        Shape (n_events,); events of the users that were drawn for.
+    draws
+        Shape (3, DRAWS, n_sampled); residuals of these events: redrawn from all rewards, without
+        the largest, and without the smallest.
+    shifts
+        Shape (2, n_cells); what the means of these two exceed those of all rewards by.
+    share
+        The largest share of accounts that may lie, those included that were found.
+    """
+
+    users: npt.NDArray[np.integer]
+    cells: IntArray
+    variances: FloatArray
+    weights: FloatArray
+    sampled: BoolArray
+    draws: FloatArray
+    shifts: FloatArray
+    share: float
+
+    @classmethod
+    def of(
+        cls,
+        users: npt.NDArray[np.integer],
+        cells: IntArray,
+        rewards: FloatArray,
+        honesty: FloatArray,
+        *,
+        share: float,
+        rng: np.random.Generator,
+    ) -> Honest:
+        """Redraw honest rewards from those in the same cells.
+
+        Parameters
+        ----------
+        users, cells, rewards
+            Shape (n_events,); the log.
+        honesty
+            Shape (n_users,); the learner's probabilities that accounts are honest.
+        share
+            x.
+        rng
+            Draws.
+        """
+        law = _Law.of(cells, rewards, honesty[users])
+        residuals = rewards - law.means(0.0, 1.0)[cells]
+        squares = np.bincount(cells, honesty[users] * residuals**2).astype(np.float64)
+        variances = (squares / np.maximum(law.masses, 1e-300))[cells]
+        is_drawn = rng.random(len(honesty)) < MOST_EVENTS / len(users)
+        sampled = is_drawn[users]
+        uniforms, at = rng.random((DRAWS, int(sampled.sum()))), cells[sampled]
+        # The rest of the share after those who were found.
+        unseen = min(max(0.0, 1.0 - (1.0 - share) / float(honesty.mean())), 0.9)
+        parts = (0.0, 1.0), (0.0, 1.0 - unseen), (unseen, 1.0)
+        means = [law.means(*part) for part in parts]
+        return cls(
+            users,
+            cells,
+            variances,
+            honesty * DOUBT / (1.0 - honesty + honesty * DOUBT),
+            sampled,
+            np.stack([law.draw(at, uniforms, *part) for part in parts]),
+            np.stack([means[1] - means[0], means[2] - means[0]]),
+            share,
+        )
+
+    def bounds(
+        self, factors: FloatArray, residuals: FloatArray, rows: BoolArray | None = None
+    ) -> tuple[float, float]:
+        """Return the smallest and largest mean residual of honest accounts, an event.
+
+        Parameters
+        ----------
+        factors, residuals
+            Shape (n_events,); c_i, and r_i − m_i.
+        rows
+            Shape (n_events,); events that count, if not all do.
+        """
+        is_in = np.ones(len(self.users), np.bool_) if rows is None else rows
+        n_users, users, c = len(self.weights), self.users[is_in], factors[is_in]
+        variances = np.bincount(users, c**2 * self.variances[is_in], n_users)
+        is_seen = variances > 1e-12 * max(float(variances.max(initial=0.0)), 1e-300)
+        n = int(is_seen.sum())
+        if n < 2:  # without any spread, nothing was moved; with one account, nothing is known
+            return (0.0, 0.0) if n == 0 else (-np.inf, np.inf)
+        unit = np.sqrt(variances[is_seen])
+
+        def by_account(codes: npt.NDArray[np.integer], values: FloatArray) -> FloatArray:
+            return np.asarray(np.bincount(codes, values, n_users)[is_seen] / unit, np.float64)
+
+        both = self.sampled & is_in
+        drawn, at, own = self.users[both], is_in[self.sampled], factors[both]
+        is_drawn = (np.bincount(drawn, minlength=n_users) > 0)[is_seen]
+        seen = c * residuals[is_in]
+        squares = by_account(users, seen**2) / unit
+        z, visits = by_account(users, seen), by_account(users, np.ones(len(users)))
+        weights = self.weights[is_seen]
+        kept = float(weights.mean())
+        share = max(self.share, 1.0 - kept)
+
+        def redrawn(laws: list[FloatArray]) -> tuple[FloatArray, float]:
+            """Return z of honest accounts, and the scale that is applied to them."""
+            values = [own * law for law in laws]
+            found = np.concatenate([by_account(drawn, one)[is_drawn] for one in values])
+            usual = np.concatenate([(by_account(drawn, one**2) / unit)[is_drawn] for one in values])
+            scale = _least_scale(squares, usual, share)
+            return scale * found, scale
+
+        plain, scale = redrawn(list(self.draws[0][:, at]))
+        t = _threshold(share - (1.0 - kept), n, scale)
+        ends = []
+        for sign in (-1.0, 1.0):
+            is_raised = (sign * own > 0.0).astype(np.int64)
+            other, _ = redrawn(
+                [np.where(is_raised, up, down) for down, up in self.draws[1:, :, at].swapaxes(0, 1)]
+            )
+            moved = self.shifts[(sign * c > 0.0).astype(np.int64), self.cells[is_in]]
+            reach = sign * float((c * moved).mean())
+            ends.append(
+                sign
+                * _largest(sign * z, visits, weights, (sign * plain, sign * other), reach, share, t)
+            )
+        return ends[0], ends[1]
+
+
+def _least_scale(seen: FloatArray, drawn: FloatArray, share: float) -> float:
+    """Return the smallest plausible scale of honest residuals; lies may have inflated them.
+
+    Both are squared residuals of accounts, by what is expected of them. Even if all who lie have
+    larger ones than the rest, the rest is honest: its quantile p is at least the quantile
+    (1 − x)·p of all.
+    """
+    usual = float(np.quantile(drawn, MIDDLE).mean())
+    least = float(np.quantile(seen, (1.0 - share) * MIDDLE).mean())
+    return float(np.sqrt(min(1.0, max(least / usual, 1e-6)))) if usual > 0.0 else 1.0
+
+
+def _threshold(share: float, n: int, scale: float) -> float:
+    """Return the threshold with the smallest bound for normal z, if ``share`` may lie unseen."""
+    t, density = THRESHOLDS, np.exp(-(THRESHOLDS**2) / 2.0) / np.sqrt(2.0 * np.pi)
+    beyond = special.ndtr(-t)
+    first, second = density - t * beyond, (1.0 + t**2) * beyond - t * density  # of (z − t)₊
+    u = t / scale
+    least = scale * (np.exp(-(u**2) / 2.0) / np.sqrt(2.0 * np.pi) - u * special.ndtr(-u))
+    noise = Z * np.sqrt((second - first**2) / n)
+    return float(t[((first - (1.0 - share) * least + noise) / beyond).argmin()])
+
+
+def _largest(
+    z: FloatArray,
+    visits: FloatArray,
+    weights: FloatArray,
+    honest: tuple[FloatArray, FloatArray],
+    reach: float,
+    share: float,
+    t: float,
+) -> float:
+    """Return the largest m at which enough accounts are left beyond the threshold.
+
+    ``honest`` has z of honest accounts if m is what was seen, and if it exceeds that by ``reach``.
+    """
+    n = (1.0 - share) * len(z)
+    centre = float(weights @ z) / max(float(weights @ visits), 1e-300)
+    near, far = (np.maximum(one - t, 0.0) for one in honest)
+    seen = weights * np.maximum(z - centre * visits - t, 0.0)
+    # Tastes make the seen ones vary more.
+    noise = Z * float(np.sqrt(n * max(float(near.var()), float(seen.var()))))
+
+    def excess(m: float) -> float:
+        part = min(max((m - centre) / reach, 0.0), 1.0) if reach > 0.0 else 0.0
+        needed = n * ((1.0 - part) * float(near.mean()) + part * float(far.mean())) - noise
+        return float(weights @ np.maximum(z - m * visits - t, 0.0)) - needed
+
+    low, high = centre, centre
+    step = 1.0 / float(visits.mean())
+    for _ in range(60):  # doubling, so that it ends even where nothing bounds m
+        if excess(high) <= 0.0:
+            break
+        high, step = high + step, 2.0 * step
+    else:
+        return np.inf
+    step = 1.0 / float(visits.mean())
+    while excess(low) < 0.0:
+        low, step = low - step, 2.0 * step
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        if excess(middle) >= 0.0:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2.0

@@ -1,0 +1,120 @@
+"""Which log a policy was learned from: enough to tell whether another log has the same events."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from unswayed.arrays import IntArray
+from unswayed.events import Labels
+from unswayed.events.hashing import user_hashes
+
+Relation = Literal["same", "overlapping", "other", "unknown"]
+
+BINS = 256
+"""Accounts in the sketch. Each is kept as eight bits of its hash: enough to see that two logs share
+accounts, and too few to tell whether somebody was among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What is recorded of a log.
+
+    Attributes
+    ----------
+    digest
+        Of the number of events in each context and action.
+    users
+        A sketch of the accounts: in each of 256 ranges of hashes, eight bits of the smallest, in
+        hexadecimal, with two dots where there is none. Empty if the accounts are not known.
+    first_time, last_time
+        As the log has them; None without times.
+    """
+
+    digest: str
+    users: str = ""
+    first_time: str | None = None
+    last_time: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        contexts: Labels,
+        actions: Labels,
+        counts: IntArray,
+        users: Labels,
+        times: tuple[str | None, str | None] = (None, None),
+    ) -> Origin:
+        """Return the origin of a log; ``counts`` has shape (n_contexts, n_actions)."""
+        is_met, is_played = counts.any(axis=1), counts.any(axis=0)
+        names = [contexts.values[is_met].tolist(), actions.values[is_played].tolist()]
+        digest = hashlib.blake2b(json.dumps(names).encode(), digest_size=16)
+        digest.update(counts[np.ix_(is_met, is_played)].astype("<i8").tobytes())
+        return cls(digest.hexdigest(), _sketch(users), *times)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, value: object) -> Origin | None:
+        """Return what ``to_json`` wrote, or None if it is something else."""
+        if not isinstance(value, Mapping) or not isinstance(value.get("digest"), str):
+            return None
+        texts = {name: value.get(name) for name in cls.__slots__}
+        return cls(**{name: text for name, text in texts.items() if isinstance(text, str)})
+
+    def relation(self, other: Origin) -> Relation:
+        """Return how the events of two logs are related, as far as can be told.
+
+        Logs of different times or different accounts are different. Logs with the same accounts
+        and without times may share events or not.
+        """
+        one, two = _span(self), _span(other)
+        are_timed = False
+        if one is not None and two is not None and type(one[0]) is type(two[0]):
+            are_timed = True
+            if one[1] < two[0] or two[1] < one[0]:
+                return "other"
+        if self.digest == other.digest:
+            return "same"
+        if not self.users or not other.users:
+            return "unknown"
+        if not _share_users(self.users, other.users):
+            return "other"
+        return "overlapping" if are_timed else "unknown"
+
+
+def _sketch(users: Labels) -> str:
+    if not len(users):
+        return ""
+    hashes = np.sort(user_hashes(users))
+    bins, first = np.unique(hashes >> np.uint64(56), return_index=True)
+    marks = [".."] * BINS
+    for place, mark in zip(bins.tolist(), (hashes[first] & np.uint64(0xFF)).tolist(), strict=True):
+        marks[place] = f"{mark:02x}"
+    return "".join(marks)
+
+
+def _share_users(one: str, other: str) -> bool:
+    """Return whether two sketches have more in common than chance explains."""
+    pairs = [(one[k : k + 2], other[k : k + 2]) for k in range(0, 2 * BINS, 2)]
+    filled = [(a, b) for a, b in pairs if ".." not in (a, b)]
+    by_chance = len(filled) / 256.0
+    return sum(a == b for a, b in filled) > by_chance + 3.0 * math.sqrt(by_chance)
+
+
+def _span(origin: Origin) -> tuple[Any, Any] | None:
+    """Return the times as numbers if they are, else as ISO text; None without them."""
+    if origin.first_time is None or origin.last_time is None:
+        return None
+    try:
+        return float(origin.first_time), float(origin.last_time)
+    except ValueError:
+        return origin.first_time, origin.last_time
