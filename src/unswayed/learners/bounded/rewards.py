@@ -37,9 +37,9 @@ QUANTILES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
 BESIDE_DOMINANT = (0.5, 0.85)
 """Edges of the categories on each side of a dominant value."""
 
-TAIL_QUANTILES, TAIL_EDGE, TAIL_REACH = (0.4, 0.7), 2.5, 2.5
+TAIL_QUANTILES, TAIL_EDGE = (0.4, 0.7), 2.5
 """Rewards are clipped where a log-normal tail through these quantiles of accounts' farthest rewards
-reaches at ``TAIL_REACH`` deviations, and those beyond ``TAIL_EDGE`` are a category of their own.
+reaches at ``TAIL_EDGE`` deviations; those beyond are a category of their own.
 Fewer than .3 of the accounts cannot move the quantiles beyond those of honest accounts."""
 
 BUSY = 3.0
@@ -101,10 +101,16 @@ def _plays_of(tallies: Tallies, chosen: IntArray) -> Tallies:
 
 def moments(tallies: Tallies) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return plays, mean and variance of each entry; importance weights are left out."""
-    means = tallies.sums / tallies.counts
+    means = _tidied(tallies.sums / tallies.counts)
     variances = tallies.squares / tallies.counts - means * means
     variances[(tallies.plays < 1.5) | (variances <= 1e-12 * means * means)] = 0.0
     return tallies.plays, means, variances
+
+
+def _tidied(values: FloatArray) -> FloatArray:
+    """Return values without the last bits, so that equal rewards have equal means."""
+    mantissas, exponents = np.frexp(values)
+    return np.ldexp(np.rint(mantissas * 2.0**44) / 2.0**44, exponents)
 
 
 def read_rewards(tallies: UserTallies, rng: np.random.Generator) -> Reading:
@@ -129,12 +135,11 @@ def read_rewards(tallies: UserTallies, rng: np.random.Generator) -> Reading:
     )
     if is_open.any():
         far = np.abs(means - centre[contexts]) / unit[contexts]
-        edge, reach = _reach(sample, np.where(is_open[contexts], far, 0.0))
-        tail = np.stack([centre - edge * unit, centre + edge * unit], axis=1)
-        edges[:, -2:] = np.where(is_open[:, None], tail, np.inf)
+        edge = _tail_edge(sample, np.where(is_open[contexts], far, 0.0))
+        low = np.where(is_open, centre - edge * unit, low)
+        high = np.where(is_open, centre + edge * unit, high)
+        edges[:, -2:] = np.where(is_open[:, None], np.stack([low, high], axis=1), np.inf)
         edges.sort(axis=1)
-        low = np.where(is_open, centre - reach * unit, low)
-        high = np.where(is_open, centre + reach * unit, high)
     outside = (means < low[contexts]) | (means > high[contexts])
     clipped = float((plays * outside).sum() / max(float(plays.sum()), 1.0))
     return Reading(edges, low, high, common, two.astype(np.float64), clipped)
@@ -302,18 +307,17 @@ def _quantiles(
     return found
 
 
-def _reach(sample: Tallies, far: FloatArray) -> tuple[float, float]:
-    """Return where the far tail begins and where it ends, in units of the context."""
+def _tail_edge(sample: Tallies, far: FloatArray) -> float:
+    """Return where the far tail begins, in units of the context."""
     farthest = np.zeros(sample.n_users)
     np.maximum.at(farthest, entry_users(sample.indptr), far)
     farthest = farthest[farthest > 0.0]
     if len(farthest) == 0:
-        return 1.0, 1.0
+        return 1.0
     low, high = np.log(np.quantile(farthest, TAIL_QUANTILES))
     z_low, z_high = special.ndtri((1.0 + np.array(TAIL_QUANTILES)) / 2.0)
     steepness = max(high - low, 0.1) / (z_high - z_low)
-    edge, reach = np.exp(high + steepness * (np.array([TAIL_EDGE, TAIL_REACH]) - z_high))
-    return float(edge), float(reach)
+    return float(np.exp(high + steepness * (TAIL_EDGE - z_high)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
