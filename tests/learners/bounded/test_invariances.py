@@ -73,6 +73,27 @@ def test_units_of_rewards_do_not_matter(family: Family, seed: int) -> None:
     assert_allclose(other.user_weights, one.user_weights, atol=0.01)
 
 
+def test_adding_a_constant_to_weighted_baskets_does_not_matter(
+    rng: np.random.Generator, seed: int
+) -> None:
+    """Sums of plays with importance weights have other last bits: no purchase stays one value."""
+    n, shape = 24_000, {"n_users": 800, "n_contexts": 3, "n_actions": 4}
+    users, contexts, actions = (rng.integers(most, size=n) for most in shape.values())
+    rewards = (rng.random(n) < 0.1) * np.round(rng.lognormal(3.0, 0.5, n), 2) * (1 + actions)
+    is_bad = users < 80
+    rewards[is_bad & (actions == 0)] = 60.0
+    weights = 1.0 / rng.choice([0.1, 0.3, 0.7], n)
+    one, other = (
+        learned(
+            tally(users, contexts, actions, rewards + shift, weights=weights, **shape), ALPHA, seed
+        )
+        for shift in (0.0, 7.0)
+    )
+    assert_array_equal(one.actions, 3)
+    assert_array_equal(other.actions, one.actions)
+    assert_allclose(other.user_weights, one.user_weights, atol=0.01)
+
+
 def test_names_of_actions_do_not_matter(seed: int) -> None:
     world = world_of("clicks", seed)
     names = np.array([3, 0, 4, 1, 2])

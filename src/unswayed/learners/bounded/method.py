@@ -401,7 +401,7 @@ class Reviewed:
     def verdict(self, members: FloatArray) -> Literal["honest", "fake", "open"]:
         """Return what most of the reviewed members of a group are, if any was reviewed."""
         honest, fake = float(members @ self.is_honest), float(members @ self.is_fake)
-        if honest + fake < 1.0:
+        if honest + fake < 1.0 or honest == fake:
             return "open"
         return "fake" if fake > honest else "honest"
 
