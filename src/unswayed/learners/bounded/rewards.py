@@ -28,6 +28,10 @@ OWN_ENTRIES = 200
 MOST_ATOMS, LEAST_ATOM, COVERED = 10, 0.01, 0.99
 """Up to ten values, each with 1 % of the rewards, are categories if they cover 99 % of them."""
 
+LONGEST_SCALE = 20.0
+"""A scale is at most this many times as long as the range of most rewards: one account that reports
+a million does not make a million a rating."""
+
 DOMINANT = 0.5
 """A value with this share of the rewards is a category of its own, such as no purchase."""
 
@@ -169,6 +173,9 @@ def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scal
     common = _common_end(exact, means)
     values, counts = _values(plays, means, variances, common)
     atoms = _atoms(exact if len(exact) >= 0.2 * len(means) else values)
+    usual = float(np.ptp(np.quantile(means, (0.02, 0.98))))
+    if atoms is not None and 0.0 < LONGEST_SCALE * usual < np.ptp(atoms):
+        atoms = None
     order = np.argsort(values, kind="stable")
     values, counts = values[order], counts[order]
     centre = float(np.median(exact)) if len(exact) else float(np.median(means))
