@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from unswayed import evaluate_policy
 from unswayed.errors import InputError
 from unswayed.learners.from_log import LearnedLog, learn_log
 
@@ -69,3 +70,20 @@ def test_a_few_fake_members_convict_a_group(tmp_path: Path, seed: int) -> None:
 def test_only_the_default_method_takes_reviews(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="works with"):
         learn_log(_log(0), method="paper", known=_file(tmp_path, range(1), "fake"))
+
+
+def test_reviews_settle_what_a_policy_is_worth(tmp_path: Path, seed: int) -> None:
+    """Showing everybody what a tenth loves loses without them, and wins if they are honest."""
+    loved = pa.table(
+        {
+            "context": [f"c{c}" for c in range(6)],
+            "action": ["item 3"] * 6,
+            "probability": [1.0] * 6,
+        }
+    )
+    without, with_them = (
+        evaluate_policy(_log(seed), loved, alpha=0.1, known=known).honest.uplift.estimate
+        for known in (None, _file(tmp_path, range(5), "honest"))
+    )
+    # By construction: -.0375 for the others, and +.0535 over all users.
+    assert without < 0.0 < with_them

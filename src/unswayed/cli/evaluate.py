@@ -50,6 +50,10 @@ def evaluate(
             "evaluate it on these."
         ),
     ] = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(help="CSV of reviewed accounts (user, status honest or fake), as in learn."),
+    ] = None,
     *,
     source: LogOptions,
     out: Annotated[
@@ -79,6 +83,7 @@ def evaluate(
             baseline_name=baseline,
             alpha=fraction,
             holdout=holdout,
+            known=known,
             columns=source.columns(time=source.time_column),
             query=source.query,
             on_bad_rows=bad_rows,

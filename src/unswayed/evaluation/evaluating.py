@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from unswayed.evaluation.fitting import Judged, early_and_late, judged, learned_
 from unswayed.evaluation.hidden import Honest
 from unswayed.evaluation.results import LOGGING, ContextValue, EvaluatedBy, Evaluation
 from unswayed.events import Columns, Events, OnBadRows, read_events
+from unswayed.events.known import read_known
 from unswayed.events.sources import Source
-from unswayed.learners.bounded.method import find_coalitions
+from unswayed.learners.bounded.method import Reviewed, find_coalitions
 from unswayed.learners.explaining import notes_on_bad_rows
 from unswayed.learners.from_log import Listener
 from unswayed.learners.learning import check_precision
@@ -51,6 +53,7 @@ def evaluate_policy(
     baseline_name: str = LOGGING,
     alpha: float | Auto = "auto",
     holdout: float | None = None,
+    known: str | Path | None = None,
     columns: Columns | None = None,
     query: str | None = None,
     on_bad_rows: OnBadRows | str = "error",
@@ -77,6 +80,8 @@ def evaluate_policy(
     holdout
         Learn the policy again from all but the last share of the events, by their times, and
         evaluate it on these.
+    known
+        A file of reviewed accounts, as ``learn_log`` takes it.
     min_propensity
         Smaller propensities are raised to this one.
     on_step
@@ -118,9 +123,10 @@ def evaluate_policy(
     inverse, more = inverse_propensities(events, tallies, min_propensity)
     notes += more
     on_step("looking for a coalition")
-    searched = estimate_fraction(tallies).chosen if stated == "auto" else stated
+    reviewed = None if known is None else Reviewed.of(read_known(known), events.user_labels)
+    searched = estimate_fraction(tallies, reviewed).chosen if stated == "auto" else stated
     share = max(searched, ASSUMED_SHARE) if stated == "auto" else stated
-    found = find_coalitions(tallies, alpha=searched)
+    found = find_coalitions(tallies, alpha=searched, reviewed=reviewed)
     on_step("fitting")
     counts = tallies.cell_sums("plays").astype(np.int64)
     labels = events.context_labels, events.action_labels

@@ -327,8 +327,7 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
     stated_rewards = reward_bound(options.reward_range, options.reward_deviation)
     reviewed, known = None, options.known
     if isinstance(known, KnownAccounts):
-        is_fake, honest_until = known.of(log.user_labels)
-        reviewed = Reviewed(is_fake, honest_until > -np.inf)
+        reviewed = Reviewed.of(known, log.user_labels)
     learned = learn_policy(
         log.tallies,
         replace(design_of_log(log.tallies, options.design), rewards=stated_rewards),

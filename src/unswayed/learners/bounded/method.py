@@ -22,6 +22,8 @@ from threadpoolctl import threadpool_limits
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.engine import Blocked, cut_codes
 from unswayed.errors import check_adversarial_fraction
+from unswayed.events import Labels
+from unswayed.events.known import KnownAccounts
 from unswayed.learners.bounded.coalition import (
     Coalition,
     Search,
@@ -392,6 +394,12 @@ class Reviewed:
 
     is_fake: BoolArray
     is_honest: BoolArray
+
+    @classmethod
+    def of(cls, known: KnownAccounts, users: Labels) -> Reviewed:
+        """Return the reviews of a log's accounts, whatever their dates."""
+        is_fake, honest_until = known.of(users)
+        return cls(is_fake, honest_until > -np.inf)
 
     @classmethod
     def nobody(cls, n_users: int) -> Reviewed:
