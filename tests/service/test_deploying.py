@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import tomllib
@@ -154,7 +155,7 @@ def test_files_of_deployment_fit_the_program() -> None:
     assert re.search(r"^USER unswayed$", docker, re.MULTILINE)
     for text in (docker, unit, compose):
         assert "UNSWAYED_STORE" in text
-    help_text = run("unswayed", "serve", "--help")
+    help_text = run(str(Path(sys.executable).with_name("unswayed")), "serve", "--help")
     for option in {
         *re.findall(r"--[a-z-]+", unit),
         *re.findall(r"--(?:host|workers|config)", compose),

@@ -233,7 +233,7 @@ def stable_id(kind: str, label: Label) -> str:
     """Return an id that depends on a label alone.
 
     >>> stable_id("case", "ann")
-    'case-a7a2d8a2f1bc'
+    'case-49915e0d7d4b'
     """
     return f"{kind}-{hashlib.sha256(str(label).encode()).hexdigest()[:12]}"
 

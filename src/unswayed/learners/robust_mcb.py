@@ -115,10 +115,10 @@ class RobustMCB(OnlineLearner):
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> users, actions = np.arange(600), rng.integers(2, size=600)
-    >>> rewards = np.where(actions == 1, 0.8, 0.2) + 0.1 * rng.standard_normal(600)
-    >>> rewards[:60] = np.where(actions[:60] == 1, -50.0, 50.0)  # the coalition
-    >>> log = Events.of(users, ["home"] * 600, actions, rewards)
+    >>> users, actions = np.repeat(np.arange(200), 6), rng.integers(2, size=1200)
+    >>> rewards = np.where(actions == 1, 0.8, 0.2) + 0.1 * rng.standard_normal(1200)
+    >>> rewards[users < 20] = np.where(actions[users < 20] == 1, -50.0, 50.0)  # the coalition
+    >>> log = Events.of(users, ["home"] * 1200, actions, rewards)
     >>> learner = RobustMCB(alpha=0.1)
     >>> learner.fit(log).predict(["home"])
     [1]
