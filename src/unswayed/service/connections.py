@@ -25,6 +25,9 @@ _INTERIM = b"HTTP/1.1 1"
 #: Ours: how often connections are looked at.
 _SWEEP_SECONDS = 1.0
 
+#: Ours: how long a new connection may take to send its first request while a worker stops.
+_ON_ITS_WAY_SECONDS = 0.25
+
 #: Ours: bytes of framing that each byte of a body may bring; a chunk of one byte brings five.
 _FRAMING = 6
 
@@ -89,6 +92,14 @@ class LimitedProtocol(HttpToolsProtocol):
             kind._sweeping = self.loop.call_later(_SWEEP_SECONDS, self._sweep)
         if len(self.connections) > self.limits.max_connections:
             self._make_room()
+
+    def shutdown(self) -> None:
+        """End the connection; a first request that is on its way is answered before."""
+        end = super().shutdown
+        if self.cycle is None:
+            self.loop.call_later(_ON_ITS_WAY_SECONDS, end)
+        else:
+            end()
 
     def data_received(self, data: bytes) -> None:
         """Parse, and refuse a request with too much outside of its body."""
