@@ -96,7 +96,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """End the connection; a first request that is on its way is answered before."""
         end = super().shutdown
-        if self.cycle is None:
+        if not self._n_requests:
             self.loop.call_later(_ON_ITS_WAY_SECONDS, end)
         else:
             end()
