@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_OPTIONS := $(shell test -t 2 || echo --quiet)
 VERSION := $(shell $(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
 
-.PHONY: demo demo-service test test-all fuzz mutate check lock clean
+.PHONY: demo demo-service test test-all fuzz mutate docs check lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/unswayed demo
@@ -25,6 +25,9 @@ fuzz: $(VENV)/.installed-dev
 
 mutate: $(VENV)/.installed-dev
 	$(BIN)/python scripts/mutate
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/python scripts/build-docs build/docs
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -99,11 +99,11 @@ def audit_reviews(name: str, log: ReviewLog, seed: int, share: float, has_times:
     """Return how an audit did on a review market."""
     names = [Labels.of(range(n)) for n in (log.n_users, 1, log.n_items)]
     contexts = np.zeros(len(log.users), dtype=np.int64)
-    events = Events(log.users, contexts, log.items, log.stars, names[0], names[1], names[2])
+    times = log.days * 86_400.0 if has_times else None
+    columns = (log.users, contexts, log.items, log.stars)
+    events = Events(*columns, names[0], names[1], names[2], times=times)
     start = time.perf_counter()
-    audit, _ = audit_events(
-        events, log.days * 86_400.0 if has_times else None, source=name, stated=0.1, regime="users"
-    )
+    audit, _ = audit_events(events, source=name, stated=0.1, regime="users")
     row = _row(name, audit, log.is_spammer, seed, share, has_times, time.perf_counter() - start)
     simple = baselines(log if has_times else replace(log, days=np.zeros(len(log.users))))
     areas = {key: area_under_curve(scores, log.is_spammer) for key, scores in simple.items()}
@@ -131,7 +131,7 @@ def audit_production(name: str, log: World, seed: int) -> Row:
         log.propensities,
     )
     start = time.perf_counter()
-    audit, _ = audit_events(events, None, source=name, stated=log.alpha, regime="server")
+    audit, _ = audit_events(events, source=name, stated=log.alpha, regime="server")
     share = float(log.is_bad.mean())
     return _row(name, audit, log.is_bad, seed, share, False, time.perf_counter() - start)
 

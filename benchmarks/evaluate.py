@@ -5,8 +5,9 @@ users lies: ``push`` and ``nuke`` about one item, which the policy plays; ``swap
 and the second best item of each context, and ``quiet`` the same in a part of the rewards; the
 policy plays the best or the second. ``none`` has no attack. ``--curse`` evaluates a policy that was
 learned from the log: on that log, on it as if it were another one, and on the next day's. Run
-``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. Constants were
-chosen with the seeds of the part development.
+``python benchmarks/evaluate.py`` for a table, with ``--json`` for one JSON document. With
+``--rows FILE`` each evaluation is kept as a line of JSON, and an interrupted run continues.
+Constants were chosen with the seeds of the part development.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from scipy import special
 
+from unswayed import RobustMCB
 from unswayed.evaluation import Evaluation, evaluate_policy
-from unswayed.learners import RobustMCB
 from unswayed.policy import Policy
 from worlds.evaluations import ATTACKS, KINDS, N_ACTIONS, N_CONTEXTS, Kind, Log, build_log
 
@@ -134,6 +136,30 @@ def _oracle_width(log: Log, policy: Policy) -> float:
     return float(2.0 * 1.96 * np.sqrt((influences**2).sum()) / len(users))
 
 
+def measured(
+    measure: Callable[[Kind, str, str, float, int], Iterator[Row]],
+    settings: list[tuple[Kind, str, str, float]],
+    seeds: range,
+    file: Path | None,
+) -> list[Row]:
+    """Return the rows of all settings, seed by seed; those in the file are not measured again."""
+    known = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
+    found = {tuple(task): rows for task, rows in map(json.loads, known)}
+    every: list[Row] = []
+    for seed in seeds:
+        for kind, attack, plays, alpha in settings:
+            task = (measure.__name__, kind.name, attack, plays, alpha, seed)
+            if task in found:
+                every += [Row(**row) for row in found[task]]
+                continue
+            rows = list(measure(kind, attack, plays, alpha, seed))
+            every += rows
+            if file:
+                with file.open("a", encoding="utf-8") as lines:
+                    print(json.dumps([task, [asdict(row) for row in rows]]), file=lines)
+    return every
+
+
 def fewest_covered(n_logs: int, n_settings: int) -> int:
     """Return how many intervals hold at least, in all settings together, if they are valid."""
     counts = np.arange(n_logs + 1)
@@ -171,6 +197,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS[:6]])
     parser.add_argument("--attacks", nargs="+", default=sorted({name for name, _ in ATTACKS}))
     parser.add_argument("--curse", action="store_true")
+    parser.add_argument("--rows", type=Path, metavar="FILE")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     pairs = [pair for pair in ATTACKS if pair[0] in arguments.attacks]
@@ -184,22 +211,17 @@ def main() -> None:
         for alpha in arguments.alpha
     ]
     measure, each = (curse_rows, 3) if arguments.curse else (rows_of, 2)
-    rows: list[Row] = []
-    if not arguments.json:
-        print(
-            f"{'kind':<15} {'attack, policy':<14} alpha stated    naive   robust    holds    naive "
-            "  width   naive  oracle  secs"
-        )
-    first = PARTS[arguments.part]
-    for setting in settings:
-        some = [
-            row for seed in range(first, first + arguments.logs) for row in measure(*setting, seed)
-        ]
-        rows += some
-        for name in dict.fromkeys(row.setting for row in some) if not arguments.json else ():
-            print_rows([row for row in some if row.setting == name], each * len(settings))
+    seeds = range(PARTS[arguments.part], PARTS[arguments.part] + arguments.logs)
+    rows = measured(measure, settings, seeds, arguments.rows)
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
+        return
+    print(
+        f"{'kind':<15} {'attack, policy':<14} alpha stated    naive   robust    holds    naive "
+        "  width   naive  oracle  secs"
+    )
+    for name in dict.fromkeys(row.setting for row in rows):
+        print_rows([row for row in rows if row.setting == name], each * len(settings))
 
 
 if __name__ == "__main__":

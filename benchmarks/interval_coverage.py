@@ -337,7 +337,8 @@ def measure(
         start = time.perf_counter()
         design = replace(design_of_log(tallies, "auto"), rewards=rewards)
         if method == INTERVALS:
-            low, high = guard_intervals(tallies, design, alpha=alpha).interval
+            guard = guard_intervals(tallies, design, alpha=alpha)
+            low, high = guard.low, guard.high
         else:
             low, high = METHODS[method](tallies, design, alpha=alpha).interval
         seconds += time.perf_counter() - start

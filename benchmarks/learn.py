@@ -30,7 +30,7 @@ from unswayed.engine import DaskWorkers
 from unswayed.engine.workers import connected
 from unswayed.events import Columns, OnBadRows, read_events
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
-from unswayed.learners.paper.recovery import reward_rows
+from unswayed.learners.paper import reward_rows
 from unswayed.randomness import generator
 from unswayed.tallies import UserTallies, tally_events
 from unswayed.tallies.cluster import tally_on_cluster

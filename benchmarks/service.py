@@ -28,11 +28,10 @@ from unswayed import RobustMCB
 from unswayed.policy import Decider
 from unswayed.service.database import opened
 from unswayed.service.planning import make_plan
-from unswayed.service.rewarding import write_rewards
 from unswayed.service.serving import prepare
 from unswayed.service.settings import Configuration, Settings
 from unswayed.service.tokens import Record, encode_record
-from unswayed.service.writing import CountKey, NewReward, Writer
+from unswayed.service.writing import CountKey, NewReward, Writer, write_rewards
 
 SHOP = Settings(contexts=tuple("abcd"), actions=tuple("uvwxyz"), reward_window=3600.0)
 TOML = """

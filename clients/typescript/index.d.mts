@@ -16,9 +16,9 @@ export interface Settings { contexts: (string)[]; actions: (string)[]; alpha?: n
 
 export interface NewGlobalKey { role: "admin" | "decide" | "reward"; campaign?: string }
 
-export interface NewLabels { labels: (string)[] }
-
 export interface NewKey { role: "admin" | "decide" | "reward" }
+
+export interface NewLabels { labels: (string)[] }
 
 export interface DecideResponse { id: string; action: string; propensity: number; mode: string; plan: number; token: string; ranked?: (string)[] }
 
@@ -44,7 +44,10 @@ export interface Operations {
   create_campaign_of_all: { body: NewCampaign; returns: Record<string, unknown> };
   list_keys_of_all: { body: undefined; returns: Record<string, unknown> };
   make_key_of_all: { body: NewGlobalKey; returns: Record<string, unknown> };
+  list_keys: { body: undefined; returns: Record<string, unknown> };
+  make_key: { body: NewKey; returns: Record<string, unknown> };
   remove_key_of_all: { body: undefined; returns: Record<string, unknown> };
+  remove_key: { body: undefined; returns: Record<string, unknown> };
   list_signing_keys_of_all: { body: undefined; returns: Record<string, unknown> };
   rotate_signing_key_of_all: { body: undefined; returns: Record<string, unknown> };
   retire_signing_key_of_all: { body: undefined; returns: Record<string, unknown> };
@@ -55,9 +58,6 @@ export interface Operations {
   restore_campaign: { body: undefined; returns: Record<string, unknown> };
   add_contexts: { body: NewLabels; returns: Record<string, unknown> };
   add_actions: { body: NewLabels; returns: Record<string, unknown> };
-  list_keys: { body: undefined; returns: Record<string, unknown> };
-  make_key: { body: NewKey; returns: Record<string, unknown> };
-  remove_key: { body: undefined; returns: Record<string, unknown> };
   show_policy: { body: undefined; returns: Record<string, unknown> };
   list_policies: { body: undefined; returns: Record<string, unknown> };
   show_version: { body: undefined; returns: Record<string, unknown> };

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from unswayed.errors import InputError
     from unswayed.evaluation import Evaluation, evaluate_policy
     from unswayed.events import Columns, Events, Labels, read_events
-    from unswayed.learners import RobustMCB
     from unswayed.learners.from_log import learn_log, learn_on_cluster
     from unswayed.learners.options import LearnOptions
     from unswayed.policy import Decision, Policy
+    from unswayed.robust_mcb import RobustMCB
     from unswayed.service.client import AsyncClient, Client
 
 __all__ = [
@@ -48,10 +48,10 @@ _find = lazy_names(
         "errors": "InputError",
         "evaluation": "Evaluation evaluate_policy",
         "events": "Columns Events Labels read_events",
-        "learners": "RobustMCB",
         "learners.from_log": "learn_log learn_on_cluster",
         "learners.options": "LearnOptions",
         "policy": "Decision Policy",
+        "robust_mcb": "RobustMCB",
         "service.client": "AsyncClient Client",
     },
 )

@@ -68,8 +68,9 @@ def check_adversarial_fraction(value: float, *, name: str = ALPHA) -> float:
     0.2
     """
     if not 0.0 <= value < 0.5:  # also refuses NaN
+        meant = f"; did you mean {value / 100.0:g}?" if 1.0 <= value < 50.0 else "."
         raise InputError(
-            f"{name} is {value}: it must be at least 0 and below 0.5, because a coalition of half "
-            "the users or more cannot be distinguished from the good users."
+            f"{name} is {value:g}: it must be at least 0 and below 0.5, because a coalition of "
+            f"half the users or more cannot be distinguished from the good users{meant}"
         )
     return float(value)

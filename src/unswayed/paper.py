@@ -19,10 +19,14 @@ from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators import lugosi_mendelson_mean, median_of_means, quantum_entropy_mean
 from unswayed.learners.design import design_by_context, uniform_design
-from unswayed.learners.paper import estimate_context_probabilities, learn_paper
-from unswayed.learners.paper.context_probabilities import Multivariate
-from unswayed.learners.paper.method import FAILURE_PROBABILITY
-from unswayed.learners.paper.recovery import Univariate, recover_frequent, recover_rare
+from unswayed.learners.paper import (
+    Multivariate,
+    Univariate,
+    estimate_context_probabilities,
+    learn_paper,
+    recover_frequent,
+    recover_rare,
+)
 from unswayed.limits import HidingAdversary, instance_complexity, one_sided_adversary
 from unswayed.names import find
 from unswayed.randomness import generator
@@ -276,10 +280,9 @@ def base_case_1(
         np.ones(tallies.n_contexts),
         np.ones(tallies.n_contexts, np.bool_),
         alpha=check_adversarial_fraction(alpha),
-        failure_probability=FAILURE_PROBABILITY,
         per_visit=True,
         univariate=_chosen(univariate, UNIVARIATE, "univariate estimator"),
-    ).scaled_means
+    )
     return _base_case(mu, contexts, actions, is_univariate=True)
 
 
@@ -318,14 +321,14 @@ def base_case_2(
         user, context, action, reward, n_contexts=n_contexts, n_actions=n_actions
     )
     S = tallies.n_contexts
-    found = recover_rare(
+    recovered, _ = recover_rare(
         tallies,
         np.full(S, 1.0 / S),  # scales σ_s = 1/S turn A/(n_i σ_s) into SA/n_i
         np.ones(S, np.bool_),
         alpha=check_adversarial_fraction(alpha),
         multivariate=_chosen(multivariate, MULTIVARIATE, "multivariate estimator"),
     )
-    mu = np.where(tallies.cell_users() > 0, found.scaled_means, np.nan)
+    mu = np.where(tallies.cell_users() > 0, recovered, np.nan)
     return _base_case(mu, contexts, actions, is_univariate=False)
 
 

@@ -1,4 +1,4 @@
-"""Safe terminal text: control characters are escaped; percentages."""
+"""Safe terminal text: control characters are escaped; percentages and counts of things."""
 
 from __future__ import annotations
 
@@ -54,6 +54,15 @@ def shortened(text: str, most: int) -> str:
     middle = f"… ({len(text):,}) …"
     side = max(most - len(middle), 2) // 2
     return text[:side] + middle + text[-side:]
+
+
+def counted(number: float, noun: str) -> str:
+    """Return a count of things.
+
+    >>> counted(1, "account"), counted(1200.4, "account"), counted(2, "decision")
+    ('1 account', '1,200 accounts', '2 decisions')
+    """
+    return f"{number:,.0f} {noun}{'' if round(number) == 1 else 's'}"
 
 
 def percent(share: float) -> str:

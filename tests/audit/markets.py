@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from unswayed.audit.coordination import Ratings, ratings_of
+from unswayed.audit.lockstep import Ratings, ratings_of
 
 
 class Market(NamedTuple):

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from unswayed.audit.agreement import find_agreement
+from unswayed.audit.by_server import find_agreement
 from unswayed.audit.redteam import area_under_curve
 from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import uniform_design

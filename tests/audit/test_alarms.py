@@ -19,22 +19,22 @@ def attacked() -> Audit:
 
 
 def test_a_share_or_a_shift_beyond_its_limit_raises_the_alarm(attacked: Audit) -> None:
-    assert alarm_of(attacked, share=0.01, shift=None).is_raised
-    assert alarm_of(attacked, share=None, shift=0.1).is_raised
-    assert not alarm_of(attacked, share=0.5, shift=None).is_raised
-    assert not alarm_of(attacked, share=None, shift=4.0).is_raised
-    assert not alarm_of(attacked, share=None, shift=None).is_raised
+    assert alarm_of(attacked, share=0.01, shift=None).raised
+    assert alarm_of(attacked, share=None, shift=0.1).raised
+    assert not alarm_of(attacked, share=0.5, shift=None).raised
+    assert not alarm_of(attacked, share=None, shift=4.0).raised
+    assert not alarm_of(attacked, share=None, shift=None).raised
 
 
 def test_the_lower_end_of_the_share_decides(attacked: Audit) -> None:
     unsure = replace(attacked, share=Interval(0.3, 0.03, 0.5))
-    assert not alarm_of(unsure, share=0.1, shift=None).is_raised
+    assert not alarm_of(unsure, share=0.1, shift=None).raised
 
 
 def test_a_handful_of_accounts_raises_none(attacked: Audit) -> None:
     few = replace(attacked, share=Interval(0.004, (LEAST_ACCOUNTS - 1) / attacked.n_users, 0.01))
     found = alarm_of(few, share=0.0, shift=0.0)
-    assert not found.is_raised
+    assert not found.raised
     assert found.accounts_needed == LEAST_ACCOUNTS
 
 
@@ -57,7 +57,7 @@ def test_few_accounts_cannot_ring_it_however_loud(n_accounts: int) -> None:
         }
     )
     audit = audit_log(pa.concat_tables([table, bots])).audit
-    assert not alarm_of(audit, share=0.0, shift=0.0).is_raised
+    assert not alarm_of(audit, share=0.0, shift=0.0).raised
 
 
 @pytest.mark.parametrize(("n_bots", "is_raised"), [(LEAST_ACCOUNTS - 1, False), (100, True)])
@@ -70,7 +70,7 @@ def test_where_the_server_chose_it_takes_a_coalition(
     rewards[(users < n_bots) & (actions == 3)] = 1.0
     log = pa.table({"user": users, "action": actions, "reward": rewards})
     found = alarm_of(audit_log(log, alpha=0.2, regime="server").audit, share=0.0, shift=0.0)
-    assert found.is_raised == is_raised
+    assert found.raised == is_raised
     assert found.accounts_needed == LEAST_ACCOUNTS
 
 

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from tests.audit.markets import Market, market
-from unswayed.audit.coordination import Coordination, find_coordination, ratings_of
-from unswayed.audit.coordination.kernels import binomial_tail, poisson_tail
+from unswayed.audit.coordination import Coordination, find_coordination
+from unswayed.audit.lockstep import ratings_of
 from unswayed.audit.redteam import area_under_curve
 from worlds.real_ratings import redrawn
 from worlds.reviews import (
@@ -32,20 +31,6 @@ def _found(log: ReviewLog, has_times: bool = False) -> Coordination:
     times = log.days * 86_400.0 if has_times else None
     sizes = {"n_users": log.n_users, "n_items": log.n_items}
     return find_coordination(ratings_of(log.users, log.items, log.stars, times, **sizes))
-
-
-@pytest.mark.parametrize(("k", "expected"), [(1, 0.01), (3, 0.5), (7, 2.0), (40, 3.0)])
-def test_evidence_of_overlap_is_the_poisson_tail(k: int, expected: float) -> None:
-    assert poisson_tail(k, expected) == pytest.approx(-stats.poisson.logsf(k - 1, expected))
-
-
-def test_no_more_overlap_than_expected_is_no_evidence() -> None:
-    assert poisson_tail(2, 3.0) == 0.0
-
-
-@pytest.mark.parametrize(("c", "k", "q"), [(1, 1, 0.05), (3, 5, 0.1), (9, 10, 0.02)])
-def test_evidence_of_closeness_is_the_binomial_tail(c: int, k: int, q: float) -> None:
-    assert binomial_tail(c, k, q) == pytest.approx(-stats.binom.logsf(c - 1, k, q))
 
 
 def _within_items(found: Coordination, drawn: Market) -> float:

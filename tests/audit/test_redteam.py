@@ -30,7 +30,6 @@ def test_a_larger_push_moves_the_naive_mean_further_and_the_robust_one_less(
     sizes: list[float] = []
     found = run_red_team(
         _log(rng),
-        None,
         Injection("push", 0.15, "one"),
         stated=0.3,
         regime="server",

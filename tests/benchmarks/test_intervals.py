@@ -11,7 +11,7 @@ from scipy import stats
 from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.paper.method import FAILURE_PROBABILITY
+from unswayed.learners.paper import FAILURE_PROBABILITY
 from worlds import Spec, World, build
 
 ALPHA = 0.2

@@ -187,3 +187,51 @@ def test_the_help_of_simulate_lists_every_algorithm(folder: Path) -> None:
 
     shown = wide(folder, 200, "simulate", "--help")
     assert all(name in shown for name in algorithms())
+
+
+def test_a_share_in_percent_is_recognised(folder: Path) -> None:
+    done = run("learn", "log.csv", "--alpha", "20", "--out", "p.json", cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("did you mean 0.2?")
+    assert "did you mean" not in run("learn", "log.csv", "--alpha", "0.7", cwd=folder).stderr
+
+
+def test_only_a_policy_that_was_named_is_replaced(folder: Path, tmp_path: Path) -> None:
+    """Without --out an existing policy.json stays, and nothing is computed."""
+    log = str(folder / "log.csv")
+    assert run("learn", log, cwd=tmp_path).returncode == 0
+    first = (tmp_path / "policy.json").read_bytes()
+    refused = run("learn", log, "--alpha", "0.2", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.strip() == (
+        "error: policy.json exists; replace it with --out policy.json, or name another file."
+    )
+    assert (tmp_path / "policy.json").read_bytes() == first
+    assert run("learn", log, "--alpha", "0.2", "--out", "policy.json", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "policy.json").read_bytes() != first
+
+
+@pytest.mark.parametrize("command", ["audit", "learn"])
+def test_a_policy_is_no_log(folder: Path, command: str) -> None:
+    done = run(
+        command, "log.json", *(["--out", "p.json"] if command == "learn" else []), cwd=folder
+    )
+    assert done.returncode == 2
+    assert done.stderr.strip() == (
+        "error: log.json is a policy, not a log; give the log, with one line for each event."
+    )
+
+
+def test_notes_count_one_thing_as_one_and_ratios_as_numbers(tmp_path: Path) -> None:
+    """One account has a thousand events and the others one each; one row lacks its reward."""
+    rng = np.random.default_rng(0)
+    users = np.concatenate([np.zeros(1030, int), np.arange(1, 500)])
+    actions = rng.choice(["tea", "milk"], size=len(users))
+    rewards = [*(rng.random(len(users) - 1) < 0.3).astype(float).tolist(), None]
+    log = {"user": users, "context": ["home"] * len(users), "action": actions, "reward": rewards}
+    pacsv.write_csv(pa.table(log), tmp_path / "log.csv")
+    done = run("learn", "log.csv", "--on-bad-rows", "drop", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1,030" in done.stdout
+    assert "e+03" not in done.stdout
+    assert "rows left out: 1 (" in done.stdout

@@ -73,7 +73,7 @@ def test_the_summary_comes_as_json(log: Path, tmp_path: Path, capsys: Any) -> No
     summary = json.loads(capsys.readouterr().out)
     assert (summary["n_users"], summary["n_actions"]) == (300, 3)
     first, *_ = summary["notes"]  # the liars of the log praise milk everywhere
-    assert "raise 'milk' in " in first
+    assert "raises 'milk' in " in first
 
 
 def test_actions_without_support_are_refused_unless_they_are_allowed(

@@ -10,8 +10,9 @@ from tests.experiments.tiny import tiny
 from unswayed.cli import reproduce as command
 from unswayed.cli.reproduce import reproduce
 from unswayed.errors import InputError
-from unswayed.experiments.registry import Experiment, find_experiment
+from unswayed.experiments.reproducing import find_experiment
 from unswayed.experiments.results import Store
+from unswayed.experiments.sweeps import Experiment
 
 
 @pytest.fixture

@@ -108,8 +108,12 @@ def test_attacks_are_listed_with_what_they_know() -> None:
     assert by_name["push"]["knows"] == "O"
     assert by_name["trim-edge"]["knows"] == "AH"
     assert by_name["sleeper"]["knobs"] == {"inner": "push", "wake": 0.2}
-    table = called("attacks").stdout
+    table = called("attacks", "--long").stdout
     assert all(name.split("-")[0] in table for name in ATTACKS)
+    short = called("attacks").stdout
+    assert all(name.split("-")[0] in short for name in ATTACKS)
+    assert "Knowing nothing: push" in short
+    assert short.count("\n") < 24, "it fits a small terminal"
 
 
 def test_click_rates_and_heavy_tailed_activity_can_be_simulated() -> None:

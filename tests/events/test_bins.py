@@ -4,7 +4,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import Columns, parsed_bins, read_events
-from unswayed.events.column_sql import bin_labels
+from unswayed.events.columns import bin_labels
 
 
 def priced(users: np.ndarray, prices: np.ndarray) -> pa.Table:

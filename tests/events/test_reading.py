@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import fsspec
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]  # publishes its types apart
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq

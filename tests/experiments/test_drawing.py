@@ -39,9 +39,7 @@ def results_of(algorithms: tuple[str, ...]) -> Results:
 @pytest.mark.parametrize(("n", "shape"), [(3, (1, 3)), (6, (1, 6)), (7, (2, 4))])
 def test_attacks_on_many_algorithms_are_drawn_in_rows(n: int, shape: tuple[int, int]) -> None:
     """Oracles have no panel, and what is left of the last row is empty."""
-    figure = draw_attacks(
-        results_of((*RIVALS[:n], "oracle", "oracle-ucb")), heading="", x_label="x", y_label="y"
-    )
+    figure = draw_attacks(results_of((*RIVALS[:n], "oracle", "oracle-ucb")), heading="")
     assert figure is not None
     spec = figure.axes[0].get_subplotspec()
     assert spec is not None
@@ -63,7 +61,6 @@ def test_a_single_point_has_a_bar_where_a_curve_has_a_band() -> None:
                 series="",
                 xs=np.zeros(1),
                 values=values,
-                attacks=("push",),
                 repetitions=(0, 1, 2),
             ),
         )

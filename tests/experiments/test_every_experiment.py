@@ -8,10 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.experiments.tiny import tiny
-from unswayed.experiments import guessing_game, theorem_lower
+from unswayed.experiments import lower_bounds
 from unswayed.experiments.claims import Verdict
-from unswayed.experiments.registry import BEYOND, IDS, find_experiment
-from unswayed.experiments.reproducing import redraw, run_and_report
+from unswayed.experiments.reproducing import (
+    BEYOND,
+    IDS,
+    find_experiment,
+    redraw,
+    run_and_report,
+)
 from unswayed.experiments.sweeps import (
     OBLIVIOUS_ATTACKS,
     cells_of,
@@ -19,7 +24,6 @@ from unswayed.experiments.sweeps import (
     settings_digest,
     world_settings,
 )
-from unswayed.experiments.theorem_lower import PAPERS
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import largest_one_sided_interactions, largest_two_sided_interactions
 from unswayed.processes import Workers
@@ -38,26 +42,26 @@ KINDS = ("figure-2a", "theorem-lower", "guessing-game", "regret")
         for name in (*IDS, *BEYOND)
     ],
 )
-def test_a_tiny_sweep_runs_from_points_to_claims(name: str, tmp_path: Path) -> None:
+def test_a_tiny_experiment_runs_from_points_to_claims(name: str, tmp_path: Path) -> None:
     experiment = tiny(find_experiment(name))
     with Workers(1) as workers:
         outcome = run_and_report(experiment, tmp_path, workers, repetitions=2)
     written = {path.name for path in tmp_path.iterdir() if path.is_file()}
-    has_pilot = any(len(point.attacks) > 1 for point in experiment.sweep.points)
+    has_pilot = any(len(point.attacks) > 1 for point in experiment.points)
     assert written == (FILES | {"attacks.png", "attacks.svg"} if has_pilot else FILES)
     assert not list((tmp_path / "parts").iterdir())
 
     rows = pq.read_table(tmp_path / "results.parquet").to_pylist()
     main = [row for row in rows if row["stage"] == "main"]
-    assert {row["cell"] for row in main} == {cell.id for cell in cells_of(experiment.sweep)}
-    assert len(main) == 2 * len(cells_of(experiment.sweep))
-    largest = experiment.sweep.points[0].settings.interactions if name in BEYOND else 2
+    assert {row["cell"] for row in main} == {cell.id for cell in cells_of(experiment)}
+    assert len(main) == 2 * len(cells_of(experiment))
+    largest = experiment.points[0].settings.interactions if name in BEYOND else 2
     assert all(0 <= row["value"] <= largest for row in rows)
     assert {"seed", "unswayed", "numpy", "python", "users", "alpha", "gap"} <= rows[0].keys()
 
     told = json.loads((tmp_path / "claims.json").read_text())
     assert {row["commit"] for row in rows} == {told["commit"]}
-    assert told["settings"] == settings_digest(world_settings(experiment.sweep))
+    assert told["settings"] == settings_digest(world_settings(experiment))
     assert (told["seeds"], told["finished"]) == (
         {"main": 0, "pilot": 1},
         max(row["finished"] for row in rows),
@@ -76,59 +80,61 @@ def test_a_tiny_sweep_runs_from_points_to_claims(name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", IDS)
 def test_every_experiment_has_the_learners_it_must_have(name: str) -> None:
-    sweep = find_experiment(name).sweep
+    experiment = find_experiment(name)
     if name == "guessing-game":  # nobody learns in it
-        assert sweep.algorithms == ("sticky", "uniform")
+        assert experiment.algorithms == ("sticky", "uniform")
         return
-    assert {"paper", "oracle"} <= set(sweep.algorithms)
+    assert {"paper", "oracle"} <= set(experiment.algorithms)
     tests_a_guarantee_of_the_papers = name in {
         *("base-case-1", "base-case-2", "lemma-nu", "parallel-gain")
     }
-    assert (DEFAULT_METHOD in sweep.algorithms) != tests_a_guarantee_of_the_papers
+    assert (DEFAULT_METHOD in experiment.algorithms) != tests_a_guarantee_of_the_papers
     if name.startswith("figure"):
-        assert {"naive-ucb", "independent-ucb"} <= set(sweep.algorithms)
-        assert all(point.attacks == OBLIVIOUS_ATTACKS for point in sweep.points)
+        assert {"naive-ucb", "independent-ucb"} <= set(experiment.algorithms)
+        assert all(point.attacks == OBLIVIOUS_ATTACKS for point in experiment.points)
 
 
 @pytest.mark.parametrize("name", [*IDS, *BEYOND])
-def test_the_quick_sweep_is_a_part_of_the_full_one(name: str) -> None:
-    sweep = find_experiment(name).sweep
-    assert sweep.quick
-    assert all(point in sweep.points for point in sweep.quick)
-    assert quick_version(sweep).algorithms == sweep.algorithms
+def test_a_quick_run_is_a_part_of_the_full_one(name: str) -> None:
+    experiment = find_experiment(name)
+    assert experiment.quick
+    assert all(point in experiment.points for point in experiment.quick)
+    assert quick_version(experiment).algorithms == experiment.algorithms
 
 
 def test_the_papers_settings_are_those_of_the_paper() -> None:
     """Section 6 and the appendix; L of Figures 2(a-c) is on the order of SA log SA."""
-    base = next(p for p in find_experiment("figure-2a").sweep.points if p.x == 10).settings
+    base = next(p for p in find_experiment("figure-2a").points if p.x == 10).settings
     assert (base.contexts, base.actions, base.interactions, base.alpha) == (10, 10, 30, 0.2)
     assert base.gap == 0.3
-    for point in find_experiment("figure-2d").sweep.points:
+    for point in find_experiment("figure-2d").points:
         s = point.settings
         assert (s.contexts, s.actions, s.users, s.interactions) == (2, 5, 500, 500)
-    for point in find_experiment("figure-3a").sweep.points:
+    for point in find_experiment("figure-3a").points:
         s = point.settings
         assert (s.contexts, s.actions, s.interactions) == (20, 10, 50)
-    told = {p.settings.assumed_alpha for p in find_experiment("figure-3b").sweep.points[:7]}
+    told = {p.settings.assumed_alpha for p in find_experiment("figure-3b").points[:7]}
     assert told == {0.1}
 
 
 def test_cells_keep_their_numbers_when_an_algorithm_joins() -> None:
-    sweep = find_experiment("figure-2a").sweep
-    longer = replace(sweep, algorithms=(*sweep.algorithms, "thompson"))
-    assert cells_of(longer)[: len(cells_of(sweep))] == cells_of(sweep)
-    assert cells_of(sweep)[7].id == "figure-2a/7"
+    experiment = find_experiment("figure-2a")
+    longer = replace(experiment, algorithms=(*experiment.algorithms, "thompson"))
+    assert cells_of(longer)[: len(cells_of(experiment))] == cells_of(experiment)
+    assert cells_of(experiment)[7].id == "figure-2a/7"
 
 
 def test_what_theorem_lower_calls_hidden_is_hidden() -> None:
-    for series, (gap, _) in theorem_lower.WORLDS.items():
+    for series, (gap, _) in lower_bounds.WORLDS.items():
         largest = (
-            largest_one_sided_interactions if series == PAPERS else largest_two_sided_interactions
+            largest_one_sided_interactions
+            if series == lower_bounds.PAPERS
+            else largest_two_sided_interactions
         )
-        assert theorem_lower.HIDDEN_UP_TO[series] == largest(gap, theorem_lower.ALPHA)
+        assert lower_bounds.HIDDEN_UP_TO[series] == largest(gap, lower_bounds.ALPHA)
 
 
 def test_what_hidden_contexts_calls_hidden_is_hidden() -> None:
-    for point in find_experiment("hidden-contexts").sweep.points:
+    for point in find_experiment("hidden-contexts").points:
         largest = largest_one_sided_interactions(point.settings.gap, point.settings.alpha)
-        assert largest == guessing_game.HIDDEN_PLAYS
+        assert largest == lower_bounds.HIDDEN_PLAYS

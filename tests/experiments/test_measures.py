@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unswayed.experiments.guessing_game import right_decisions
-from unswayed.experiments.lemma_nu import context_error
+from unswayed.experiments.lower_bounds import ONE_SIDED, TWO_SIDED, right_decisions, success
 from unswayed.experiments.sweeps import world
-from unswayed.experiments.theorem_lower import ONE_SIDED, TWO_SIDED, success
+from unswayed.experiments.upper_bounds import context_error
 
 VISITS = world(contexts=20, actions=2, users=500, interactions=16, context_probabilities="zipf:1")
 HIDDEN = world(contexts=1, actions=2, users=400, interactions=9, gap=0.1, rewards="bernoulli")

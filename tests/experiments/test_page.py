@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from unswayed.experiments.registry import BEYOND, IDS, find_experiment
+from unswayed.experiments.reproducing import BEYOND, IDS, find_experiment
 from unswayed.experiments.sweeps import settings_digest, world_settings
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -59,7 +59,7 @@ def test_what_is_older_than_the_newest_results_is_named_on_the_page() -> None:
 def test_committed_results_are_of_one_commit_and_of_the_settings_of_the_sweep(name: str) -> None:
     told = claims_of(name)
     assert re.fullmatch(r"[0-9a-f]{12}", told["commit"])  # one, and nothing changed beside it
-    assert told["settings"] == settings_digest(world_settings(find_experiment(name).sweep))
+    assert told["settings"] == settings_digest(world_settings(find_experiment(name)))
 
 
 def test_the_summary_counts_the_verdicts() -> None:
@@ -91,10 +91,10 @@ def test_every_claim_is_on_the_page_with_its_numbers_and_verdict(name: str) -> N
 @pytest.mark.parametrize("name", RUN)
 def test_the_committed_results_are_those_of_the_whole_sweep(name: str) -> None:
     """Every point of the sweep for the first learner, equally often."""
-    sweep = find_experiment(name).sweep
+    experiment = find_experiment(name)
     told = claims_of(name)
-    cells = {f"{name}/{number}" for number in range(len(sweep.points))}
+    cells = {f"{name}/{number}" for number in range(len(experiment.points))}
     assert cells <= told["attacks"].keys()
-    assert told["repetitions"] % sweep.repetition_factor == 0
-    repetitions = told["repetitions"] // sweep.repetition_factor
+    assert told["repetitions"] % experiment.repetition_factor == 0
+    repetitions = told["repetitions"] // experiment.repetition_factor
     assert f"{repetitions} repetitions" in page_of(name)

@@ -13,16 +13,15 @@ import pytest
 from tests.experiments.tiny import miniature
 from unswayed.errors import InputError
 from unswayed.experiments import sweeps
-from unswayed.experiments.registry import find_experiment
-from unswayed.experiments.reproducing import run_sweep
+from unswayed.experiments.reproducing import find_experiment, run_missing
 from unswayed.experiments.results import Row, Store, key_of, strongest_attacks
-from unswayed.experiments.sweeps import Sweep, cells_of, quick_version
+from unswayed.experiments.sweeps import Experiment, cells_of, quick_version
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.processes import Workers
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import simulate
 
-SWEEP = miniature(find_experiment("figure-2a").sweep)
+SMALL = miniature(find_experiment("figure-2a"))
 
 
 class Count:
@@ -40,11 +39,15 @@ class Count:
         self.finished += n
 
 
-def run(folder: Path, *, sweep: Sweep = SWEEP, repetitions: int = 2) -> tuple[list[Row], int]:
+def run(
+    folder: Path, *, experiment: Experiment = SMALL, repetitions: int = 2
+) -> tuple[list[Row], int]:
     """Run in this process and return the rows and how many repetitions were run."""
     count = Count()
     with Workers(1) as workers:
-        rows = run_sweep(sweep, Store(folder), workers, repetitions=repetitions, watcher=count)
+        rows = run_missing(
+            experiment, Store(folder), workers, repetitions=repetitions, watcher=count
+        )
     assert count.expected == count.finished
     return rows, count.finished
 
@@ -63,34 +66,34 @@ def test_finished_cells_are_never_run_again(tmp_path: Path) -> None:
 def test_more_repetitions_add_to_those_that_are_there(tmp_path: Path) -> None:
     few, _ = run(tmp_path, repetitions=1)
     more, n_run = run(tmp_path, repetitions=3)
-    assert n_run == 2 * len(cells_of(SWEEP))
+    assert n_run == 2 * len(cells_of(SMALL))
     assert values(few).items() <= values(more).items()
     assert values(more) == values(run(tmp_path / "at once", repetitions=3)[0])
 
 
 def test_another_algorithm_adds_its_cells_only(tmp_path: Path) -> None:
     rows, _ = run(tmp_path)
-    longer = replace(SWEEP, algorithms=(*SWEEP.algorithms, "oracle"))
-    more, n_run = run(tmp_path, sweep=longer)
+    longer = replace(SMALL, algorithms=(*SMALL.algorithms, "oracle"))
+    more, n_run = run(tmp_path, experiment=longer)
     assert n_run == len(more) - len(rows)
     assert values(rows).items() <= values(more).items()
 
 
 @pytest.mark.parametrize(
-    ("sweep", "named"),
+    ("experiment", "named"),
     [
-        (replace(SWEEP, pilot_repetitions=2), "pilot_repetitions"),
-        (replace(SWEEP, points=SWEEP.points[:1]), "points"),
-        (replace(SWEEP, id="figure-2b"), "id"),
+        (replace(SMALL, pilot_repetitions=2), "pilot_repetitions"),
+        (replace(SMALL, points=SMALL.points[:1]), "points"),
+        (replace(SMALL, id="figure-2b"), "id"),
     ],
 )
 def test_results_refuse_other_settings_and_stay_as_they_are(
-    sweep: Sweep, named: str, tmp_path: Path
+    experiment: Experiment, named: str, tmp_path: Path
 ) -> None:
     run(tmp_path)
     before = (tmp_path / "results.parquet").read_bytes()
     with pytest.raises(InputError, match=rf"different: {named}.*another folder"):
-        run(tmp_path, sweep=sweep)
+        run(tmp_path, experiment=experiment)
     assert (tmp_path / "results.parquet").read_bytes() == before
 
 
@@ -111,17 +114,17 @@ def test_a_crash_while_parts_are_merged_counts_nothing_twice(tmp_path: Path) -> 
 def test_each_cell_meets_the_attack_that_its_pilot_found_strongest(tmp_path: Path) -> None:
     rows, _ = run(tmp_path)
     strongest = strongest_attacks(rows)
-    assert set(strongest) == {cell.number for cell in cells_of(SWEEP)}
+    assert set(strongest) == {cell.number for cell in cells_of(SMALL)}
     for row in rows:
         if row["stage"] == "main":
             assert row["attack"] == strongest[row["number"]]
 
 
 def test_a_quick_run_meets_one_attack_and_has_no_pilot() -> None:
-    known = quick_version(find_experiment("figure-2a").sweep)
+    known = quick_version(find_experiment("figure-2a"))
     assert {point.attacks for point in known.points} == {("nuke",)}
     assert [known.repetitions_of(name, 6) for name in ("paper", DEFAULT_METHOD)] == [6, 2]
-    unknown = quick_version(find_experiment("knowing-attack").sweep)
+    unknown = quick_version(find_experiment("knowing-attack"))
     assert {point.attacks for point in unknown.points} == {("trim-edge",)}
 
 
@@ -157,15 +160,15 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from tests.experiments.test_running import LONG
-from unswayed.experiments.reproducing import run_sweep
+from unswayed.experiments.reproducing import run_missing
 from unswayed.processes import Workers
 from unswayed.experiments.results import Store
 
 if __name__ == "__main__":
     with Workers(2) as workers:
-        run_sweep(LONG, Store(Path(sys.argv[1])), workers, repetitions=12)
+        run_missing(LONG, Store(Path(sys.argv[1])), workers, repetitions=12)
 """
-LONG = miniature(find_experiment("figure-2a").sweep, points=3)
+LONG = miniature(find_experiment("figure-2a"), points=3)
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -191,7 +194,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     total = len(cells_of(LONG)) * (len(LONG.points[0].attacks) + 12)
     assert 0 < len(kept) < total
 
-    rows, n_run = run(folder, sweep=LONG, repetitions=12)
+    rows, n_run = run(folder, experiment=LONG, repetitions=12)
     assert n_run == total - len(kept)
     assert len(rows) == total
     by_key = {key_of(row): row for row in rows}
@@ -213,11 +216,11 @@ def test_results_of_another_commit_are_not_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One commit for every row; the folder of an older one says so and stays as it is."""
-    sweep = miniature(find_experiment("figure-2a").sweep, points=1)
+    experiment = miniature(find_experiment("figure-2a"), points=1)
     with Workers(1) as workers:
-        run_sweep(sweep, Store(tmp_path), workers, repetitions=1)
+        run_missing(experiment, Store(tmp_path), workers, repetitions=1)
         before = Store(tmp_path).rows()
         monkeypatch.setattr(sweeps, "code_version", lambda: "another")
         with pytest.raises(InputError, match=r"other settings \(different: commit\)"):
-            run_sweep(sweep, Store(tmp_path), workers, repetitions=2)
+            run_missing(experiment, Store(tmp_path), workers, repetitions=2)
     assert Store(tmp_path).rows() == before

@@ -1,23 +1,22 @@
-"""Sweeps small enough for a test: every point of the quick sweep, in a miniature world."""
+"""Experiments small enough for a test: every point of a quick run, in a miniature world."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from unswayed.experiments.registry import Experiment
-from unswayed.experiments.sweeps import Point, Sweep, quick_version
+from unswayed.experiments.sweeps import Experiment, Point, quick_version
 
 LARGE = 30
 
 
 def tiny(experiment: Experiment) -> Experiment:
     """Return the experiment with miniature worlds, two attacks at most and a pilot of one."""
-    quick = quick_version(experiment.sweep)
-    points = experiment.sweep.quick
+    quick = quick_version(experiment)
+    points = experiment.quick
     if len(points) > LARGE:  # a grid of users and interactions: its corner will do
         points = tuple(point for point in points if point.settings.users <= 250)
     shrunk = tuple(map(_shrunk, points))
-    small = replace(
+    return replace(
         quick,
         points=shrunk,
         quick=shrunk,
@@ -25,15 +24,14 @@ def tiny(experiment: Experiment) -> Experiment:
         pilot_repetitions=1,
         repetition_factor=1,
     )
-    return replace(experiment, sweep=small)
 
 
-def miniature(sweep: Sweep, *, points: int = 2) -> Sweep:
-    """Return a few cells of a sweep, for tests of the frame."""
+def miniature(experiment: Experiment, *, points: int = 2) -> Experiment:
+    """Return a few cells of an experiment, for tests of the frame."""
     return replace(
-        sweep,
-        points=tuple(map(_shrunk, sweep.points[:points])),
-        algorithms=sweep.algorithms[:2],
+        experiment,
+        points=tuple(map(_shrunk, experiment.points[:points])),
+        algorithms=experiment.algorithms[:2],
         pilot_repetitions=1,
     )
 

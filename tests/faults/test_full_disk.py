@@ -18,7 +18,7 @@ from unswayed.events import OnBadRows, read_events
 from unswayed.experiments.results import Store
 from unswayed.learners.from_log import learn_log
 from unswayed.policy import Policy
-from unswayed.reports.policies import cells_table, write_table
+from unswayed.reports.policies import write_table
 from unswayed.reports.style import save
 from unswayed.tallies import tally_events
 from unswayed.tallies.store import first_log, load_tallies, save_tallies
@@ -79,11 +79,9 @@ def run_again(folder: Path) -> None:
 Write = Callable[[np.random.Generator, Path], object]
 OUTPUTS: dict[str, Write] = {
     "policy": lambda rng, folder: policy(rng).save(folder / "policy.json"),
-    "cells.csv": lambda rng, folder: write_table(
-        cells_table(policy(rng)), folder / "cells.csv", None
-    ),
+    "cells.csv": lambda rng, folder: write_table(policy(rng).cells(), folder / "cells.csv", None),
     "cells.parquet": lambda rng, folder: write_table(
-        cells_table(policy(rng)), folder / "cells.parquet", None
+        policy(rng).cells(), folder / "cells.parquet", None
     ),
     "quarantine.csv": lambda rng, folder: set_aside(rng, folder / "bad.csv"),
     "quarantine.parquet": lambda rng, folder: set_aside(rng, folder / "bad.parquet"),

@@ -86,7 +86,7 @@ def test_a_cluster_adds_to_a_folder_of_tallies(
         str(logs), options, max_interactions_per_user=None, tallies=str(sums), client=threads
     )
     there = learn_on_cluster(str(logs), options, tallies=events, client=threads)
-    assert f"learned from 1 logs in {events}." in there.notes
+    assert f"learned from 1 log in {events}." in there.notes
     for folder, keeps_events in ((sums, False), (events, True)):
         index = load_index(folder)
         assert index is not None

@@ -63,11 +63,11 @@ def test_the_lead_is_over_the_best_that_is_not_excluded() -> None:
 def test_notes_say_where_the_largest_mean_is_not_chosen() -> None:
     source: dict[str, object] = {"evidence": {}, "changed": {}}
     policy = replace(make_policy(), is_excluded=MEANS == 0.6)
-    out = "1 of 3 decisions pass over the largest mean, which worst-case intervals rule out, for "
+    out = "decisions whose largest mean is ruled out by worst-case intervals: 1 of 3, for "
     assert any(note.startswith(out) for note in notes_on_policy(policy, source))
     other = replace(make_policy(), decisions=np.array([0, 0, 0]))
     notes = notes_on_policy(other, source)
-    assert "1 of 3 decisions are not the largest mean, for instance in 'home'." in notes
+    assert "decisions that are not the largest mean: 1 of 3, for instance in 'home'." in notes
     assert not any("largest mean" in note for note in notes_on_policy(make_policy(), source))
 
 
@@ -95,10 +95,12 @@ def test_lies_are_told_by_items_and_accounts() -> None:
     assert lies[0]["contexts"] == 2  # it was never played in the other one
     assert lies[1]["by_context"] == {"home": "milk", "search": "tea", "cart": "cola"}
     notes = notes_on_policy(policy, {"evidence": {"lies": lies}, "changed": {"home": "cola"}})
-    assert notes[0] == "about 612 accounts raise 'cola' in 2 contexts; they no longer count."
-    assert "lower one action in each of 3 contexts, such as 'milk' in home" in notes[1]
-    assert "1 of 3 decisions differ from those by plain means, for instance 'home'." in notes[2]
-    assert "1 of 3 decisions are close" in notes[3]
+    assert notes[0] == (
+        "a group of about 612 accounts raises 'cola' in 2 contexts; it no longer counts."
+    )
+    assert "lowers one action in each of 3 contexts, such as 'milk' in home" in notes[1]
+    assert "decisions that differ from plain means: 1 of 3, for instance 'home'." in notes[2]
+    assert "within sampling error: 1 of 3" in notes[3]
     assert "'cart'" in notes[3]
 
 

@@ -105,9 +105,9 @@ def test_a_log_is_held_to_the_share_that_was_stated() -> None:
     learned = learn(log, alpha=0.1)
     assert learned.summary.rarest_contexts == ("rare",)
     assert learned.notes == (
-        "1 contexts (4.8% of the events) are too rare for a sound decision, for instance 'rare'.",
-        "1 of 3 decisions are close: the lead over the runner-up is within sampling error, for "
-        "instance in 'rare'.",
+        "contexts too rare for a sound decision: 1 (4.8% of the events), for instance 'rare'.",
+        "decisions whose lead over the runner-up is within sampling error: 1 of 3, for instance in "
+        "'rare'.",
         RewardBound().note(),
     )
     assert learned.policy.source["notes"] == list(learned.notes)
@@ -141,7 +141,8 @@ def test_propensities_weigh_events_and_small_ones_are_raised(recorded: Recording
     log = LOG.append_column("propensity", pa.array(shares))
     learned = learn(log, min_propensity=0.05)
     assert learned.notes[0] == (
-        "events weigh 1/propensity; 5.00% of the propensities are below 0.05 and count as that."
+        "events are weighted by 1/propensity; 5.00% of the propensities are below 0.05 and count "
+        "as that."
     )
     # Two actions: an event of propensity .5 weighs one, and one of .05 or less weighs ten.
     counts = by_user(learned, recorded.given[-1].tallies.interactions)
@@ -177,7 +178,7 @@ def test_logs_are_added_to_a_folder_and_learned_from_together(
     assert tuple(heard) == STEPS
     assert both.summary.n_events == 159
     assert [note.split(" (")[0] for note in both.notes[:2]] == [
-        "1 rows were left out",
+        "rows left out: 1",
         f"learned from 2 logs in {tmp_path}.",
     ]
     assert both.provenance.n_rows == 80

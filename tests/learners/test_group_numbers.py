@@ -55,8 +55,8 @@ def test_groups_say_how_many_there_are_and_what_they_gain() -> None:
     members = np.array([1, 0, 1, NO_GROUP] + [1] * 1000)
     assert Groups(members, (0.25, 0.123), 5).sizes.tolist() == [1, 1002]
     assert Groups(members, (0.25, 0.123), 5).statement() == (
-        "2 groups of taste (error rate 1%, colluders allowed for): 1 users gain at least 0.25 a "
-        "play, 1,002 users gain at least 0.12 a play where decisions differ; 1 users keep the "
+        "2 groups of taste (error rate 1%, colluders allowed for): 1 user gains at least 0.25 a "
+        "play, 1,002 users gain at least 0.12 a play where decisions differ; 1 user with the "
         "common policy."
     )
     nobody = np.full(3, NO_GROUP)

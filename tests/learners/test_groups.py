@@ -146,7 +146,7 @@ def test_groups_are_counted_in_one_sentence() -> None:
     one = Groups(members=np.array([0, 0, NO_GROUP]), gains=(0.25,), n_tried=3)
     assert one.statement().startswith("1 group of taste (")
     assert (
-        "2 users gain at least 0.25 a play where decisions differ; 1 users keep" in one.statement()
+        "2 users gain at least 0.25 a play where decisions differ; 1 user with" in one.statement()
     )
     two = Groups(members=np.array([0, 1, 1]), gains=(0.25, 0.5), n_tried=3)
     assert two.statement().startswith("2 groups of taste (")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]  # publishes its types apart
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest

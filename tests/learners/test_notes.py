@@ -82,7 +82,7 @@ def test_cells_without_plays_are_noted_by_the_first() -> None:
 def test_rare_contexts_are_noted_with_examples() -> None:
     rare = {"n_rare_contexts": 1200, "rare_share": 0.034, "rarest_contexts": ("a", "b")}
     assert notes(**rare) == (
-        "1,200 contexts (3.4% of the events) are too rare for a sound decision, for instance 'a', "
+        "contexts too rare for a sound decision: 1,200 (3.4% of the events), for instance 'a', "
         "'b'.",
     )
 
@@ -96,7 +96,7 @@ def test_notes_on_a_log_come_in_one_order() -> None:
         n_rare_contexts=1,
         rarest_contexts=("a",),
     )
-    assert [note.split()[0] for note in every] == ["the", "actions", "some", "where", "1"]
+    assert [note.split()[0] for note in every] == ["the", "actions", "some", "where", "contexts"]
 
 
 def test_rows_that_were_left_out_are_counted_by_reason() -> None:
@@ -104,14 +104,16 @@ def test_rows_that_were_left_out_are_counted_by_reason() -> None:
     assert notes_on_bad_rows(read) == ()
     bad = replace(read, bad_rows={"reward is missing": 1200, "user is missing": 3})
     assert notes_on_bad_rows(bad) == (
-        "1,203 rows were left out (1,200: reward is missing; 3: user is missing).",
+        "rows left out: 1,203 (1,200: reward is missing; 3: user is missing).",
     )
 
 
 def test_what_was_weighed_capped_forgotten_and_added_up_is_noted() -> None:
-    assert note_on_propensities(0.01234, 0.05) == (
-        "events weigh 1/propensity; 1.23% of the propensities are below 0.05 and count as that."
+    assert note_on_propensities(0.01234, 0.05, "paper") == (
+        "events are weighted by 1/propensity; 1.23% of the propensities are below 0.05 and count "
+        "as that."
     )
+    assert "does not weight events" in note_on_propensities(0.01234, 0.05, "bounded")
     assert note_on_cap(1000, 2000, 3000) == (
         "2,000 users had more than 1,000 interactions; a sample of as many was kept of each, and "
         "3,000 events left out."
@@ -159,11 +161,11 @@ def test_notes_on_a_policy_are_whole_sentences() -> None:
         "changed": dict.fromkeys("wxyz", "tea"),
     }
     assert notes_on_policy(policy, source) == (
-        "about 1,234 accounts lower one action in each of 4 contexts, such as 'tea' in a, 'milk' "
-        "in b, 7 in c; they no longer count.",
-        "4 of 3 decisions differ from those by plain means, for instance 'w', 'x', 'y'.",
-        "1 of 3 decisions are close: the lead over the runner-up is within sampling error, for "
-        "instance in 'cart'.",
+        "a group of about 1,234 accounts lowers one action in each of 4 contexts, such as 'tea' in "
+        "a, 'milk' in b, 7 in c; it no longer counts.",
+        "decisions that differ from plain means: 4 of 3, for instance 'w', 'x', 'y'.",
+        "decisions whose lead over the runner-up is within sampling error: 1 of 3, for instance in "
+        "'cart'.",
         "0.1% of the plays do not count: repeated plays of an account in a cell count less, up to "
         "what a share 0.1 of its visitors reach.",
         "50.0% of the rewards lie beyond the tail of most users' rewards and were clipped to it.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from tests.learners.recording import RECORDED, Recording
 from tests.refusals import refusal
 from unswayed import Columns, Events, RobustMCB
+from unswayed.errors import Note
 from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS
 from unswayed.policy import Assignment
 
@@ -60,6 +62,10 @@ def test_parameters_are_those_it_was_made_with() -> None:
         "max_open_decisions": MAX_OPEN_DECISIONS,
         "reward_range": None,
         "reward_deviation": None,
+        "features": [],
+        "max_leaves": 32,
+        "trusted": [],
+        "advice": "auto",
     }
     given = {
         "alpha": "auto",
@@ -71,6 +77,10 @@ def test_parameters_are_those_it_was_made_with() -> None:
         "max_open_decisions": 9,
         "reward_range": [0.0, 1.0],
         "reward_deviation": None,
+        "features": ["age"],
+        "max_leaves": 4,
+        "trusted": ["age"],
+        "advice": "off",
     }
     assert RobustMCB(**given).get_params() == given  # type: ignore[arg-type]
     assert MAX_OPEN_DECISIONS == 1_000_000
@@ -135,7 +145,8 @@ def test_predictions_are_rows_of_the_policy() -> None:
         learner.predict_expectations(["cart", "?", "home"]),
         [[0.5, np.nan], [np.nan, np.nan], [0.75, 0.25]],
     )
-    assert learner.predict(["home", "?"]) == ["milk", "milk"]
+    with pytest.warns(Note, match=re.escape("the policy has no context '?'")):
+        assert learner.predict(["home", "?"]) == ["milk", "milk"]
     assert learner.frequent_contexts_ == ["home"]
     assert learner.user_weights_.tolist() == [1.0, 1.0]
     assert list(learner.user_labels_) == ["ann", "bob"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.refusals import refusal
+from unswayed import RobustMCB
 from unswayed.events import Events
-from unswayed.learners import RobustMCB
 from unswayed.learners.change_test import changes_between
 from unswayed.learners.groups import check_groups
 from unswayed.learners.learning import check_actions, check_precision

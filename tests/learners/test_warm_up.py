@@ -11,17 +11,20 @@ from tests.learners.recording import RECORDED, Recording
 from unswayed.learners.warm_up import KINDS, warm_up
 
 LEARN = """
-import sys, numpy as np, pyarrow as pa
+import sys, numpy as np, pyarrow as pa, pyarrow.csv
 from unswayed import learn_log
-rng = np.random.default_rng(int(sys.argv[1]))
-n = 600
+rng, kind = np.random.default_rng(int(sys.argv[1])), sys.argv[2]
+n, n_users = {"few": (600, 70), "text": (100_000, 20_000), "integers": (100_000, 20_000)}[kind]
+users = rng.zipf(1.5, size=n) % n_users
 log = pa.table({
-    "user": [f"u{code}" for code in rng.integers(70, size=n)],
+    "user": users if kind == "integers" else [f"user-{code}@example.org" for code in users],
     "context": [f"c{code}" for code in rng.integers(5, size=n)],
     "action": [f"a{code}" for code in rng.integers(4, size=n)],
     "reward": (rng.random(n) < 0.3).astype(float),
 })
 learn_log(log, alpha=0.1)
+pyarrow.csv.write_csv(log, sys.argv[3])
+learn_log(sys.argv[3], alpha=0.1)
 """
 
 
@@ -53,5 +56,6 @@ def test_after_warm_up_learning_compiles_nothing(tmp_path: Path) -> None:
 
     kept = run(str(Path(sys.executable).with_name("unswayed")), "warm-up")
     assert len(kept) > 50
-    for seed in range(3):
-        assert run(sys.executable, "-c", LEARN, str(seed)) == kept
+    for seed, kind in enumerate(("few", "text", "integers")):
+        log = str(tmp_path / f"{kind}.csv")
+        assert run(sys.executable, "-c", LEARN, str(seed), kind, log) == kept, kind

@@ -14,7 +14,7 @@ import pytest
 from tests.policy.test_policy import make_policy
 from unswayed.errors import InputError
 from unswayed.policy import Policy, best_known
-from unswayed.reports.policies import cells_table, compare_policies
+from unswayed.reports.policies import compare_policies
 
 MEANS = np.array([[0.2, 0.6, 0.4], [0.5, 0.1, np.nan], [np.nan] * 3])
 PLAIN = make_policy(["home", "search", "empty"], ["tea", "milk", "cola"], MEANS)
@@ -78,7 +78,7 @@ def test_what_is_written_decides_the_same_and_marks_what_is_excluded(
         if "excluded" in cell
     }
     assert marks == {("home", "milk"), ("search", "milk")}
-    assert cells_table(again)["is_excluded"].to_pylist() == OUT.ravel().tolist()
+    assert again.cells()["is_excluded"].tolist() == OUT.ravel().tolist()
 
 
 def test_a_file_without_a_list_of_decisions_goes_by_the_means() -> None:

@@ -18,9 +18,9 @@ import msgspec
 import uvicorn
 
 from unswayed.service.app import Launch
-from unswayed.service.secret_file import Secrets
 from unswayed.service.serving import Prepared, prepare, server_config
 from unswayed.service.settings import Configuration, ServerSettings, Settings
+from unswayed.service.tokens import Secrets
 
 #: Two contexts and three actions, a window that tests can wait for.
 SHOP = Settings(contexts=("lunch", "dinner"), actions=("soup", "curry", "cola"), reward_window=60.0)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hatchling.builders.wheel import WheelBuilder
 
-from unswayed.service.console.markup import ASSETS
+from unswayed.service.console.pages import ASSETS
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,9 +10,9 @@ import pytest
 from tests.service.running import SHOP, Running
 from unswayed.policy import Decider
 from unswayed.service.catalogue import Campaign
-from unswayed.service.connections import OneWrite
 from unswayed.service.deciding import PlainRequest, Serving, play_of
 from unswayed.service.planning import make_plan
+from unswayed.service.serving import OneWrite
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import decode_record
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from unswayed.service.deciding import DecideRequest
-from unswayed.service.endpoints.decisions import DecideBatch
+from unswayed.service.endpoints import DecideBatch
 from unswayed.service.errors import wrong_body
 from unswayed.service.service import RewardRequest
 

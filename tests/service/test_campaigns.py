@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from tests.service.running import SHOP, Running, running
-from unswayed.service.export import GRACE_MS, export_batches
 from unswayed.service.keys import make_key
+from unswayed.service.records import GRACE_MS, export_batches
 from unswayed.service.settings import ServerSettings
 
 
@@ -143,7 +143,7 @@ def test_keys_open_what_their_role_says_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_large_and_frequent_requests_are_refused(tmp_path: Path) -> None:
-    limits = ServerSettings(max_request_bytes=2_000, max_batch=3, requests_per_second=50.0)
+    limits = ServerSettings(max_request_bytes=2_000, max_batch=3, requests_per_second=5.0)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, server=limits) as server:
         large = {"user": "a" * 3_000, "context": "lunch"}
         assert server.refused("POST", "/v1/shop/decide", large) == (413, "too_large")

@@ -17,9 +17,8 @@ from tests.browser import NARROW, WIDE, Browser, browser
 from tests.service.learned import PLAIN, learned_policy, publish_learned
 from tests.service.running import SHOP, Running, running, until
 from tests.service.traffic import visit
-from unswayed.service.console import access, evidence
-from unswayed.service.console.markup import ASSETS
-from unswayed.service.console.means import policy_map
+from unswayed.service.console import routes
+from unswayed.service.console.pages import ASSETS, content
 from unswayed.service.keys import make_key
 
 #: Labels as an enemy would choose them.
@@ -149,9 +148,9 @@ def test_numbers_on_the_pages_are_those_of_the_routes(
 def test_the_map_marks_the_cells_of_actions_that_are_ruled_out() -> None:
     policy = learned_policy(SHOP.contexts, SHOP.actions)
     is_excluded = policy.mean_rewards < 0.14
-    shown = "".join(map(str, policy_map(replace(policy, is_excluded=is_excluded).to_json())))
+    shown = content("map", replace(policy, is_excluded=is_excluded).to_json())
     assert shown.count("> ruled out<") == is_excluded.sum() == 3
-    assert "> ruled out<" not in "".join(map(str, policy_map(policy.to_json())))
+    assert "> ruled out<" not in content("map", policy.to_json())
 
 
 def test_every_page_is_shown_on_each_database(learned_shops: Running, quiet: Browser) -> None:
@@ -275,9 +274,9 @@ def test_the_page_of_a_decision_says_why(learned_shop: Running, quiet: Browser) 
 def test_audits_go_on_while_the_page_is_open(
     quiet: Browser, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evidence, "LEAST_PAUSE", 0.0)
-    monkeypatch.setattr(evidence, "PAUSES", 0.0)
-    monkeypatch.setattr(evidence, "AFTER_REFUSAL", 0.0)
+    monkeypatch.setattr(routes, "LEAST_PAUSE", 0.0)
+    monkeypatch.setattr(routes, "PAUSES", 0.0)
+    monkeypatch.setattr(routes, "AFTER_REFUSAL", 0.0)
     settings = msgspec.structs.replace(SHOP, reward_window=1.0, alpha=0.2)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as shop:
         quiet.open(f"{shop.address}/console/c/shop/audit")
@@ -365,13 +364,13 @@ def test_with_keys_an_admin_signs_in_and_nobody_else_sees_anything(
 
 
 def test_a_session_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert access.SESSION_SECONDS == 12 * 3600
+    assert routes.SESSION_SECONDS == 12 * 3600
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, needs_keys=True) as shop:
         with shop.prepared.database.connected() as connection, connection.transaction():
             admin = make_key(connection, "*", "admin")
         time.sleep(0.6)
         for seconds, status in ((60, 200), (-1, 303)):
-            monkeypatch.setattr(access, "SESSION_SECONDS", seconds)
+            monkeypatch.setattr(routes, "SESSION_SECONDS", seconds)
             cookie = post(shop, "/console/login", key=admin).headers["set-cookie"].partition(";")[0]
             shop.http.cookies.clear()
             answer = shop.http.get("/", headers={**HTML, "Cookie": cookie})

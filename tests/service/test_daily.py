@@ -15,7 +15,7 @@ from tests.service.running import SHOP, Running, running, until
 from tests.service.test_learning import QUICK, wait_for_windows
 from tests.service.traffic import visit
 from unswayed.errors import InputError
-from unswayed.service import daily
+from unswayed.service import offline
 from unswayed.service.settings import parsed_settings
 
 
@@ -41,13 +41,13 @@ def test_reports_say_what_changed_and_a_webhook_is_told(
             database = server.prepared.database
 
             def report(day: str) -> dict[str, Any]:
-                monkeypatch.setattr(daily, "today", lambda: day)
+                monkeypatch.setattr(offline, "today", lambda: day)
                 with database.connected() as connection:
                     with connection.transaction():
                         row = ("shop", day, 0, "{}")
                         columns = ("campaign", "day", "created_ms", "report")
                         connection.insert_new("reports", columns, [row])
-                    return daily.make_report(connection, "shop")
+                    return offline.make_report(connection, "shop")
 
             first = report("2026-01-01")
             assert (first["since"], first["share"], first["suspects"]) == (None, None, [])

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from tests.service.running import SHOP, Running, running, until
 from tests.service.test_rewards import closed, exported
-from unswayed.service.export import GRACE_MS
+from unswayed.service.records import GRACE_MS
 from unswayed.service.upkeep import check_store
 
 

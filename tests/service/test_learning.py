@@ -15,11 +15,12 @@ import pytest
 from tests.service.learned import publish_learned
 from tests.service.running import SHOP, Running, running, until
 from tests.service.traffic import BEST, RATES, visit
+from unswayed.errors import InputError
 from unswayed.service import jobs
-from unswayed.service.export import GRACE_MS
 from unswayed.service.jobs import offline_command
-from unswayed.service.learner import learn_campaign, work_on
-from unswayed.service.reporting import report
+from unswayed.service.offline import learn_campaign, report, work_on
+from unswayed.service.records import GRACE_MS
+from unswayed.service.settings import ServerSettings
 
 #: A window that a busy machine keeps, and that a test can wait for.
 QUICK = msgspec.structs.replace(SHOP, reward_window=3.0, alpha=0.2)
@@ -86,6 +87,27 @@ def test_the_service_learns_the_right_policy_under_attack_and_rolls_back(
             one.post("/v1/shop/decide/batch", {"decisions": rows})
         until(lambda: one.get("/v1/shop/status")["decisions"] >= 36_000)
         assert one.get("/v1/shop/status")["epoch"]["age"] == 16.0
+
+
+def test_reviewed_accounts_and_a_stated_range_reach_the_learner(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    known = tmp_path / "accounts.csv"
+    known.write_text("user,status\nuser-1,honest\nuser-2,fake\n")
+    settings = msgspec.structs.replace(QUICK, lowest_reward=0.0, highest_reward=1.0)
+    server = ServerSettings(known=str(known)).checked()
+    with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings, server=server) as shop:
+        visit(shop, rng, n_users=100, visits=4, colluders=0.0)
+        wait_for_windows()
+        job = learned(shop)
+        assert job["state"] == "done", job
+        notes = " ".join(job["result"]["notes"])
+        assert "1 fake" in notes
+        assert "1 honest" in notes
+        assert "means have no worst-case bound" not in notes
+    known.write_text("user,status\nuser-1,nice\n")
+    with pytest.raises(InputError, match="status is honest or fake"):
+        server.checked()
 
 
 def test_learning_from_nothing_fails_with_a_sentence(sqlite_shop: Running) -> None:
@@ -224,7 +246,7 @@ def test_a_learner_that_is_killed_at_any_moment_leaves_a_whole_policy_or_none(
             with server.prepared.database.connected() as connection, connection.transaction():
                 connection.execute("DELETE FROM jobs WHERE state <> 'done'")
                 job, _ = jobs.add_job(connection, "shop")
-            process = jobs.start_learner(server.store, "shop", job.id)
+            process = jobs.start("learn", store=server.store, campaign="shop", job=job.id)
             time.sleep(float(rng.uniform(0.0, 1.2)) * seconds)
             n_killed += process.poll() is None
             process.kill()

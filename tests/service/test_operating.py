@@ -20,10 +20,11 @@ import pytest
 from tests.service.running import SHOP, Running, command, running, until
 from tests.service.test_faults import children
 from unswayed.errors import InputError
-from unswayed.service.secret_file import Secrets
+from unswayed.policy import new_secret
 from unswayed.service.serving import prepare
 from unswayed.service.settings import Configuration, ServerSettings
 from unswayed.service.supervisor import MOST_FAILURES, Supervisor
+from unswayed.service.tokens import Secrets
 
 TOML = """
 [server]
@@ -243,7 +244,7 @@ def test_a_store_is_bound_to_its_secret(
     with pytest.raises(InputError, match=r"was made with a secret .* not there"):
         prepare(configuration, store=store, secret_path=tmp_path / "second")
     assert not (tmp_path / "second").exists()
-    Secrets.drawn().save(tmp_path / "second")
+    Secrets(new_secret()).save(tmp_path / "second")
     with pytest.raises(InputError, match="belongs to the secret with fingerprint"):
         prepare(configuration, store=store, secret_path=tmp_path / "second")
     monkeypatch.setenv("UNSWAYED_SECRET", "11" * 16)

@@ -8,21 +8,22 @@ import pytest
 from tests.service.running import SHOP, Running, running, until
 from unswayed.errors import InputError
 from unswayed.policy import Decider
-from unswayed.service.app import delete_old
 from unswayed.service.catalogue import campaign, now_ms
 from unswayed.service.database import Connection
 from unswayed.service.deciding import DecideRequest, Serving
 from unswayed.service.errors import Refusal
-from unswayed.service.export import export_batches
 from unswayed.service.planning import make_plan
-from unswayed.service.rewarding import (
+from unswayed.service.records import delete_old, export_batches
+from unswayed.service.settings import parsed_settings
+from unswayed.service.writing import (
+    CountKey,
+    NewActivation,
     NewAsked,
+    NewReward,
     write_activations,
     write_asked,
     write_rewards,
 )
-from unswayed.service.settings import parsed_settings
-from unswayed.service.writing import CountKey, NewActivation, NewReward
 
 SHORT = msgspec.structs.replace(SHOP, reward_window=0.5, retention=3600.0)
 TABLES = ("asked", "rewards", "activations", "decisions")

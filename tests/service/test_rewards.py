@@ -11,8 +11,8 @@ import pytest
 
 from tests.service.running import SHOP, Running, running, until
 from unswayed.service.client import Client
-from unswayed.service.export import GRACE_MS, export_batches
-from unswayed.service.learner import write_learnable
+from unswayed.service.offline import write_learnable
+from unswayed.service.records import GRACE_MS, export_batches
 from unswayed.service.settings import Settings
 
 

@@ -10,8 +10,8 @@ from tests.service.running import SHOP, Running
 from unswayed.policy import Decider
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.planning import make_plan
-from unswayed.service.secret_file import signing_keys
 from unswayed.service.settings import ServerSettings, Settings
+from unswayed.service.tokens import signing_keys
 
 ROOT = Path(__file__).parents[2]
 

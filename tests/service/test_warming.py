@@ -11,39 +11,29 @@ import pytest
 from tests.service.learned import publish_learned
 from tests.service.running import SHOP, Running
 from unswayed.service import app
-from unswayed.service.calls import Bodies, Runtime
 from unswayed.service.jobs import offline_command
-from unswayed.service.keys import Rates
-from unswayed.service.metrics import Metrics
-from unswayed.service.service import Service
 from unswayed.service.settings import ServerSettings
-from unswayed.service.state import Watcher
-from unswayed.service.writing import Writer
 
 
 def test_one_worker_warms_up_until_something_was_learned(
     sqlite_shop: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr(app, "start_warming", started.append)
-    database = sqlite_shop.prepared.database
-    service = Service(
-        database,
-        Watcher(database, sqlite_shop.prepared.secrets),
-        Writer(database),
-        ServerSettings(),
-    )
+    monkeypatch.setattr(app, "start", lambda _, method: started.append(method))
+    service = app.Launch(
+        store=sqlite_shop.store,
+        secrets=sqlite_shop.prepared.secrets,
+        metrics_folder=tmp_path,
+        server=ServerSettings(),
+    ).service()
     try:
-        runtime = Runtime(
-            service, Metrics(tmp_path), Rates(1.0), sqlite_shop.store, False, Bodies(1)
-        )
         for _ in range(3):
-            app.warm_if_first(runtime)
+            app.warm_if_first(service)
         assert started == ["bounded"]
         (tmp_path / "bounded.warm").unlink()
         publish_learned(sqlite_shop, SHOP.contexts, SHOP.actions)
         service.watcher.refresh()
-        app.warm_if_first(runtime)
+        app.warm_if_first(service)
         assert started == ["bounded"]
     finally:
         service.stop()

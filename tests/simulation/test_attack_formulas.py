@@ -17,7 +17,7 @@ from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.attacks.base import Aim, Attack, Offer, Turn
 from unswayed.simulation.attacks.loud import IdGrinding
 from unswayed.simulation.attacks.registry import make_attack
-from unswayed.simulation.attacks.trim_edge import TrimEdge, trim_edge
+from unswayed.simulation.attacks.shifts import TrimEdge, trim_edge
 from unswayed.simulation.instances import Instance, RewardLaw
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
-from unswayed.arrays import BoolArray, FloatArray
+from unswayed.arrays import BoolArray
 from unswayed.audit.by_server import audit_server
 from unswayed.audit.by_users import audit_users
 from unswayed.audit.comparing import (
@@ -50,7 +50,6 @@ class Audited:
 
     audit: Audit
     events: Events
-    times: FloatArray | None
     policy: Policy | None
     changes: Changes | None = None
     difference: Difference | None = None
@@ -141,15 +140,14 @@ def audit_log(
 
     on_step("reading")
     reading = read(source)
-    events, times = reading.events, reading.times
+    events = replace(reading.events, times=reading.times)
     # What cannot be answered is said before any work is done.
-    is_earlier = None if since is None else earlier_rows(times, since)
+    is_earlier = None if since is None else earlier_rows(events, since)
     clean = None if reference is None else read(reference)
     options = _Options(stated=stated, method=method, min_propensity=min_propensity, regime=regime)
     on_step("tallying")
     audit, policy = audit_events(
         events,
-        times,
         source=reading.provenance.source,
         known=known,
         notes=notes_on_bad_rows(reading.provenance),
@@ -160,20 +158,19 @@ def audit_log(
     options["regime"] = audit.regime.name
     if since is not None and is_earlier is not None:
         on_step("comparing")
-        part = part_of(events, times, is_earlier)
-        before, _ = audit_events(*part, source="before", known=known, **options)
+        earlier = part_of(events, is_earlier)
+        before, _ = audit_events(earlier, source="before", known=known, **options)
         changes = changes_of(before, audit, since)
     if clean is not None:
         on_step("comparing")
-        where = clean.provenance.source
-        found, _ = audit_events(clean.events, clean.times, source=where, **options)
-        difference = difference_of(found, clean.events, events)
-    return Audited(audit, events, times, policy, changes, difference)
+        usual, where = replace(clean.events, times=clean.times), clean.provenance.source
+        found, _ = audit_events(usual, source=where, **options)
+        difference = difference_of(found, usual, events)
+    return Audited(audit, events, policy, changes, difference)
 
 
 def audit_events(
     events: Events,
-    times: FloatArray | None,
     *,
     source: str | Path,
     stated: float | Auto,
@@ -212,22 +209,19 @@ def audit_events(
     log = AuditedLog(
         source=str(source),
         events=events,
-        times=times,
         tallies=tallies,
         summary=summary,
         regime=found,
         notes=notes,
     )
     on_step("looking for accounts")
-    is_fake, is_cleared = _reviewed(events, times, known)
+    is_fake, is_cleared = _reviewed(events, known)
     if found.name == "users":
         return audit_users(log, is_fake, is_cleared), None
     return audit_server(log, is_fake, is_cleared, stated=stated, method=method)
 
 
-def _reviewed(
-    events: Events, times: FloatArray | None, known: KnownAccounts | None
-) -> tuple[BoolArray, BoolArray]:
+def _reviewed(events: Events, known: KnownAccounts | None) -> tuple[BoolArray, BoolArray]:
     """Return known fakes, shape (n_users,), and events cleared by a review, shape (n_events,).
 
     Without times a review clears all events of an honest account.
@@ -235,7 +229,7 @@ def _reviewed(
     if known is None:
         return np.zeros(events.n_users, np.bool_), np.zeros(len(events), np.bool_)
     is_fake, honest_until = known.of(events.user_labels)
-    until = honest_until[events.users]
+    until, times = honest_until[events.users], events.times
     if times is None:
         return is_fake, np.asarray(until > -np.inf)
     return is_fake, np.asarray((np.nan_to_num(times, nan=-np.inf) < until) | np.isposinf(until))

@@ -1,26 +1,37 @@
-"""The audit of a log whose actions the server chose: what the learner found, and who agrees."""
+"""The audit of a log whose actions the server chose: what the learner found, and who agrees.
+
+Who met whom says nothing there. What is left are the rewards: how much better the model of a
+coalition explains an account's than that of honest users. The null are accounts with the same
+plays whose rewards are drawn from those of accounts that are not flagged and met the same cell as
+often.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from unswayed.arrays import BoolArray, FloatArray
-from unswayed.audit.agreement import Agreement, find_agreement, items_leaned_on
 from unswayed.audit.log import (
+    MOST_CONTEXTS,
+    MOST_ITEMS,
     AuditedLog,
-    context_shares,
     flagged_by_mistake,
     histogram_of,
     mark_reviewed,
+    moved_items,
     named_briefly,
     share_bounds,
+    weighted_cells,
 )
 from unswayed.audit.results import (
     FLAGGED_WHERE_SERVERS_CHOSE,
     Accounts,
     Audit,
+    ChangedDecision,
     ErrorRates,
     GroupCard,
     Interval,
@@ -28,27 +39,116 @@ from unswayed.audit.results import (
     SharedItem,
     measured_on,
 )
-from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.errors import InputError, option
 from unswayed.learners.bounded import Reviewed
+from unswayed.learners.bounded.method import Model
+from unswayed.learners.bounded.rewards import SAMPLE_ENTRIES, sampled_users
 from unswayed.learners.design import design_of_log
+from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import is_suspected, notes_on_policy, plain_actions
 from unswayed.learners.learning import Learned, learn_policy
 from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy
 from unswayed.randomness import generator
+from unswayed.tallies import Tallies, UserTallies, entry_users
 
 ACCUSED = 0.5
 """Accounts that keep less than this weight are flagged."""
 
 LEAST_MET = 0.2
-"""Ours: minimum number of visitors of an item for comparisons."""
+"""Ours: minimum share of visitors of an item for comparisons."""
+
+LEAST_NULLS = 20_000
+"""Ours: minimum number of null accounts, with permuted rewards, behind a p-value."""
+
+FALSE_DISCOVERIES = 0.01
+"""Ours: false discovery rate of accounts that get a reason without being flagged."""
 
 QUIET = "quiet coalition"
-MOST_ITEMS, MOST_EXAMPLES, MOST_CONTEXTS = 10, 5, 20
 
 LARGEST_SHARE = 0.5
 """Upper end of every interval of the share: a colluding majority cannot be detected."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agreement:
+    """Suspicion of every account.
+
+    Attributes
+    ----------
+    evidence
+        Shape (n_users,); the largest log-odds of membership in a coalition, at least 0.
+    p_values
+        Shape (n_users,); share of accounts of the null that show as much, adjusted for the number
+        of accounts (Benjamini and Hochberg): of those below a level at most that share is chance.
+    nulls
+        Evidence of such accounts, sorted.
+    by_coalition
+        Shape (n_coalitions, n_users); evidence for each, in the order of the lies.
+    """
+
+    evidence: FloatArray
+    p_values: FloatArray
+    nulls: FloatArray
+    by_coalition: FloatArray
+
+
+def find_agreement(
+    tallies: UserTallies, estimates: Estimates, *, rng: np.random.Generator
+) -> Agreement:
+    """Score every account by agreement in rewards with the coalitions that the learner found.
+
+    ``estimates`` are those of ``learn_bounded``, whose model judges accounts.
+    """
+    model: Model = estimates.model
+    by_coalition = np.concatenate(tallies.blocks.map_blocks(_evidence, model), axis=1)
+    evidence = by_coalition.max(axis=0, initial=0.0)
+    sample, chosen = sampled_users(tallies, rng, SAMPLE_ENTRIES)
+    is_donor = estimates.user_weights[chosen] >= 0.5
+    n_deals = -(-LEAST_NULLS // max(sample.n_users, 1)) if model.coalitions else 1
+    nulls = np.sort(
+        np.concatenate([model.evidence(_dealt(sample, is_donor, rng)) for _ in range(n_deals)])
+    )
+    above = len(nulls) - np.searchsorted(nulls, evidence, side="left")
+    chances = (above.astype(np.float64) + 1.0) / (len(nulls) + 1.0)
+    return Agreement(
+        evidence=evidence,
+        p_values=stats.false_discovery_control(chances),
+        nulls=nulls,
+        by_coalition=by_coalition,
+    )
+
+
+def _evidence(tallies: Tallies, model: Model) -> FloatArray:
+    found = [replace(model, coalitions=[one]).evidence(tallies) for one in model.coalitions]
+    return np.array(found).reshape(len(found), tallies.n_users)
+
+
+def _dealt(sample: Tallies, is_donor: BoolArray, rng: np.random.Generator) -> Tallies:
+    """Permute rewards among entries of the same cell with the same number of plays.
+
+    Entries without a donor keep their own.
+    """
+    plays = np.rint(sample.plays).astype(np.int64)
+    most = int(plays.max(initial=0)) + 1
+    kinds = np.unique(sample.cells * most + plays, return_inverse=True)[1]
+    gives = np.flatnonzero(is_donor[entry_users(sample.indptr)])
+    gives = gives[np.argsort(kinds[gives], kind="stable")]
+    starts = np.searchsorted(kinds[gives], np.arange(int(kinds.max(initial=-1)) + 2))
+    sizes = np.diff(starts)[kinds]
+    drawn = starts[kinds] + (rng.random(len(kinds)) * sizes).astype(np.int64)
+    own = np.arange(len(kinds))
+    source = np.where(sizes > 0, gives[np.minimum(drawn, max(len(gives) - 1, 0))], own)
+    return sample.with_sums(sample.counts[source], sample.sums[source], sample.squares[source])
+
+
+def _plays_inside(tallies: Tallies, is_inside: BoolArray) -> FloatArray:
+    """Return each account's plays in some cells, and its mean reward there; shape (2, n_users)."""
+    inside = is_inside[tallies.cells].astype(np.float64)
+    users, n_users = entry_users(tallies.indptr), tallies.n_users
+    plays = np.bincount(users, inside * tallies.plays, n_users)
+    sums = np.bincount(users, inside * tallies.plays * tallies.sums / tallies.counts, n_users)
+    return np.stack([plays, sums / np.maximum(plays, 1.0)])
 
 
 class _Lie(NamedTuple):
@@ -90,83 +190,38 @@ def audit_server(
             f"use {option('--method', 'bounded')}."
         )
     agreement = find_agreement(tallies, learned.estimates, rng=generator(0, "audit"))
-    is_flagged = weights < ACCUSED
     lies = _lies(log, learned, agreement)
-    is_attacked = any(lie.is_flagged for lie in lies)
-    groups, reasons = _in_words(log, lies, weights, agreement, is_fake)
+    groups, reasons = _in_words(lies, weights, agreement, is_fake)
     mark_reviewed(reasons, is_fake, events.users[is_cleared].astype(np.int64))
-    plays = np.bincount(events.users, minlength=events.n_users)
-    first_seen, last_seen = log.spans()
-    accounts = Accounts(
-        labels=events.user_labels,
-        weights=weights,
-        scores=agreement.evidence,
-        interactions=plays.astype(np.int64),
-        p_values=agreement.p_values,
-        groups=groups,
-        reasons=reasons,
-        group_ids=log.group_ids(groups),
-        first_seen=first_seen,
-        last_seen=last_seen,
-    )
-    changed = changed_decisions(
+    accounts = log.accounts(weights, agreement.evidence, groups, reasons, agreement.p_values)
+    changed = log.changed_decisions(
         plain_actions(tallies),
         policy.actions,
         policy.mean_rewards,
         policy.context_probabilities,
         policy.is_learned,
-        events.context_labels,
-        events.action_labels,
     )
-    shifts = item_shifts(tallies, weights, events.action_labels)
-    claimed = weighted_cells(tallies, np.ones(events.n_users))[0].sum(axis=1)
-    share = _share(learned, lies, events.n_users)
-    cost = sum(change.cost * change.share for change in changed)
-    nominal = float(weights[is_flagged].sum() / max(float(weights.sum()), 1.0))
-    audit = Audit(
-        source=log.source,
-        n_events=len(events),
-        n_users=events.n_users,
-        n_contexts=events.n_contexts,
-        n_actions=events.n_actions,
+    shifts, share = log.item_shifts(weights), _share(learned, lies, events.n_users)
+    audit = log.audit(
+        accounts,
+        shifts,
+        changed,
+        policy.context_probabilities,
         alpha=policy.alpha,
-        regime=log.regime,
-        is_attacked=is_attacked,
-        statement=_statement(
-            lies,
-            int(is_flagged.sum()),
-            share,
-            events.n_users,
-            shifts,
-            len(changed),
-            cost,
-            None if learned.unknown_fraction is None else learned.unknown_fraction.hidden_from,
-        ),
+        is_attacked=any(lie.is_flagged for lie in lies),
         is_suspected=any(not lie.is_flagged for lie in lies),
+        statement=_statement(learned, lies, share, shifts, changed),
         share=share,
-        items=shifts,
-        changed=changed,
-        cost=cost,
-        contexts=context_shares(
-            events.context_labels,
-            claimed / max(float(claimed.sum()), 1.0),
-            policy.context_probabilities,
-            MOST_CONTEXTS,
-        ),
-        accounts=accounts,
-        groups=tuple(_cards(log, lies, groups, accounts)),
-        cases=log.cases(accounts),
+        groups=tuple(_cards(log, lies, accounts)),
         rates=ErrorRates(
             threshold="a weight below one half",
-            nominal=nominal,
+            nominal=float(weights[accounts.is_flagged].sum() / max(float(weights.sum()), 1.0)),
             realised=FLAGGED_WHERE_SERVERS_CHOSE,
             measured_on=measured_on("attacked logs", "production"),
         ),
         histogram=histogram_of(
             "log-odds of membership in a coalition", agreement.evidence, agreement.nulls, None
         ),
-        timeline=log.timeline(is_flagged),
-        exploration=log.exploration(),
         limits=_limits(learned),
         withstands=_withstands(policy),
         notes=(*log.notes, *notes_on_policy(policy, policy.source)),
@@ -188,14 +243,12 @@ def _share(learned: Learned, lies: list[_Lie], n_users: int) -> Interval:
         return Interval(0.0, 0.0, learned.policy.alpha if stated else np.inf)
     removed = float(1.0 - weights.mean())
     has_met = min(float((lie.plays > 0).mean()) for lie in clear)
-    most = removed / max(has_met, LEAST_MET) * n_users + _n_suspected(lies)
+    most = removed / max(has_met, LEAST_MET) * n_users + sum(
+        lie.accounts for lie in lies if not lie.is_flagged
+    )
     high = share_bounds(round(most), n_users)[1]
     low, _ = share_bounds(int((weights < 0.1).sum()), n_users)
     return Interval(removed, min(low, removed), max(removed, min(high, LARGEST_SHARE)))
-
-
-def _n_suspected(lies: list[_Lie]) -> float:
-    return sum(lie.accounts for lie in lies if not lie.is_flagged)
 
 
 def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]:
@@ -205,8 +258,9 @@ def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]
     coded = learned.estimates.evidence["lies"]
     told = learned.policy.source["evidence"]["lies"]
     for lie, codes, odds in zip(told, coded, agreement.by_coalition, strict=True):
-        cells = np.array(codes["cells"], dtype=np.int64)
-        plays, means = items_leaned_on(log.tallies, cells)
+        is_inside = np.isin(np.arange(log.tallies.n_cells), codes["cells"])
+        found = log.tallies.blocks.map_blocks(_plays_inside, is_inside)
+        plays, means = np.concatenate(found, axis=1)
         rest = plays * np.where(odds > 0.0, 0.0, weights)
         items, name = "", QUIET
         if lie["actions"]:
@@ -230,16 +284,14 @@ def _lies(log: AuditedLog, learned: Learned, agreement: Agreement) -> list[_Lie]
 
 
 def _in_words(
-    log: AuditedLog,
     lies: list[_Lie],
     weights: FloatArray,
     agreement: Agreement,
     is_fake: BoolArray,
 ) -> tuple[list[str], list[str]]:
     """Return the group and the reason of each account; empty for accounts without one."""
-    n_users = log.events.n_users
-    groups, reasons = [""] * n_users, [""] * n_users
-    is_out, is_clear = weights < ACCUSED, agreement.is_clear
+    groups, reasons = [""] * len(weights), [""] * len(weights)
+    is_out, is_clear = weights < ACCUSED, agreement.p_values <= FALSE_DISCOVERIES
     clear = np.array([lie.is_flagged for lie in lies], dtype=np.bool_)
     for code in np.flatnonzero(is_out | (agreement.evidence > 0.0)).tolist():
         odds = agreement.by_coalition[:, code]
@@ -267,45 +319,32 @@ def _reason(lie: _Lie | None, code: int, agreement: Agreement) -> str:
     )
 
 
-def _cards(
-    log: AuditedLog, lies: list[_Lie], groups: list[str], accounts: Accounts
-) -> list[GroupCard]:
+def _cards(log: AuditedLog, lies: list[_Lie], accounts: Accounts) -> list[GroupCard]:
     """Return a card for each group, the largest first."""
-    names = np.array(groups, dtype=object)
+    names = np.array(accounts.groups, dtype=object)
+    by_name = {QUIET: None} | {lie.name: lie for lie in reversed(lies)}
     cards = []
     for name in dict.fromkeys([*(lie.name for lie in lies), QUIET]):
-        members = np.asarray(names == name, dtype=np.bool_)
+        members, lie = np.asarray(names == name, dtype=np.bool_), by_name[name]
         if not members.any():
             continue
-        codes = np.flatnonzero(members)
-        order = codes[np.argsort(-accounts.scores[codes], kind="stable")]
-        first, last = log.seen_between(members)
-        items = _shared_items(log, members)
-        lie = next((lie for lie in lies if lie.name == name), None)
-        mean = float("nan") if lie is None else _mean_of(lie, members)
+        mean = float("nan")
+        if lie is not None:
+            plays = lie.plays[members]
+            mean = float((plays * lie.means[members]).sum() / max(float(plays.sum()), 1.0))
         cards.append(
-            GroupCard(
-                id=accounts.group_ids[name],
-                name=name,
-                accounts=len(codes),
-                statement=_card_statement(len(codes), lie, mean),
+            log.card(
+                name,
+                members,
+                accounts,
+                statement=_card_statement(int(members.sum()), lie, mean),
                 measure="mean reward of the items",
                 seen=mean,
                 expected=float("nan") if lie is None else lie.usual,
-                items=items,
-                examples=tuple(accounts.labels[code] for code in order[:MOST_EXAMPLES].tolist()),
-                close=float("nan"),
-                first_seen=first,
-                last_seen=last,
-                timeline=log.timeline(members),
+                items=_shared_items(log, members),
             )
         )
     return sorted(cards, key=lambda card: -card.accounts)
-
-
-def _mean_of(lie: _Lie, members: BoolArray) -> float:
-    plays = lie.plays[members]
-    return float((plays * lie.means[members]).sum() / max(float(plays.sum()), 1.0))
 
 
 def _card_statement(n_accounts: int, lie: _Lie | None, mean: float) -> str:
@@ -359,14 +398,11 @@ def _withstands(policy: Policy) -> dict[str, float]:
 
 
 def _statement(
+    learned: Learned,
     lies: list[_Lie],
-    n_flagged: int,
     share: Interval,
-    n_users: int,
     items: tuple[ItemShift, ...],
-    n_changed: int,
-    cost: float,
-    hidden_from: float | None,
+    changed: tuple[ChangedDecision, ...],
 ) -> str:
     doubt = "".join(
         f" Suspected: about {lie.accounts:,.0f} accounts "
@@ -381,6 +417,8 @@ def _statement(
         if not lie.is_flagged
     )
     if not any(lie.is_flagged for lie in lies):
+        unknown = learned.unknown_fraction
+        hidden_from = None if unknown is None else unknown.hidden_from
         unseen = (
             f" One of {hidden_from:.1%} of the accounts or more could be hidden from every method."
             if hidden_from is not None and hidden_from < LARGEST_SHARE
@@ -388,12 +426,15 @@ def _statement(
         )
         return f"No coalition was found{' for certain' * bool(doubt)}.{doubt}{unseen}"
     what = moved_items(items) or "rate alike, against the rest"
-    decisions = f"{n_changed:,} decision{'s' * (n_changed > 1)}"
+    decisions = f"{len(changed):,} decision{'s' * (len(changed) > 1)}"
+    cost = sum(change.cost * change.share for change in changed)
     loss = (
         f" The naive policy would change {decisions} and cost good users {cost:.4g} a visit."
-        if n_changed
+        if changed
         else " No decision of the naive policy is changed by it."
     )
+    weights = learned.estimates.user_weights
+    n_users, n_flagged = len(weights), int((weights < ACCUSED).sum())
     return (
         f"{n_flagged:,} accounts stand out, and up to {share.high * n_users:,.0f} of "
         f"{n_users:,} may belong to them; they {what}.{loss}{doubt} "

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.audit.coordination import Coordination, Group, find_coordination, ratings_of
-from unswayed.audit.coordination.finding import SUSPECT_WEIGHT
-from unswayed.audit.coordination.lockstep import FLAGGED, LEAST_FAR
-from unswayed.audit.coordination.targets import LEAST_MEMBERS
+from unswayed.audit.coordination import (
+    CLEAR_GIVERS,
+    SUSPECT_WEIGHT,
+    Coordination,
+    Group,
+    find_coordination,
+)
+from unswayed.audit.lockstep import FLAGGED, LEAST_FAR, ratings_of
 from unswayed.audit.log import (
+    MOST_ITEMS,
     AuditedLog,
-    context_shares,
     flagged_by_mistake,
     histogram_of,
     mark_reviewed,
+    moved_items,
     share_bounds,
+    weighted_cells,
 )
 from unswayed.audit.results import (
     FLAGGED_WHERE_USERS_CHOSE,
@@ -31,10 +35,9 @@ from unswayed.audit.results import (
     SharedItem,
     measured_on,
 )
-from unswayed.audit.shifts import changed_decisions, item_shifts, moved_items, weighted_cells
 from unswayed.events import Label
 from unswayed.learners.bounded.means import cell_means, find_caps, shrunken
-from unswayed.learners.bounded.rewards import Worth, read_rewards, scored, weighed
+from unswayed.learners.bounded.rewards import Worth, read, read_rewards, weighed
 from unswayed.learners.explaining import plain_actions
 from unswayed.policy import best_known
 from unswayed.randomness import generator
@@ -42,10 +45,8 @@ from unswayed.randomness import generator
 UNLIKE = 2.0
 """Ours: deviation from which a habit is given as a reason."""
 
-MOST_GROUPS, MOST_ITEMS, MOST_EXAMPLES = 30, 10, 5
-"""Ours: maximum numbers of group cards, of items per card, and of accounts per card."""
-
-MOST_CONTEXTS = 20
+MOST_GROUPS = 30
+"""Ours: maximum number of group cards."""
 
 BOUNDED_BY = 0.1
 """Ours: an account's plays of a cell count as many as this share of its visitors reach."""
@@ -53,76 +54,44 @@ BOUNDED_BY = 0.1
 
 def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> Audit:
     """Audit a log by what accounts rate, how, and together with whom."""
-    events = log.events
+    events, n_users = log.events, log.events.n_users
     items, n_items = _items(log)
     judged = np.flatnonzero(~is_cleared)
     ratings = ratings_of(
         events.users[judged],
         items[judged],
         events.rewards[judged],
-        None if log.times is None else log.times[judged],
-        n_users=events.n_users,
+        None if events.times is None else events.times[judged],
+        n_users=n_users,
         n_items=n_items,
     )
     found = find_coordination(ratings, is_fake)
-    plays = np.bincount(events.users, minlength=events.n_users)
-    groups, reasons = _in_words(log, found)
+    groups, reasons = _in_words(found)
     mark_reviewed(reasons, is_fake, events.users[is_cleared].astype(np.int64))
-    first_seen, last_seen = log.spans()
-    accounts = Accounts(
-        labels=events.user_labels,
-        weights=found.weights,
-        scores=found.scores,
-        interactions=plays.astype(np.int64),
-        p_values=np.full(events.n_users, np.nan),
-        groups=groups,
-        reasons=reasons,
-        group_ids=log.group_ids(groups),
-        first_seen=first_seen,
-        last_seen=last_seen,
-    )
+    unknown = np.full(n_users, np.nan)
+    accounts = log.accounts(found.weights, found.scores, groups, reasons, unknown)
     is_attacked = bool((found.is_flagged & ~is_fake).any())
-    means = _bounded_means(log, found.weights)
-    naive = plain_actions(log.tallies)
+    means, naive = _bounded_means(log, found.weights), plain_actions(log.tallies)
     robust = best_known(means) if is_attacked else naive
-    claimed = weighted_cells(log.tallies, np.ones(events.n_users))[0].sum(axis=1)
-    believed = weighted_cells(log.tallies, found.weights)[0].sum(axis=1)
-    claimed, believed = claimed / claimed.sum(), believed / believed.sum()
-    changed = changed_decisions(
-        naive,
-        robust,
-        means,
+    visits = weighted_cells(log.tallies, found.weights)[0].sum(axis=1)
+    believed, is_learned = visits / visits.sum(), np.asarray(np.isfinite(means).any(axis=1))
+    changed = log.changed_decisions(naive, robust, means, believed, is_learned)
+    shifts, share = log.item_shifts(found.weights), _share(found, n_users)
+    normal = special.ndtri((np.arange(n_users) + 0.5) / n_users)
+    return log.audit(
+        accounts,
+        shifts,
+        changed,
         believed,
-        np.asarray(np.isfinite(means).any(axis=1)),
-        events.context_labels,
-        events.action_labels,
-    )
-    shifts = item_shifts(log.tallies, found.weights, events.action_labels)
-    share = _share(found, events.n_users)
-    cost = sum(change.cost * change.share for change in changed)
-    normal = special.ndtri((np.arange(events.n_users) + 0.5) / events.n_users)
-    return Audit(
-        source=log.source,
-        n_events=len(events),
-        n_users=events.n_users,
-        n_contexts=events.n_contexts,
-        n_actions=events.n_actions,
         alpha=share.estimate,
-        regime=log.regime,
         is_attacked=is_attacked,
         is_suspected=False,
         statement=_statement(found, share, shifts),
         share=share,
-        items=shifts,
-        changed=changed,
-        cost=cost,
-        contexts=context_shares(events.context_labels, claimed, believed, MOST_CONTEXTS),
-        accounts=accounts,
         groups=tuple(
-            _card(log, found, k, g, accounts.group_ids)
-            for k, g in enumerate(found.groups[:MOST_GROUPS])
+            _card(log, found, number, group, accounts)
+            for number, group in enumerate(found.groups[:MOST_GROUPS])
         ),
-        cases=log.cases(accounts),
         rates=ErrorRates(
             threshold=f"{FLAGGED:g} deviations from the middle of the log",
             nominal=float(special.ndtr(-FLAGGED)),
@@ -132,9 +101,14 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
         histogram=histogram_of(
             "deviations of accounts from the middle of the log", found.deviations, normal, FLAGGED
         ),
-        timeline=log.timeline(found.is_flagged),
-        exploration=log.exploration(),
-        limits=_limits(),
+        limits=(
+            "Accounts that share one item each with different accounts, or that rate only what "
+            "everybody rates, and as others do, leave no trace.",
+            f"Fewer than {LEAST_FAR} accounts in lockstep, and fewer than {CLEAR_GIVERS} "
+            "that share a target, are never flagged: families and friends share tastes.",
+            f"Flagged accounts count {SUSPECT_WEIGHT:g} each instead of being dropped: some are "
+            "honest.",
+        ),
         withstands={},
         notes=log.notes,
     )
@@ -144,8 +118,7 @@ def _bounded_means(log: AuditedLog, weights: FloatArray) -> FloatArray:
     """Return shrunken means with bounded influence; shape (n_contexts, n_actions)."""
     tallies = log.tallies
     reading = read_rewards(tallies, generator(0, "audit"))
-    unscored = np.zeros((tallies.n_cells, reading.n_categories))
-    blocks = tallies.blocks.transformed(scored, reading, unscored)
+    blocks = tallies.blocks.transformed(read, reading)
     blocks = blocks.transformed(weighed, Worth(0.0, np.inf))
     caps = find_caps(blocks, tallies.n_cells, alpha=BOUNDED_BY)
     shape = (tallies.n_contexts, tallies.n_actions)
@@ -164,14 +137,6 @@ def _items(log: AuditedLog) -> tuple[IntArray, int]:
     return actions, events.n_actions
 
 
-def _item_name(log: AuditedLog, item: int) -> Label:
-    events = log.events
-    if events.n_contexts > events.n_actions:
-        context, action = divmod(item, events.n_actions)
-        return f"{events.context_labels[context]}: {events.action_labels[action]}"
-    return events.action_labels[item]
-
-
 def _share(found: Coordination, n_users: int) -> Interval:
     """Return the share of coordinated accounts, which is at least its lower end.
 
@@ -183,10 +148,9 @@ def _share(found: Coordination, n_users: int) -> Interval:
     return Interval(flagged / n_users, share_bounds(flagged - mistaken, n_users)[0], np.inf)
 
 
-def _in_words(log: AuditedLog, found: Coordination) -> tuple[list[str], list[str]]:
+def _in_words(found: Coordination) -> tuple[list[str], list[str]]:
     """Return the group and the reason of each account; empty for those who are not flagged."""
-    n_users = log.events.n_users
-    groups, reasons = [""] * n_users, [""] * n_users
+    groups, reasons = [""] * len(found.scores), [""] * len(found.scores)
     names = [
         ""
         if np.isnan(group.seen)
@@ -207,15 +171,12 @@ def _in_words(log: AuditedLog, found: Coordination) -> tuple[list[str], list[str
 
 
 def _card(
-    log: AuditedLog, found: Coordination, number: int, group: Group, ids: Mapping[str, str]
+    log: AuditedLog, found: Coordination, number: int, group: Group, accounts: Accounts
 ) -> GroupCard:
-    events = log.events
-    members = np.zeros(events.n_users, dtype=np.bool_)
+    members = np.zeros(log.events.n_users, dtype=np.bool_)
     members[group.members] = True
-    first, last = log.seen_between(members)
-    order = group.members[np.argsort(-found.scores[group.members], kind="stable")]
     how = (
-        ""
+        " share a target and their habits"
         if np.isnan(group.seen)
         else f" rated the same items alike: {group.seen:.1f} shared by a pair, where "
         f"{group.expected:.2f} are expected of accounts with their numbers of each rating"
@@ -226,14 +187,11 @@ def _card(
         else ""
     )
     habits = f" Compared with others, a member {', '.join(group.habits)}." if group.habits else ""
-    return GroupCard(
-        id=ids[f"group {number + 1}"],
-        name=f"group {number + 1}",
-        accounts=len(group.members),
-        statement=(
-            f"{len(group.members):,} accounts{how or ' share a target and their habits'}.{close}"
-            f"{habits}"
-        ),
+    return log.card(
+        f"group {number + 1}",
+        members,
+        accounts,
+        statement=f"{len(group.members):,} accounts{how}.{close}{habits}",
         measure="items that a pair rated alike",
         seen=group.seen,
         expected=group.expected,
@@ -241,31 +199,27 @@ def _card(
             _shared_item(log, members, int(item), int(n))
             for item, n in zip(group.items[:MOST_ITEMS], group.item_members, strict=False)
         ),
-        examples=tuple(events.user_labels[code] for code in order[:MOST_EXAMPLES].tolist()),
         close=group.close,
-        first_seen=first,
-        last_seen=last,
-        timeline=log.timeline(members),
     )
 
 
 def _shared_item(log: AuditedLog, members: BoolArray, item: int, n_members: int) -> SharedItem:
-    items, _ = _items(log)
-    rows = np.flatnonzero(items == item)
-    theirs = members[log.events.users[rows]]
-    rewards = log.events.rewards[rows]
+    events = log.events
+    rows = np.flatnonzero(_items(log)[0] == item)
+    theirs, rewards = members[events.users[rows]], events.rewards[rows]
+    name: Label = events.action_labels[item % events.n_actions]
+    if events.n_contexts > events.n_actions:
+        name = f"{events.context_labels[item // events.n_actions]}: {name}"
     return SharedItem(
-        action=_item_name(log, item),
+        action=name,
         members=n_members,
         members_mean=float(rewards[theirs].mean()) if theirs.any() else float("nan"),
         others_mean=float(rewards[~theirs].mean()) if (~theirs).any() else float("nan"),
     )
 
 
-def _span(seconds: float | None) -> str:
+def _span(seconds: float) -> str:
     """Format a duration; plain numbers if the unit is unknown."""
-    if seconds is None:
-        return ""
     for unit, size in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -288,15 +242,4 @@ def _statement(found: Coordination, share: Interval, items: tuple[ItemShift, ...
         f"Coordinated accounts were found: {flagged:,} stand out{groups}, at least "
         f"{share.low:.1%} of all; how many more hide cannot be known.{what} "
         f"{flagged_by_mistake(FLAGGED_WHERE_USERS_CHOSE, n_users - flagged)}"
-    )
-
-
-def _limits() -> tuple[str, ...]:
-    return (
-        "Accounts that share one item each with different accounts, or that rate only what "
-        "everybody rates, and as others do, leave no trace.",
-        f"Fewer than {LEAST_FAR} accounts in lockstep, and fewer than {LEAST_MEMBERS} that share a "
-        "target, are never flagged: families and friends share tastes.",
-        f"Flagged accounts count {SUSPECT_WEIGHT:g} each instead of being dropped: some are "
-        "honest.",
     )

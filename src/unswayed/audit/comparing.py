@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,9 @@ from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.audit.log import named_briefly
-from unswayed.audit.results import MOST_LISTED, Audit
+from unswayed.audit.results import MOST_LISTED, Audit, plain
 from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Label, Labels
-from unswayed.policy.documents import json_number
 
 SAME_GROUP = 0.2
 """Ours: a group is a known one if it has this share of the members of a former group."""
@@ -38,16 +37,9 @@ class NewFlag:
 class Changes:
     """What an audit finds that the audit of the events before a moment did not.
 
-    Attributes
-    ----------
-    since, before
-        The moment, and the verdict on what was before.
-    accounts
-        New flags, the most suspicious first.
-    n_joined, n_first_seen
-        How many of them joined a known group, and how many had no events before.
-    cleared
-        Accounts that were flagged before and are not any more.
+    ``before`` is the verdict on what was before. ``accounts`` are new flags, the most suspicious
+    first, of which ``n_joined`` joined a known group and ``n_first_seen`` had no events before.
+    ``cleared`` are accounts that were flagged before and are not any more.
     """
 
     since: str
@@ -71,8 +63,8 @@ class Changes:
         """Return it as plain JSON values, with the most suspicious accounts only."""
         return {
             "statement": self.statement(),
-            **asdict(self),
-            "accounts": [asdict(one) for one in self.accounts[:MOST_LISTED]],
+            **plain(self),
+            "accounts": plain(self.accounts[:MOST_LISTED]),
             "newly_flagged": len(self.accounts),
             "cleared": list(self.cleared[:MOST_LISTED]),
         }
@@ -112,8 +104,7 @@ class Difference:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
-        items = [{**asdict(item), "z": json_number(item.z)} for item in self.items]
-        return {"statement": self.statement(), **asdict(self), "items": items}
+        return {"statement": self.statement(), **plain(self)}
 
 
 def parsed_moment(text: str) -> float:
@@ -132,9 +123,9 @@ def parsed_moment(text: str) -> float:
     return (found if found.tzinfo else found.replace(tzinfo=dt.UTC)).timestamp()
 
 
-def earlier_rows(times: FloatArray | None, since: str) -> BoolArray:
+def earlier_rows(events: Events, since: str) -> BoolArray:
     """Return which events were before a moment, or say why that cannot be told."""
-    moment = parsed_moment(since)
+    moment, times = parsed_moment(since), events.times
     if times is None or not np.isfinite(times).any():
         raise InputError(
             f"{option('--since')} needs times: name their column with "
@@ -208,20 +199,11 @@ def _means(events: Events, labels: list[Label]) -> tuple[FloatArray, FloatArray]
     return means[codes], (squares / np.maximum(plays, 1.0) ** 2)[codes]
 
 
-def part_of(
-    events: Events, times: FloatArray | None, rows: BoolArray
-) -> tuple[Events, FloatArray | None]:
+def part_of(events: Events, rows: BoolArray) -> Events:
     """Return some events, with only the accounts that have any."""
     users, codes = np.unique(events.users[rows], return_inverse=True)
-    propensities = events.propensities
-    some = Events(
-        codes.astype(np.int64),
-        events.contexts[rows],
-        events.actions[rows],
-        events.rewards[rows],
-        Labels(events.user_labels.values[users]),
-        events.context_labels,
-        events.action_labels,
-        None if propensities is None else propensities[rows],
+    return replace(
+        events.rows(rows),
+        users=codes.astype(np.int64),
+        user_labels=Labels(events.user_labels.values[users]),
     )
-    return some, None if times is None else times[rows]

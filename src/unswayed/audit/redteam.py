@@ -8,7 +8,7 @@ as well as one can that knows the log.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,17 +17,15 @@ from scipy import stats
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.audit.auditing import audit_events
 from unswayed.audit.comparing import part_of
-from unswayed.audit.log import MOST_LETTERS
+from unswayed.audit.log import MOST_LETTERS, weighted_cells
 from unswayed.audit.regimes import RegimeName
-from unswayed.audit.results import Audit
-from unswayed.audit.shifts import weighted_cells
+from unswayed.audit.results import Audit, plain
 from unswayed.errors import InputError, option
 from unswayed.events import UNKNOWN, Events, Label, Labels
 from unswayed.events.labels import parsed_label
 from unswayed.learners.explaining import plain_actions
 from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy
-from unswayed.policy.documents import json_number
 from unswayed.randomness import generator
 from unswayed.tallies import tally_events
 from unswayed.visible import shortened
@@ -115,13 +113,7 @@ class RedTeam:
             "kind": self.kind,
             "target": self.target,
             "accounts": self.n_accounts,
-            "sizes": [
-                {
-                    name: json_number(value) if isinstance(value, float) else value
-                    for name, value in asdict(row).items()
-                }
-                for row in self.rows
-            ],
+            "sizes": plain(self.rows),
         }
 
 
@@ -175,7 +167,6 @@ def checked_target(injection: Injection, actions: Labels) -> Injection:
 
 def run_red_team(
     events: Events,
-    times: FloatArray | None,
     injection: Injection,
     *,
     stated: float | Auto,
@@ -184,56 +175,65 @@ def run_red_team(
 ) -> RedTeam:
     """Inject coalitions of several sizes into a log, one at a time, and audit each.
 
-    Parameters
-    ----------
-    events, times
-        The log.
-    injection
-        What is injected; its share is tried beside ``SIZES``.
-    stated, regime
-        As ``audit_log`` takes them.
-    on_size
-        Called with each size as it begins.
+    The injection's share is tried beside ``SIZES``; ``on_size`` is called with each as it begins.
+    ``stated`` and ``regime`` are as ``audit_log`` takes them.
     """
     injection = checked_target(injection, events.action_labels)
     rng = generator(0, "red team")
-    events, times = _some_accounts(events, times, rng)
+    if events.n_users > MOST_ACCOUNTS:
+        is_chosen = np.zeros(events.n_users, dtype=np.bool_)
+        is_chosen[rng.choice(events.n_users, size=MOST_ACCOUNTS, replace=False)] = True
+        events = part_of(events, is_chosen[events.users])
     target = UNKNOWN if injection.target is None else events.action_labels.code(injection.target)
-    naive = plain_actions(tally_events(events).uniform())
-    lies = _lies_of(injection.kind, target, events, naive)
+    lies = _lies_of(injection.kind, target, events)
     before: _Measured | None = None
     rows = []
     for share in sorted({*SIZES, injection.share}):
         on_size(share)
-        attacked, moments, is_bad = injected(events, times, lies, share, rng)
-        audit, policy = audit_events(
-            attacked, moments, source="red team", stated=stated, regime=regime
-        )
+        attacked = _injected(events, lies, share, rng)
+        audit, policy = audit_events(attacked, source="red team", stated=stated, regime=regime)
         now = _measured(attacked, audit, policy, lies)
         before = before or now
-        rows.append(_row(share, is_bad, audit, now, before))
+        is_bad = np.arange(attacked.n_users) >= events.n_users
+        is_flagged = audit.accounts.is_flagged
+        rows.append(
+            RedTeamRow(
+                share=share,
+                accounts=int(is_bad.sum()),
+                verdict=audit.verdict,
+                naive_shift=now.naive_mean - before.naive_mean,
+                robust_shift=now.robust_mean - before.robust_mean,
+                naive_hits=_hits(now.naive, before.naive, now.visits, lies),
+                robust_hits=_hits(now.robust, before.robust, now.visits, lies),
+                detected=float(is_flagged[is_bad].mean()) if is_bad.any() else float("nan"),
+                false_positives=float(is_flagged[~is_bad].mean()),
+                auc=area_under_curve(audit.accounts.scores, is_bad),
+            )
+        )
     name = "the two best actions" if injection.target is None else str(injection.target)
     return RedTeam(injection.kind, name, events.n_users, tuple(rows))
 
 
 class _Lies(NamedTuple):
-    """Members' reports per cell (1 best, −1 worst, 0 truth), and how often they lie."""
+    """Members' reports per cell (1 best, −1 worst, 0 truth), and how often they lie.
+
+    ``wanted`` are the actions that decisions shall be moved to, or away from if ``is_avoided``.
+    """
 
     signs: IntArray
     share: float
     wanted: IntArray
     is_avoided: bool
-    target: int
 
 
-def _lies_of(kind: Kind, target: int, events: Events, naive: IntArray) -> _Lies:
+def _lies_of(kind: Kind, target: int, events: Events) -> _Lies:
     shape = (events.n_contexts, events.n_actions)
     signs = np.zeros(shape, dtype=np.int64)
     if kind != "swap":
         signs[:, target] = -1 if kind == "nuke" else 1
         wanted = np.full(events.n_contexts, target, dtype=np.int64)
-        share = QUIET_SHARE if kind == "quiet" else 1.0
-        return _Lies(signs, share, wanted, kind == "nuke", target)
+        return _Lies(signs, QUIET_SHARE if kind == "quiet" else 1.0, wanted, kind == "nuke")
+    naive = plain_actions(tally_events(events).uniform())
     cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
     plays = np.bincount(cells, minlength=signs.size).reshape(shape)
     sums = np.bincount(cells, events.rewards, signs.size).reshape(shape)
@@ -243,17 +243,11 @@ def _lies_of(kind: Kind, target: int, events: Events, naive: IntArray) -> _Lies:
     second = means.argmax(axis=1)
     signs[rows, naive] = -1
     signs[rows, second] = 1
-    return _Lies(signs, 1.0, second, False, UNKNOWN)
+    return _Lies(signs, 1.0, second, False)
 
 
-def injected(
-    events: Events,
-    times: FloatArray | None,
-    lies: _Lies,
-    share: float,
-    rng: np.random.Generator,
-) -> tuple[Events, FloatArray | None, BoolArray]:
-    """Return the log with a coalition of this share of all accounts, and who belongs to it."""
+def _injected(events: Events, lies: _Lies, share: float, rng: np.random.Generator) -> Events:
+    """Return the log with a coalition of this share of all accounts; its members come last."""
     n_users = events.n_users
     n_members = round(share / (1.0 - share) * n_users)
     copied = rng.choice(n_users, size=n_members, replace=n_members > n_users)
@@ -267,33 +261,15 @@ def injected(
     signs = lies.signs[events.contexts[sources], events.actions[sources]]
     signs = signs * (rng.random(len(sources)) < lies.share)
     rewards[signs > 0], rewards[signs < 0] = best, worst
-    names = [f"(injected) {number}" for number in range(n_members)]
-    labels: list[Label] = [*map(str, events.user_labels), *names]
-    propensities = events.propensities
-    attacked = Events(
-        np.concatenate([events.users.astype(np.int64), n_users + members]),
-        np.concatenate([events.contexts, events.contexts[sources]]),
-        np.concatenate([events.actions, events.actions[sources]]),
-        np.concatenate([events.rewards, rewards]),
-        Labels.of(labels),
-        events.context_labels,
-        events.action_labels,
-        None if propensities is None else np.concatenate([propensities, propensities[sources]]),
+    labels: list[Label] = [*map(str, events.user_labels)]
+    labels += [f"(injected) {number}" for number in range(n_members)]
+    attacked = events.rows(np.concatenate([np.arange(len(events)), sources]))
+    return replace(
+        attacked,
+        users=np.concatenate([events.users.astype(np.int64), n_users + members]),
+        rewards=np.concatenate([events.rewards, rewards]),
+        user_labels=Labels.of(labels),
     )
-    moments = None if times is None else np.concatenate([times, times[sources]])
-    is_bad = np.arange(n_users + n_members) >= n_users
-    return attacked, moments, is_bad
-
-
-def _some_accounts(
-    events: Events, times: FloatArray | None, rng: np.random.Generator
-) -> tuple[Events, FloatArray | None]:
-    """Return the events of at most so many accounts, chosen at random."""
-    if events.n_users <= MOST_ACCOUNTS:
-        return events, times
-    is_chosen = np.zeros(events.n_users, dtype=np.bool_)
-    is_chosen[rng.choice(events.n_users, size=MOST_ACCOUNTS, replace=False)] = True
-    return part_of(events, times, is_chosen[events.users])
 
 
 class _Measured(NamedTuple):
@@ -302,60 +278,33 @@ class _Measured(NamedTuple):
     naive: IntArray
     robust: IntArray
     visits: FloatArray
-    lies: _Lies
 
 
 def _measured(events: Events, audit: Audit, policy: Policy | None, lies: _Lies) -> _Measured:
     """Return means of what is lied about, and the decisions of plain and robust means."""
     tallies = tally_events(events).uniform()
-    plays, sums, _ = weighted_cells(tallies, np.ones(events.n_users))
-    kept, kept_sums, _ = weighted_cells(tallies, audit.accounts.weights)
     naive = plain_actions(tallies)
-    robust = naive.copy()
-    if policy is not None:
-        robust = policy.actions
-    else:
+    robust = naive.copy() if policy is None else policy.actions
+    if policy is None:
         codes = events.context_labels.codes([change.context for change in audit.changed])
-        actions = events.action_labels.codes([change.robust for change in audit.changed])
-        robust[codes] = actions
+        robust[codes] = events.action_labels.codes([change.robust for change in audit.changed])
     raised = lies.signs > 0 if (lies.signs > 0).any() else lies.signs < 0
-    visits = plays.sum(axis=1)
-    return _Measured(
-        float(sums[raised].sum() / max(float(plays[raised].sum()), 1e-9)),
-        float(kept_sums[raised].sum() / max(float(kept[raised].sum()), 1e-9)),
-        naive,
-        robust,
-        visits / max(float(visits.sum()), 1e-9),
-        lies,
-    )
+    means = []
+    for weights in (np.ones(events.n_users), audit.accounts.weights):
+        plays, sums, _ = weighted_cells(tallies, weights)
+        means.append(float(sums[raised].sum() / max(float(plays[raised].sum()), 1e-9)))
+    visits = tallies.cell_sums("plays").sum(axis=1)
+    return _Measured(means[0], means[1], naive, robust, visits / max(float(visits.sum()), 1e-9))
 
 
-def _hits(actions: IntArray, first: IntArray, now: _Measured) -> float:
+def _hits(actions: IntArray, first: IntArray, visits: FloatArray, lies: _Lies) -> float:
     """Return the share of visits decided in the coalition's interest."""
-    if now.lies.is_avoided:
-        was_wanted = first == now.lies.wanted
-        gone = was_wanted & (actions != now.lies.wanted)
-        there = float(now.visits @ was_wanted)
-        return float(now.visits @ gone) / there if there > 0.0 else 0.0
-    return float(now.visits @ (actions == now.lies.wanted))
-
-
-def _row(
-    share: float, is_bad: BoolArray, audit: Audit, now: _Measured, before: _Measured
-) -> RedTeamRow:
-    is_flagged, scores = audit.accounts.is_flagged, audit.accounts.scores
-    return RedTeamRow(
-        share=share,
-        accounts=int(is_bad.sum()),
-        verdict=audit.verdict,
-        naive_shift=now.naive_mean - before.naive_mean,
-        robust_shift=now.robust_mean - before.robust_mean,
-        naive_hits=_hits(now.naive, before.naive, now),
-        robust_hits=_hits(now.robust, before.robust, now),
-        detected=float(is_flagged[is_bad].mean()) if is_bad.any() else float("nan"),
-        false_positives=float(is_flagged[~is_bad].mean()),
-        auc=area_under_curve(scores, is_bad),
-    )
+    if lies.is_avoided:
+        was_wanted = first == lies.wanted
+        gone = was_wanted & (actions != lies.wanted)
+        there = float(visits @ was_wanted)
+        return float(visits @ gone) / there if there > 0.0 else 0.0
+    return float(visits @ (actions == lies.wanted))
 
 
 def area_under_curve(scores: FloatArray, is_bad: BoolArray) -> float:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,14 +51,6 @@ class Interval:
         if math.isinf(self.high):
             return f"at least {self.low:.1%}"
         return f"{self.low:.1%} to {self.high:.1%}"
-
-    def to_json(self) -> dict[str, float | None]:
-        """Return it as plain JSON values; ends without a bound are None."""
-        return {
-            "estimate": json_number(self.estimate),
-            "low": json_number(self.low),
-            "high": json_number(self.high),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,20 +154,9 @@ class Case:
 class Accounts:
     """Every account, in the order of codes; ``order`` sorts them, the most suspicious first.
 
-    Attributes
-    ----------
-    labels
-        Names.
-    weights, scores, interactions
-        Shape (n_users,).
-    p_values
-        Shape (n_users,); NaN where the regime has none.
-    groups, reasons
-        One text each; empty for those in no group.
-    group_ids
-        By the name of a group, an id that stays the same while the group grows.
-    first_seen, last_seen
-        Shape (n_users,); times in seconds since 1970, or None.
+    Arrays have shape (n_users,). ``p_values`` are NaN where the regime has none, ``groups`` and
+    ``reasons`` empty for those in no group, and times in seconds since 1970, or None.
+    ``group_ids`` has by the name of a group an id that stays the same while the group grows.
     """
 
     labels: Labels
@@ -298,36 +279,39 @@ class Audit:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, with the most suspicious accounts only."""
-        return {
-            "verdict": self.verdict,
-            "attacked": self.is_attacked,
-            "statement": self.statement,
-            "share": self.share.to_json(),
-            "items": [_plain(asdict(item)) for item in self.items],
-            "changed": [_plain(asdict(change)) for change in self.changed],
-            "cost": json_number(self.cost),
-            "regime": asdict(self.regime),
-            "alpha": self.alpha,
-            "log": {
-                "source": self.source,
-                "events": self.n_events,
-                "users": self.n_users,
-                "contexts": self.n_contexts,
-                "actions": self.n_actions,
-            },
-            "accounts": self.listed_accounts(),
-            "flagged": int(self.accounts.is_flagged.sum()),
-            "groups": [_plain(asdict(group)) for group in self.groups],
-            "cases": [_plain(asdict(case)) for case in self.cases],
-            "error_rates": _plain(asdict(self.rates)),
-            "null": _plain(asdict(self.histogram)),
-            "contexts": [_plain(asdict(context)) for context in self.contexts],
-            "timeline": None if self.timeline is None else asdict(self.timeline),
-            "exploration": self.exploration,
-            "limits": list(self.limits),
-            "withstands": self.withstands,
-            "notes": list(self.notes),
-        }
+        found: dict[str, Any] = plain(
+            {
+                "verdict": self.verdict,
+                "attacked": self.is_attacked,
+                "statement": self.statement,
+                "share": self.share,
+                "items": self.items,
+                "changed": self.changed,
+                "cost": self.cost,
+                "regime": self.regime,
+                "alpha": self.alpha,
+                "log": {
+                    "source": self.source,
+                    "events": self.n_events,
+                    "users": self.n_users,
+                    "contexts": self.n_contexts,
+                    "actions": self.n_actions,
+                },
+                "accounts": self.listed_accounts(),
+                "flagged": int(self.accounts.is_flagged.sum()),
+                "groups": self.groups,
+                "cases": self.cases,
+                "error_rates": self.rates,
+                "null": self.histogram,
+                "contexts": self.contexts,
+                "timeline": self.timeline,
+                "exploration": self.exploration,
+                "limits": self.limits,
+                "withstands": self.withstands,
+                "notes": self.notes,
+            }
+        )
+        return found
 
     def table(self, part: Part = "accounts") -> pa.Table:
         """Return a part as a table; ``.to_pandas()`` and ``polars.from_arrow`` make data frames.
@@ -336,13 +320,12 @@ class Audit:
         """
         if part in ("accounts", "cases"):
             return self.accounts.table(only_flagged=part == "cases")
-        kinds: dict[str, type] = {
-            "items": ItemShift,
-            "decisions": ChangedDecision,
-            "groups": GroupCard,
-        }
-        rows = {"items": self.items, "decisions": self.changed, "groups": self.groups}[part]
-        names = [field.name for field in fields(kinds[part]) if field.name not in NESTED]
+        rows, kind = {
+            "items": (self.items, ItemShift),
+            "decisions": (self.changed, ChangedDecision),
+            "groups": (self.groups, GroupCard),
+        }[part]
+        names = [one.name for one in fields(kind) if one.name not in NESTED]
         return pa.table({name: pa.array([getattr(row, name) for row in rows]) for name in names})
 
     def listed_accounts(self) -> list[dict[str, Any]]:
@@ -362,18 +345,22 @@ class Audit:
         ]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return results as plain JSON values: NaN and infinity as None, dataclasses as objects."""
+    if isinstance(value, float):
+        return json_number(value)
+    if is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return json_number(value) if isinstance(value, float) else value
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-COMMAND = "python benchmarks/audit.py --part validation --every 2 --kinds"
+COMMAND = "python benchmarks/audit.py --part validation --every 1 --kinds"
 
-FLAGGED_WHERE_SERVERS_CHOSE = 0.0028
-"""Share of honest accounts that count less than half in attacked production logs."""
+FLAGGED_WHERE_SERVERS_CHOSE = 0.0079
+"""Share of honest accounts that count less than half in attacked production logs; .0040 without the
+worst of 29 logs."""
 
 FLAGGED_WHERE_USERS_CHOSE = 0.004
 """Share of honest accounts that are flagged in real ratings with injected profiles; in attacked
@@ -385,21 +372,12 @@ def measured_on(what: str, kind: str) -> str:
     return f"{what} with known liars ({COMMAND} {kind})"
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
+class Alarm(NamedTuple):
     """Whether a limit was exceeded, why, and the fewest accounts that could cause it."""
 
-    is_raised: bool
+    raised: bool
     reasons: tuple[str, ...]
     accounts_needed: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            "raised": self.is_raised,
-            "reasons": list(self.reasons),
-            "accounts_needed": self.accounts_needed,
-        }
 
 
 def check_limits(share: float | None, shift: float | None) -> None:
@@ -415,34 +393,22 @@ def check_limits(share: float | None, shift: float | None) -> None:
 
 
 def alarm_of(audit: Audit, *, share: float | None, shift: float | None) -> Alarm:
-    """Return whether an audit passes a limit.
-
-    Parameters
-    ----------
-    audit
-        What was found.
-    share
-        Largest share of colluders, by the lower end of its interval; None for no limit.
-    shift
-        Largest shift of an item's mean, up or down; None for no limit.
-    """
+    """Return whether the lower end of the share, or an item's shift, exceeds a limit."""
     least = max(LEAST_ACCOUNTS, math.ceil(LEAST_SHARE * audit.n_users))
-    needed = least if share is None else max(least, math.floor(share * audit.n_users) + 1)
-    if shift is not None:
-        needed = least
+    needed = least
+    if share is not None and shift is None:
+        needed = max(least, math.floor(share * audit.n_users) + 1)
     reasons = []
-    found = audit.share.low * audit.n_users
-    if audit.is_attacked and found >= least:
+    if audit.is_attacked and audit.share.low * audit.n_users >= least:
         if share is not None and audit.share.low > share:
             reasons.append(
                 f"at least {audit.share.low:.2%} of the accounts collude, and {share:.2%} are "
                 "allowed"
             )
-        if shift is not None:
-            moved = [item for item in audit.items if abs(item.shift) > shift]
-            if moved:
-                reasons.append(
-                    f"{len(moved):,} item{'s are' if len(moved) > 1 else ' is'} moved by more than "
-                    f"{shift:g}, {moved[0].action!r} by {moved[0].shift:+.4g}"
-                )
+        moved = [] if shift is None else [one for one in audit.items if abs(one.shift) > shift]
+        if moved:
+            reasons.append(
+                f"{len(moved):,} item{'s are' if len(moved) > 1 else ' is'} moved by more than "
+                f"{shift:g}, {moved[0].action!r} by {moved[0].shift:+.4g}"
+            )
     return Alarm(bool(reasons), tuple(reasons), needed)

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from unswayed.cli.options import Json
-from unswayed.reports.tables import print_json, print_table
+from unswayed.reports.tables import print_json, print_line, print_table
 from unswayed.simulation.attacks.registry import Knob, attacks_by_name, knobs_of
 
 #: Ours: longer defaults are shown in --json only.
 _LONGEST_KNOB = 16
 
+#: What an attack may know.
+_KNOWN = {
+    "O": "nothing",
+    "B": "the bandit",
+    "A": "the algorithm",
+    "H": "the histories of all users",
+}
+
 
 def attacks(
+    long: Annotated[
+        bool, typer.Option("--long", help="Also print what each attack does, and its knobs.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """List the simulator's attacks, what each knows, and its parameters (knobs)."""
+    """List the simulator's attacks by what they know; --long explains each."""
+    kinds = list(attacks_by_name().values())
     if json:
         print_json(
             [
@@ -23,24 +39,31 @@ def attacks(
                     "summary": kind.summary,
                     "knobs": knobs_of(kind),
                 }
-                for kind in attacks_by_name().values()
+                for kind in kinds
             ]
         )
         return
-    print_table(
-        "Attacks",
-        ["name", "knows", "what it does", "knobs"],
-        [
+    if long:
+        print_table(
+            "Attacks",
+            ["name", "knows", "what it does", "knobs"],
             [
-                kind.name,
-                kind.knows.letters,
-                kind.summary,
-                " ".join(f"{knob}={_shown(value)}" for knob, value in knobs_of(kind).items()),
-            ]
-            for kind in attacks_by_name().values()
-        ],
-        note="knows: O nothing, B the bandit, A the algorithm, H the histories of all users.",
-    )
+                [
+                    kind.name,
+                    kind.knows.letters,
+                    kind.summary,
+                    " ".join(f"{knob}={_shown(value)}" for knob, value in knobs_of(kind).items()),
+                ]
+                for kind in kinds
+            ],
+            note=f"knows: {', '.join(f'{letter} {what}' for letter, what in _KNOWN.items())}.",
+        )
+        return
+    for letters in dict.fromkeys(kind.knows.letters for kind in kinds):
+        known = " and ".join(_KNOWN[letter] for letter in letters)
+        names = ", ".join(kind.name for kind in kinds if kind.knows.letters == letters)
+        print_line(f"Knowing {known}: {names}.")
+    print_line("--long says what each does.")
 
 
 def _shown(value: Knob) -> str:

@@ -10,7 +10,7 @@ import typer
 from unswayed.audit.auditing import STEPS, audit_log
 from unswayed.audit.comparing import parsed_moment
 from unswayed.audit.regimes import parsed_regime
-from unswayed.audit.results import alarm_of, check_limits
+from unswayed.audit.results import alarm_of, check_limits, plain
 from unswayed.cli.log_options import AlphaOrAuto, Log, LogOptions
 from unswayed.cli.options import Figures, Json, TableFormat, expanded
 from unswayed.errors import InputError
@@ -156,7 +156,6 @@ def audit(
         if injection is not None:
             red_team = run_red_team(
                 found.events,
-                found.times,
                 injection,
                 stated=fraction,
                 regime=found.audit.regime.name,
@@ -165,7 +164,7 @@ def audit(
     alarm = alarm_of(found.audit, share=fail_share, shift=fail_shift)
     report = {
         **found.to_json(),
-        "alarm": alarm.to_json(),
+        "alarm": plain(alarm._asdict()),
         "red_team": None if red_team is None else red_team.to_json(),
     }
     if users is not None:
@@ -191,5 +190,5 @@ def audit(
             print_line(f"The report is in {out}.")
         for reason in alarm.reasons:
             print_line(f"Alarm: {reason}. It takes at least {alarm.accounts_needed:,} accounts.")
-    if alarm.is_raised:
+    if alarm.raised:
         raise typer.Exit(ALARM)

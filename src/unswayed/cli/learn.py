@@ -13,17 +13,20 @@ from unswayed.cli.options import Json, TableFormat, expanded
 from unswayed.errors import InputError
 from unswayed.learners.design import DesignName
 from unswayed.learners.explaining import decision_rows
-from unswayed.learners.flips.fraction import CERTIFY_CHOICES, check_certify
+from unswayed.learners.flips import CERTIFY_CHOICES, check_certify
 from unswayed.learners.from_log import STEPS, LearnedLog, learn_log, learn_on_cluster
 from unswayed.learners.methods import DEFAULT_METHOD, method_names
-from unswayed.learners.options import LearnOptions
+from unswayed.learners.options import MAX_LEAVES, LearnOptions, listed_names
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
-from unswayed.reports.policies import TABLE_FORMATS, cells_table, check_table, write_table
+from unswayed.reports.policies import TABLE_FORMATS, check_table, write_table
 from unswayed.reports.tables import print_json, print_line, print_table, rate, steps_bar
 from unswayed.storage import check_writable, check_writable_folder
 from unswayed.tallies.log_summary import LogSummary
 
 ENGINES = ("local", "dask")
+
+#: Where the policy goes if nobody says where.
+DEFAULT_OUT = "policy.json"
 
 #: Contexts in the summary; the policy file has all.
 _SHOWN = 10
@@ -41,7 +44,10 @@ def learn(
         ),
     ] = None,
     alpha: AlphaOrAuto = "0.1",
-    out: Annotated[Path, typer.Option(help="Where to write the policy.")] = Path("policy.json"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help=f"Where to write the policy [{DEFAULT_OUT}, unless it exists]."),
+    ] = None,
     method: Annotated[
         str,
         typer.Option(help=f"How to learn: {', '.join(method_names())}."),
@@ -91,6 +97,38 @@ def learn(
             "honest ones are never flagged, and a group is what most of its reviewed members are."
         ),
     ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Attributes to learn the contexts from, such as country,device,age, instead of "
+            "--context-column.",
+        ),
+    ] = None,
+    max_leaves: Annotated[
+        int, typer.Option(help="Most contexts that --features may become.")
+    ] = MAX_LEAVES,
+    honest: Annotated[
+        bool,
+        typer.Option(
+            "--honest",
+            help="Take intervals from a half of the users who had no say in the contexts.",
+        ),
+    ] = False,
+    trusted: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Features that the server sets, such as hour, so that no account can claim them.",
+        ),
+    ] = None,
+    advice: Annotated[
+        str,
+        typer.Option(
+            help="Which model advises the contexts: a linear one (auto), none (off), or the column "
+            "with the choices of your own model.",
+        ),
+    ] = "auto",
     personal: Annotated[
         bool,
         typer.Option(
@@ -143,6 +181,7 @@ def learn(
 ) -> None:
     """Learn a policy from a log, robust to a share alpha of colluding users."""
     _check_engine(engine, scheduler=scheduler, log=log, tallies=tallies)
+    out = _policy_path(out)
     options = LearnOptions(
         alpha=check_fraction_or_auto(alpha),
         method=method,
@@ -161,6 +200,11 @@ def learn(
         allow_unplayed=allow_unplayed,
         half_life=half_life,
         groups=groups,
+        features=listed_names(features or ""),
+        max_leaves=max_leaves,
+        honest=honest,
+        trusted=listed_names(trusted or ""),
+        advice=advice,
         personal=personal,
     )
     _check_outputs(options, out, (users, cells), table_format, has_log=log is not None)
@@ -175,7 +219,7 @@ def learn(
     if users is not None:
         write_table(_users_table(learned), users, table_format)
     if cells is not None:
-        write_table(cells_table(learned.policy), cells, table_format)
+        write_table(learned.policy.cells(), cells, table_format)
     if json:
         print_json(
             {
@@ -205,6 +249,15 @@ def _check_engine(
         raise InputError("--engine dask needs a log; leave it out to learn from --tallies alone.")
     if scheduler is not None and engine != "dask":
         raise InputError(f"--scheduler requires --engine dask; the engine is {engine}.")
+
+
+def _policy_path(out: Path | None) -> Path:
+    """Return where the policy goes; only a file that was named is replaced."""
+    if out is None and Path(DEFAULT_OUT).exists():
+        raise InputError(
+            f"{DEFAULT_OUT} exists; replace it with --out {DEFAULT_OUT}, or name another file."
+        )
+    return Path(DEFAULT_OUT) if out is None else out
 
 
 def _check_outputs(
@@ -257,7 +310,7 @@ def _print_log(found: LogSummary) -> None:
                 f"{found.n_contexts:,}",
                 f"{found.n_actions:,}",
                 f"{found.median_interactions:g}",
-                f"{found.interaction_ratio:.3g}",
+                _ratio(found.interaction_ratio),
                 rate(found.repeated_share),
             ]
         ],
@@ -310,6 +363,10 @@ def _print_policy(learned: LearnedLog, *, with_attacks: bool) -> None:
             "falls to: an attack that replaced this share of the accounts was run and changed the "
             "decision; none: no such coalition of up to half of the accounts was found."
         )
+
+
+def _ratio(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
 
 
 def _as_it_is(value: float | None) -> float | None:

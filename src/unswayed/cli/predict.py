@@ -186,11 +186,8 @@ def _print(rows: list[_Row], policy: Policy) -> None:
         )
     for row in rows:
         if not row["is_known"]:
-            close = row["did_you_mean"]
-            hint = "" if close is None else f" Did you mean {close!r}?"
-            print_line(
-                f"The policy has no context {row['context']!r}; it gets the default action." + hint
-            )
+            words = policy.words_on_unknown([row["context"]])
+            print_line(words[0].upper() + words[1:])
 
 
 def _hint(text: str, policy: Policy) -> str | None:

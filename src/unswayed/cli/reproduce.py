@@ -12,13 +12,16 @@ from rich.progress import Progress
 
 from unswayed.cli.interrupts import INTERRUPTED, say_when_stopped
 from unswayed.cli.options import Json, Processes, process_count
-from unswayed.experiments.registry import BEYOND, IDS, find_experiment, split_id
 from unswayed.experiments.reproducing import (
+    BEYOND,
+    IDS,
     CellOutcome,
     Outcome,
+    find_experiment,
     redraw,
     run_and_report,
     run_cell,
+    split_id,
 )
 from unswayed.processes import Workers
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar

@@ -32,6 +32,13 @@ def serve(
             help="File of the secret, made if missing [UNSWAYED_SECRET, or next to SQLite's file]."
         ),
     ] = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV of reviewed accounts (user, status honest or fake), as `unswayed learn "
+            "--known` takes it; used by every learning and audit."
+        ),
+    ] = None,
     make_key: Annotated[
         str | None,
         typer.Option(
@@ -50,14 +57,14 @@ def serve(
     except ImportError as error:
         raise InputError(MISSING) from error
 
-    def configured() -> settings.Configuration | None:
-        return None if config is None else settings.load_configuration(config)
+    def configured() -> settings.Configuration:
+        found = settings.Configuration() if config is None else settings.load_configuration(config)
+        return found if known is None else settings.with_known(found, known)
 
     configuration = configured()
-    if make_key is not None:
-        # A key for a store that is there needs no campaign to be made.
-        configuration = configuration or settings.Configuration()
-    prepared = serving.prepare(configuration, store=store, secret_path=secret)
+    # A key for a store that is there needs no campaign to be made.
+    is_demo = config is None and make_key is None
+    prepared = serving.prepare(None if is_demo else configuration, store=store, secret_path=secret)
     if make_key is not None:
         key = serving.new_key(prepared, make_key)
         print_json({"key": key}) if json else print_line(key)
@@ -71,10 +78,10 @@ def serve(
 
     serving.serve(
         prepared,
-        configuration or settings.Configuration(),
+        configuration,
         host=host,
         port=port,
         workers=workers,
         on_ready=on_ready,
-        on_reload=None if config is None else lambda: settings.load_configuration(config),
+        on_reload=None if config is None else configured,
     )

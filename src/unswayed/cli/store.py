@@ -33,7 +33,7 @@ def store(
     """Check a service's store, back it up while it is served, or bring it to a new format."""
     try:
         from unswayed.service import upkeep
-        from unswayed.service.secret_file import Secrets
+        from unswayed.service.tokens import Secrets
     except ImportError as error:
         raise InputError(MISSING) from error
     if task not in _TASKS:

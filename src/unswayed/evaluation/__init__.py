@@ -3,6 +3,4 @@
 from unswayed.evaluation.evaluating import evaluate_policy
 from unswayed.evaluation.results import Evaluation
 
-__all__ = ["Evaluation", "evaluate_log", "evaluate_policy"]
-
-evaluate_log = evaluate_policy  # its former name
+__all__ = ["Evaluation", "evaluate_policy"]

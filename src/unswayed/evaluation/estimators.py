@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from unswayed.arrays import BoolArray, FloatArray
+from unswayed.arrays import FloatArray
+from unswayed.events import Events
 
 EstimatorName = Literal["ips", "snips", "dr"]
 ESTIMATORS: tuple[EstimatorName, ...] = ("ips", "snips", "dr")
@@ -29,20 +30,16 @@ CONFIDENCE = 0.95
 
 
 class Terms(NamedTuple):
-    """What estimators read of a log and a policy; one value an event each.
+    """What estimators read of a log and a policy; one value per event each.
 
     Attributes
     ----------
-    users
-        Codes, below ``n_users``.
-    rewards
-        As logged.
+    users, rewards
+        Codes below ``n_users``, and what was logged.
     ratios
-        Importance weights: probability under the policy by that under the log.
-    expected
-        Mean reward of the policy in the event's context, by a model.
-    fitted
-        Mean reward of the logged action there, by the same model.
+        Importance weights.
+    expected, fitted
+        Mean reward by a model in the event's context: of the policy, and of the logged action.
     """
 
     users: npt.NDArray[np.integer]
@@ -52,31 +49,29 @@ class Terms(NamedTuple):
     fitted: FloatArray
     n_users: int
 
-    def rows(self, selected: BoolArray) -> Terms:
+    def rows(self, selected: npt.NDArray[np.bool_ | np.integer]) -> Terms:
         """Return the terms of some events."""
-        return Terms(
-            self.users[selected],
-            self.rewards[selected],
-            self.ratios[selected],
-            self.expected[selected],
-            self.fitted[selected],
-            self.n_users,
-        )
+        some = {name: getattr(self, name)[selected] for name in self._fields[:5]}
+        return self._replace(**some)
 
     def logged(self) -> Terms:
         """Return the terms of the policy that was logged: every event as it was."""
         return self._replace(ratios=np.ones(len(self.ratios)), expected=self.fitted)
 
+    def by_user(self, values: FloatArray) -> FloatArray:
+        """Return the sum of a value of the events, for each user."""
+        return np.asarray(np.bincount(self.users, values, self.n_users), np.float64)
+
 
 class Totals(NamedTuple):
-    """Numerators and denominators of a value, one of each for a user; shape (n_users,)."""
+    """Numerators and denominators of a value, one of each per user; shape (n_users,)."""
 
     above: FloatArray
     below: FloatArray
 
 
 class Estimate(NamedTuple):
-    """A value, and its interval."""
+    """A value, its interval and its standard error."""
 
     estimate: float
     low: float
@@ -94,18 +89,13 @@ def totals_of(terms: Terms, estimator: EstimatorName, *, is_calibrated: bool = F
     ones = np.ones(len(terms.ratios))
     if estimator == "dr":
         above = terms.expected + terms.ratios * (terms.rewards - terms.fitted)
-        return Totals(_by_user(terms, above), _by_user(terms, ones))
-    above = _by_user(terms, terms.ratios * terms.rewards)
-    mass = _by_user(terms, terms.ratios)
+        return Totals(terms.by_user(above), terms.by_user(ones))
+    above, mass = terms.by_user(terms.ratios * terms.rewards), terms.by_user(terms.ratios)
     if estimator == "snips":
         return Totals(above, mass)
     if is_calibrated and mass.sum() > 0.0:
         return Totals(above, mass * (len(ones) / mass.sum()))
-    return Totals(above, _by_user(terms, ones))
-
-
-def _by_user(terms: Terms, values: FloatArray) -> FloatArray:
-    return np.asarray(np.bincount(terms.users, values, terms.n_users), np.float64)
+    return Totals(above, terms.by_user(ones))
 
 
 def value_of(totals: Totals, user_weights: FloatArray, baseline: Totals | None = None) -> Estimate:
@@ -141,3 +131,20 @@ def effective_sample_size(weights: FloatArray) -> float:
     """
     total = float((weights**2).sum())
     return float(weights.sum()) ** 2 / total if total > 0.0 else 0.0
+
+
+def cell_means(events: Events, user_weights: FloatArray) -> FloatArray:
+    """Return mean rewards of all cells; where nothing is known, the context's or log's.
+
+    Shape (n_contexts, n_actions).
+    """
+    shape, weights = (events.n_contexts, events.n_actions), user_weights[events.users]
+    cells = events.contexts.astype(np.int64) * shape[1] + events.actions
+    plays = np.bincount(cells, weights, shape[0] * shape[1]).reshape(shape)
+    sums = np.bincount(cells, weights * events.rewards, shape[0] * shape[1]).reshape(shape)
+    everywhere = float(sums.sum() / max(float(plays.sum()), 1e-300))
+    total = plays.sum(axis=1, keepdims=True)
+    of_context = np.where(
+        total > 1e-9, sums.sum(axis=1, keepdims=True) / np.maximum(total, 1e-300), everywhere
+    )
+    return np.where(plays > 1e-9, sums / np.maximum(plays, 1e-300), of_context)

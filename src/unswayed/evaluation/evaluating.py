@@ -1,31 +1,54 @@
-"""The whole way from a log and a policy to its value for honest users."""
+"""The whole way from a log and a policy to its value for honest users.
+
+A policy that was chosen for its rewards in a log looks better there than it is (the winner's
+curse). If it came from the log that it is evaluated on, or if that cannot be told, it is
+cross-fitted: learned again on one half of the users, in the same way, and evaluated on the other
+half, and the other way round. So no account is on both sides. The model of rewards that DR needs is
+fitted on the same half. Splits are repeated and their results averaged: with one split, or with
+more and smaller folds, errors of the folds go together and intervals are too narrow.
+
+Half of the users teach a little less than all of them, and a policy is at most as good as it looks
+on the events that it was chosen on. So the lower end of an interval comes from cross-fitting, and
+the upper end from the policy as it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from unswayed.arrays import FloatArray
-from unswayed.errors import InputError
-from unswayed.evaluation.choices import choices_of, inverse_propensities, stochastic_choices
-from unswayed.evaluation.comparing import Comparisons
-from unswayed.evaluation.estimators import ESTIMATORS, effective_sample_size
-from unswayed.evaluation.fitting import Judged, early_and_late, judged, learned_again
-from unswayed.evaluation.hidden import Honest
-from unswayed.evaluation.results import LOGGING, ContextValue, EvaluatedBy, Evaluation
-from unswayed.events import Columns, Events, OnBadRows, read_events
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.errors import InputError, option
+from unswayed.evaluation.estimators import (
+    ESTIMATORS,
+    Estimate,
+    EstimatorName,
+    Terms,
+    Totals,
+    cell_means,
+    effective_sample_size,
+    totals_of,
+    value_of,
+)
+from unswayed.evaluation.hidden import Honest, Z
+from unswayed.evaluation.results import LOGGING, ContextValue, EvaluatedBy, Evaluation, Fitting
+from unswayed.events import UNKNOWN, Columns, Events, Label, OnBadRows, read_events
 from unswayed.events.known import read_known
 from unswayed.events.sources import Source
 from unswayed.learners.bounded.method import Reviewed, find_coalitions
+from unswayed.learners.design import design_of_log
 from unswayed.learners.explaining import notes_on_bad_rows
 from unswayed.learners.from_log import Listener
-from unswayed.learners.learning import check_precision
+from unswayed.learners.learning import check_precision, learn_policy
+from unswayed.learners.methods import method_names
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto, estimate_fraction
 from unswayed.policy import Origin, Policy
 from unswayed.randomness import generator
 from unswayed.tallies import MIN_PROPENSITY, Tallies, tally_events
+from unswayed.tallies.log_summary import summarise
 
 STEPS = ("reading", "looking for a coalition", "fitting", "evaluating")
 """The steps of an evaluation, in order."""
@@ -43,6 +66,30 @@ MOST_CONTEXTS = 20
 
 LARGEST_SHARE = 0.49
 """From one half on nothing can be said."""
+
+PROBABILITY = "probability"
+"""Column of a table of a stochastic policy, beside those of the context and the action."""
+
+OTHER_LOG = "it was learned from another log"
+"""Why a policy is evaluated as it is, if nothing speaks against that."""
+
+FEWEST_USERS, SPLITS = 4, 3
+"""A half needs two users; and, ours, how often users are split in halves."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """A policy on the events of a log.
+
+    ``table`` has the probabilities of actions, shape (n_contexts, n_actions), and ``halves`` for
+    each split those of the policies that are evaluated on its halves; it is empty if the policy is
+    evaluated as it is.
+    """
+
+    table: FloatArray
+    fitting: Fitting
+    reason: str
+    halves: tuple[tuple[FloatArray, FloatArray], ...] = ()
 
 
 def evaluate_policy(
@@ -89,7 +136,7 @@ def evaluate_policy(
 
     Notes
     -----
-    A policy that was learned from this log, or may have been, is cross-fitted; see ``fitting``.
+    A policy that was learned from this log, or may have been, is cross-fitted.
 
     Guarantee: asymptotically, intervals of honest users hold with 95 % if at most ``share`` of the
     accounts collude and the coalitions that were found are none but colluders, up to a factor of
@@ -117,10 +164,10 @@ def evaluate_policy(
         raise InputError("there are no events to evaluate a policy on; give at least one.")
     early = None
     if holdout is not None:
-        early, events = early_and_late(events, times, holdout)
+        early, events = _early_and_late(events, times, holdout)
     tallies = _tallies(events, min_propensity)
     check_precision(tallies)
-    inverse, more = inverse_propensities(events, tallies, min_propensity)
+    inverse, more = _inverse_propensities(events, tallies, min_propensity)
     notes += more
     on_step("looking for a coalition")
     reviewed = None if known is None else Reviewed.of(read_known(known), events.user_labels)
@@ -134,33 +181,24 @@ def evaluate_policy(
     policies = []
     for one in (policy,) if baseline is None else (policy, baseline):
         if not isinstance(one, Policy):
-            table, more = stochastic_choices(one, events, columns)
+            table, more = _stochastic_choices(one, events, columns)
             policies.append(Judged(table, "as it is", "it is a table of probabilities"))
         elif early is None:
-            table, more = choices_of(one, events)
-            policies.append(judged(one, events, tallies, table, origin))
+            table, more = _choices_of(one, events)
+            policies.append(_judged(one, events, tallies, table, origin))
         else:
-            again = learned_again(one, early, _tallies(early, min_propensity))
-            table, more = choices_of(again, events)
+            again = _learned_again(one, early, _tallies(early, min_propensity))
+            table, more = _choices_of(again, events)
             reason = f"from the first {len(early):,} events and evaluated on the rest"
             policies.append(Judged(table, "holdout", reason))
         notes += more
     on_step("evaluating")
-    cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
-
-    def honest_but(share: float) -> Honest:
-        rng = generator(0, "evaluate")
-        return Honest.of(events.users, cells, events.rewards, found.weights, share=share, rng=rng)
-
-    honest = honest_but(share)
-    plain = Comparisons.of(events, inverse, policies, np.ones(events.n_users))
-    robust = Comparisons.of(events, inverse, policies, found.weights)
-    estimates = tuple(
-        one
-        for estimator in ESTIMATORS
-        for one in (plain.for_all(estimator), robust.for_honest(estimator, honest))
-    )
-    table, ratios = policies[0].table, robust.as_is.policy.ratios
+    honest = Honest.of(events, found.weights, share=share)
+    plain = Comparison.of(events, inverse, policies, np.ones(events.n_users))
+    robust = Comparison.of(events, inverse, policies, found.weights)
+    pairs = zip(plain.by(ESTIMATORS), robust.by(ESTIMATORS, honest), strict=True)
+    estimates = tuple(one for pair in pairs for one in pair)
+    table, ratios = policies[0].table, robust.terms[0][0].ratios
     unsupported = float(1.0 - (table * (counts > 0)).sum(axis=1)[events.contexts].mean())
     size = effective_sample_size(ratios)
     return Evaluation(
@@ -168,12 +206,12 @@ def evaluate_policy(
         n_events=len(events),
         n_users=int((tallies.interactions > 0).sum()),
         baseline=baseline_name,
-        logged=robust.as_is.logged(),
+        logged=robust.logged(),
         fitting=policies[0].fitting,
         reason=policies[0].reason,
         share=share,
         is_assumed=stated == "auto",
-        holds_to=_holds_to(robust, honest_but, estimates[-1]),
+        holds_to=_holds_to(robust, events, estimates[-1]),
         estimates=estimates,
         contexts=_by_context(events, table, plain, robust, honest),
         effective_sample_size=size,
@@ -186,20 +224,337 @@ def evaluate_policy(
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """A policy and its baseline on the events of a log, with one model of rewards.
+
+    Attributes
+    ----------
+    terms
+        Of the policy and of the baseline: as they are, and for each split that was cross-fitted.
+    weights
+        Shape (n_users,); those of users in the model and in the estimates.
+    is_rival_fitted
+        Whether the baseline was cross-fitted, too.
+    """
+
+    terms: tuple[tuple[Terms, Terms], ...]
+    weights: FloatArray
+    is_rival_fitted: bool
+
+    @classmethod
+    def of(
+        cls,
+        events: Events,
+        inverse: FloatArray,
+        policies: Sequence[Judged],
+        weights: FloatArray,
+    ) -> Comparison:
+        """Compare a policy with a baseline, or with what was logged if there is one policy only.
+
+        ``inverse`` are inverse propensities of the events.
+        """
+        s, a, n_users = events.contexts, events.actions, events.n_users
+        found = []
+        for split in (None, *range(max(len(one.halves) for one in policies))):
+            half_of, masks = np.zeros(n_users, np.int64), [np.ones(n_users)]
+            if split is not None:
+                half_of = _halves_of(n_users, split)
+                masks = [(half_of != half).astype(np.float64) for half in (0, 1)]
+            model = np.stack([cell_means(events, weights * mask) for mask in masks])
+            halves, pair = half_of[events.users], []
+            for one in policies:
+                is_crossed = split is not None and one.halves
+                table = np.stack(one.halves[split] if is_crossed else [one.table] * len(masks))
+                # What the policy plays beside the log's actions is expected to bring nothing.
+                expected = (table * model).sum(axis=2)[halves, s]
+                ratios, fitted = table[halves, s, a] * inverse, model[halves, s, a]
+                pair.append(Terms(events.users, events.rewards, ratios, expected, fitted, n_users))
+            found.append((pair[0], pair[1] if len(pair) > 1 else pair[0].logged()))
+        return cls(tuple(found), weights, any(one.halves for one in policies[1:]))
+
+    def logged(self, rows: BoolArray | None = None) -> Estimate:
+        """Return the mean reward of honest users in what was logged."""
+        terms = self.terms[0][0]
+        terms = terms if rows is None else terms.rows(rows)
+        return value_of(totals_of(terms.logged(), "dr"), self.weights)
+
+    def by(
+        self,
+        names: Sequence[EstimatorName],
+        honest: Honest | None = None,
+        rows: BoolArray | None = None,
+    ) -> list[EvaluatedBy]:
+        """Return what estimators say of all users alike, or of honest ones, in some events or all.
+
+        Of honest ones with all that may be hidden. The policy as it is has the upper end.
+        """
+        as_is, *crossed = (self._by(names, *pair, honest, rows) for pair in self.terms)
+        if not crossed:
+            return as_is
+        found = []
+        for one, *others in zip(as_is, *crossed, strict=True):
+            parts = []
+            for part in ("value", "uplift", "sampling"):
+                own: Estimate = getattr(one, part)
+                splits = [getattr(other, part) for other in others]
+                estimate, low, high, error = np.mean(splits, axis=0).tolist()
+                if self.is_rival_fitted and part != "value":  # either end may be too near
+                    low = min(low, own.low)
+                parts.append(Estimate(estimate, low, max(high, own.high), error))
+            found.append(EvaluatedBy(one.estimator, one.robust, *parts))
+        return found
+
+    def _by(
+        self,
+        names: Sequence[EstimatorName],
+        policy: Terms,
+        baseline: Terms,
+        honest: Honest | None,
+        rows: BoolArray | None,
+    ) -> list[EvaluatedBy]:
+        """Return the same for one split. What is hidden is computed for DR, and moves all alike."""
+        some = [one if rows is None else one.rows(rows) for one in (policy, baseline)]
+
+        def chance(name: EstimatorName) -> tuple[Estimate, Estimate]:
+            """Return the value and the uplift, with intervals that allow for chance."""
+            is_calibrated = honest is not None
+            totals, against = (totals_of(one, name, is_calibrated=is_calibrated) for one in some)
+            return value_of(totals, self.weights), value_of(totals, self.weights, against)
+
+        hidden = chance("dr")
+        if honest is not None and honest.share > 0.0:
+            hidden = (
+                self._hidden(hidden[0], honest, policy, None, rows),
+                self._hidden(hidden[1], honest, policy, baseline, rows),
+            )
+        found = []
+        for name in names:
+            own = chance(name)
+            value, uplift = own
+            if honest is not None and name == "dr":
+                value, uplift = hidden
+            elif honest is not None:
+                value, uplift = (_reaching(*pair) for pair in zip(own, hidden, strict=True))
+            found.append(EvaluatedBy(name, honest is not None, value, uplift, own[1]))
+        return found
+
+    def _hidden(
+        self,
+        found: Estimate,
+        honest: Honest,
+        policy: Terms,
+        against: Terms | None,
+        rows: BoolArray | None,
+    ) -> Estimate:
+        """Return a DR estimate whose interval allows for accounts that lie unseen.
+
+        It is a part that rewards do not enter, beside the model, and a mean residual.
+        """
+        factors, expected = policy.ratios, policy.expected
+        if against is not None:
+            factors, expected = factors - against.ratios, expected - against.expected
+        residuals = policy.rewards - policy.fitted
+        low, high = honest.bounds(factors, residuals, rows)
+        kept = slice(None) if rows is None else rows
+        users, n = policy.users[kept], policy.n_users
+        own = self.weights[users]
+        mean = float(own @ (factors * residuals)[kept]) / max(float(own.sum()), 1e-300)
+        design = Totals(
+            np.bincount(users, expected[kept], n).astype(np.float64),
+            np.bincount(users, minlength=n).astype(np.float64),
+        )
+        chance = Z * value_of(design, self.weights).error
+        return found._replace(
+            low=min(found.low, found.estimate - float(np.hypot(max(mean - low, 0.0), chance))),
+            high=max(found.high, found.estimate + float(np.hypot(max(high - mean, 0.0), chance))),
+        )
+
+
+def _reaching(found: Estimate, doubly: Estimate) -> Estimate:
+    """Return an estimate with its own chance, and with all that is hidden from the other one."""
+    below, above = doubly.estimate - doubly.low, doubly.high - doubly.estimate
+    return found._replace(
+        low=found.estimate - float(np.hypot(found.estimate - found.low, below)),
+        high=found.estimate + float(np.hypot(found.high - found.estimate, above)),
+    )
+
+
+def _choices_of(policy: Policy, events: Events) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return how likely each action is, and notes; rows of actions that the log lacks are zero.
+
+    The probabilities have shape (n_contexts, n_actions), in codes of the log.
+    """
+    _check_contexts(policy.context_labels.type_name, events)
+    actions, is_known = policy.decide_many(events.context_labels)
+    notes = []
+    visits = np.bincount(events.contexts, minlength=events.n_contexts)
+    missing = float(visits[~is_known].sum() / max(visits.sum(), 1))
+    if missing > 0.0:
+        notes.append(
+            f"{missing:.1%} of the visits are to contexts that the policy does not know; it plays "
+            "its default action there."
+        )
+    if policy.personal is not None or policy.groups is not None:
+        notes.append("the common policy is evaluated, without decisions of single users or groups.")
+    return _coded(events, list(events.context_labels), actions, np.ones(len(actions)), notes)
+
+
+def _stochastic_choices(
+    table: Source, events: Events, columns: Columns
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return the same of a table with a context, an action and its probability in each row."""
+    action = columns.action
+    named = Columns(user=action, context=columns.context, action=action, reward=PROBABILITY)
+    rows = read_events(table, columns=named).events
+    _check_contexts(rows.context_labels.type_name, events)
+    totals = np.bincount(rows.contexts, rows.rewards, rows.n_contexts)
+    is_wrong = (np.abs(totals - 1.0) > 1e-6) | (
+        np.bincount(rows.contexts, rows.rewards < 0.0, rows.n_contexts) > 0
+    )
+    if is_wrong.any():
+        context = rows.context_labels[int(is_wrong.argmax())]
+        raise InputError(
+            f"the probabilities of context {context!r} add up to {totals[is_wrong.argmax()]:.6g}; "
+            "they must not be negative and must add up to 1."
+        )
+    for context in events.context_labels:
+        if context not in rows.context_labels:
+            raise InputError(
+                f"the policy's table has no row for context {context!r}, which the log has; add "
+                "its actions with their probabilities."
+            )
+    contexts = [rows.context_labels[s] for s in rows.contexts.tolist()]
+    actions = [rows.action_labels[a] for a in rows.actions.tolist()]
+    return _coded(events, contexts, actions, rows.rewards, [])
+
+
+def _check_contexts(type_name: str, events: Events) -> None:
+    if type_name != events.context_labels.type_name:
+        raise InputError(
+            f"the policy's contexts are of type {type_name} and the log's of type "
+            f"{events.context_labels.type_name}, so no context of the log is known; name the right "
+            f"column with {option('--context-column')}."
+        )
+
+
+def _coded(
+    events: Events,
+    contexts: list[Label],
+    actions: list[Label],
+    probabilities: FloatArray,
+    notes: list[str],
+) -> tuple[FloatArray, tuple[str, ...]]:
+    rows, columns = events.context_labels.codes(contexts), events.action_labels.codes(actions)
+    is_absent = (columns == UNKNOWN) & (probabilities > 0.0)
+    if is_absent.any():
+        action = actions[int(is_absent.argmax())]
+        notes.append(f"the policy plays {action!r}, which the log does not have.")
+    is_here = (rows != UNKNOWN) & (columns != UNKNOWN)
+    found = np.zeros((events.n_contexts, events.n_actions))
+    np.add.at(found, (rows[is_here], columns[is_here]), probabilities[is_here])
+    return found, tuple(notes)
+
+
+def _inverse_propensities(
+    events: Events, tallies: Tallies, min_propensity: float
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return 1/propensity of each event: as logged, even, or as often as actions were played."""
+    if events.propensities is not None:
+        clipped = float((events.propensities < min_propensity).mean())
+        note = (
+            f"{clipped:.2%} of the propensities are below {min_propensity:g} and count as that.",
+        )
+        return 1.0 / np.maximum(events.propensities, min_propensity), note if clipped else ()
+    summary = summarise(tallies, events.context_labels, events.action_labels, alpha=0.0)
+    if summary.looks_uniform:
+        return np.full(len(events), float(events.n_actions)), ()
+    plays = tallies.cell_sums("plays")
+    shares = plays / np.maximum(plays.sum(axis=1, keepdims=True), 1.0)
+    own = np.maximum(shares[events.contexts, events.actions], min_propensity)
+    return 1.0 / own, (
+        "the log has no propensities and actions were not played evenly; how often each was played "
+        "in its context stands for them, which is right only if users did not choose.",
+    )
+
+
+def _judged(
+    policy: Policy, events: Events, tallies: Tallies, table: FloatArray, origin: Origin
+) -> Judged:
+    """Cross-fit a policy unless it came from another log."""
+    recorded = Origin.from_json(policy.source.get("origin"))
+    relation = "unknown" if recorded is None else recorded.relation(origin)
+    if relation == "other":
+        return Judged(table, "as it is", OTHER_LOG)
+    why = {
+        "same": "it was learned from this log",
+        "overlapping": "it was learned from a log with accounts and times of this one",
+        "unknown": "it may have been learned from this log",
+    }[relation]
+    if policy.method not in method_names() or events.n_users < FEWEST_USERS:
+        return Judged(table, "as it is", f"{why}, but cannot be learned again")
+    halves = []
+    for split in range(SPLITS):
+        half_of = _halves_of(events.n_users, split)
+        first, second = (
+            _learned_again(policy, events, tallies.of_users(np.flatnonzero(half_of != half)))
+            for half in (0, 1)
+        )
+        halves.append((_choices_of(first, events)[0], _choices_of(second, events)[0]))
+    return Judged(table, "cross-fitted", why, tuple(halves))
+
+
+def _learned_again(policy: Policy, events: Events, tallies: Tallies) -> Policy:
+    """Learn a policy from other tallies by the same method, with the same alpha."""
+    return learn_policy(
+        tallies,
+        design_of_log(tallies, "auto"),
+        events.context_labels,
+        events.action_labels,
+        alpha=policy.alpha,
+        method=policy.method,
+        certify="none",
+    ).policy
+
+
+def _halves_of(n_users: int, split: int) -> IntArray:
+    """Return the half of each user in a split: 0 or 1."""
+    return np.asarray(generator(0, "halves", split).permutation(n_users) % 2)
+
+
+def _early_and_late(
+    events: Events, times: FloatArray | None, share: float
+) -> tuple[Events, Events]:
+    """Split a log by time; the last ``share`` of its events are held out."""
+    flag = option("--holdout")
+    if not 0.0 < share < 1.0:
+        raise InputError(f"{flag} is {share:g}: it is a share of the events, above 0 and below 1.")
+    if times is None or np.isnan(times).all():
+        raise InputError(
+            f"{flag} splits by time, and the log has no times; see {option('--time-column')}."
+        )
+    if np.isnan(times).any():
+        row = int(np.isnan(times).argmax()) + 1
+        raise InputError(f"{flag} needs the time of every event, and event {row:,} has none.")
+    is_late = times > np.quantile(times, 1.0 - share, method="lower")
+    if not is_late.any() or is_late.all():
+        raise InputError(f"{flag} is {share:g}: all events would be on one side; choose another.")
+    return events.rows(~is_late), events.rows(is_late)
+
+
 def _tallies(events: Events, min_propensity: float) -> Tallies:
     return tally_events(events, min_propensity=min_propensity).in_blocks(len(events)).uniform()
 
 
-def _holds_to(
-    robust: Comparisons, honest_but: Callable[[float], Honest], found: EvaluatedBy
-) -> float | None:
+def _holds_to(robust: Comparison, events: Events, found: EvaluatedBy) -> float | None:
     """Return the largest share of colluders with which the uplift keeps its sign."""
     if found.sampling.low <= 0.0 <= found.sampling.high:
         return None
     low, high = 0.0, LARGEST_SHARE
     for _ in range(7):
         middle = (low + high) / 2.0
-        uplift = robust.for_honest("dr", honest_but(middle)).uplift
+        honest = Honest.of(events, robust.weights, share=middle)
+        uplift = robust.by(("dr",), honest)[0].uplift
         if uplift.low <= 0.0 <= uplift.high:
             high = middle
         else:
@@ -208,7 +563,7 @@ def _holds_to(
 
 
 def _by_context(
-    events: Events, table: FloatArray, plain: Comparisons, robust: Comparisons, honest: Honest
+    events: Events, table: FloatArray, plain: Comparison, robust: Comparison, honest: Honest
 ) -> tuple[ContextValue, ...]:
     """Return the value in the most frequent contexts, by DR."""
     visits = np.bincount(events.contexts, minlength=events.n_contexts)
@@ -218,17 +573,17 @@ def _by_context(
             continue
         here = events.contexts == s
         action = int(table[s].argmax())
-        of_honest = robust.for_honest("dr", honest, here)
+        of_honest = robust.by(("dr",), honest, here)[0]
         rows.append(
             ContextValue(
                 context=events.context_labels[s],
                 share=float(visits[s] / len(events)),
                 action=events.action_labels[action],
                 plays=int((events.actions[here] == action).sum()),
-                logged=robust.as_is.logged(here),
-                naive=plain.for_all("dr", here).value,
+                logged=robust.logged(here),
+                naive=plain.by(("dr",), rows=here)[0].value,
                 robust=of_honest.value,
-                robust_uplift=of_honest.uplift,
+                uplift=of_honest.uplift,
             )
         )
     return tuple(rows)
@@ -258,7 +613,7 @@ def _warnings(
         found.append(
             "a single event has more than 5% of all importance weight; estimates hang on it."
         )
-    if policy.is_doubtful:
+    if policy.fitting == "as it is" and policy.reason != OTHER_LOG:
         found.append(
             "if the policy was chosen for its rewards in this log, the estimates are too high; "
             "evaluate it on a log of other days."

@@ -27,6 +27,8 @@ from scipy import special
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.evaluation.estimators import CONFIDENCE
+from unswayed.events import Events
+from unswayed.randomness import generator
 
 MOST_EVENTS, DRAWS = 200_000, 8
 """Ours: honest rewards are redrawn for users with about this many events, so many times."""
@@ -91,10 +93,8 @@ class Honest:
 
     Attributes
     ----------
-    users, cells
-        Shape (n_events,); codes.
-    variances
-        Shape (n_events,); of an honest reward.
+    users, cells, variances
+        Shape (n_events,); codes, and variances of an honest reward.
     weights
         Shape (n_users,); the largest plausible probability that an account is honest.
     sampled
@@ -105,7 +105,7 @@ class Honest:
     shifts
         Shape (2, n_cells); what the means of these two exceed those of all rewards by.
     share
-        The largest share of accounts that may lie, those included that were found.
+        x: the largest share of accounts that may lie, those included that were found.
     """
 
     users: npt.NDArray[np.integer]
@@ -118,29 +118,14 @@ class Honest:
     share: float
 
     @classmethod
-    def of(
-        cls,
-        users: npt.NDArray[np.integer],
-        cells: IntArray,
-        rewards: FloatArray,
-        honesty: FloatArray,
-        *,
-        share: float,
-        rng: np.random.Generator,
-    ) -> Honest:
+    def of(cls, events: Events, honesty: FloatArray, *, share: float) -> Honest:
         """Redraw honest rewards from those in the same cells.
 
-        Parameters
-        ----------
-        users, cells, rewards
-            Shape (n_events,); the log.
-        honesty
-            Shape (n_users,); the learner's probabilities that accounts are honest.
-        share
-            x.
-        rng
-            Draws.
+        ``honesty``, shape (n_users,), are the learner's probabilities that accounts are honest.
         """
+        rng = generator(0, "evaluate")
+        users, rewards = events.users, events.rewards
+        cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
         law = _Law.of(cells, rewards, honesty[users])
         residuals = rewards - law.means(0.0, 1.0)[cells]
         squares = np.bincount(cells, honesty[users] * residuals**2).astype(np.float64)
@@ -166,14 +151,9 @@ class Honest:
     def bounds(
         self, factors: FloatArray, residuals: FloatArray, rows: BoolArray | None = None
     ) -> tuple[float, float]:
-        """Return the smallest and largest mean residual of honest accounts, an event.
+        """Return the smallest and largest mean residual of honest accounts, per event.
 
-        Parameters
-        ----------
-        factors, residuals
-            Shape (n_events,); c_i, and r_i − m_i.
-        rows
-            Shape (n_events,); events that count, if not all do.
+        ``factors`` are c_i and ``residuals`` r_i − m_i; ``rows`` are events that count, if not all.
         """
         is_in = np.ones(len(self.users), np.bool_) if rows is None else rows
         n_users, users, c = len(self.weights), self.users[is_in], factors[is_in]

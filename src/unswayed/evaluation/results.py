@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from unswayed.evaluation.estimators import Estimate, EstimatorName
-from unswayed.evaluation.fitting import Fitting
 from unswayed.events import Label
 from unswayed.policy.documents import json_number
 
@@ -18,6 +17,7 @@ LOGGING = "logging"
 NEARLY_HALF = 0.48
 """From one half on nothing can be said; shares beyond this one are called so."""
 
+Fitting = Literal["as it is", "cross-fitted", "holdout"]
 FITTINGS: dict[Fitting, str] = {
     "as it is": "The policy was evaluated as it is: {reason}.",
     "cross-fitted": "The policy was cross-fitted, learned again from halves of the users and "
@@ -40,16 +40,6 @@ class EvaluatedBy:
     uplift: Estimate
     sampling: Estimate
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            "estimator": self.estimator,
-            "robust": self.robust,
-            "value": _interval(self.value),
-            "uplift": _interval(self.uplift),
-            "uplift_if_nobody_hides": _interval(self.sampling),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class ContextValue:
@@ -65,20 +55,7 @@ class ContextValue:
     logged: Estimate
     naive: Estimate
     robust: Estimate
-    robust_uplift: Estimate
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            "context": self.context,
-            "share": self.share,
-            "action": self.action,
-            "plays": self.plays,
-            "logged": _interval(self.logged),
-            "naive": _interval(self.naive),
-            "robust": _interval(self.robust),
-            "uplift": _interval(self.robust_uplift),
-        }
+    uplift: Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,10 +80,8 @@ class Evaluation:
         chance alone could explain the uplift.
     estimates, contexts
         The numbers.
-    effective_sample_size
-        That of the importance weights.
-    matched
-        Events with an action that the policy plays.
+    effective_sample_size, matched
+        That of the importance weights; and events with an action that the policy plays.
     unsupported
         How much of what the policy plays was never played in the log.
     weight_kept, n_coalitions
@@ -150,8 +125,8 @@ class Evaluation:
         against = "what was logged" if self.baseline == LOGGING else self.baseline
         words = [
             f"For honest users the policy gains {uplift.estimate:+.3g} per visit over {against}: "
-            f"{_range(chance)} if nobody lies unseen, {_range(uplift)} {self.condition} "
-            "(doubly robust, 95% intervals)."
+            f"{chance.low:.3g} to {chance.high:.3g} if nobody lies unseen, {uplift.low:.3g} to "
+            f"{uplift.high:.3g} {self.condition} (doubly robust, 95% intervals)."
         ]
         if self.holds_to is not None:
             better = "better" if uplift.estimate > 0.0 else "worse"
@@ -164,13 +139,25 @@ class Evaluation:
 
     def table(self, part: Literal["estimates", "contexts"] = "estimates") -> pa.Table:
         """Return a part as a table; ``.to_pandas()`` and ``polars.from_arrow`` make data frames."""
-        return pa.Table.from_pylist([_flat(one.to_json()) for one in getattr(self, part)])
+        rows = [
+            {
+                name + suffix: item
+                for name, value in row.items()
+                for suffix, item in (
+                    zip(("", "_low", "_high"), value.values(), strict=True)
+                    if isinstance(value, dict)
+                    else [("", value)]
+                )
+            }
+            for row in map(_plain, getattr(self, part))
+        ]
+        return pa.Table.from_pylist(rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         return {
             "statement": self.statement,
-            "estimates": [one.to_json() for one in self.estimates],
+            "estimates": [_plain(one) for one in self.estimates],
             "baseline": self.baseline,
             "logged": _interval(self.logged),
             "fitting": {"how": self.fitting, "reason": self.reason},
@@ -183,34 +170,22 @@ class Evaluation:
             "unsupported_share": self.unsupported,
             "weight_kept": self.weight_kept,
             "coalitions": self.n_coalitions,
-            "contexts": [one.to_json() for one in self.contexts],
+            "contexts": [_plain(one) for one in self.contexts],
             "warnings": list(self.warnings),
             "notes": list(self.notes),
         }
 
 
-def _interval(found: Estimate) -> dict[str, float | None]:
+def _plain(row: EvaluatedBy | ContextValue) -> dict[str, Any]:
+    """Return a row as plain JSON values."""
+    values = {one.name: getattr(row, one.name) for one in fields(row)}
     return {
-        "estimate": json_number(found.estimate),
-        "low": json_number(found.low),
-        "high": json_number(found.high),
+        "uplift_if_nobody_hides" if name == "sampling" else name: (
+            _interval(value) if isinstance(value, Estimate) else value
+        )
+        for name, value in values.items()
     }
 
 
-def _range(found: Estimate) -> str:
-    return f"{found.low:.3g} to {found.high:.3g}"
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row whose intervals are columns: value, value_low and value_high."""
-    flat: dict[str, Any] = {}
-    for name, item in row.items():
-        if isinstance(item, dict):
-            flat |= {
-                name: item["estimate"],
-                f"{name}_low": item["low"],
-                f"{name}_high": item["high"],
-            }
-        else:
-            flat[name] = item
-    return flat
+def _interval(found: Estimate) -> dict[str, float | None]:
+    return {name: json_number(getattr(found, name)) for name in ("estimate", "low", "high")}

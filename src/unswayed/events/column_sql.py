@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 
 from unswayed.errors import InputError, option
-from unswayed.events.columns import ONE_CONTEXT, SEPARATOR
+from unswayed.events.columns import ONE_CONTEXT, SEPARATOR, bin_labels
 from unswayed.events.sources import OpenLog, named, quoted
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
@@ -30,6 +29,11 @@ def label_sql(types: Mapping[str, str], column: str, role: str) -> str:
     if kind == "JSON":
         return f"({name} ->> '$')"
     return name if kind == "BOOLEAN" else f"{name}::VARCHAR"
+
+
+def is_numeric(kind: str) -> bool:
+    """Whether a type of DuckDB holds numbers."""
+    return kind.split("(")[0] in (*_INTEGERS, *_FLOATS, *_LARGE_INTEGERS)
 
 
 def context_sql(
@@ -62,7 +66,7 @@ def seconds_sql(log: OpenLog, column: str) -> str:
     Dates and times are dates and times; numbers stay as they are; text may be either.
     """
     kind, name = log.types[column], named(column)
-    if kind.split("(")[0] in (*_INTEGERS, *_FLOATS, *_LARGE_INTEGERS):
+    if is_numeric(kind):
         seconds = f"{name}::DOUBLE"
     elif kind.startswith(("TIMESTAMP", "DATE")):
         seconds = f"epoch({name}::TIMESTAMP)"
@@ -78,7 +82,7 @@ def number_sql(log: OpenLog, column: str, role: str, *, may_be_words: bool = Fal
     With ``may_be_words`` text need hold no number at all, as in one part of a larger log.
     """
     kind, name = log.types[column], named(column)
-    if kind.split("(")[0] in (*_INTEGERS, *_FLOATS, *_LARGE_INTEGERS, "BOOLEAN"):
+    if is_numeric(kind) or kind == "BOOLEAN":
         return f"{name}::DOUBLE"
     if kind in ("VARCHAR", "JSON", "NULL", '"NULL"'):
         text = name if kind == "VARCHAR" else f"({name} ->> '$')"
@@ -108,17 +112,6 @@ def _in_words(kind: str) -> str:
         return "nested values"
     names = {"VARCHAR": "text", "JSON": "text", "BLOB": "bytes", "DATE": "dates", "TIME": "times"}
     return next((name for start, name in names.items() if kind.startswith(start)), "no numbers")
-
-
-def bin_labels(column: str, edges: Sequence[float]) -> list[str]:
-    """Labels of the bins, one more than there are edges.
-
-    >>> bin_labels("price", [9.5, 20.0])
-    ['price<9.5', '9.5<=price<20', '20<=price']
-    """
-    shown = [f"{edge:.15g}" for edge in edges]
-    between = [f"{low}<={column}<{high}" for low, high in itertools.pairwise(shown)]
-    return [f"{column}<{shown[0]}", *between, f"{shown[-1]}<={column}"]
 
 
 def bin_sql(column: str, edges: Sequence[float]) -> str:

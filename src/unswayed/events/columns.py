@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -36,6 +37,8 @@ class Columns:
         Column to number of bins, for numeric parts of the context.
     may_lack_context
         Whether a log without the context columns is read as one context.
+    features
+        Attributes that contexts are to be learned from; then there are no context columns.
     """
 
     user: str = "user"
@@ -46,11 +49,15 @@ class Columns:
     time: str | None = None
     bins: Mapping[str, int] = field(default_factory=dict)
     may_lack_context: bool = False
+    features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         given: Any = self.context
         object.__setattr__(self, "context", (given,) if isinstance(given, str) else tuple(given))
-        if not self.context and not self.may_lack_context:
+        object.__setattr__(self, "features", tuple(self.features))
+        if self.features:
+            self._check_features()
+        elif not self.context and not self.may_lack_context:
             raise InputError("no context column is named; name at least one.")
         for column, n_bins in self.bins.items():
             if column not in self.context:
@@ -60,6 +67,25 @@ class Columns:
                 )
             if n_bins < 2:
                 raise InputError(f"column {column!r} cannot be cut into {n_bins} bins; ask for 2.")
+
+    def _check_features(self) -> None:
+        """Refuse features beside context columns, or that give the answer away."""
+        if self.context not in ((), ("context",)) or self.bins:
+            columns = option("--context-column", python="context")
+            raise InputError(
+                f"{option('--features')} learn the contexts, so {columns} cannot be given as well; "
+                f"name {', '.join(self.context)} among the features, or leave one of the two out."
+            )
+        object.__setattr__(self, "context", ())
+        for role in ("user", "action", "reward", "propensity"):
+            if getattr(self, role) in self.features:
+                raise InputError(
+                    f"feature {getattr(self, role)!r} is the {role} column, which is not known "
+                    f"before a decision; leave it out of {option('--features')}."
+                )
+        repeated = [name for name in self.features if self.features.count(name) > 1]
+        if repeated:
+            raise InputError(f"feature {repeated[0]!r} is named twice; name it once.")
 
     def renamed(self, names: Mapping[str, Any], *, others: Sequence[str] = ()) -> Columns:
         """Return the same columns under other names, given as keywords of a call.
@@ -83,12 +109,14 @@ class Columns:
             "reward": (self.reward,),
             "propensity": (self.propensity,) if self.propensity else (),
             "time": (self.time,) if self.time else (),
+            "feature": self.features,
         }
         for role, columns in wanted.items():
             for column in columns:
                 if column not in names:
                     raise InputError(_missing(role, column, names, where))
-        lacks_context = self.may_lack_context and not set(self.context) & set(names)
+        is_optional = self.may_lack_context and not set(self.context) & set(names)
+        lacks_context = bool(self.features) or is_optional
         if not lacks_context:
             self.contexts_found_in(names, where=where)
         return Columns(
@@ -100,6 +128,7 @@ class Columns:
             time=self.time or _if_there("time", names),
             bins={} if lacks_context else self.bins,
             may_lack_context=self.may_lack_context,
+            features=self.features,
         )
 
     def contexts_found_in(self, names: Sequence[str], *, where: str) -> Columns:
@@ -114,6 +143,7 @@ class Columns:
     def needed(self) -> tuple[str, ...]:
         """Every column that is read, each once."""
         named = (self.user, *self.context, self.action, self.reward, self.propensity, self.time)
+        named += self.features
         return tuple(dict.fromkeys(name for name in named if name is not None))
 
     def to_json(self) -> dict[str, Any]:
@@ -125,6 +155,7 @@ class Columns:
             "reward": self.reward,
             "propensity": self.propensity,
             "time": self.time,
+            **({"features": list(self.features)} if self.features else {}),
         }
 
 
@@ -153,6 +184,17 @@ def parsed_bins(texts: Sequence[str]) -> dict[str, int]:
     return bins
 
 
+def bin_labels(column: str, edges: Sequence[float]) -> list[str]:
+    """Labels of the bins, one more than there are edges.
+
+    >>> bin_labels("price", [9.5, 20.0])
+    ['price<9.5', '9.5<=price<20', '20<=price']
+    """
+    shown = [f"{edge:.15g}" for edge in edges]
+    between = [f"{low}<={column}<{high}" for low, high in itertools.pairwise(shown)]
+    return [f"{column}<{shown[0]}", *between, f"{shown[-1]}<={column}"]
+
+
 def _if_there(name: str, names: Sequence[str]) -> str | None:
     return name if name in names else None
 
@@ -162,6 +204,8 @@ def _missing(role: str, column: str, names: Sequence[str], where: str) -> str:
     hint = f"did you mean {close!r}? Name it" if close else "name the right one"
     listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
     fix = option(f"--{role}-column", python=f"Columns({role}=…)")
+    if role == "feature":
+        fix = option("--features")
     return (
         f"{where} has no column {column!r} for the {role}; it has: {listed or 'no columns'}. "
         f"{hint[0].upper()}{hint[1:]} with {fix}."

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from unswayed.arrays import FloatArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
+from unswayed.events.attributes import AttributeColumn, AttributeReader, attribute_sql
 from unswayed.events.bins import robust_edges
 from unswayed.events.column_sql import context_sql, label_sql, number_sql, seconds_sql
 from unswayed.events.columns import Columns
@@ -155,6 +156,9 @@ def _copy(connection: duckdb.DuckDBPyConnection, query: str, choice: OnBadRows) 
 #: Rows that come from DuckDB at a time: few enough to stay in the cache while they are encoded.
 _BATCH = 1 << 16
 
+#: Ours: estimated bytes per attribute of an event, encoded and as the linear model reads it.
+_ATTRIBUTE_BYTES = 40
+
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
@@ -207,13 +211,14 @@ class Reading:
     """Events, and what they were read from; of a part of a log also what was left out.
 
     ``times`` are seconds, one for each event and NaN where there is none, if they were asked for
-    and the log has them.
+    and the log has them. ``attributes`` holds the columns named as features, one value per event.
     """
 
     events: Events
     provenance: Provenance
     left_out: LeftOut | None = None
     times: FloatArray | None = None
+    attributes: Mapping[str, AttributeColumn] = field(default_factory=dict)
 
 
 def read_events(
@@ -307,7 +312,7 @@ def read_events(
         if choice.quarantine is not None and reasons:
             write_quarantine(log, choice)
         events = replace(scanned.events, times=scanned.times) if is_dated else scanned.events
-        return Reading(events, provenance, times=scanned.times)
+        return Reading(events, provenance, times=scanned.times, attributes=scanned.attributes)
 
 
 def check_usable(provenance: Provenance, choice: OnBadRows, *, first_bad: int | None) -> None:
@@ -348,6 +353,10 @@ def _create_view(
     Its rows without a reason are the view ``good``, said in tests that DuckDB can use early.
     """
     columns = log.columns
+    attributes = "".join(
+        f", {attribute_sql(log.types, name)} AS {attribute}"
+        for name, attribute in zip(columns.features, _attribute_names(columns), strict=True)
+    )
     context = context_sql(log.types, columns.context, edges)
     reward = number_sql(log, columns.reward, "reward", may_be_words=may_be_words)
     checks = {
@@ -375,7 +384,7 @@ def _create_view(
             SELECT * RENAME (u AS "user", a AS "action") FROM (
                 SELECT {label_sql(log.types, columns.user, "user")} AS u, {context} AS context,
                     {label_sql(log.types, columns.action, "action")} AS a, {reward} AS reward,
-                    {propensity} AS propensity, {moment} AS moment
+                    {propensity} AS propensity, {moment} AS moment{attributes}
                 FROM raw
             )
         )
@@ -383,6 +392,11 @@ def _create_view(
     )
     tests = " AND ".join(f"NOT ({test})" for test in checks.values())
     log.connection.sql(f"CREATE TEMP VIEW good AS SELECT * EXCLUDE reason FROM log WHERE {tests}")
+
+
+def _attribute_names(columns: Columns) -> list[str]:
+    """Return what the features are called in the view, where their own names may be taken."""
+    return [f"attribute_{place}" for place in range(len(columns.features))]
 
 
 def _time_range(log: OpenLog) -> tuple[str | None, str | None]:
@@ -402,6 +416,7 @@ class _Scanned:
     events: Events
     bad_rows: dict[str, int]
     times: FloatArray | None
+    attributes: dict[str, AttributeColumn]
 
 
 def _scan(log: OpenLog, budget: MemoryBudget, *, has_times: bool) -> _Scanned:
@@ -412,7 +427,9 @@ def _scan(log: OpenLog, budget: MemoryBudget, *, has_times: bool) -> _Scanned:
     ((n_rows,),) = log.connection.sql("SELECT coalesce(sum(n), 0)::BIGINT FROM grouped").fetchall()
     n_contexts = _create_code_table(log, "context", "grouped")
     n_actions = _create_code_table(log, "action", "log")
-    needed = n_rows * ROW_BYTES + n_contexts * (CONTEXT_BYTES + n_actions * CELL_BYTES)
+    needed = n_rows * (ROW_BYTES + _ATTRIBUTE_BYTES * len(log.columns.features)) + n_contexts * (
+        CONTEXT_BYTES + n_actions * CELL_BYTES
+    )
     size = f"{log.name} with {n_rows:,} rows, {n_contexts:,} contexts and {n_actions:,} actions"
     budget.check(needed, size)
     labels = {name: _coded_labels(log, name) for name in ("context", "action")}
@@ -426,7 +443,8 @@ def _scan(log: OpenLog, budget: MemoryBudget, *, has_times: bool) -> _Scanned:
     if has_times:
         columns["moment"] = np.empty(n_rows)
     numbers = [name for name in columns if name not in labels]
-    selected = ", ".join([*(f'{name}_code AS "{name}"' for name in labels), *numbers])
+    attributes, collected = _attribute_names(log.columns), AttributeReader()
+    selected = ", ".join([*(f'{name}_code AS "{name}"' for name in labels), *numbers, *attributes])
     batches = log.connection.sql(
         f"""
         SELECT "user", {selected} FROM good
@@ -442,6 +460,8 @@ def _scan(log: OpenLog, budget: MemoryBudget, *, has_times: bool) -> _Scanned:
         users[rows] = encoder.codes(batch.column("user"))
         for name, array in columns.items():
             array[rows] = np.from_dlpack(batch.column(name))  # to_numpy would import pandas
+        if attributes:
+            collected.add([batch.column(name) for name in attributes])
         n_good += len(batch)
         budget.check(needed + encoder.n_values * USER_BYTES, f"{size}, and so many users,")
     labels["user"], places = ordered_users(encoder.values())
@@ -464,7 +484,12 @@ def _scan(log: OpenLog, budget: MemoryBudget, *, has_times: bool) -> _Scanned:
         labels["action"],
         columns.get("propensity"),
     )
-    return _Scanned(events, dict(sorted(bad_rows.items())), columns.get("moment"))
+    return _Scanned(
+        events,
+        dict(sorted(bad_rows.items())),
+        columns.get("moment"),
+        collected.columns(log.columns.features) if n_good else {},
+    )
 
 
 def _bad_rows(log: OpenLog) -> dict[str, int]:

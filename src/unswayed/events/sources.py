@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,9 @@ _UNREADABLE = (
 
 #: Ours: maximum length of a header line in bytes.
 _HEADER_BYTES = 1 << 20
+
+#: Bytes that hold the first key of a JSON document.
+_FORMAT_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +352,8 @@ def _open_arrow(
 def _open_files(
     connection: duckdb.DuckDBPyConnection, files: Files, settle: Settle, *, keep_broken: bool
 ) -> OpenLog:
+    if files.format == "json":
+        _check_is_log(files)
     register(connection, files)
     check_repeats(named_columns(files), where=files.name)
     scan = relation_sql(files, keep_broken=keep_broken)
@@ -373,6 +379,18 @@ def _open_files(
         lines = connection.sql("SELECT DISTINCT file_id, line FROM reject_errors").fetchall()
         n_broken = len(lines)
     return _described(connection, files.name, settled, n_broken=n_broken)
+
+
+def _check_is_log(files: Files) -> None:
+    """Reject one of our own JSON documents, such as a policy, that was given for a log."""
+    with files.opened() as file:
+        found = re.match(rb'\s*\{\s*"format":\s*"(unswayed-([\w-]+))"', file.read(_FORMAT_BYTES))
+    if found is not None:
+        kind = found[2].decode()
+        raise InputError(
+            f"{files.name} is {'an' if kind[0] in 'aeiou' else 'a'} {kind}, not a log; give the "
+            "log, with one line for each event."
+        )
 
 
 def _described(

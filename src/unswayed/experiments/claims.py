@@ -1,8 +1,8 @@
-"""Claims of the paper, each with a statistic, its interval and a verdict."""
+"""Claims of the paper, each with a statistic, its interval and a verdict; and their judges."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -10,6 +10,8 @@ import numpy as np
 from scipy import stats
 
 from unswayed.arrays import FloatArray
+from unswayed.experiments.results import Curve, Results
+from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.policy.documents import json_number
 from unswayed.randomness import generator
 
@@ -185,3 +187,120 @@ def log_slope(xs: FloatArray, means: FloatArray) -> float:
     if xs.size < 2 or (means <= 0).any():
         return float("nan")
     return float(np.polyfit(np.log(xs), np.log(means), 1)[0])
+
+
+Judge = Callable[[Results], Claim]
+
+NAIVE = ("naive-ucb", "independent-ucb")
+"""The paper's two naive approaches."""
+
+MARGIN = 0.03
+"""Ours: a tenth of the paper's gap; smaller differences count as none."""
+
+ROOT_SLOPE = -0.45
+"""Ours: a slope of -1/2, up to a tenth of it."""
+
+
+def compared(
+    name: str,
+    statement: str,
+    differences: Callable[[Results], dict[str, FloatArray]],
+    *,
+    margin: float = 0.0,
+) -> Judge:
+    """Return a judge of the claim that all differences have a mean above ``-margin``."""
+    return lambda results: all_positive(name, statement, differences(results), margin=margin)
+
+
+def differences(label: str, first: Curve, second: Curve) -> dict[str, FloatArray]:
+    """Return what the first curve has over the second at each point; the label is "... {x:g}"."""
+    return {label.format(x=x): first.at(x) - second.at(x) for x in first.xs}
+
+
+def paper_beats(
+    name: str,
+    statement: str,
+    symbol: str,
+    *,
+    rivals: Iterable[str] = NAIVE,
+    series: str = "",
+    above: float = float("-inf"),
+    up_to: float = float("inf"),
+) -> Judge:
+    """Judge that Robust MCB loses less than every rival at all points with above < x <= up_to."""
+    return compared(
+        name,
+        statement,
+        lambda results: {
+            f"{rival} minus paper at {symbol}={x:g}": results.curve(rival, series).at(x)
+            - results.curve("paper", series).at(x)
+            for rival in rivals
+            for x in results.curve("paper", series).xs
+            if above < x <= up_to
+        },
+    )
+
+
+def own_is_no_worse(
+    symbol: str,
+    *,
+    series: str = "",
+    up_to: float = float("inf"),
+    name: str = "own-is-no-worse",
+) -> Judge:
+    """Judge that the project's own learner loses no more than Robust MCB, up to the margin."""
+    return compared(
+        name,
+        f"Ours ({DEFAULT_METHOD}) loses no more than Robust MCB at any {symbol}"
+        f"{f' up to {up_to:g}' if up_to < float('inf') else ''}"
+        f"{f' ({series})' if series else ''}.",
+        lambda results: {
+            f"paper minus ours at {symbol}={x:g}": results.curve("paper", series).minus(
+                results.curve(DEFAULT_METHOD, series), x
+            )
+            for x in results.curve("paper", series).xs
+            if x <= up_to
+        },
+        margin=MARGIN,
+    )
+
+
+def falls_like_a_root(name: str, statement: str, series: str) -> Judge:
+    """Judge that Robust MCB's error falls at least as fast as the square root of x."""
+
+    def judge(results: Results) -> Claim:
+        curve = results.curve("paper", series)
+        return resampled(
+            name,
+            statement,
+            f"log-log slope over all points; at most {ROOT_SLOPE:g}",
+            curve.values,
+            lambda values: log_slope(curve.xs, values.mean(axis=0)),
+            below=ROOT_SLOPE,
+        )
+
+    return judge
+
+
+def does_not_degrade(
+    name: str,
+    statement: str,
+    symbol: str,
+    *,
+    start: float,
+    up_to: float = float("inf"),
+    algorithm: str = "paper",
+) -> Judge:
+    """Judge that an algorithm loses at no x beyond ``start`` more than there, up to the margin."""
+
+    def losses(results: Results) -> dict[str, FloatArray]:
+        curve = results.curve(algorithm)
+        first = float(curve.xs[curve.xs >= start][0])
+        return {
+            f"loss at {symbol}={first:g} minus loss at {symbol}={x:g}": curve.at(first)
+            - curve.at(x)
+            for x in curve.xs
+            if first < x <= up_to
+        }
+
+    return compared(name, statement, losses, margin=MARGIN)

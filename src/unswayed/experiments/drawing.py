@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -61,23 +63,41 @@ class Panel:
     marks: tuple[tuple[float, str], ...] = ()
 
 
-def draw_panels(results: Results, panels: Sequence[Panel], *, heading: str) -> Figure:
-    """Draw every algorithm's mean with a 95 % band, one panel a series, names at the lines."""
+def panels(titles: Mapping[str, str], x_label: str, **look: Any) -> tuple[Panel, ...]:
+    """Return panels that differ in nothing but their series and title."""
+    return tuple(
+        Panel(title=title, x_label=x_label, series=series, **look)
+        for series, title in titles.items()
+    )
+
+
+@contextmanager
+def titled_figure(heading: str, **size: Any) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Yield a figure and its axes in the style of all, and write its heading at the end."""
     with mpl.rc_context(STYLE):
-        rows = 2 if len(panels) == FOUR else 1
-        width = 7.4 if len(panels) == 1 else 2.0 + 4.4 * len(panels) / rows
-        height = 4.6 if rows == 1 else 7.4
-        figure, axes = new_figure(width=width, height=height, panels=len(panels), rows=rows)
-        for ax, panel in zip(axes, panels, strict=True):
+        figure, axes = new_figure(**size)
+        yield figure, axes
+        figure.suptitle(heading, x=0.01, horizontalalignment="left", fontweight="bold")
+
+
+def draw_panels(results: Results, drawn: Sequence[Panel], *, heading: str) -> Figure:
+    """Draw every algorithm's mean with a 95 % band, one panel a series, names at the lines."""
+    rows = 2 if len(drawn) == FOUR else 1
+    width = 7.4 if len(drawn) == 1 else 2.0 + 4.4 * len(drawn) / rows
+    height = 4.6 if rows == 1 else 7.4
+    with titled_figure(heading, width=width, height=height, panels=len(drawn), rows=rows) as (
+        figure,
+        axes,
+    ):
+        for ax, panel in zip(axes, drawn, strict=True):
             curves = [results.curve(name, panel.series) for name in results.algorithms]
             for curve in curves:
                 draw_curve(ax, curve, log_y=panel.log_y)
             set_axes(ax, panel, xs=curves[0].xs)
-        if not panels[0].log_y:
+        if not drawn[0].log_y:
             axes[0].set_ylim(bottom=0.0)  # shared, and only now that everything is drawn
         # Panels share the vertical axis, so one set of names beside the last is enough.
         name_curves(axes[-1], curves)
-        figure.suptitle(heading, x=0.01, horizontalalignment="left", fontweight="bold")
     return figure
 
 
@@ -139,20 +159,14 @@ def set_axes(ax: Axes, panel: Panel, *, xs: np.ndarray) -> None:
 
 def name_curves(ax: Axes, curves: Sequence[Curve]) -> None:
     """Write the names of the algorithms at the right ends of their curves."""
-    looks = [look_of(curve.algorithm) for curve in curves]
-    label_ends(
-        ax,
-        [
-            (float(curve.means[-1]), look.label, look.colour)
-            for curve, look in zip(curves, looks, strict=True)
-        ],
-    )
+    looks = [(float(curve.means[-1]), look_of(curve.algorithm)) for curve in curves]
+    label_ends(ax, [(end, look.label, look.colour) for end, look in looks])
 
 
-def draw_attacks(
-    results: Results, *, heading: str, x_label: str, y_label: str = LOSS
-) -> Figure | None:
+def draw_attacks(results: Results, *, heading: str, labels: Panel | None = None) -> Figure | None:
     """Draw what each attack of the pilot did to each algorithm; None if there was no pilot.
+
+    Axes are named as in a panel of the experiment.
 
     Sweeps with several series are drawn by the number of the point, since values of x repeat.
     Oracles are left out: they hear no colluder.
@@ -164,17 +178,19 @@ def draw_attacks(
     is_single = len(results.series) == 1
     columns = len(algorithms) if len(algorithms) <= MOST_IN_A_ROW else FOUR
     rows = ceil(len(algorithms) / columns)
-    with mpl.rc_context(STYLE):
-        figure, axes = new_figure(
-            width=1.2 + 2.6 * columns, height=0.6 + 3.0 * rows, panels=rows * columns, rows=rows
-        )
+    with titled_figure(
+        heading,
+        width=1.2 + 2.6 * columns,
+        height=0.6 + 3.0 * rows,
+        panels=rows * columns,
+        rows=rows,
+    ) as (figure, axes):
         for ax in axes[len(algorithms) :]:
             ax.set_axis_off()
         for ax, algorithm in zip(axes, algorithms, strict=False):
-            means = results.pilot_means(algorithm)
-            for attack, colour, marker in zip(
-                attacks, ATTACK_COLOURS, ATTACK_MARKERS, strict=False
-            ):
+            look, means = look_of(algorithm), results.pilot_means(algorithm)
+            looks = zip(attacks, ATTACK_COLOURS, ATTACK_MARKERS, strict=False)
+            for attack, colour, marker in looks:
                 n_drawn = 0
                 for values in means[attack].values():
                     numbers = np.arange(n_drawn + 1, n_drawn + values.size + 1)
@@ -188,21 +204,18 @@ def draw_attacks(
                         label=None if n_drawn else attack,
                     )
                     n_drawn += values.size
-            ax.set_title(
-                look_of(algorithm).label, loc="left", fontsize=11, color=look_of(algorithm).colour
-            )
-            ax.set_xlabel(x_label if is_single else "number of the point")
+            ax.set_title(look.label, loc="left", fontsize=11, color=look.colour)
+            ax.set_xlabel(labels.x_label if labels and is_single else "number of the point")
         for ax in axes[::columns]:
-            ax.set_ylabel(y_label, fontsize=10)
+            ax.set_ylabel(labels.y_label if labels else LOSS, fontsize=10)
         axes[0].set_ylim(bottom=0.0)
-        handles, labels = axes[0].get_legend_handles_labels()
+        handles, names = axes[0].get_legend_handles_labels()
         figure.legend(
             handles,
-            labels,
+            names,
             loc="outside lower center",
             ncols=len(attacks),
             frameon=False,
             fontsize=10,
         )
-        figure.suptitle(heading, x=0.01, horizontalalignment="left", fontweight="bold")
     return figure

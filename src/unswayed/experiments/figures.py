@@ -1,43 +1,62 @@
-"""What the paper says about its figures, panel by panel and claim by claim."""
+"""Figures 2 and 3, the slope with gaps to scale, and attacks that know the algorithm."""
 
 from __future__ import annotations
 
-from functools import partial
+import math
 from typing import Any
 
 import numpy as np
 
-from unswayed.arrays import FloatArray
-from unswayed.experiments.claims import Claim, contains, log_slope, resampled
-from unswayed.experiments.drawing import Panel
-from unswayed.experiments.figure_sweeps import (
-    ASSUMED,
-    BELIEF_VARIES,
-    FREQUENT,
-    LITERAL,
-    PER_VISIT,
-    RARE,
-    SCALED_GAP,
-    SWEEPS,
-    TRUTH_VARIES,
-)
-from unswayed.experiments.judging import (
+from unswayed.experiments.claims import (
     MARGIN,
-    NAIVE,
-    Analysis,
+    Claim,
     Judge,
     compared,
+    contains,
+    differences,
     does_not_degrade,
+    log_slope,
     own_is_no_worse,
     paper_beats,
+    resampled,
 )
+from unswayed.experiments.drawing import Panel, panels
 from unswayed.experiments.results import Curve, Results
+from unswayed.experiments.sweeps import (
+    Experiment,
+    Point,
+    along,
+    suboptimality_in_arena,
+    with_own,
+)
 
-__all__ = ["ANALYSES", "SWEEPS"]
+PER_VISIT = "paper-per-visit"
+"""Robust MCB by Section 3.1: a user's value in a cell is the mean over their visits to it."""
+
+LITERAL = "paper-literal"
+"""Robust MCB as printed, which differs from ``paper`` beyond as many contexts as actions."""
+
+COMPARED = with_own("paper", "naive-ucb", "independent-ucb", "oracle")
+CORRUPTION_ROBUST = ("liu", "barbar", "active-arm-elimination")
+
+ASSUMED = 0.1
+"""The paper's: "we set our algorithm to be run with alpha = 0.1"."""
+
+N_USERS = 2303
+"""SA·log(SA)/0.2 at S = A = 10, as in Figure 2, whatever the true share."""
+
+TRUTH_VARIES, BELIEF_VARIES = "assumed 0.1", "true 0.1"
+
+SCALED_GAP = (0.3, 30)
+"""The slope is tested at gaps of 0.3·sqrt(30 L/T): the paper's gap at the paper's T/L."""
+
+FREQUENT, RARE = "S = A = 10", "S = 40, A = 5"
+KNOWING = ("trim-edge", "hide-in-covariance", "id-grinding")
+"""Attacks that know the algorithm: just inside the trimming, within the filter's threshold, and
+with names that would fall into one group if the assignment were not keyed."""
 
 BASE = "20% colluders, each learner against its worst attack"
-SHORT_BASE = "20% colluders; worst attacks"
-CORRUPTION_ROBUST = ("liu", "barbar", "active-arm-elimination")
+PER_USER = "interactions per user T/L"
 SMALL_SHARE, LARGEST_SHARE = 0.1, 0.3
 """A tenth is a small share; Theorem 5.1 is for alpha < 1/3."""
 
@@ -60,23 +79,30 @@ WIDEST = 0.5
 """Ours: an interval for the slope that is wider than this resolves nothing."""
 
 
-def unsaturated_slope(results: Results) -> Claim:
+def _unsaturated_slope(results: Results) -> Claim:
     """Judge the slope of Figure 2(c), where the gap is fixed."""
     paper = results.curve("paper")
     low, high = (share * UNIFORM_LOSS for share in UNSATURATED)
-    chosen = np.flatnonzero((paper.means >= low) & (paper.means <= high))
     return _slope_claim(
         "slope-one-half",
         "Before saturation suboptimality falls like (T/L)^-1/2: the log-log slope is -1/2.",
         paper,
-        chosen,
+        np.flatnonzero((paper.means >= low) & (paper.means <= high)),
     )
 
 
-def scaled_slope(results: Results, algorithm: str, name: str, statement: str) -> Claim:
-    """Judge the slope where gaps shrink with sqrt(L/T)."""
-    curve = results.curve(algorithm)
-    return _slope_claim(name, statement, curve, np.arange(curve.xs.size))
+def _scaled_slope(algorithm: str, name: str, reading: str) -> Judge:
+    """Return a judge of the slope where gaps shrink with sqrt(L/T)."""
+    statement = (
+        f"With gaps that shrink like (T/L)^-1/2, Robust MCB {reading} loses in proportion: the "
+        "log-log slope is -1/2."
+    )
+
+    def judge(results: Results) -> Claim:
+        curve = results.curve(algorithm)
+        return _slope_claim(f"slope-{name}", statement, curve, np.arange(curve.xs.size))
+
+    return judge
 
 
 def _slope_claim(name: str, statement: str, curve: Curve, chosen: np.ndarray) -> Claim:
@@ -92,208 +118,224 @@ def _slope_claim(name: str, statement: str, curve: Curve, chosen: np.ndarray) ->
     return contains(claim, -0.5, widest=WIDEST)
 
 
-def _beats(name: str, statement: str, symbol: str, **limits: Any) -> Judge:
-    return partial(
-        paper_beats, rivals=NAIVE, name=name, statement=statement, x_symbol=symbol, **limits
-    )
-
-
 def _figure(
+    name: str,
     title: str,
-    x_label: str,
+    points: tuple[Point, ...],
+    quick: tuple[int, ...],
+    drawn: tuple[Panel, ...],
     *judges: Judge,
-    panel: str = "",
-    panels: tuple[dict[str, Any], ...] = (),
-    **look: Any,
-) -> Analysis:
-    """Return an analysis; several panels are alike but for what each says."""
-    drawn = panels or ({"title": panel},)
-    return Analysis(
+    algorithms: tuple[str, ...] = COMPARED,
+) -> Experiment:
+    return Experiment(
+        id=name,
         title=title,
-        x_label=x_label,
-        panels=tuple(Panel(**({"x_label": x_label} | look | one)) for one in drawn),
+        points=points,
+        quick=tuple(points[number] for number in quick),
+        algorithms=algorithms,
+        measure=suboptimality_in_arena,
         judges=judges,
+        panels=drawn,
     )
 
 
 def _growth(
-    letter: str, what: str, symbol: str, other: str, statement: str, *further: Judge
-) -> Analysis:
-    """Return the analysis of more contexts or more actions, with ten of the other."""
+    letter: str,
+    what: str,
+    symbols: tuple[str, str],
+    statement: str,
+    *further: Judge,
+    **options: Any,
+) -> Experiment:
+    """Return the experiment with more contexts or more actions, and ten of the other."""
+    symbol, other = symbols
     return _figure(
+        f"figure-2{letter}",
         f"Figure 2({letter}): more {what}",
-        f"{what} {symbol}",
-        _beats("beats-naive", f"Robust MCB beats both naive approaches at every {symbol}.", symbol),
-        partial(
-            does_not_degrade,
-            name=f"{what}-do-not-degrade",
-            statement=statement,
-            x_symbol=symbol,
-            start=10,
+        along(what, (2, 5, 10, 20, 40)),
+        (2, 3),
+        panels(
+            {"": f"{other} = 10, T/L = 30, {BASE}"},
+            f"{what} {symbol}",
+            log_x=True,
+            marks=((10, f"{symbol} = {other}"),),
         ),
-        partial(own_is_no_worse, x_symbol=symbol),
+        paper_beats(
+            "beats-naive", f"Robust MCB beats both naive approaches at every {symbol}.", symbol
+        ),
+        does_not_degrade(f"{what}-do-not-degrade", statement, symbol, start=10),
+        own_is_no_worse(symbol),
         *further,
-        panel=f"{other} = 10, T/L = 30, {BASE}",
-        log_x=True,
-        marks=((10, f"{symbol} = {other}"),),
+        **options,
     )
 
 
-def _printed_minus_paper(results: Results) -> dict[str, FloatArray]:
-    printed, paper = results.curve(LITERAL), results.curve("paper")
-    return {f"as printed minus paper at S={x:g}": printed.at(x) - paper.at(x) for x in paper.xs}
-
-
-PER_USER = "interactions per user T/L"
-
-
-def _gained(results: Results) -> dict[str, FloatArray]:
-    losses = results.curve("paper").values
-    return {"loss at the smallest T/L minus loss at the largest": losses[:, 0] - losses[:, -1]}
-
-
-def _appendix_minus_visits(results: Results) -> dict[str, FloatArray]:
-    appendix, visits = results.curve("paper"), results.curve(PER_VISIT)
-    return {f"appendix minus visits at T/L={x:g}": appendix.at(x) - visits.at(x) for x in visits.xs}
-
-
-def _beyond_half_of_the_gap(results: Results) -> dict[str, FloatArray]:
-    return {
-        f"loss of {name} at alpha={SMALL_SHARE:g} minus half of the gap": results.curve(name).at(
-            SMALL_SHARE
-        )
-        - BROKEN
-        for name in CORRUPTION_ROBUST
-    }
-
-
-def _within_a_tenth(results: Results) -> dict[str, FloatArray]:
-    paper = results.curve("paper")
-    return {
-        f"tenth of the gap minus loss at alpha={x:g}": MARGIN - paper.at(x)
-        for x in paper.xs
-        if x <= LARGEST_SHARE
-    }
-
-
-def _by_users_up_to_threshold(results: Results) -> dict[str, FloatArray]:
-    paper = results.curve("paper")
-    better = paper.values[:, 0] - paper.at(USER_THRESHOLD)
-    return {f"loss at the fewest users minus loss at L={USER_THRESHOLD}": better}
-
-
-def _by_users_beyond(results: Results) -> dict[str, FloatArray]:
-    paper = results.curve("paper")
-    better = paper.at(USER_THRESHOLD) - paper.values[:, -1]
-    return {f"{MARGIN:g} minus the gain from L={USER_THRESHOLD} to the most users": MARGIN - better}
-
-
-def _by_true_share(results: Results) -> dict[str, FloatArray]:
-    paper = results.curve("paper", TRUTH_VARIES)
-    return {"loss at alpha=0.2 minus loss at alpha=0.1": paper.at(0.2) - paper.at(ASSUMED)}
-
-
-def _by_assumed_share(results: Results) -> dict[str, FloatArray]:
-    paper = results.curve("paper", BELIEF_VARIES)
-    return {"loss when assuming 0.05 minus loss when assuming 0.2": paper.at(0.05) - paper.at(0.2)}
-
-
-ANALYSES = {
-    "figure-2a": _growth(
+EXPERIMENTS = (
+    _growth(
         "a",
         "contexts",
-        "S",
-        "A",
+        ("S", "A"),
         "Growing S beyond A does not degrade Robust MCB.",
-        partial(
-            does_not_degrade,
-            name="contexts-do-not-degrade-as-printed",
-            statement="Growing S beyond A does not degrade Robust MCB as printed.",
-            x_symbol="S",
+        does_not_degrade(
+            "contexts-do-not-degrade-as-printed",
+            "Growing S beyond A does not degrade Robust MCB as printed.",
+            "S",
             start=10,
             algorithm=LITERAL,
         ),
         compared(
             "better-path-is-no-worse",
             "Robust MCB loses no more than as printed at any S.",
-            _printed_minus_paper,
+            lambda r: differences(
+                "as printed minus paper at S={x:g}", r.curve(LITERAL), r.curve("paper")
+            ),
             margin=MARGIN,
         ),
+        algorithms=(*COMPARED, LITERAL),
     ),
-    "figure-2b": _growth(
-        "b", "actions", "A", "S", "Growing A beyond S at fixed S does not degrade Robust MCB."
+    _growth(
+        "b", "actions", ("A", "S"), "Growing A beyond S at fixed S does not degrade Robust MCB."
     ),
-    "figure-2c": _figure(
+    _figure(
+        "figure-2c",
         "Figure 2(c): more interactions per user",
-        PER_USER,
-        _beats("beats-naive", "Robust MCB beats both naive approaches at every T/L.", "T/L"),
+        along("interactions", (10, 15, 20, 25, 30, 40, 50, 60, 120)),
+        (1, 4),
+        panels({"": f"S = A = 10, {BASE}"}, PER_USER, log_x=True),
+        paper_beats("beats-naive", "Robust MCB beats both naive approaches at every T/L.", "T/L"),
         compared(
-            "interactions-help", "More interactions of each user make Robust MCB better.", _gained
+            "interactions-help",
+            "More interactions of each user make Robust MCB better.",
+            lambda r: {
+                "loss at the smallest T/L minus loss at the largest": r.curve("paper").values[:, 0]
+                - r.curve("paper").values[:, -1]
+            },
         ),
-        unsaturated_slope,
+        _unsaturated_slope,
         compared(
             "visits-need-less",
             "By Section 3.1, with means over visits, Robust MCB loses no more than by the appendix "
             "at any T/L.",
-            _appendix_minus_visits,
+            lambda r: differences(
+                "appendix minus visits at T/L={x:g}", r.curve("paper"), r.curve(PER_VISIT)
+            ),
             margin=MARGIN,
         ),
-        partial(own_is_no_worse, x_symbol="T/L"),
-        panel=f"S = A = 10, {BASE}",
-        log_x=True,
+        own_is_no_worse("T/L"),
+        algorithms=with_own("paper", "naive-ucb", "independent-ucb", "oracle", PER_VISIT),
     ),
-    "figure-2d": _figure(
+    _figure(
+        "figure-2d",
         "Figure 2(d): more colluders, against corruption-robust learners",
-        r"true share of colluders $\alpha$",
-        partial(
-            paper_beats,
+        along(
+            "alpha",
+            (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4),
+            contexts=2,
+            actions=5,
+            users=500,
+            interactions=500,
+        ),
+        (2, 4),
+        panels(
+            {"": "S = 2, A = 5, L = 500, T/L = 500, each learner against its worst attack"},
+            r"true share of colluders $\alpha$",
+        ),
+        paper_beats(
+            "beats-corruption-robust",
+            "Robust MCB beats the corruption-robust learners at every alpha from 0.1 on.",
+            "alpha",
             rivals=CORRUPTION_ROBUST,
-            name="beats-corruption-robust",
-            statement="Robust MCB beats the corruption-robust learners at every alpha from 0.1 on.",
-            x_symbol="alpha",
             above=SMALL_SHARE - 1e-9,
         ),
         compared(
             "small-share-breaks-corruption-robust",
             "A tenth of colluders breaks every corruption-robust learner (half of the gap lost).",
-            _beyond_half_of_the_gap,
+            lambda r: {
+                f"loss of {name} at alpha={SMALL_SHARE:g} minus half of the gap": r.curve(name).at(
+                    SMALL_SHARE
+                )
+                - BROKEN
+                for name in CORRUPTION_ROBUST
+            },
         ),
         compared(
             "defends",
             "Robust MCB loses less than a tenth of the gap at every alpha up to 0.3.",
-            _within_a_tenth,
+            lambda r: {
+                f"tenth of the gap minus loss at alpha={x:g}": MARGIN - r.curve("paper").at(x)
+                for x in r.curve("paper").xs
+                if x <= LARGEST_SHARE
+            },
         ),
-        partial(own_is_no_worse, x_symbol="alpha"),
-        panel="S = 2, A = 5, L = 500, T/L = 500, each learner against its worst attack",
+        own_is_no_worse("alpha"),
+        algorithms=with_own("paper", "naive-ucb", "independent-ucb", *CORRUPTION_ROBUST, "oracle"),
     ),
-    "figure-3a": _figure(
+    _figure(
+        "figure-3a",
         "Figure 3(a): more users",
-        "users L",
+        along("users", (125, 250, 500, 1000, 2000, 4000, 8000), contexts=20, interactions=50),
+        (0, 3, 4),
+        panels(
+            {"": f"S = 20, A = 10, T/L = 50, {BASE}"},
+            "users L",
+            log_x=True,
+            marks=((USER_THRESHOLD, r"$L = SA/\alpha$"),),
+        ),
         compared(
             "users-help-first",
             "More users improve Robust MCB up to L = SA/alpha.",
-            _by_users_up_to_threshold,
+            lambda r: {
+                f"loss at the fewest users minus loss at L={USER_THRESHOLD}": r.curve(
+                    "paper"
+                ).values[:, 0]
+                - r.curve("paper").at(USER_THRESHOLD)
+            },
         ),
         compared(
             "users-stop-helping",
             "More users stop helping beyond L = SA/alpha (by less than a tenth of the gap).",
-            _by_users_beyond,
+            lambda r: {
+                f"{MARGIN:g} minus the gain from L={USER_THRESHOLD} to the most users": MARGIN
+                - (r.curve("paper").at(USER_THRESHOLD) - r.curve("paper").values[:, -1])
+            },
         ),
-        _beats(
+        paper_beats(
             "beats-naive",
             "Robust MCB beats both naive approaches at every L from SA/alpha on.",
             "L",
             above=USER_THRESHOLD - 1,
         ),
-        partial(own_is_no_worse, x_symbol="L"),
-        panel=f"S = 20, A = 10, T/L = 50, {BASE}",
-        log_x=True,
-        marks=((USER_THRESHOLD, r"$L = SA/\alpha$"),),
+        own_is_no_worse("L"),
     ),
-    "figure-3b": _figure(
+    _figure(
+        "figure-3b",
         "Figure 3(b): a wrongly assumed share of colluders",
-        "share of colluders",
-        _beats(
+        along(
+            "alpha",
+            (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3),
+            series=TRUTH_VARIES,
+            assumed_alpha=ASSUMED,
+            users=N_USERS,
+        )
+        + along(
+            "assumed_alpha",
+            (0.0, 0.05, 0.1, 0.15, 0.2, 0.3),
+            series=BELIEF_VARIES,
+            alpha=ASSUMED,
+            users=N_USERS,
+        ),
+        (2, 4, 8, 11),
+        panels(
+            {TRUTH_VARIES: "learners assume 0.1 (the paper's panel)"},
+            r"true share of colluders $\alpha$",
+            marks=((ASSUMED, "the truth"),),
+        )
+        + panels(
+            {BELIEF_VARIES: "the true share is 0.1"},
+            "share that learners assume",
+            marks=((ASSUMED, "the truth"),),
+        ),
+        paper_beats(
             "overstated-still-beats-naive",
             "Assuming 0.1, Robust MCB beats both naive approaches while 0 < alpha <= 0.1.",
             "alpha",
@@ -304,69 +346,79 @@ ANALYSES = {
         compared(
             "understating-loses-robustness",
             "Assuming 0.1, Robust MCB loses more at a true 0.2 than at a true 0.1.",
-            _by_true_share,
+            lambda r: {
+                "loss at alpha=0.2 minus loss at alpha=0.1": r.curve("paper", TRUTH_VARIES).at(0.2)
+                - r.curve("paper", TRUTH_VARIES).at(ASSUMED)
+            },
         ),
         compared(
             "overstating-is-safer",
             "At a true 0.1, assuming half of it costs more than assuming twice as much.",
-            _by_assumed_share,
-        ),
-        partial(own_is_no_worse, x_symbol="alpha", series=TRUTH_VARIES, up_to=ASSUMED),
-        panels=(
-            {
-                "title": "learners assume 0.1 (the paper's panel)",
-                "x_label": r"true share of colluders $\alpha$",
-                "series": TRUTH_VARIES,
-            },
-            {
-                "title": "the true share is 0.1",
-                "x_label": "share that learners assume",
-                "series": BELIEF_VARIES,
+            lambda r: {
+                "loss when assuming 0.05 minus loss when assuming 0.2": r.curve(
+                    "paper", BELIEF_VARIES
+                ).at(0.05)
+                - r.curve("paper", BELIEF_VARIES).at(0.2)
             },
         ),
-        marks=((ASSUMED, "the truth"),),
+        own_is_no_worse("alpha", series=TRUTH_VARIES, up_to=ASSUMED),
     ),
-    "figure-3c": _figure(
+    _figure(
+        "figure-3c",
         "Figure 3(c): similar, not equal preferences",
-        r"size of personal tastes $\epsilon_0$",
-        partial(
-            does_not_degrade,
-            name="small-differences-are-tolerated",
-            statement="Tastes of up to 0.1, a third of the gap, do not degrade Robust MCB.",
-            x_symbol="eps_0",
+        along("perturbation", (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)),
+        (0, 2),
+        panels({"": f"S = A = 10, T/L = 30, {BASE}"}, r"size of personal tastes $\epsilon_0$"),
+        does_not_degrade(
+            "small-differences-are-tolerated",
+            "Tastes of up to 0.1, a third of the gap, do not degrade Robust MCB.",
+            "eps_0",
             start=0.0,
             up_to=SMALL_TASTES,
         ),
-        _beats("beats-naive", "Robust MCB beats both naive approaches at every eps_0.", "eps_0"),
-        partial(own_is_no_worse, x_symbol="eps_0"),
-        panel=f"S = A = 10, T/L = 30, {BASE}",
+        paper_beats(
+            "beats-naive", "Robust MCB beats both naive approaches at every eps_0.", "eps_0"
+        ),
+        own_is_no_worse("eps_0"),
     ),
-    "slope": _figure(
+    _figure(
+        "slope",
         "The slope, with gaps to scale",
-        PER_USER,
-        *(
-            partial(
-                scaled_slope,
-                algorithm=algorithm,
-                name=f"slope-{name}",
-                statement=f"With gaps that shrink like (T/L)^-1/2, Robust MCB {reading} loses in "
-                "proportion: the log-log slope is -1/2.",
-            )
-            for algorithm, name, reading in (
-                ("paper", "appendix", "by the appendix"),
-                (PER_VISIT, "visits", "by Section 3.1"),
+        tuple(
+            point
+            for n in (15, 30, 60, 120, 240)
+            for point in along(
+                "interactions", (n,), gap=SCALED_GAP[0] * math.sqrt(SCALED_GAP[1] / n)
             )
         ),
-        partial(own_is_no_worse, x_symbol="T/L"),
-        panel=f"S = A = 10, gap {SCALED_GAP[0]:g}·sqrt({SCALED_GAP[1]} L/T), {SHORT_BASE}",
-        log_x=True,
-        log_y=True,
+        (0, 1),
+        panels(
+            {
+                "": f"S = A = 10, gap {SCALED_GAP[0]:g}·sqrt({SCALED_GAP[1]} L/T), "
+                "20% colluders; worst attacks"
+            },
+            PER_USER,
+            log_x=True,
+            log_y=True,
+        ),
+        _scaled_slope("paper", "appendix", "by the appendix"),
+        _scaled_slope(PER_VISIT, "visits", "by Section 3.1"),
+        own_is_no_worse("T/L"),
+        algorithms=with_own("paper", "oracle", PER_VISIT),
     ),
-    "knowing-attack": _figure(
+    _figure(
+        "knowing-attack",
         "Attacks that know the algorithm",
-        PER_USER,
+        along("interactions", (10, 20, 40, 80), series=FREQUENT, attacks=KNOWING)
+        + along("interactions", (10, 20, 40), series=RARE, attacks=KNOWING, contexts=40, actions=5),
+        (1, 4),
+        panels(
+            {series: f"{series}, 20% colluders" for series in (FREQUENT, RARE)},
+            PER_USER,
+            log_x=True,
+        ),
         *(
-            _beats(
+            paper_beats(
                 f"beats-naive-{name}",
                 f"At {series} Robust MCB beats both naive approaches although the coalition knows "
                 "it.",
@@ -376,12 +428,8 @@ ANALYSES = {
             for series, name in ((FREQUENT, "frequent"), (RARE, "rare"))
         ),
         *(
-            partial(own_is_no_worse, x_symbol="T/L", series=series, name=f"own-{name}")
+            own_is_no_worse("T/L", series=series, name=f"own-{name}")
             for series, name in ((FREQUENT, "frequent"), (RARE, "rare"))
         ),
-        panels=tuple(
-            {"title": f"{series}, 20% colluders", "series": series} for series in (FREQUENT, RARE)
-        ),
-        log_x=True,
     ),
-}
+)

@@ -1,4 +1,4 @@
-"""One experiment from sweep to claims: run what is missing, draw, judge, write."""
+"""Experiments by id, from points to claims: run what is missing, draw, judge, write."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +19,6 @@ import unswayed
 from unswayed.errors import InputError, option
 from unswayed.experiments.claims import Claim, mean_interval
 from unswayed.experiments.drawing import draw_attacks
-from unswayed.experiments.registry import Experiment
 from unswayed.experiments.results import (
     MAIN,
     PILOT,
@@ -33,8 +33,8 @@ from unswayed.experiments.sweeps import (
     MAIN_SEED,
     PILOT_SEED,
     Cell,
+    Experiment,
     Measure,
-    Sweep,
     cells_of,
     code_version,
     described,
@@ -43,6 +43,7 @@ from unswayed.experiments.sweeps import (
     quick_version,
     settings_digest,
 )
+from unswayed.names import find
 from unswayed.processes import Workers
 from unswayed.reports.style import save
 from unswayed.storage import whole_file
@@ -58,6 +59,54 @@ CHUNK = 5
 kill may cost each process."""
 
 
+MODULES = {
+    "figures": (
+        *("figure-2a", "figure-2b", "figure-2c", "figure-2d", "figure-3a", "figure-3b"),
+        *("figure-3c", "slope", "knowing-attack"),
+    ),
+    "upper_bounds": ("base-case-1", "base-case-2", "lemma-nu", "theorem-upper", "parallel-gain"),
+    "lower_bounds": ("theorem-lower", "guessing-game", "hidden-contexts"),
+    "regret": ("regret", "regret-rate", "regret-personal", "regret-drift"),
+}
+"""The ids of the experiments in each module, which is imported when one of them is asked for."""
+
+BEYOND = MODULES["regret"]
+"""Experiments on what the paper leaves open."""
+
+IDS = (
+    *(*MODULES["figures"], "base-case-1", "base-case-2", "lemma-nu", "theorem-upper"),
+    *(*MODULES["lower_bounds"], "parallel-gain"),
+)
+"""The paper's experiments and theorems: what is run when nothing is named."""
+
+
+def split_id(text: str) -> tuple[str, int | None]:
+    """Split the name of a cell into experiment and number; None if it names no cell.
+
+    >>> split_id("figure-2a/7"), split_id("lemma-nu")
+    (('figure-2a', 7), ('lemma-nu', None))
+    """
+    name, slash, number = text.partition("/")
+    if not slash:
+        return name, None
+    if not number.isdecimal():
+        raise InputError(f"'{text}' names no cell: after the slash comes its number.")
+    return name, int(number)
+
+
+def find_experiment(name: str) -> Experiment:
+    """Return the experiment of this id; an unknown id lists the choices.
+
+    >>> find_experiment("figure-2a").title
+    'Figure 2(a): more contexts'
+    """
+    modules = {known: module for module, names in MODULES.items() for known in names}
+    choices = {known: modules[known] for known in (*IDS, *BEYOND)}
+    module = import_module(f"unswayed.experiments.{find(name, choices, kind='experiment')}")
+    experiments: tuple[Experiment, ...] = module.EXPERIMENTS
+    return next(experiment for experiment in experiments if experiment.id == name)
+
+
 class Watcher(Protocol):
     """Shows the progress of a run."""
 
@@ -66,16 +115,6 @@ class Watcher(Protocol):
 
     def advance(self, n: int) -> None:
         """Take note that so many repetitions are finished and written."""
-
-
-class Unwatched:
-    """Shows nothing."""
-
-    def expect(self, n: int) -> None:
-        """Ignore it."""
-
-    def advance(self, n: int) -> None:
-        """Ignore it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +128,8 @@ class Task:
     measure: Measure
 
 
-def run_sweep(
-    sweep: Sweep,
+def run_missing(
+    experiment: Experiment,
     store: Store,
     workers: Workers,
     *,
@@ -106,38 +145,39 @@ def run_sweep(
     """
     if repetitions < 1:
         raise InputError(f"{option('--repetitions')} is {repetitions}: at least 1 is needed.")
-    watcher = watcher or Unwatched()
-    store.open(fingerprint(sweep))
-    cells = cells_of(sweep) if only is None else (only,)
+    store.open(fingerprint(experiment))
+    cells = cells_of(experiment) if only is None else (only,)
     for stage in (PILOT, MAIN):
         rows = store.rows()
         done = {key_of(row) for row in rows}
-        tasks = _missing(sweep, cells, stage, done, strongest_attacks(rows), repetitions)
-        watcher.expect(sum(len(task.repetitions) for task in tasks))
+        tasks = _missing(experiment, cells, stage, done, strongest_attacks(rows), repetitions)
+        if watcher is not None:
+            watcher.expect(sum(len(task.repetitions) for task in tasks))
         for finished in workers.results(perform, tasks):
             store.add(finished)
-            watcher.advance(len(finished))
+            if watcher is not None:
+                watcher.advance(len(finished))
     return store.compact()
 
 
 def _missing(
-    sweep: Sweep,
+    experiment: Experiment,
     cells: tuple[Cell, ...],
     stage: str,
     done: set[Key],
     strongest: dict[int, str],
     repetitions: int,
 ) -> list[Task]:
-    chunk = CHUNK * sweep.repetition_factor
+    chunk = CHUNK * experiment.repetition_factor
     tasks = []
     for cell in cells:
         is_contested = len(cell.point.attacks) > 1
         if stage == PILOT:
             attacks = cell.point.attacks if is_contested else ()
-            wanted = range(sweep.pilot_of(cell.algorithm))
+            wanted = range(experiment.pilot_of(cell.algorithm))
         else:
             attacks = (strongest[cell.number],) if is_contested else cell.point.attacks
-            wanted = range(sweep.repetitions_of(cell.algorithm, repetitions))
+            wanted = range(experiment.repetitions_of(cell.algorithm, repetitions))
         for attack in attacks:
             left = [r for r in wanted if (cell.number, stage, attack, r) not in done]
             tasks += [
@@ -146,7 +186,7 @@ def _missing(
                     stage=stage,
                     attack=attack,
                     repetitions=tuple(left[start : start + chunk]),
-                    measure=sweep.measure,
+                    measure=experiment.measure,
                 )
                 for start in range(0, len(left), chunk)
             ]
@@ -171,7 +211,7 @@ def perform(task: Task) -> list[Row]:
                 raise
             rows.append(
                 {
-                    "experiment": cell.sweep,
+                    "experiment": cell.experiment,
                     "cell": cell.id,
                     "number": cell.number,
                     "x": float(point.x),
@@ -242,8 +282,8 @@ def run_and_report(
     watcher: Watcher | None = None,
 ) -> Outcome:
     """Run what is missing of an experiment, then write figures and claims into its folder."""
-    rows = run_sweep(
-        quick_version(experiment.sweep) if quick else experiment.sweep,
+    rows = run_missing(
+        quick_version(experiment) if quick else experiment,
         Store(folder),
         workers,
         repetitions=_repetitions(repetitions, quick=quick),
@@ -263,10 +303,10 @@ def run_cell(
     watcher: Watcher | None = None,
 ) -> CellOutcome:
     """Run what is missing of one cell and return what it came to; nothing is drawn."""
-    sweep = quick_version(experiment.sweep) if quick else experiment.sweep
-    cell = find_cell(sweep, number)
-    rows = run_sweep(
-        sweep,
+    experiment = quick_version(experiment) if quick else experiment
+    cell = find_cell(experiment, number)
+    rows = run_missing(
+        experiment,
         Store(folder),
         workers,
         repetitions=_repetitions(repetitions, quick=quick),
@@ -310,24 +350,23 @@ def _repetitions(asked: int | None, *, quick: bool) -> int:
 
 
 def _report(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Outcome:
-    results, analysis = Results(rows), experiment.analysis
-    save(analysis.picture(results), folder, "figure")
+    results = Results(rows)
+    save(experiment.picture(results), folder, "figure")
     attacks = draw_attacks(
         results,
-        heading=f"{analysis.title}: every attack in the pilot",
-        x_label=analysis.x_label,
-        y_label=analysis.y_label,
+        heading=f"{experiment.title}: every attack in the pilot",
+        labels=experiment.panels[0] if experiment.panels else None,
     )
     if attacks is not None:
         save(attacks, folder, "attacks")
     outcome = Outcome(
         id=experiment.id,
-        title=analysis.title,
+        title=experiment.title,
         repetitions=results.repetitions,
         cpu_seconds=round(sum(row["cpu_seconds"] for row in rows), 1),
         commit=", ".join(dict.fromkeys(row.get("commit", "unknown") for row in rows)),
         settings=settings_digest(Store(folder).settings()),
-        claims=tuple(analysis.judge(results)),
+        claims=tuple(experiment.judge(results)),
     )
     written = asdict(outcome) | {
         "seeds": {"main": MAIN_SEED, "pilot": PILOT_SEED},

@@ -178,8 +178,6 @@ class Curve:
         Shape (n_points,), ascending.
     values
         Shape (n_repetitions, n_points); a row is one repetition throughout.
-    attacks
-        The attack that was used at each point.
     repetitions
         The numbers of the repetitions, ascending.
     """
@@ -188,7 +186,6 @@ class Curve:
     series: str
     xs: FloatArray
     values: FloatArray
-    attacks: tuple[str, ...]
     repetitions: tuple[int, ...]
 
     @property
@@ -249,7 +246,19 @@ class Results:
 
     def curve(self, algorithm: str, series: str = "") -> Curve:
         """Return an algorithm along one series."""
-        return _curve(self.main, algorithm, series)
+        by_x: dict[float, dict[int, float]] = {}
+        for row in self.main:
+            if row["algorithm"] == algorithm and row["series"] == series:
+                by_x.setdefault(row["x"], {})[row["repetition"]] = row["value"]
+        xs = sorted(by_x)
+        repetitions = sorted(by_x[xs[0]])
+        return Curve(
+            algorithm=algorithm,
+            series=series,
+            xs=np.array(xs),
+            values=np.array([[by_x[x][repetition] for x in xs] for repetition in repetitions]),
+            repetitions=tuple(repetitions),
+        )
 
     def pilot_means(self, algorithm: str) -> dict[str, dict[str, FloatArray]]:
         """Return the means of the pilot by attack and series, points in the sweep's order."""
@@ -282,22 +291,3 @@ def _finished_everywhere(every: Sequence[Row], rows: Sequence[Row]) -> set[int]:
             "not every cell has a finished repetition yet: run the experiment to its end first."
         )
     return finished
-
-
-def _curve(rows: Sequence[Row], algorithm: str, series: str) -> Curve:
-    by_x: dict[float, dict[int, float]] = {}
-    attacks: dict[float, str] = {}
-    for row in rows:
-        if row["algorithm"] == algorithm and row["series"] == series:
-            by_x.setdefault(row["x"], {})[row["repetition"]] = row["value"]
-            attacks[row["x"]] = row["attack"]
-    xs = sorted(by_x)
-    repetitions = sorted(by_x[xs[0]])
-    return Curve(
-        algorithm=algorithm,
-        series=series,
-        xs=np.array(xs),
-        values=np.array([[by_x[x][repetition] for x in xs] for repetition in repetitions]),
-        attacks=tuple(attacks[x] for x in xs),
-        repetitions=tuple(repetitions),
-    )

@@ -1,32 +1,30 @@
-"""Experiments as data: a sweep is a tuple of points; a cell is one algorithm at one point."""
+"""Experiments as data: points, algorithms and claims; a cell is one algorithm at one point."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from matplotlib.figure import Figure
 
 import unswayed
-from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import InputError
-from unswayed.experiments.claims import FEWEST
-from unswayed.learners.interface import LearnerMaker
+from unswayed.experiments.claims import FEWEST, Claim, Judge
+from unswayed.experiments.drawing import Panel, draw_panels
+from unswayed.experiments.results import Results
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import users_needed
-from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.attacks.base import Knowledge
 from unswayed.simulation.attacks.registry import ATTACKS
 from unswayed.simulation.instances import Drift
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, run_repetition
-from unswayed.tallies import Tallies
 
 Measure = Callable[[Settings, str, str, int], float]
 """What one repetition yields, from (settings, algorithm, attack, repetition)."""
@@ -56,7 +54,7 @@ OBLIVIOUS_ATTACKS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A world at which every algorithm of a sweep is measured.
+    """A world at which every algorithm of an experiment is measured.
 
     Attributes
     ----------
@@ -77,43 +75,61 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
-    """All points and algorithms of one experiment.
+class Experiment:
+    """What to run, and what to make of the results.
 
     Attributes
     ----------
     quick
         Those of the points that a quick run has.
+    judges
+        One for each claim.
+    panels
+        Curves along one series each, where that is the picture.
+    draw
+        Where it is another.
     repetition_factor
-        Repetitions of this sweep for each one asked for; successes need more than means.
-    own_share
-        Share of the repetitions that the project's own default learner has.
+        Repetitions for each one asked for; successes need more than means.
     own_fewest
-        How many it has at least, if there are so many: fewer than ``FEWEST`` are never judged.
+        How many repetitions the default learner has at least, if there are so many: fewer than
+        ``FEWEST`` are never judged.
     """
 
     id: str
+    title: str
     points: tuple[Point, ...]
     quick: tuple[Point, ...]
     algorithms: tuple[str, ...]
     measure: Measure
+    judges: tuple[Judge, ...]
+    panels: tuple[Panel, ...] = ()
+    draw: Callable[[Results], Figure] | None = None
     pilot_repetitions: int = PILOT_REPETITIONS
     repetition_factor: int = 1
-    own_share: float = 1.0
     own_fewest: int = FEWEST
+
+    def picture(self, results: Results) -> Figure:
+        """Draw the results."""
+        if self.draw is not None:
+            return self.draw(results)
+        return draw_panels(results, self.panels, heading=self.title)
+
+    def judge(self, results: Results) -> list[Claim]:
+        """Judge every claim."""
+        return [judge(results) for judge in self.judges]
 
     def repetitions_of(self, algorithm: str, asked: int) -> int:
         """Return how many repetitions an algorithm has where so many are asked for.
 
-        >>> from unswayed.experiments.registry import find_experiment
-        >>> sweep = find_experiment("figure-2a").sweep
-        >>> [sweep.repetitions_of(name, 50) for name in ("paper", DEFAULT_METHOD)]
+        >>> from unswayed.experiments.reproducing import find_experiment
+        >>> figure = find_experiment("figure-2a")
+        >>> [figure.repetitions_of(name, 50) for name in ("paper", DEFAULT_METHOD)]
         [50, 15]
         """
         n = asked * self.repetition_factor
         if algorithm != DEFAULT_METHOD:
             return n
-        return max(round(self.own_share * n), min(n, self.own_fewest))
+        return max(round(OWN_SHARE * n), min(n, self.own_fewest))
 
     def pilot_of(self, algorithm: str) -> int:
         """Return how many repetitions of each attack an algorithm's pilot has."""
@@ -126,7 +142,7 @@ class Sweep:
 class Cell:
     """One algorithm at one point; ``id`` names it everywhere, like ``figure-2a/7``."""
 
-    sweep: str
+    experiment: str
     number: int
     point: Point
     algorithm: str
@@ -134,28 +150,28 @@ class Cell:
     @property
     def id(self) -> str:
         """Return the name of the cell."""
-        return f"{self.sweep}/{self.number}"
+        return f"{self.experiment}/{self.number}"
 
 
-def cells_of(sweep: Sweep) -> tuple[Cell, ...]:
+def cells_of(experiment: Experiment) -> tuple[Cell, ...]:
     """Return the cells, all points of the first algorithm first.
 
     A further algorithm at the end of the list leaves the numbers of the others as they are.
     """
     return tuple(
-        Cell(sweep=sweep.id, number=number, point=point, algorithm=algorithm)
+        Cell(experiment=experiment.id, number=number, point=point, algorithm=algorithm)
         for number, (algorithm, point) in enumerate(
-            (algorithm, point) for algorithm in sweep.algorithms for point in sweep.points
+            (algorithm, point) for algorithm in experiment.algorithms for point in experiment.points
         )
     )
 
 
-def find_cell(sweep: Sweep, number: int) -> Cell:
+def find_cell(experiment: Experiment, number: int) -> Cell:
     """Return the cell of this number, or say which numbers there are."""
-    cells = cells_of(sweep)
+    cells = cells_of(experiment)
     if number >= len(cells):
         raise InputError(
-            f"there is no cell {sweep.id}/{number}: numbers go from 0 to {len(cells) - 1}."
+            f"there is no cell {experiment.id}/{number}: numbers go from 0 to {len(cells) - 1}."
         )
     return cells[number]
 
@@ -179,17 +195,11 @@ def code_version() -> str:
     >>> code_version() == code_version()
     True
     """
-    here = Path(__file__).parent
 
     def git(*words: str) -> str | None:
+        command = ["git", "-C", str(Path(__file__).parent), *words]
         try:
-            run = subprocess.run(
-                ["git", "-C", str(here), *words],
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=10,
-            )
+            run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
         except (OSError, subprocess.SubprocessError):
             return None
         return run.stdout.strip()
@@ -201,27 +211,23 @@ def code_version() -> str:
     return f"{git('rev-parse', '--short=12', 'HEAD')}{'+' if changed else ''}"
 
 
-def fingerprint(sweep: Sweep) -> dict[str, Any]:
+def fingerprint(experiment: Experiment) -> dict[str, Any]:
     """Return all that must agree before results may be continued: one commit for every row.
 
     Algorithms and attacks are left out: a further one adds rows and changes none.
     """
-    return {
-        "id": sweep.id,
-        "commit": code_version(),
-        **world_settings(sweep),
-    }
+    return {"id": experiment.id, "commit": code_version(), **world_settings(experiment)}
 
 
-def world_settings(sweep: Sweep) -> dict[str, Any]:
+def world_settings(experiment: Experiment) -> dict[str, Any]:
     """Return seeds and points of a sweep: what its rows depend on beside code and machine."""
     return {
         "seeds": {"main": MAIN_SEED, "pilot": PILOT_SEED},
-        "pilot_repetitions": sweep.pilot_repetitions,
-        "own_pilot_repetitions": sweep.pilot_of(DEFAULT_METHOD),
+        "pilot_repetitions": experiment.pilot_repetitions,
+        "own_pilot_repetitions": experiment.pilot_of(DEFAULT_METHOD),
         "points": [
             {"x": point.x, "series": point.series, **described(point.settings)}
-            for point in sweep.points
+            for point in experiment.points
         ],
     }
 
@@ -246,6 +252,21 @@ def world(**changes: Any) -> Settings:
     return Settings(attack="honest", algorithms=("oracle",), **base)
 
 
+def along(
+    name: str,
+    values: Iterable[float],
+    *,
+    series: str = "",
+    attacks: tuple[str, ...] = OBLIVIOUS_ATTACKS,
+    **fixed: Any,
+) -> tuple[Point, ...]:
+    """Return a point for each value of one setting."""
+    return tuple(
+        Point(x=value, series=series, settings=world(**fixed, **{name: value}), attacks=attacks)
+        for value in values
+    )
+
+
 def with_own(*algorithms: str) -> tuple[str, ...]:
     """Return the algorithms, followed by the project's own default if it is not the paper's.
 
@@ -255,16 +276,16 @@ def with_own(*algorithms: str) -> tuple[str, ...]:
     return (*algorithms, *own)
 
 
-def quick_version(sweep: Sweep) -> Sweep:
-    """Return a sweep with its quick points and one attack, or the first where that is not tried."""
+def quick_version(experiment: Experiment) -> Experiment:
+    """Return the quick points alone, with one attack, or the first where that is not tried."""
     points = tuple(
         replace(
             point,
             attacks=(QUICK_ATTACK,) if QUICK_ATTACK in point.attacks else point.attacks[:1],
         )
-        for point in sweep.quick
+        for point in experiment.quick
     )
-    return replace(sweep, points=points, pilot_repetitions=0, own_fewest=QUICK_OWN_FEWEST)
+    return replace(experiment, points=points, pilot_repetitions=0, own_fewest=QUICK_OWN_FEWEST)
 
 
 def suboptimality_in_arena(
@@ -274,7 +295,7 @@ def suboptimality_in_arena(
 
     The same number as `unswayed simulate` gives for these settings, seed and repetition.
     """
-    return _in_arena(settings, algorithm, attack, repetition, Goal.SUBOPTIMALITY)
+    return run_repetition(replace(settings, attack=attack), algorithm, repetition).loss
 
 
 def regret_in_arena(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
@@ -282,38 +303,5 @@ def regret_in_arena(settings: Settings, algorithm: str, attack: str, repetition:
 
     The same number as `unswayed simulate --goal regret` gives.
     """
-    return _in_arena(settings, algorithm, attack, repetition, Goal.REGRET)
-
-
-def _in_arena(
-    settings: Settings, algorithm: str, attack: str, repetition: int, goal: Goal
-) -> float:
-    return run_repetition(replace(settings, attack=attack), algorithm, repetition, goal).loss
-
-
-class Witness(OracleMaker):
-    """Makes learners with another maker, and remembers who is good, which the arena tells it."""
-
-    is_good: BoolArray
-
-    def __init__(self, make: LearnerMaker) -> None:
-        self._make = make
-
-    def knowing(self, is_good: BoolArray) -> LearnerMaker:
-        """Remember the good users and return the maker."""
-        self.is_good = is_good
-        return self._make
-
-
-def cell_means(tallies: Tallies, is_counted: BoolArray | None = None) -> FloatArray:
-    """Return the plain mean reward of each cell, of all users or of some; NaN where none played."""
-    weights = np.ones(len(tallies.cells))
-    if is_counted is not None:
-        weights = np.repeat(is_counted, np.diff(tallies.indptr)).astype(np.float64)
-    counts, sums = (
-        np.bincount(tallies.cells, weights * column, minlength=tallies.n_cells)
-        for column in (tallies.counts, tallies.sums)
-    )
-    means = np.full(tallies.n_cells, np.nan)
-    np.divide(sums, counts, out=means, where=counts > 0)
-    return means.reshape(tallies.n_contexts, tallies.n_actions)
+    attacked = replace(settings, attack=attack)
+    return run_repetition(attacked, algorithm, repetition, Goal.REGRET).loss

@@ -2,6 +2,5 @@
 
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.methods import DEFAULT_METHOD, METHODS
-from unswayed.learners.robust_mcb import RobustMCB
 
-__all__ = ["DEFAULT_METHOD", "METHODS", "Estimates", "RobustMCB"]
+__all__ = ["DEFAULT_METHOD", "METHODS", "Estimates"]

@@ -10,11 +10,13 @@ import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Label, Provenance
+from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.personal import Personal
 from unswayed.policy import Policy, best_known
 from unswayed.policy.documents import json_number
 from unswayed.tallies import UserTallies
 from unswayed.tallies.log_summary import LogSummary
+from unswayed.visible import counted
 
 
 def plain_actions(tallies: UserTallies) -> IntArray:
@@ -149,22 +151,28 @@ def notes_on_bad_rows(provenance: Provenance) -> tuple[str, ...]:
     if not bad:
         return ()
     reasons = "; ".join(f"{count:,}: {reason}" for reason, count in bad.items())
-    return (f"{sum(bad.values()):,} rows were left out ({reasons}).",)
+    return (f"rows left out: {sum(bad.values()):,} ({reasons}).",)
 
 
-def note_on_propensities(clipped_share: float, min_propensity: float) -> str:
-    """Return a note on how events are weighed."""
+def note_on_propensities(clipped_share: float, min_propensity: float, method: str) -> str:
+    """Return a note on what propensities are used for."""
+    use = (
+        "propensities are used to check how actions were explored; the default method does not "
+        "weight events by them"
+        if method == DEFAULT_METHOD
+        else "events are weighted by 1/propensity"
+    )
     return (
-        f"events weigh 1/propensity; {clipped_share:.2%} of the propensities are below "
-        f"{min_propensity:g} and count as that."
+        f"{use}; {clipped_share:.2%} of the propensities are below {min_propensity:g} and count as "
+        "that."
     )
 
 
 def note_on_cap(max_interactions: int, n_users_capped: int, n_events_dropped: int) -> str:
     """Return a note on what a cap left out."""
     return (
-        f"{n_users_capped:,} users had more than {max_interactions:,} interactions; a "
-        f"sample of as many was kept of each, and {n_events_dropped:,} events left out."
+        f"{counted(n_users_capped, 'user')} had more than {max_interactions:,} interactions; a "
+        f"sample of as many was kept of each, and {counted(n_events_dropped, 'event')} left out."
     )
 
 
@@ -206,7 +214,7 @@ def shown_time(length: float) -> str:
 
 def note_on_logs(n_logs: int, folder: str | Path) -> str:
     """Return a note on the logs that were added up."""
-    return f"learned from {n_logs} logs in {folder}."
+    return f"learned from {counted(n_logs, 'log')} in {folder}."
 
 
 def notes_on_summary(summary: LogSummary) -> tuple[str, ...]:
@@ -241,8 +249,8 @@ def notes_on_summary(summary: LogSummary) -> tuple[str, ...]:
     if summary.n_rare_contexts:
         examples = ", ".join(map(repr, summary.rarest_contexts))
         notes.append(
-            f"{summary.n_rare_contexts:,} contexts ({summary.rare_share:.1%} of the events) are "
-            f"too rare for a sound decision, for instance {examples}."
+            f"contexts too rare for a sound decision: {summary.n_rare_contexts:,} "
+            f"({summary.rare_share:.1%} of the events), for instance {examples}."
         )
     return tuple(notes)
 
@@ -254,28 +262,28 @@ def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...
     undecided = evidence.get("undecided", [])
     if undecided:
         notes.append(
-            f"{len(undecided):,} decisions hang on whether suspected accounts are honest, for "
-            f"instance in {_examples(undecided)}; they are made for the smallest regret."
+            f"decisions that depend on whether suspected accounts are honest: {len(undecided):,}, "
+            f"for instance in {_examples(undecided)}; each minimises the largest regret."
         )
     changed, n_contexts = source["changed"], len(policy.context_labels)
     if changed:
         notes.append(
-            f"{len(changed):,} of {n_contexts:,} decisions differ from those by plain means, for "
+            f"decisions that differ from plain means: {len(changed):,} of {n_contexts:,}, for "
             f"instance {_examples(changed)}."
         )
     rows, (_, lead) = np.arange(n_contexts), leads(policy)
-    found: list[tuple[BoolArray, str]] = [(lead < 0, "are not the largest mean")]
+    found: list[tuple[BoolArray, str]] = [(lead < 0, "that are not the largest mean")]
     if policy.is_excluded is not None:
         is_out = policy.is_excluded[rows, best_known(policy.mean_rewards)]
-        found.append((is_out, "pass over the largest mean, which worst-case intervals rule out"))
+        found.append((is_out, "whose largest mean is ruled out by worst-case intervals"))
     if policy.sampling_errors is not None:
         is_close = (lead >= 0) & (lead < policy.sampling_errors[rows, policy.actions])
-        found.append((is_close, "are close: the lead over the runner-up is within sampling error"))
+        found.append((is_close, "whose lead over the runner-up is within sampling error"))
     for is_met, what in found:
         if is_met.any():
             names = [str(policy.context_labels[int(s)]) for s in np.flatnonzero(is_met)]
             notes.append(
-                f"{len(names):,} of {n_contexts:,} decisions {what}, for instance in "
+                f"decisions {what}: {len(names):,} of {n_contexts:,}, for instance in "
                 f"{_examples(names)}."
             )
     if evidence.get("bounded", 0.0) > WORTH_SAYING:
@@ -294,22 +302,19 @@ def notes_on_policy(policy: Policy, source: Mapping[str, Any]) -> tuple[str, ...
 
 def _note_on_lie(lie: Mapping[str, Any]) -> str:
     verb = "raise" if lie["direction"] == "up" else "lower"
-    contexts = f"{lie['contexts']:,} context{'s' * (lie['contexts'] != 1)}"
+    contexts = counted(lie["contexts"], "context")
     what = f"{lie['actions'][0]!r} in {contexts}"
     if "by_context" in lie:
         items = [f"{a!r} in {s}" for s, a in list(lie["by_context"].items())[:EXAMPLES]]
         what = f"one action in each of {contexts}, such as {', '.join(items)}"
+    group = f"a group of about {counted(lie['accounts'], 'account')}"
     if is_suspected(lie):
-        turned = lie["turned"]
-        if turned:
-            hang = f"{turned:,} decision{' hangs' if turned == 1 else 's hang'} on"
-        else:
-            hang = "no decision hangs on"
         return (
-            f"about {lie['accounts']:,.0f} accounts may {verb} {what}; they still count, and "
-            f"{hang} whether they are honest."
+            f"{group} may {verb} {what}; it still counts, and "
+            f"{counted(lie['turned'], 'decision') if lie['turned'] else 'no decision'} "
+            f"{'depend' if lie['turned'] > 1 else 'depends'} on whether it is honest."
         )
-    return f"about {lie['accounts']:,.0f} accounts {verb} {what}; they no longer count."
+    return f"{group} {verb}s {what}; it no longer counts."
 
 
 def _examples(names: Mapping[str, Any] | list[str]) -> str:

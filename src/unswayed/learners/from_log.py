@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +33,8 @@ from unswayed.learners.explaining import (
     notes_on_policy,
     notes_on_summary,
 )
+from unswayed.learners.features.honest import with_partition
+from unswayed.learners.features.shape import learn_shape
 from unswayed.learners.groups import check_groups, find_groups, group_decisions
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.options import LearnOptions
@@ -52,6 +55,9 @@ from unswayed.tallies.log_data import (
 )
 from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise
 from unswayed.tallies.store import Index, first_log, load_index, load_tallies, save_tallies
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Called with the name of each step as it begins.
 Listener = Callable[[str], None]
@@ -100,7 +106,10 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedL
             memory=options.memory,
             is_dated=is_dated,
         )
-        events, provenance = reading.events, reading.provenance
+        events, provenance, shape = reading.events, reading.provenance, None
+        if options.features:
+            shape = learn_shape(events, reading.attributes, options, on_step=on_step)
+            events = shape.in_leaves(events)
         clipped_share = None
         if events.propensities is not None:
             clipped_share = float((events.propensities < min_propensity).mean())
@@ -115,7 +124,8 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedL
             save_tallies(folder, stored)
             data, index = stored.data, stored.index
             del stored, new  # large, too
-    return _tallied(data, options, provenance, clipped_share, index)
+    log = _tallied(data, options, provenance, clipped_share, index)
+    return replace(log, shape=shape)
 
 
 def _is_dated(stored: LogData | None, options: LearnOptions) -> bool:
@@ -225,6 +235,17 @@ class LearnedLog:
     user_weights: FloatArray
     interactions: IntArray
 
+    def __repr__(self) -> str:
+        return f"<LearnedLog of {self.summary.n_events:,} events: {self.policy!r}>"
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return f"{self.policy._repr_html_()}<ul>{notes}</ul>"
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the policy's estimates; see ``Policy.plot``."""
+        return self.policy.plot(axes)
+
 
 def learn_log(
     source: Source | None,
@@ -297,6 +318,8 @@ def learn_on_cluster(
         )
     if options.half_life is not None:
         raise InputError(f"{option('--half-life')} is for {local}.")
+    if options.features:
+        raise InputError(f"{option('--features')} is for {local}.")
     if options.groups is not None:
         raise InputError(f"{option('--groups')} is for {local}.")
     if options.personal:
@@ -349,6 +372,9 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
     notes += (learned.rewards.note(),)
     if reviewed is not None:
         notes += (note_on_known(int(reviewed.is_fake.sum()), int(reviewed.is_honest.sum())),)
+    if log.shape is not None:
+        policy, note = with_partition(policy, log, options)
+        notes += (note,)
     if options.groups is not None or options.personal:
         policy, note = _with_own_decisions(policy, log, options)
         notes += (note,)
@@ -405,7 +431,9 @@ def _notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
     """Return notes on what was read, and on how the events of a log count."""
     notes = list(notes_on_bad_rows(log.provenance)) if log.is_new else []
     if log.clipped_share is not None:
-        notes.append(note_on_propensities(log.clipped_share, options.min_propensity))
+        notes.append(
+            note_on_propensities(log.clipped_share, options.min_propensity, options.method)
+        )
     if (cap := options.max_interactions_per_user) is not None:
         notes.append(note_on_cap(cap, log.dropped.n_users_capped, log.dropped.n_events_dropped))
     if log.n_logs is not None and options.tallies is not None:

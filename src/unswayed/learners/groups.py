@@ -18,6 +18,7 @@ from unswayed.learners.personal import Residuals, residuals_of
 from unswayed.policy import GroupDecisions, Policy
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies
+from unswayed.visible import counted
 
 REACH = 3.0
 """Ours: residuals beyond this many standard deviations of one reward count as that, so that an
@@ -199,12 +200,12 @@ class Groups:
             )
         n_rest = int((self.members == NO_GROUP).sum())
         listed = ", ".join(
-            f"{size:,} users gain at least {gain:.2g} a play"
+            f"{counted(size, 'user')} gain{'s' * (size == 1)} at least {gain:.2g} a play"
             for size, gain in zip(self.sizes.tolist(), self.gains, strict=True)
         )
         return (
-            f"{len(self.gains)} group{'s' if len(self.gains) > 1 else ''} of taste ({error}): "
-            f"{listed} where decisions differ; {n_rest:,} users keep the common policy."
+            f"{counted(len(self.gains), 'group')} of taste ({error}): {listed} where decisions "
+            f"differ; {counted(n_rest, 'user')} with the common policy."
         )
 
 

@@ -14,8 +14,7 @@ from unswayed.learners.bounded import Reviewed, learn_bounded
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import changed_decisions, named_lies, plain_actions
-from unswayed.learners.flips.bounds import FlipBounds
-from unswayed.learners.flips.fraction import Certify, OnAttack, flip_bounds
+from unswayed.learners.flips import Certify, FlipBounds, OnAttack, flip_bounds
 from unswayed.learners.methods import known_method, method_named
 from unswayed.learners.reward_range import RewardBound, bound_shown, check_rewards
 from unswayed.learners.unknown_fraction import Auto, UnknownFraction, estimate_fraction

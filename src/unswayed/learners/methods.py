@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from unswayed.errors import Note
 from unswayed.learners.bounded import learn_bounded
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.paper import learn_paper, learn_paper_literal
+from unswayed.learners.paper import learn_paper
 from unswayed.names import find
 from unswayed.plugins import load_plugins
 from unswayed.tallies import Tallies, UserTallies
@@ -35,7 +36,7 @@ class Method(Protocol):
 METHODS: dict[str, Method] = {
     "bounded": learn_bounded,
     "paper": learn_paper,
-    "paper-literal": learn_paper_literal,
+    "paper-literal": partial(learn_paper, is_literal=True),
 }
 """All methods by name; add your own, as docs/extend.md shows."""
 

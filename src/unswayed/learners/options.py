@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -11,7 +12,7 @@ from unswayed.events import Columns, OnBadRows
 from unswayed.events.known import KnownAccounts, read_known
 from unswayed.events.thinning import check_cap, parsed_half_life
 from unswayed.learners.design import DesignName
-from unswayed.learners.flips.fraction import Certify, check_certify
+from unswayed.learners.flips import Certify, check_certify
 from unswayed.learners.groups import check_groups
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.reward_range import RewardRange, parsed_reward_range, reward_bound
@@ -19,6 +20,18 @@ from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.names import known_keywords
 from unswayed.tallies import MIN_PROPENSITY
 from unswayed.tallies.log_tallies import check_min_propensity
+
+MAX_LEAVES = 32
+"""Ours: contexts that are learned from features, by default."""
+
+MOST_LEAVES = 1000
+"""Ours: contexts that may be asked for."""
+
+
+def listed_names(given: Sequence[str] | str) -> tuple[str, ...]:
+    """Return names from a list, or from text that separates them by commas."""
+    names = given.split(",") if isinstance(given, str) else given
+    return tuple(name.strip() for name in names if name.strip())
 
 
 @known_keywords(adversarial_fraction="alpha")
@@ -67,6 +80,19 @@ class LearnOptions:
         A file of reviewed accounts, as ``read_known`` takes it. Fake ones do not count, honest ones
         are never flagged, and a group is what most of its reviewed members are. Dates are not
         used. Only with the default method.
+    features
+        Attributes to learn the contexts from, instead of context columns: a list, or text such as
+        "country,age". Numbers are cut into bins; anything else is a category. See
+        ``docs/features.md``. Not with ``tallies``, and not on a cluster.
+    max_leaves
+        Most contexts that are learned from features.
+    honest
+        Whether intervals come from a half of the users who had no say in the contexts.
+    trusted
+        Features that the server sets, so that no account can claim them.
+    advice
+        Which model advises the contexts: "auto" for a linear one, "off", or a column with the
+        choices of another model, which then is one more feature.
     personal
         Whether to learn decisions of users whose taste differs from the common one, too. Not on a
         cluster.
@@ -89,6 +115,11 @@ class LearnOptions:
     half_life: float | str | None = None
     groups: int | str | None = None
     known: str | Path | KnownAccounts | None = None
+    features: Sequence[str] = ()
+    max_leaves: int = MAX_LEAVES
+    honest: bool = False
+    trusted: Sequence[str] = ()
+    advice: str = "auto"
     personal: bool = False
 
     def __post_init__(self) -> None:
@@ -116,6 +147,7 @@ class LearnOptions:
                 object.__setattr__(self, "known", read_known(self.known))
         if self.half_life is not None:
             object.__setattr__(self, "half_life", parsed_half_life(self.half_life))
+        self._check_features()
         if self.groups is not None:
             object.__setattr__(self, "groups", check_groups(self.groups))
             if self.personal:
@@ -123,6 +155,37 @@ class LearnOptions:
                     f"{option('--groups')} and {option('--personal')} exclude each other: a user "
                     "gets the policy of a group or one of their own."
                 )
+
+    def _check_features(self) -> None:
+        """Add the features to the columns; refuse options that need them, or that they exclude."""
+        for name in ("features", "trusted"):
+            object.__setattr__(self, name, listed_names(getattr(self, name)))
+        if not self.features:
+            defaults = {"max_leaves": MAX_LEAVES, "honest": False, "trusted": (), "advice": "auto"}
+            for name, default in defaults.items():
+                if getattr(self, name) != default:
+                    flag = option(f"--{name.replace('_', '-')}")
+                    raise InputError(f"{flag} needs {option('--features')}.")
+            return
+        if not 1 <= self.max_leaves <= MOST_LEAVES:
+            raise InputError(
+                f"{option('--max-leaves')} is {self.max_leaves}; it is from 1 to {MOST_LEAVES}."
+            )
+        for name in self.trusted:
+            if name not in self.features:
+                raise InputError(
+                    f"{option('--trusted')} names {name!r}, which is not among the features "
+                    f"({', '.join(self.features)})."
+                )
+        if self.tallies is not None:
+            raise InputError(
+                f"{option('--features')} cannot be used with {option('--tallies')}: contexts are "
+                "learned from the events of one log. Give all days at once, as a folder or pattern."
+            )
+        columns = tuple(self.features)
+        if self.advice not in ("auto", "off", *columns):
+            columns = (*columns, self.advice)
+        object.__setattr__(self, "columns", replace(self.columns, features=columns))
 
     def changed(self, **changes: Any) -> LearnOptions:
         """Return the same options with some changed; names of columns may be given directly.
@@ -133,6 +196,9 @@ class LearnOptions:
         if "adversarial_fraction" in changes:  # the former name
             old = LearnOptions(adversarial_fraction=changes.pop("adversarial_fraction"))  # type: ignore[call-arg]
             changes["alpha"] = old.alpha
+        if "features" in changes:  # those of the options before are columns by now
+            columns = replace(changes.get("columns", self.columns), features=())
+            changes["columns"] = columns
         own = [field.name for field in fields(LearnOptions)]
         names = {name: changes.pop(name) for name in changes.keys() - set(own)}
         if names:

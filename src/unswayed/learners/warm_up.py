@@ -9,11 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from unswayed.errors import Note
+from unswayed.events.encoding import Encoder
 from unswayed.learners.from_log import learn_log
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.randomness import generator
 
 N_USERS, N_PLAYS, N_CONTEXTS, N_ACTIONS = 100, 20, 4, 3
+
+N_IDS = 5_000
+"""Enough ids that their table must grow, which large logs need and these small ones do not."""
 
 COLLUDING = 0.2
 """Share of users who push one action, so that the code for flagged users is compiled."""
@@ -31,14 +35,16 @@ def warm_up(
     a free processor, and many of a busy one. ``on_kind`` is called with each of ``KINDS`` as it
     begins.
     """
+    for ids in (range(N_IDS), [f"user {code}" for code in range(N_IDS)]):
+        Encoder().codes(pa.array(ids))
     for kind in KINDS:
         on_kind(kind)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Note)  # nobody decides by these logs
-            learn_log(_log(kind), alpha=COLLUDING, method=method)
+            learn_log(small_log(kind), alpha=COLLUDING, method=method)
 
 
-def _log(kind: str) -> pa.Table:
+def small_log(kind: str) -> pa.Table:
     """Return a log of users who share a taste, and of some who push the first action."""
     rng = generator(0, "warm-up", kind)
     n = N_USERS * N_PLAYS

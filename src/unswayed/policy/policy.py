@@ -5,22 +5,32 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.errors import InputError, check_adversarial_fraction
+from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.events import UNKNOWN, Label, Labels, check_list
+from unswayed.names import closest
 from unswayed.policy.documents import check_version, json_number, read_object, write_object
 from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
+from unswayed.policy.partition import Partition, context_label
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
 
 FORMAT = "unswayed-policy"
 VERSION = 1
+
+#: A label; or the parts of a context of several columns, or attributes.
+Context = Label | tuple[Any, ...] | Mapping[str, Any]
 
 NO_BOUND = "no bound"
 """Marker for intervals without a bound."""
@@ -69,7 +79,8 @@ class Decision:
 
     ``is_known`` is False when nothing was learned of the context, and the action is the default.
     ``is_personal`` is True where a user gets another action than everybody; mean and interval are
-    then the common ones of that action.
+    then the common ones of that action. ``leaf`` is the rule that the attributes fulfil, if the
+    policy was learned from features; None if a value was never seen there.
     """
 
     action: Label
@@ -78,6 +89,7 @@ class Decision:
     low: float
     high: float
     is_personal: bool = False
+    leaf: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,6 +128,8 @@ class Policy:
         Decisions of users whose taste differs, or None.
     groups
         Decisions of groups of users, or None.
+    partition
+        The partition of attributes whose leaves are the contexts, or None if contexts were given.
     created
         UTC time, ISO 8601.
     source
@@ -160,6 +174,7 @@ class Policy:
     decisions: IntArray | None = None
     personal: PersonalDecisions | None = None
     groups: GroupDecisions | None = None
+    partition: Partition | None = None
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -187,6 +202,8 @@ class Policy:
             is_out = self.is_excluded[np.arange(shape[0]), chosen]
             if (is_out & self.is_learned).any():
                 raise InputError("an action that is excluded cannot be chosen.")
+        if self.partition is not None and self.partition.labels != self.context_labels:
+            raise InputError("the contexts of a policy must be the leaves of its partition.")
         # JSON has no infinity: a mean without an end has no bound there.
         is_learned = ~np.isnan(self.mean_rewards)
         for name, end in (("low", -np.inf), ("high", np.inf)):
@@ -237,23 +254,62 @@ class Policy:
         """Mean rewards consistent with the decisions: no mean exceeds the chosen action's."""
         return capped_means(self.mean_rewards, self._chosen)
 
-    def decide(self, context: Label, user: Label | None = None) -> Decision:
+    def decide(self, context: Context, user: Label | None = None) -> Decision:
         """Return the decision for one context; see ``Decision`` for unknown ones.
 
-        With a user, that user's own decision if there is one, or that of the user's group.
+        Parameters
+        ----------
+        context
+            A label; for several context columns a tuple or a mapping of their values; for a policy
+            learned from features a mapping of attributes, ``{"country": "DE", "age": None}``.
+        user
+            With a user, that user's own decision if there is one, or that of the user's group.
         """
-        code = self.context_labels.code(context)
+        label = self.label_of(context)
+        code = UNKNOWN if label is None else self.context_labels.code(label)
+        leaf = None if code == UNKNOWN or self.partition is None else str(label)
         for own in (self.personal, self.groups):
             action = UNKNOWN if user is None or own is None else own.action(user, code)
             if action != UNKNOWN:
-                return self._decision(code, action, is_personal=True)
+                return self._decision(code, action, is_personal=True, leaf=leaf)
         if code == UNKNOWN or not self.is_learned[code]:
-            return Decision(
-                self.action_labels[self.default_action], False, math.nan, math.nan, math.nan
-            )
-        return self._decision(code, int(self.actions[code]))
+            default = self.action_labels[self.default_action]
+            return Decision(default, False, math.nan, math.nan, math.nan, leaf=leaf)
+        return self._decision(code, int(self.actions[code]), leaf=leaf)
 
-    def _decision(self, code: int, action: int, *, is_personal: bool = False) -> Decision:
+    def label_of(self, context: Context) -> Label | None:
+        """Return the label of a context in any of its forms; None if attributes have no leaf."""
+        if not isinstance(context, tuple | Mapping):
+            return context
+        if self.partition is not None:
+            if isinstance(context, tuple):
+                raise InputError(
+                    f"the policy was learned from features: give a mapping with "
+                    f"{', '.join(self.partition.names)}, not a tuple."
+                )
+            return self.partition.leaf(context)
+        return context_label(*self.context_columns, context)
+
+    @cached_property
+    def context_columns(self) -> tuple[list[str], dict[str, tuple[float, ...]]]:
+        """The context columns of the log that the policy was learned from, and their bins."""
+        try:
+            read = self.source.get("read", {})
+            names = [str(name) for name in read.get("columns", {}).get("context", ())]
+            bins = {
+                str(column): tuple(float(edge) for edge in edges)
+                for column, edges in read.get("bins", {}).items()
+            }
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"the policy is damaged: its record of the log cannot be read ({error}); name the "
+                f"context columns with {option('--column', python='columns')}."
+            ) from error
+        return names or ["context"], bins
+
+    def _decision(
+        self, code: int, action: int, *, is_personal: bool = False, leaf: str | None
+    ) -> Decision:
         return Decision(
             self.action_labels[action],
             True,
@@ -261,16 +317,87 @@ class Policy:
             float(self.low[code, action]),
             float(self.high[code, action]),
             is_personal,
+            leaf,
         )
 
-    def decide_many(self, contexts: Iterable[Label]) -> tuple[list[Label], BoolArray]:
+    def decide_many(self, contexts: Iterable[Context]) -> tuple[list[Label], BoolArray]:
         """Return the actions for many contexts, and which of the contexts were known."""
+        return self.decide_codes(self.codes_of(contexts))
+
+    def codes_of(self, contexts: Iterable[Context]) -> IntArray:
+        """Return the codes of contexts in any form that ``decide`` takes."""
         check_list(contexts, "contexts")
-        codes = self.context_labels.codes(contexts)
+        listed = contexts.tolist() if isinstance(contexts, np.ndarray) else list(contexts)
+        if any(isinstance(context, tuple | Mapping) for context in listed):
+            listed = [self.label_of(context) for context in listed]
+        return self.context_labels.codes(listed)
+
+    def decide_codes(self, codes: IntArray) -> tuple[list[Label], BoolArray]:
+        """Return the actions for codes of contexts, and which were known."""
         is_known = (codes != UNKNOWN) & np.append(self.is_learned, False)[codes]
         actions = np.where(is_known, np.append(self.actions, 0)[codes], self.default_action)
         names: list[Label] = self.action_labels.values[actions].tolist()
         return names, is_known
+
+    def words_on_unknown(self, contexts: Sequence[Label]) -> str:
+        """Return a sentence on contexts that the policy does not know, and what was meant."""
+        first = contexts[0]
+        close = closest(str(first), self.context_labels.texts)
+        meant = "" if close is None or close == str(first) else f" Did you mean {close!r}?"
+        others = f" and {len(contexts) - 1:,} more" if len(contexts) > 1 else ""
+        return (
+            f"the policy has no context {first!r}{others}; unknown contexts get the default action "
+            f"{self.action_labels[self.default_action]!r}.{meant}"
+        )
+
+    def cells(self) -> dict[str, npt.NDArray[Any]]:
+        """Return a table by columns, one row per (context, action).
+
+        The columns are context, action, mean, low, high, bound, n, is_chosen, is_excluded and
+        context_probability, and the two parts of the interval where the method has them.
+        """
+        n_contexts, n_actions = self.mean_rewards.shape
+        contexts, actions = np.divmod(np.arange(n_contexts * n_actions), n_actions)
+        is_bounded = np.isfinite(self.high - self.low) | np.isnan(self.mean_rewards)
+        is_excluded = self.is_excluded
+        if is_excluded is None:
+            is_excluded = np.zeros(self.mean_rewards.shape, np.bool_)
+        parts = {}
+        if self.sampling_errors is not None:
+            parts = {"sampling_error": self.sampling_errors, "bias_bound": self.bias_bounds}
+        return {
+            "context": self.context_labels.values[contexts],
+            "action": self.action_labels.values[actions],
+            "mean": self.mean_rewards.ravel(),
+            "low": self.low.ravel(),
+            "high": self.high.ravel(),
+            "bound": np.where(is_bounded, "", NO_BOUND).ravel(),
+            **{name: part.ravel() for name, part in parts.items()},
+            "n": self.counts.ravel(),
+            "is_chosen": self.actions[contexts] == actions,
+            "is_excluded": is_excluded.ravel(),
+            "context_probability": self.context_probabilities[contexts],
+        }
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return ``cells`` as a pandas table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.cells())
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the mean and interval of every action in the most visited contexts.
+
+        Needs matplotlib, the extra ``plots``. Without axes a new figure is made by pyplot.
+        """
+        from unswayed.policy.showing import draw_estimates
+
+        return draw_estimates(self, axes)
+
+    def _repr_html_(self) -> str:
+        from unswayed.policy.showing import html_table
+
+        return html_table(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the policy as versioned, plain JSON values."""
@@ -314,6 +441,8 @@ class Policy:
             result["personal"] = self.personal.to_json(self.context_labels, self.action_labels)
         if self.groups is not None:
             result["groups"] = self.groups.to_json(self.context_labels, self.action_labels)
+        if self.partition is not None:
+            result["partition"] = self.partition.to_json()
         return result
 
     @classmethod
@@ -327,6 +456,7 @@ class Policy:
             cells = [[value["mean_rewards"][str(s)][str(a)] for a in actions] for s in contexts]
             flips, uppers = value.get("flip_fraction"), value.get("flip_fraction_upper")
             own, groups = value.get("personal"), value.get("groups")
+            partition = value.get("partition")
             means, is_excluded = _column(cells, "mean"), _excluded(cells)
             return cls(
                 context_labels=contexts,
@@ -351,6 +481,7 @@ class Policy:
                 groups=None
                 if groups is None
                 else GroupDecisions.from_json(groups, contexts, actions),
+                partition=None if partition is None else Partition.from_json(partition),
                 created=_checked_text(value["created"]),
                 source=_checked_source(value["source"]),
             )

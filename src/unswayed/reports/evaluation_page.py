@@ -106,7 +106,7 @@ def _contexts(found: Evaluation) -> str:
                     one.plays,
                     one.logged.estimate,
                     one.robust.estimate,
-                    _text(one.robust_uplift),
+                    _text(one.uplift),
                 ]
                 for one in found.contexts
             ],

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -15,7 +14,8 @@ import pyarrow.parquet
 
 from unswayed.errors import InputError, option
 from unswayed.events import Label
-from unswayed.policy import NO_BOUND, Policy
+from unswayed.policy import Policy
+from unswayed.policy.rows import read_codes
 from unswayed.storage import check_writable, whole_file
 
 if TYPE_CHECKING:
@@ -91,38 +91,6 @@ def compare_policies(first: Policy, second: Policy) -> Comparison:
     )
 
 
-def cells_table(policy: Policy) -> pa.Table:
-    """Return one row a (context, action): mean, interval, its parts, count, how it was decided."""
-    n_contexts, n_actions = policy.mean_rewards.shape
-    contexts, actions = np.divmod(np.arange(n_contexts * n_actions), n_actions)
-    is_bounded = np.isfinite(policy.high - policy.low) | np.isnan(policy.mean_rewards)
-    parts = {}
-    if policy.sampling_errors is not None:
-        parts = {
-            "sampling_error": policy.sampling_errors.ravel(),
-            "bias_bound": policy.bias_bounds.ravel(),
-        }
-    return pa.table(
-        {
-            "context": pa.array(policy.context_labels.values).take(pa.array(contexts)),
-            "action": pa.array(policy.action_labels.values).take(pa.array(actions)),
-            "mean": policy.mean_rewards.ravel(),
-            "low": policy.low.ravel(),
-            "high": policy.high.ravel(),
-            "bound": np.where(is_bounded, "", NO_BOUND).ravel(),
-            **parts,
-            "n": policy.counts.ravel(),
-            "is_chosen": policy.actions[contexts] == actions,
-            "is_excluded": (
-                np.zeros(len(actions), np.bool_)
-                if policy.is_excluded is None
-                else policy.is_excluded.ravel()
-            ),
-            "context_probability": policy.context_probabilities[contexts],
-        }
-    )
-
-
 def write_table(columns: Mapping[str, object] | pa.Table, path: Path, kind: str | None) -> None:
     """Write a table as Parquet or CSV; without a kind the name of the file decides."""
     chosen = _table_format(path, kind)
@@ -176,23 +144,6 @@ def _table_format(path: Path, kind: str | None) -> str:
     return chosen
 
 
-def _how_it_was_read(policy: Policy) -> tuple[list[str], dict[str, tuple[float, ...]]]:
-    """Return the context columns of the log that a policy was learned from, and their bins."""
-    try:
-        read = policy.source.get("read", {})
-        names = [str(name) for name in read.get("columns", {}).get("context", ())]
-        bins = {
-            str(column): tuple(float(edge) for edge in edges)
-            for column, edges in read.get("bins", {}).items()
-        }
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InputError(
-            f"the policy is damaged: its record of the log cannot be read ({error}); name the "
-            f"context columns with {option('--column', python='columns')}."
-        ) from error
-    return names, bins
-
-
 def predicted_table(
     policy: Policy,
     source: Source,
@@ -206,25 +157,14 @@ def predicted_table(
     does, keep them, and the new ones are ``policy_action`` and ``policy_is_known``. Without
     columns, those are read that the policy was learned from, cut into the same bins.
     """
-    from unswayed.events import read_contexts  # the database is slow to import
-
-    learned_from, bins = _how_it_was_read(policy)
-    names = columns or learned_from or ["context"]
-    found = read_contexts(source, columns=names, bins=bins, memory=memory)
-    names_taken = found.rows.column_names
+    rows, codes = read_codes(policy, source, columns=columns, memory=memory)
+    names_taken = rows.column_names
     action, known = "action", "is_known"
     if action in names_taken or known in names_taken:
         action, known = f"policy_{action}", f"policy_{known}"
     for name in (action, known):
         if name in names_taken:
             raise InputError(f"the rows have a column {name!r} already; rename or drop it first.")
-    # A missing context is not a label, so it is unknown.
-    actions, is_known = policy.decide_many("" if s is None else s for s in found.contexts)
-    is_missing = [context is None for context in found.contexts]
-    default = policy.action_labels[policy.default_action]
-    table = found.rows.append_column(
-        action,
-        pa.array([default if no else a for a, no in zip(actions, is_missing, strict=True)]),
-    )
-    is_known = is_known & ~pa.array(is_missing, pa.bool_()).to_numpy(zero_copy_only=False)
+    actions, is_known = policy.decide_codes(codes)
+    table = rows.append_column(action, pa.array(actions))
     return table.append_column(known, pa.array(is_known)), int((~is_known).sum())

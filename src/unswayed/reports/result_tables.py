@@ -212,7 +212,7 @@ def print_evaluation(found: Evaluation) -> None:
                 str(one.action),
                 f"{one.plays:,}",
                 f"{one.robust.estimate:.3g}",
-                _text(one.robust_uplift),
+                _text(one.uplift),
             ]
             for one in found.contexts[:SHOWN]
         ],

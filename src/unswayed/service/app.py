@@ -16,28 +16,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from unswayed.service.calls import Bodies, Runtime
 from unswayed.service.catalogue import ACTIVE, NOTHING_LEARNED, now_ms
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.console.routes import console_pages
-from unswayed.service.daily import claim, today
-from unswayed.service.database import Connection, Database, StoreError, opened
+from unswayed.service.database import StoreError, opened
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
-from unswayed.service.jobs import (
-    add_job,
-    jobs_of,
-    start_learner,
-    start_report,
-    start_warming,
-)
-from unswayed.service.keys import Rates
+from unswayed.service.jobs import add_job, claim, jobs_of, start, today
 from unswayed.service.metrics import Metrics
-from unswayed.service.secret_file import Secrets
-from unswayed.service.service import Service
+from unswayed.service.records import delete_old
+from unswayed.service.service import Service, Watcher
 from unswayed.service.settings import ServerSettings
-from unswayed.service.state import Watcher
-from unswayed.service.writing import LONGEST_CHUNK_MS, Writer
+from unswayed.service.tokens import Secrets
+from unswayed.service.writing import Writer
 
 #: Ours: seconds between updates of shared metrics and checks of the learning job.
 _CHORE_SECONDS = 1.0
@@ -49,32 +40,33 @@ _DELETE_SECONDS = 60.0
 _WARM_SECONDS = 10.0
 
 
-async def do_chores(runtime: Runtime, *, warms: bool) -> None:
+async def do_chores(service: Service, *, warms: bool) -> None:
     """Do all of it until the task is cancelled; ``warms`` compiles what learning needs."""
     started = deleting = time.monotonic()
+    reported: dict[str, str] = {}
     while True:
         await asyncio.sleep(_CHORE_SECONDS)
-        runtime.refresh_metrics()
-        await asyncio.to_thread(runtime.metrics.save)
+        service.refresh_metrics()
+        await asyncio.to_thread(service.metrics.save)
         with suppress(StoreError, Refusal):
-            await asyncio.to_thread(learn_when_due, runtime)
-            await asyncio.to_thread(report_when_due, runtime)
+            await asyncio.to_thread(_learn_when_due, service)
+            await asyncio.to_thread(_report_when_due, service, reported)
         if time.monotonic() > deleting:
             with suppress(StoreError, Refusal):
-                is_done = await asyncio.to_thread(delete_when_old, runtime)
+                is_done = await asyncio.to_thread(_delete_when_old, service)
                 deleting = time.monotonic() + (_DELETE_SECONDS if is_done else 0.0)
         if warms and time.monotonic() > started + _WARM_SECONDS:
             warms = False
-            await asyncio.to_thread(warm_if_first, runtime)
+            await asyncio.to_thread(warm_if_first, service)
 
 
-def learn_when_due(runtime: Runtime) -> None:
+def _learn_when_due(service: Service) -> None:
     """Start the learnings that campaigns ask for."""
-    for serving in list(runtime.service.watcher.state.campaigns.values()):
+    for serving in list(service.watcher.state.campaigns.values()):
         every = serving.settings.learn_every
         if not every or serving.state != ACTIVE:
             continue
-        with runtime.service.database.connected() as connection:
+        with service.database.connected() as connection:
             jobs = jobs_of(connection, serving.name)
             last = jobs[0].created_ms if jobs else serving.created_ms
             if now_ms() < last + 1000.0 * every:
@@ -86,97 +78,45 @@ def learn_when_due(runtime: Runtime) -> None:
                     continue
                 job, is_new = add_job(connection, serving.name)
         if is_new:
-            start_learner(runtime.store_url, serving.name, job.id)
+            known = service.server.known
+            start("learn", store=service.store_url, campaign=serving.name, job=job.id, known=known)
 
 
-def report_when_due(runtime: Runtime) -> None:
+def _report_when_due(service: Service, reported: dict[str, str]) -> None:
     """Start the daily reports that campaigns ask for; each process asks for a day once."""
     day = today()
-    for serving in list(runtime.service.watcher.state.campaigns.values()):
-        if not serving.settings.daily_report or runtime.reported.get(serving.name) == day:
+    for serving in list(service.watcher.state.campaigns.values()):
+        if not serving.settings.daily_report or reported.get(serving.name) == day:
             continue
-        with runtime.service.database.connected() as connection:
+        with service.database.connected() as connection:
             campaign = campaign_of(connection, serving.name)
             with connection.transaction():
                 is_mine = claim(connection, campaign)
-        runtime.reported[serving.name] = day
+        reported[serving.name] = day
         if is_mine:
-            start_report(runtime.store_url, serving.name)
+            known = service.server.known
+            start("daily", store=service.store_url, campaign=serving.name, known=known)
 
 
-def delete_when_old(runtime: Runtime) -> bool:
+def _delete_when_old(service: Service) -> bool:
     """Delete decisions that campaigns keep no longer; whether none is left."""
     done = [
-        delete_old(
-            runtime.service.database, serving.name, serving.settings.forgotten_before(now_ms())
-        )
-        for serving in list(runtime.service.watcher.state.campaigns.values())
+        delete_old(service.database, serving.name, serving.settings.forgotten_before(now_ms()))
+        for serving in list(service.watcher.state.campaigns.values())
         if serving.settings.retention
     ]
     return all(done)
 
 
-def warm_if_first(runtime: Runtime) -> None:
+def warm_if_first(service: Service) -> None:
     """Compile what the methods of campaigns need, unless something was learned here before."""
-    campaigns = list(runtime.service.watcher.state.campaigns.values())
+    campaigns = list(service.watcher.state.campaigns.values())
     if any(serving.policy_version != NOTHING_LEARNED for serving in campaigns):
         return
     for method in {serving.settings.method for serving in campaigns}:
         with suppress(FileExistsError):  # one of the workers does it
-            (runtime.metrics.folder / f"{method}.warm").touch(exist_ok=False)
-            start_warming(method)
-
-
-#: Ours: what one transaction deletes, so that rewards never wait long for it.
-_SLICE_MS = 10_000
-
-#: Ours: how long the deleting may take at once.
-_SECONDS = 0.2
-
-
-def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
-    """Delete decisions made before a time, and all that came of them; whether none is left."""
-    end = time.monotonic() + _SECONDS
-    with database.connected() as connection:
-        while (oldest := _oldest_ms(connection, campaign)) is not None and oldest < before_ms:
-            if time.monotonic() > end:
-                return False
-            with connection.transaction():
-                _delete_slice(connection, campaign, min(oldest + _SLICE_MS, before_ms))
-    return True
-
-
-def _oldest_ms(connection: Connection, campaign: str) -> int | None:
-    """Return the time of the oldest decision that can be deleted."""
-    found = []
-    for column, table in (("first_ms", "decisions"), ("time_ms", "asked")):
-        rows = connection.execute(
-            f"SELECT {column} FROM {table} WHERE campaign = ? ORDER BY {column} LIMIT 1",
-            (campaign,),
-        )
-        # A row of decisions goes when the last that may be in it does.
-        more = LONGEST_CHUNK_MS if table == "decisions" else 0
-        found += [int(row[0]) + more for row in rows]
-    for table in ("rewards", "activations"):
-        rows = connection.execute(
-            f"SELECT decision FROM {table} WHERE campaign = ? ORDER BY decision LIMIT 1",
-            (campaign,),
-        )
-        found += [int.from_bytes(bytes(row[0])[:6], "big") for row in rows]
-    return min(found, default=None)
-
-
-def _delete_slice(connection: Connection, campaign: str, until_ms: int) -> None:
-    connection.execute(
-        "DELETE FROM decisions WHERE campaign = ? AND first_ms < ?",
-        (campaign, until_ms - LONGEST_CHUNK_MS),
-    )
-    connection.execute("DELETE FROM asked WHERE campaign = ? AND time_ms < ?", (campaign, until_ms))
-    for table in ("rewards", "activations"):
-        connection.execute(
-            f"DELETE FROM {table} WHERE campaign = ? AND decision < ?",
-            (campaign, until_ms.to_bytes(6, "big")),
-        )
+            (service.metrics.folder / f"{method}.warm").touch(exist_ok=False)
+            start("warm", method=method)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +133,20 @@ class Launch:
     configured: frozenset[str] = frozenset()
     is_public: bool = False
     warms: bool = False
+
+    def service(self) -> Service:
+        """Return the service of this process, with its threads running."""
+        database = opened(self.store)
+        return Service(
+            database,
+            Watcher(database, self.secrets),
+            Writer(database),
+            self.server,
+            Metrics(self.metrics_folder),
+            self.store,
+            self.is_public,
+            self.configured,
+        )
 
 
 #: The busiest routes, by method and address; what follows the campaign, if there is one.
@@ -229,43 +183,23 @@ def create_app(launch: Launch) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        runtime = _runtime(launch)
-        app.state.runtime = runtime
-        chores = asyncio.create_task(do_chores(runtime, warms=launch.warms))
+        service = app.state.service = launch.service()
+        chores = asyncio.create_task(do_chores(service, warms=launch.warms))
         try:
             yield
         finally:
             chores.cancel()
             with suppress(asyncio.CancelledError):
                 await chores
-            await asyncio.to_thread(runtime.service.stop)
-            runtime.refresh_metrics()
-            runtime.metrics.save()
+            await asyncio.to_thread(service.stop)
+            service.refresh_metrics()
+            service.metrics.save()
 
     routes = [Route(one.path, one, methods=[one.method]) for one in ENDPOINTS]
     return _Application(
         routes=[*console_pages(), *routes],
         lifespan=lifespan,
         exception_handlers={HTTPException: _no_route},
-    )
-
-
-def _runtime(launch: Launch) -> Runtime:
-    database = opened(launch.store)
-    service = Service(
-        database,
-        Watcher(database, launch.secrets),
-        Writer(database),
-        launch.server,
-    )
-    return Runtime(
-        service,
-        Metrics(launch.metrics_folder),
-        Rates(launch.server.requests_per_second),
-        launch.store,
-        launch.is_public,
-        Bodies(launch.server.max_request_bytes),
-        launch.configured,
     )
 
 

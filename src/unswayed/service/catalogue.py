@@ -33,6 +33,17 @@ class Campaign:
     plan_version: int
     policy_version: int
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the campaign as plain values."""
+        return {
+            "name": self.name,
+            "state": self.state,
+            "created_ms": self.created_ms,
+            "plan": self.plan_version,
+            "policy": self.policy_version,
+            "settings": self.settings,
+        }
+
 
 def now_ms() -> int:
     """Return the time in milliseconds since 1970; a clock before that counts as then."""
@@ -52,23 +63,24 @@ def bump(connection: Connection) -> None:
     )
 
 
-def campaigns(connection: Connection) -> list[Campaign]:
-    """Return all campaigns, by name."""
-    rows = connection.execute(
-        "SELECT name, settings, state, created_ms, plan, policy FROM campaigns ORDER BY name"
-    )
-    return [_campaign(*row) for row in rows]
+_COLUMNS = ("name", "settings", "state", "created_ms", "plan", "policy")
+
+
+def campaigns(connection: Connection, where: str = "TRUE", *values: str) -> list[Campaign]:
+    """Return all campaigns, by name; or those for which a condition holds."""
+    sql = f"SELECT {', '.join(_COLUMNS)} FROM campaigns WHERE {where} ORDER BY name"
+    return [
+        Campaign(row[0], msgspec.json.decode(row[1], type=Settings), *row[2:])
+        for row in connection.execute(sql, values)
+    ]
 
 
 def campaign(connection: Connection, name: str) -> Campaign:
     """Return a campaign, or refuse a name that there is not."""
-    rows = connection.execute(
-        "SELECT name, settings, state, created_ms, plan, policy FROM campaigns WHERE name = ?",
-        (name,),
-    )
-    if not rows:
+    found = campaigns(connection, "name = ?", name)
+    if not found:
         raise unknown_campaign(name)
-    return _campaign(*rows[0])
+    return found[0]
 
 
 def unknown_campaign(name: str) -> Exception:
@@ -76,21 +88,12 @@ def unknown_campaign(name: str) -> Exception:
     return not_found(f"there is no campaign {name[:80]!r}; create it first.", "unknown_campaign")
 
 
-def _campaign(
-    name: str, settings: str, state: str, created_ms: int, plan: int, policy: int
-) -> Campaign:
-    return Campaign(
-        name, msgspec.json.decode(settings, type=Settings), state, created_ms, plan, policy
-    )
-
-
 def create_campaign(connection: Connection, name: str, settings: Settings) -> Campaign:
     """Create a campaign with its first plan; the same one again is no error, another one is."""
     check_name(name)
     text = msgspec.json.encode(settings).decode()
     row = (name, text, ACTIVE, now_ms(), 0, NOTHING_LEARNED)
-    columns = ("name", "settings", "state", "created_ms", "plan", "policy")
-    (is_new,) = connection.insert_new("campaigns", columns, [row])
+    (is_new,) = connection.insert_new("campaigns", _COLUMNS, [row])
     if not is_new:
         there = campaign(connection, name)
         if there.settings != settings:

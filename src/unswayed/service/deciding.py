@@ -1,4 +1,17 @@
-"""Decisions of one campaign under its current plan, as records that are signed and logged."""
+"""Decisions of one campaign under its current plan, as records that are signed and logged.
+
+A caller may name the actions to choose from, such as those in stock. What is due is drawn as
+always, without regard to the list. If it is on the list it is played, and otherwise its substitute:
+the best action on the list by the policy that is served. So
+
+    P(a | list) = p(a) + [a is the substitute] · sum of p(b) over b that are not on the list,
+
+with p(a) the propensity without a list. Learning uses explored decisions only, and a substitute is
+none. In each request an action on the list is explored with the same probability as without a
+list, so cell means stay unbiased for the requests in which the action could be played; and whoever
+influences a list can take decisions of its own accounts out of learning, but never move them to
+another action.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +26,11 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from unswayed.errors import InputError
-from unswayed.policy import Decider, Policy, Ruling
+from unswayed.events import UNKNOWN
+from unswayed.policy import Decider, EpochPlan, Policy, Ruling
 from unswayed.service.catalogue import ACTIVE, Campaign, now_ms
-from unswayed.service.eligible import Ranking, as_bits, checked_list
 from unswayed.service.errors import Refusal, bad_request
 from unswayed.service.settings import Settings, check_label
 from unswayed.service.tokens import Record, encode_record
@@ -30,7 +42,10 @@ _ID_BYTES, _RANDOM_BYTES = 16, 10
 #: Ours: a call of the system costs more than ten bytes do.
 _IDS_AT_ONCE = 256
 
-SHADOW = "shadow"
+SHADOW, SUBSTITUTE = "shadow", "substitute"
+
+#: Ours: lists are part of the token, a bit for each action.
+MOST_ACTIONS = 8_000
 
 #: Characters take at most four bytes, and labels may have 256.
 _SURELY_SHORT = 64
@@ -86,6 +101,109 @@ class DecideResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """The actions of a campaign by the policy that is served, in each context.
+
+    ``plan`` is what is served, and its action comes first in every context; ``policy`` is None
+    before anything was learned.
+    """
+
+    plan: EpochPlan
+    policy: Policy | None
+    _ranked: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def ranked(self, context: str) -> tuple[str, ...]:
+        """Return all actions, the best first; those of which nothing is known come last."""
+        found = self._ranked.get(context)
+        if found is not None:
+            return found
+        actions = [str(action) for action in self.plan.actions]
+        policy = self.policy
+        row = UNKNOWN if policy is None else policy.context_labels.code(context)
+        if policy is not None and row != UNKNOWN:
+            codes = policy.action_labels.codes(self.plan.actions)
+            means = np.where(codes == UNKNOWN, np.nan, policy.mean_rewards[row, codes])
+            is_out = np.zeros(len(codes), np.bool_)
+            if policy.is_excluded is not None:
+                is_out = policy.is_excluded[row, codes] & (codes != UNKNOWN)
+            order = np.lexsort((-np.nan_to_num(means, nan=-np.inf), is_out))
+            actions = [actions[code] for code in order]
+        first = str(self.plan.rule(context).action)
+        found = self._ranked[context] = (first, *(one for one in actions if one != first))
+        return found
+
+    def best(
+        self, first: str, context: str, eligible: frozenset[str] | None, number: int
+    ) -> list[str]:
+        """Return so many actions: the one that was decided on, and the best of the others."""
+        others = (
+            one
+            for one in self.ranked(context)
+            if one != first and (eligible is None or one in eligible)
+        )
+        return [first, *islice(others, number - 1)]
+
+    def ruling(self, due: Ruling, context: str, eligible: frozenset[str]) -> Ruling:
+        """Return what is played in the place of what is due, with its exact propensity."""
+        substitute = next(one for one in self.ranked(context) if one in eligible)
+        is_due = due.action in eligible
+        action = str(due.action) if is_due else substitute
+        # The propensities of all actions that can be due.
+        rule, held = self.plan.rule(context), self.plan.control_share
+        due_with: dict[str, float] = {}
+        shares = [(name, rule.explorer_share / len(rule.surviving)) for name in rule.surviving]
+        for name, share in (*shares, (rule.action, 1.0 - rule.explorer_share)):
+            due_with[str(name)] = due_with.get(str(name), 0.0) + (1.0 - held) * share
+        if rule.baseline is not None:
+            due_with[str(rule.baseline)] = due_with.get(str(rule.baseline), 0.0) + held
+        propensity = due_with.get(action, 0.0)
+        if action == substitute:
+            propensity += sum(p for other, p in due_with.items() if other not in eligible)
+        return due._replace(
+            mode=due.mode if is_due else SUBSTITUTE,  # type: ignore[arg-type]  # one more mode
+            action=action,
+            propensity=min(propensity, 1.0),
+            mode_propensity=due.mode_propensity if is_due else 1.0,
+        )
+
+
+def checked_list(names: Sequence[str | int], actions: Sequence[str]) -> frozenset[str]:
+    """Return the actions that a caller names, or refuse the list."""
+    if len(actions) > MOST_ACTIONS:
+        raise Refusal(
+            422,
+            "too_many_actions",
+            f"'actions' is for campaigns of up to {MOST_ACTIONS:,} actions.",
+        )
+    eligible = frozenset(map(str, names))
+    if not eligible:
+        raise Refusal(422, "no_action", "'actions' is empty; name at least one, or leave it out.")
+    unknown = eligible.difference(actions)
+    if unknown:
+        raise Refusal(
+            422, "unknown_action", f"there is no action {min(unknown)[:80]!r}; add it first."
+        )
+    return eligible
+
+
+def as_bits(eligible: frozenset[str], plan: EpochPlan) -> bytes:
+    """Return a list as a bit for each action of a plan."""
+    is_on = np.array([str(action) in eligible for action in plan.actions], np.bool_)
+    return np.packbits(is_on, bitorder="little").tobytes()
+
+
+def from_bits(bits: bytes, plan: EpochPlan) -> list[str]:
+    """Return the list that ``as_bits`` made.
+
+    >>> plan = EpochPlan.start("shop", ["lunch"], ["soup", "curry", "cola"])
+    >>> from_bits(as_bits(frozenset({"cola", "soup"}), plan), plan)
+    ['soup', 'cola']
+    """
+    is_on = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
+    return [str(name) for name, on in zip(plan.actions, is_on, strict=False) if on]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Cell:
     """All that decisions alike share, ready to be put together.
 
@@ -97,41 +215,6 @@ class Cell:
     is_match: bool
     record: bytes
     response: bytes
-    ruling: Ruling
-
-    @classmethod
-    def of(
-        cls,
-        ruling: Ruling,
-        campaign: str,
-        context: str,
-        *,
-        plan: int,
-        is_deferred: bool,
-        own: tuple[str, float] | None = None,
-        ranked: list[str] | None = None,
-    ) -> Cell:
-        """Return the cell of a ruling; ``own`` is the caller's action and propensity in shadow."""
-        action, propensity = (ruling.action, ruling.propensity) if own is None else own
-        mode = str(ruling.mode) if own is None else SHADOW
-        rest: tuple[object, ...] = (context, action, propensity, mode, plan, is_deferred)
-        if own is not None:
-            rest += (ruling.action, ruling.propensity)
-        response: dict[str, object] = {
-            "action": action,
-            "propensity": propensity,
-            "mode": mode,
-            "plan": plan,
-        }
-        if ranked is not None:
-            response["ranked"] = ranked
-        return cls(
-            CountKey(campaign, context, mode),
-            own is not None and action == ruling.action,
-            b"".join(map(_encode, rest)),
-            b'",' + msgspec.json.encode(response)[1:-1] + b',"token":"',
-            ruling,
-        )
 
 
 #: A decision: its id, what is signed and logged of it, and what it shares with others.
@@ -163,16 +246,12 @@ class DecidedBatch:
 def counted(cells: Sequence[Cell]) -> dict[CountKey, Counted]:
     """Return the numbers of decisions by context and mode."""
     counts: dict[CountKey, Counted] = {}
-    for cell, number in Counter(cells).items() if len(cells) > 1 else ((one, 1) for one in cells):
-        n = counts.get(cell.key)
-        if n is None:
-            n = counts[cell.key] = Counted()
+    for cell, number in Counter(cells).items():
+        n = counts.setdefault(cell.key, Counted())
         n.decisions += number
         n.matches += number * cell.is_match
     return counts
 
-
-_encode = msgspec.msgpack.Encoder().encode
 
 #: How an array of nine or eleven begins in MessagePack, and 16 bytes.
 _ARRAYS = (b"\x99", b"\x9b")
@@ -232,7 +311,9 @@ class Serving:
             campaign.created_ms,
             frozenset(campaign.settings.contexts),
             decider,
-            _ARRAYS[campaign.settings.mode == SHADOW] + _encode(campaign.name) + _SIXTEEN_BYTES,
+            _ARRAYS[campaign.settings.mode == SHADOW]
+            + encode_record(campaign.name)
+            + _SIXTEEN_BYTES,
             Ranking(decider.plan, policy),
             forgotten or {},
         )
@@ -267,7 +348,7 @@ class Serving:
         id_ = time_ms.to_bytes(6, "big") + _drawn_bytes()
         user, context = str(request.user), str(request.context)
         if not 0 < len(user) <= _SURELY_SHORT or not user.isprintable():
-            _check_user(user)
+            check_name("user", user)
         if context not in self.contexts:
             raise unknown_context(self.name, context, self.contexts)
         ruling = self.decider.decide(user, context, play_of(id_))
@@ -278,8 +359,12 @@ class Serving:
             return self._chosen(request, ruling, id_, is_deferred)
         cell = self.cells.get((id(ruling), is_deferred))
         if cell is None or request.action is not None or request.propensity is not None:
-            cell = self._new_cell(request, ruling, context, is_deferred)
-        return id_, self.start + id_ + _encode(user) + cell.record, cell
+            own = self._own(request)
+            cell = self._cell(ruling, context, is_deferred, own)
+            if own is None:
+                # The decider has one ruling for each context and way it can come out, and keeps it.
+                self.cells[id(ruling), is_deferred] = cell
+        return id_, self.start + id_ + encode_record(user) + cell.record, cell
 
     def _chosen(
         self, request: DecideRequest, ruling: Ruling, id_: bytes, is_deferred: bool
@@ -297,15 +382,7 @@ class Serving:
         ranked = None
         if request.top is not None:
             ranked = self.ranking.best(action, context, eligible, request.top)
-        cell = Cell.of(
-            ruling,
-            self.name,
-            context,
-            plan=self.plan_version,
-            is_deferred=is_deferred,
-            own=own,
-            ranked=ranked,
-        )
+        cell = self._cell(ruling, context, is_deferred, own, ranked)
         record = Record(
             self.name,
             id_,
@@ -348,44 +425,53 @@ class Serving:
             places = self.decider.places(users, [request.context for request in asked], plays)
         except KeyError:
             return None
-        return DecidedBatch(id_bytes, *self._put_together(users, heads, places))
-
-    def _put_together(
-        self, users: list[str], heads: npt.NDArray[np.uint8], places: list[int]
-    ) -> tuple[list[bytes], list[Cell]]:
-        """Return payloads and cells of decisions."""
-        known = self.plain_cells
+        known, plan, ruled = self.plain_cells, self.decider.plan, self.decider.ruled
         for place in set(places) - known.keys():
-            known[place] = self._plain_cell(place)
+            context = str(plan.contexts[place * len(plan.contexts) // len(ruled)])
+            known[place] = self._cell(ruled[place], context, self.settings.is_deferred)
         cells = [known[place] for place in places]
         heading = heads.view(f"V{heads.shape[1]}").ravel().tolist()
-        return [
-            head + _encode(user) + cell.record
+        payloads = [
+            head + encode_record(user) + cell.record
             for head, user, cell in zip(heading, users, cells, strict=True)
-        ], cells
+        ]
+        return DecidedBatch(id_bytes, payloads, cells)
 
-    def _plain_cell(self, place: int) -> Cell:
-        contexts, ruled = self.decider.plan.contexts, self.decider.ruled
-        return Cell.of(
-            ruled[place],
-            self.name,
-            str(contexts[place * len(contexts) // len(ruled)]),
-            plan=self.plan_version,
-            is_deferred=self.settings.is_deferred,
-        )
-
-    def _new_cell(
-        self, request: DecideRequest, ruling: Ruling, context: str, is_deferred: bool
+    def _cell(
+        self,
+        ruling: Ruling,
+        context: str,
+        is_deferred: bool,
+        own: tuple[str, float] | None = None,
+        ranked: list[str] | None = None,
     ) -> Cell:
-        own = self._own(request)
+        """Return the cell of a ruling; ``own`` is the caller's action and propensity in shadow."""
+        action, propensity = (ruling.action, ruling.propensity) if own is None else own
+        mode = str(ruling.mode) if own is None else SHADOW
+        rest: tuple[object, ...] = (
+            context,
+            action,
+            propensity,
+            mode,
+            self.plan_version,
+            is_deferred,
+        )
         if own is not None:
-            return Cell.of(
-                ruling, self.name, context, plan=self.plan_version, is_deferred=is_deferred, own=own
-            )
-        cell = Cell.of(ruling, self.name, context, plan=self.plan_version, is_deferred=is_deferred)
-        # The decider has one ruling for each context and way it can come out, and keeps it.
-        self.cells[id(ruling), is_deferred] = cell
-        return cell
+            rest += (ruling.action, ruling.propensity)
+        response: dict[str, object] = {
+            "action": action,
+            "propensity": propensity,
+            "mode": mode,
+            "plan": self.plan_version,
+        }
+        if ranked is not None:
+            response["ranked"] = ranked
+        return Cell(
+            CountKey(self.name, context, mode),
+            own is not None and action == ruling.action,
+            b"".join(map(encode_record, rest)),
+            b'",' + msgspec.json.encode(response)[1:-1] + b',"token":"',
+        )
 
     def _own(self, request: DecideRequest) -> tuple[str, float] | None:
         """Return the caller's own action and its propensity in shadow mode, else None."""
@@ -408,9 +494,10 @@ class Serving:
         return action, float(propensity)
 
 
-def _check_user(user: str) -> None:
+def check_name(kind: str, text: str) -> None:
+    """Refuse a name that a caller gives if it is too long, or not text."""
     try:
-        check_label("user", user)
+        check_label(kind, text)
     except InputError as error:
         raise bad_request(str(error)) from None
 

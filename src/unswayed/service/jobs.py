@@ -1,4 +1,4 @@
-"""Jobs of learning: asked for by a request, worked on by a process of their own."""
+"""Learning jobs and daily reports: asked for here, worked on by processes of their own."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from unswayed.service.catalogue import ACTIVE, Campaign, now_ms
 from unswayed.service.catalogue import campaign as campaign_of
-from unswayed.service.catalogue import now_ms
 from unswayed.service.database import Connection
 from unswayed.service.errors import not_found
 
@@ -111,22 +112,8 @@ def offline_command(task: str) -> list[str]:
     return [sys.executable, "-m", "unswayed.service.offline", task]
 
 
-def start_learner(url: str, name: str, job_id: str) -> subprocess.Popen[bytes]:
-    """Start the process that works on a job; it outlives this one."""
-    return _started("learn", {"store": url, "campaign": name, "job": job_id})
-
-
-def start_report(url: str, name: str) -> subprocess.Popen[bytes]:
-    """Start the process that works out the report of a day."""
-    return _started("daily", {"store": url, "campaign": name})
-
-
-def start_warming(method: str) -> subprocess.Popen[bytes]:
-    """Start the process that compiles what a method needs."""
-    return _started("warm", {"method": method})
-
-
-def _started(task: str, request: dict[str, str]) -> subprocess.Popen[bytes]:
+def start(task: str, **request: str) -> subprocess.Popen[bytes]:
+    """Start a task in a process of its own, which outlives this one."""
     process = subprocess.Popen(
         offline_command(task),
         stdin=subprocess.PIPE,
@@ -140,3 +127,40 @@ def _started(task: str, request: dict[str, str]) -> subprocess.Popen[bytes]:
         pipe.write(json.dumps(request).encode())
     threading.Thread(target=process.wait, daemon=True).start()  # so that no zombie is left
     return process
+
+
+#: What a day has until its report is there.
+_CLAIMED = "{}"
+
+
+def today() -> str:
+    """Return the day, in UTC."""
+    return f"{datetime.fromtimestamp(now_ms() / 1000.0, UTC):%Y-%m-%d}"
+
+
+def claim(connection: Connection, campaign: Campaign) -> bool:
+    """Whether the report of today is due and was not begun by anybody; from now on it is."""
+    if not campaign.settings.daily_report or campaign.state != ACTIVE:
+        return False
+    row = (campaign.name, today(), now_ms(), _CLAIMED)
+    columns = ("campaign", "day", "created_ms", "report")
+    (is_new,) = connection.insert_new("reports", columns, [row])
+    return is_new
+
+
+def reports_of(connection: Connection, name: str) -> list[dict[str, Any]]:
+    """Return the reports of a campaign, the newest first."""
+    campaign_of(connection, name)
+    rows = connection.execute(
+        "SELECT report FROM reports WHERE campaign = ? AND report <> ? ORDER BY day DESC",
+        (name, _CLAIMED),
+    )
+    return [json.loads(row[0]) for row in rows]
+
+
+def report_of(connection: Connection, name: str, day: str) -> dict[str, Any]:
+    """Return the report of a day."""
+    found = next((one for one in reports_of(connection, name) if one["day"] == day), None)
+    if found is None:
+        raise not_found(f"campaign {name!r} has no report of {day[:40]!r}.", "unknown_day")
+    return found

@@ -1,16 +1,24 @@
-"""Metrics for Prometheus, summed over the worker processes; none of them names a user."""
+"""Metrics for Prometheus, summed over the worker processes, and logs; none names a user."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import resource
+import secrets
+import sys
 import threading
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from unswayed.service.settings import ServerSettings
 
 #: Upper ends of the latency histogram, in seconds.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -19,14 +27,8 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 METRICS = {
     "unswayed_requests_total": ("counter", "Requests by route and status."),
     "unswayed_request_seconds": ("histogram", "Response time, by route."),
-    "unswayed_decisions_total": (
-        "counter",
-        "New decisions by campaign and mode.",
-    ),
-    "unswayed_rewards_total": (
-        "counter",
-        "New rewards, by campaign.",
-    ),
+    "unswayed_decisions_total": ("counter", "New decisions by campaign and mode."),
+    "unswayed_rewards_total": ("counter", "New rewards, by campaign."),
     "unswayed_refusals_total": ("counter", "Refusals by code."),
     "unswayed_store_commits_total": ("counter", "Transactions committed."),
     "unswayed_store_commit_seconds_total": ("counter", "Time that these transactions took."),
@@ -127,12 +129,12 @@ def process_numbers() -> tuple[float, dict[str, float]]:
 
 def labelled(name: str, labels: dict[str, str]) -> str:
     """Return the name of a series."""
-    inner = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+    escaped = {
+        key: value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        for key, value in labels.items()
+    }
+    inner = ",".join(f'{key}="{value}"' for key, value in escaped.items())
     return f"{name}{{{inner}}}" if inner else name
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _written(counts: dict[str, float], latencies: dict[str, list[float]]) -> str:
@@ -162,3 +164,57 @@ def _is_alive(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+#: Of the loggers of the service, which pass on what others log.
+_NAMES = ("unswayed.service", "uvicorn.error")
+
+_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+
+
+class Lines(logging.Formatter):
+    """A line for each event: text for people, or JSON for programs."""
+
+    def __init__(self, *, is_json: bool) -> None:
+        super().__init__()
+        self._is_json = is_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; as text, a traceback follows below it."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        time, level = time.replace("+00:00", "Z"), record.levelname.lower()
+        message, fields = record.getMessage(), getattr(record, "fields", {})
+        traceback = self.formatException(record.exc_info) if record.exc_info else ""
+        if not self._is_json:
+            more = "".join(f" {name}={value}" for name, value in fields.items())
+            return f"{time} {level} {message}{more}" + (f"\n{traceback}" if traceback else "")
+        said: dict[str, Any] = {
+            "time": time,
+            "level": level,
+            "process": record.process,
+            "message": message,
+            **fields,
+        }
+        if traceback:
+            said["traceback"] = traceback
+        return json.dumps(said, default=str)
+
+
+def start_logs(settings: ServerSettings) -> None:
+    """Log to standard error from now on, as the settings say."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines(is_json=settings.log_format == "json"))
+    for name in _NAMES:
+        one = logging.getLogger(name)
+        one.handlers = [handler]
+        one.propagate = False
+        one.setLevel(settings.log_level.upper())
+    # Its warnings are about malformed requests, which anybody can send.
+    logging.getLogger("uvicorn.error").setLevel("ERROR")
+
+
+def request_id(given: bytes | None) -> str:
+    """Return the id that the caller gave its request if it can be logged, else a new one."""
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given.decode()
+    return secrets.token_hex(8)

@@ -8,45 +8,494 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from unswayed.service.database import opened
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from unswayed.arrays import FloatArray, IntArray
+from unswayed.audit.auditing import audit_log
+from unswayed.errors import InputError
+from unswayed.estimators.contaminated_means import mean_intervals
+from unswayed.estimators.trimming import binomial_upper_quantiles, trimmed_mean
+from unswayed.events import Columns
+from unswayed.learners.epochs.planning import ALARM_WEIGHT
+from unswayed.learners.explaining import decision_rows
+from unswayed.learners.from_log import LearnedLog, learn_log
+from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.learners.warm_up import warm_up
+from unswayed.policy.documents import json_number
+from unswayed.service.catalogue import Campaign, add_policy, plan_of, policy_of
+from unswayed.service.catalogue import campaign as campaign_of
+from unswayed.service.database import Connection, Database, StoreError, opened
+from unswayed.service.errors import Refusal
+from unswayed.service.jobs import (
+    DONE,
+    FAILED,
+    HEARTBEAT_SECONDS,
+    RUNNING,
+    reports_of,
+    today,
+    update_job,
+)
+from unswayed.service.planning import Progress
+from unswayed.service.records import SCHEMA, export_batches, export_to
+from unswayed.service.settings import Settings
+from unswayed.service.tokens import Record
+from unswayed.service.writing import CountKey, count_restored
+from unswayed.storage import temporary_folder
 
 #: Ours: all of it yields to requests.
 _NICENESS = 10
 
+#: Ours: how often a learner looks whether the one before it is done.
+_LOCK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedCampaign:
+    """What was learned from a campaign, and how far it was.
+
+    ``restored`` are decisions known from their rewards alone; ``silent_share`` is that of the users
+    who never reported a reward.
+    """
+
+    log: LearnedLog
+    progress: Progress
+    restored: Mapping[CountKey, int]
+    silent_share: float
+
+
+def learn_campaign(
+    connection: Connection,
+    name: str,
+    on_step: Callable[[str], None] = lambda _: None,
+    *,
+    known: str | None = None,
+) -> LearnedCampaign:
+    """Learn from what a campaign has recorded, the way ``unswayed learn`` does from a log.
+
+    ``known`` is a file of reviewed accounts, for the default method.
+    """
+    settings = campaign_of(connection, name).settings
+    on_step("exporting")
+    restored: Counter[CountKey] = Counter()
+
+    def on_restored(record: Record) -> None:
+        restored[CountKey(name, record.context, record.mode)] += 1
+
+    with temporary_folder() as folder:
+        path = folder / "events.parquet"
+        activity = write_learnable(export_batches(connection, name, on_restored=on_restored), path)
+        events = pq.read_table(path, columns=["context", "action", "reward"])
+        learned = learn_log(
+            path,
+            alpha=settings.alpha,
+            method=settings.method,
+            columns=Columns(),
+            max_interactions_per_user=settings.max_interactions_per_user,
+            reward_range=_reward_range(settings, events["reward"].to_numpy()),
+            known=known if settings.method == DEFAULT_METHOD else None,
+            # Every action can be drawn; one that was added of late may not have been.
+            allow_unplayed=True,
+            on_step=on_step,
+        )
+    # What anybody would compute who trusts all users alike; pages show it beside the estimate.
+    means: dict[str, dict[str, float]] = {}
+    for row in events.group_by(["context", "action"]).aggregate([("reward", "mean")]).to_pylist():
+        means.setdefault(row["context"], {})[row["action"]] = row["reward_mean"]
+    source = {**learned.policy.source, "plain_means": means}
+    learned = replace(learned, policy=replace(learned.policy, source=source))
+    is_active = learned.interactions > 0
+    removed = 1.0 - float(learned.user_weights[is_active].mean())
+    plays = activity.plays
+    age = float(np.minimum(plays, settings.max_interactions_per_user or plays.max()).mean())
+    progress = Progress(age, len(plays), removed > ALARM_WEIGHT)
+    return LearnedCampaign(learned, progress, restored, activity.n_silent / len(plays))
+
+
+def _reward_range(settings: Settings, rewards: FloatArray) -> tuple[float, float] | None:
+    """Return the range that a campaign states, with room for rewards that came before it did."""
+    stated = settings.reward_range
+    if stated is None or not len(rewards):
+        return stated
+    return min(stated[0], float(rewards.min())), max(stated[1], float(rewards.max()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Activity:
+    """How many decisions each user had, and how many users never reported a reward."""
+
+    plays: IntArray
+    n_silent: int
+
+
+def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> Activity:
+    """Write the events that are learned from, and return how active the users were.
+
+    Explorers are a random share of the users, each of whom draws evenly from the actions that
+    survived: what the theory asks for, and what the epoch learner learns from. Others always play
+    the policy, and say nothing of the other actions. Shadow events count if their propensity is
+    known; only with them propensities matter.
+    """
+    kept, users = [], []
+    for batch in batches:
+        is_drawn = pc.equal(batch["mode"], "explore")
+        is_shadow = pc.and_(
+            pc.equal(batch["mode"], "shadow"), pc.is_valid(batch["mode_propensity"])
+        )
+        kept.append(batch.filter(pc.or_(is_drawn, is_shadow)))
+        users.append(
+            pa.table({"user": batch["user"], "n_rewards": batch["n_rewards"]})
+            .group_by("user")
+            .aggregate([("n_rewards", "count"), ("n_rewards", "sum")])
+        )
+    table = pa.Table.from_batches(kept, SCHEMA)
+    names = ["user", "context", "action", "reward"]
+    if pc.any(pc.equal(table["mode"], "shadow")).as_py():
+        table = table.set_column(
+            table.schema.get_field_index("propensity"), "propensity", table["mode_propensity"]
+        )
+        names.append("propensity")
+    pq.write_table(table.select(names), path)
+    if not users:
+        return Activity(np.zeros(0, np.int64), 0)
+    sums = [("n_rewards_count", "sum"), ("n_rewards_sum", "sum")]
+    by_user = pa.concat_tables(users).group_by("user").aggregate(sums)
+    plays: IntArray = by_user["n_rewards_count_sum"].to_numpy()
+    return Activity(plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum()))
+
+
+#: Ours: from this share on silence is worth a note; with rare rewards it is usual.
+_SILENT = 0.5
+
+
+def silence_notes(found: LearnedCampaign, settings: Settings) -> list[str]:
+    """Return what to do about users who only ask, such as crawlers, if there are many."""
+    if found.silent_share < _SILENT:
+        return []
+    note = f"{found.silent_share:.0%} of the accounts never reported a reward"
+    if settings.is_deferred:
+        return [f"{note}, though their decisions were shown."]
+    return [
+        f"{note} and count with the default; if crawlers or prefetching are among them, set "
+        "is_deferred and report what was shown."
+    ]
+
+
+def work_on(database: Database, name: str, job_id: str, *, known: str | None = None) -> None:
+    """Work on a job: wait for other learners, learn, and publish in one transaction."""
+    stopping = threading.Event()
+
+    def tell() -> None:
+        while not stopping.wait(HEARTBEAT_SECONDS):
+            with suppress(StoreError), database.connected() as found, found.transaction():
+                update_job(found, job_id)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        _learn_and_publish(database, name, job_id, known)
+    except (InputError, Refusal, StoreError) as error:
+        with database.connected() as connection, connection.transaction():
+            update_job(connection, job_id, state=FAILED, result={"error": str(error)})
+    finally:
+        stopping.set()
+        teller.join()
+
+
+def _learn_and_publish(database: Database, name: str, job_id: str, known: str | None) -> None:
+    def on_step(text: str) -> None:
+        with database.connected() as connection, connection.transaction():
+            update_job(connection, job_id, state=RUNNING, step=text)
+
+    while True:
+        with database.learner_lock() as is_held:
+            if not is_held:
+                time.sleep(_LOCK_SECONDS)
+                continue
+            with database.connected() as connection:
+                found = learn_campaign(connection, name, on_step, known=known)
+                on_step("publishing")
+                with connection.transaction():
+                    settings = campaign_of(connection, name).settings
+                    version = add_policy(
+                        connection,
+                        name,
+                        found.log.policy,
+                        job=job_id,
+                        activate=settings.activate_learned,
+                        progress=found.progress,
+                    )
+                    count_restored(connection, found.restored)
+                    result = {
+                        "version": version,
+                        "is_active": settings.activate_learned,
+                        "age": found.progress.age,
+                        "users": found.progress.n_users,
+                        "silent_share": found.silent_share,
+                        "findings": found.log.summary.to_json(),
+                        "decisions": decision_rows(found.log.policy),
+                        "notes": [*found.log.notes, *silence_notes(found, settings)],
+                    }
+                    # In the same transaction: a job that is done has its policy, and none twice.
+                    update_job(connection, job_id, state=DONE, step="", result=result)
+            return
+
+
+#: Every interval holds with this probability, the two arms' together.
+CONFIDENCE = 0.95
+
+#: The share that is allowed for when it is to be found from the data, and nothing was learned yet.
+_UNKNOWN_ALPHA = 0.1
+
+_ARMS = ("control", "exploit", "explore")
+
+
+def report(connection: Connection, name: str, *, policy: int | None = None) -> dict[str, Any]:
+    """Return the rewards of each arm under a policy, and the uplift.
+
+    A user counts once, with the mean of its rewards. Intervals hold even if a share alpha of the
+    users lies.
+
+    Parameters
+    ----------
+    policy
+        Version of the policy; the one that is served by default.
+    """
+    campaign = campaign_of(connection, name)
+    version = campaign.policy_version if policy is None else policy
+    rows = connection.execute(
+        "SELECT version, created_ms FROM plans WHERE campaign = ? AND policy = ?", (name, version)
+    )
+    plans = {int(row[0]) for row in rows}
+    since_ms = min((int(row[1]) for row in rows), default=None)
+    alpha = campaign.settings.alpha
+    if alpha == "auto":
+        served = policy_of(connection, name, campaign.policy_version)
+        alpha = _UNKNOWN_ALPHA if served is None else served.alpha
+    columns = ["user", "mode", "reward", "plan", "action", "planned_action"]
+    table = pa.Table.from_batches(export_batches(connection, name), SCHEMA).select(columns)
+    of_policy = np.isin(table["plan"].to_numpy(), list(plans))
+    table = table.filter(pa.array(of_policy))
+    arms = {mode: _arm(table, mode, alpha) for mode in _ARMS}
+    shadow = table.filter(pc.equal(table["mode"], "shadow"))
+    n_alike = pc.sum(pc.equal(shadow["action"], shadow["planned_action"])).as_py() or 0
+    return {
+        "campaign": name,
+        "policy": version,
+        "since_ms": since_ms,
+        "note": _note(campaign, version, since_ms, table.num_rows),
+        "mode": campaign.settings.mode,
+        "alpha": alpha,
+        "confidence": CONFIDENCE,
+        "decisions": table.num_rows,
+        "arms": arms,
+        "uplift": {mode: _uplift(arms[mode], arms["control"]) for mode in _ARMS[1:]},
+        "shadow": {
+            "decisions": shadow.num_rows,
+            "match_rate": n_alike / shadow.num_rows if shadow.num_rows else None,
+        },
+    }
+
+
+def _note(campaign: Campaign, version: int, since_ms: int | None, decisions: int) -> str:
+    """Return what the numbers are about, or why there are none."""
+    if since_ms is None:
+        return f"policy {version} was never served."
+    since = f"{datetime.fromtimestamp(since_ms / 1000.0, UTC):%Y-%m-%d %H:%M} UTC"
+    about = f"decisions under policy {version}, first served {since}"
+    if decisions:
+        return f"{about}."
+    before = f"; ?policy={version - 1} reports on the one before" if version else ""
+    return (
+        f"no {about}, has a closed reward window ({campaign.settings.reward_window:g} s) "
+        f"yet{before}."
+    )
+
+
+def _arm(table: pa.Table, mode: str, alpha: float) -> dict[str, Any]:
+    """Return the means of an arm over its users, plain and robust."""
+    chosen = table.filter(pc.equal(table["mode"], mode))
+    means = chosen.group_by("user").aggregate([("reward", "mean")])["reward_mean"].to_numpy()
+    arm: dict[str, Any] = {"users": len(means), "decisions": chosen.num_rows}
+    if not len(means):
+        return {**arm, "mean": None, "plain_mean": None, "low": None, "high": None}
+    failure = (1.0 - CONFIDENCE) / 2
+    n_bad = binomial_upper_quantiles(np.array([len(means)]), alpha, failure / 2)
+    ends = mean_intervals(
+        means,
+        np.zeros(len(means), np.int64),
+        1,
+        n_bad=n_bad,
+        failure_probability=failure / 2,
+    )
+    return {
+        **arm,
+        "mean": trimmed_mean(means, alpha=alpha).estimate,
+        "plain_mean": float(means.mean()),
+        "low": json_number(ends.low[0]),
+        "high": json_number(ends.high[0]),
+    }
+
+
+def _uplift(arm: dict[str, Any], control: dict[str, Any]) -> dict[str, Any]:
+    """Return the uplift of an arm over the control group, with an interval."""
+
+    def minus(one: str, other: str) -> float | None:
+        if arm[one] is None or control[other] is None:
+            return None
+        return float(arm[one] - control[other])
+
+    return {
+        "estimate": minus("mean", "mean"),
+        "plain_estimate": minus("plain_mean", "plain_mean"),
+        "low": minus("low", "high"),
+        "high": minus("high", "low"),
+    }
+
+
+NOTHING_YET = "there is nothing to audit yet: no explored decision has a closed reward window."
+
+
+def audit_campaign(
+    connection: Connection, name: str, *, known: str | None = None
+) -> dict[str, Any]:
+    """Return the audit as plain values, or ``{"refused": why}`` if there is too little to audit."""
+    settings = campaign_of(connection, name).settings
+    with temporary_folder() as folder:
+        path = folder / "events.parquet"
+        write_learnable(export_batches(connection, name), path)
+        if not pq.read_metadata(path).num_rows:
+            return {"refused": NOTHING_YET}
+        try:
+            audited = audit_log(
+                path,
+                alpha=settings.alpha,
+                regime="server",
+                method=settings.method,
+                columns=Columns(),
+                known=known,
+            )
+        except InputError as error:
+            return {"refused": str(error)}
+    return audited.audit.to_json()
+
+
+#: Ours: how long a webhook may take.
+_WEBHOOK_SECONDS = 10.0
+
+
+def make_report(connection: Connection, name: str, *, known: str | None = None) -> dict[str, Any]:
+    """Work out the report of today, store it, and tell the webhook."""
+    campaign = campaign_of(connection, name)
+    day = today()
+    before = next((one for one in reports_of(connection, name) if one["day"] < day), None)
+    found = compared(_state(connection, campaign, known), before, day)
+    settings = campaign.settings
+    is_alarming = found["share"] is not None and found["share"] > settings.webhook_share
+    if settings.webhook and is_alarming:
+        found["webhook"] = _told(settings.webhook, found)
+    with connection.transaction():
+        connection.execute(
+            "UPDATE reports SET report = ? WHERE campaign = ? AND day = ?",
+            (json.dumps(found), name, day),
+        )
+    return found
+
+
+def _state(connection: Connection, campaign: Campaign, known: str | None) -> dict[str, Any]:
+    """Return what a report holds of a moment."""
+    plan, _ = plan_of(connection, campaign.name, campaign.plan_version)
+    audit = audit_campaign(connection, campaign.name, known=known)
+    is_audited = "refused" not in audit
+    return {
+        "campaign": campaign.name,
+        "policy": campaign.policy_version,
+        "epoch": plan.epoch,
+        "actions": {
+            str(context): str(rule.action)
+            for context, rule in zip(plan.contexts, plan.rules, strict=True)
+        },
+        "audit": audit["statement"] if is_audited else audit["refused"],
+        "share": audit["share"]["estimate"] if is_audited else None,
+        "flagged": audit["flagged"] if is_audited else 0,
+        "suspects": [one["user"] for one in audit["accounts"][: audit["flagged"]]]
+        if is_audited
+        else [],
+        "events": audit["log"]["events"] if is_audited else 0,
+    }
+
+
+def compared(now: dict[str, Any], before: Mapping[str, Any] | None, day: str) -> dict[str, Any]:
+    """Return a report: the state of today, and what is new in it.
+
+    >>> state = {"actions": {"lunch": "soup"}, "suspects": ["bot"]}
+    >>> compared(state, {"day": "2026-01-01", "actions": {}, "suspects": []}, "2026-01-02")[
+    ...     "new_suspects"
+    ... ]
+    ['bot']
+    """
+    old_actions = {} if before is None else before["actions"]
+    old_suspects = set() if before is None else set(before["suspects"])
+    return {
+        "day": day,
+        "since": None if before is None else before["day"],
+        **now,
+        "changed": [
+            {"context": context, "from": old_actions[context], "to": action}
+            for context, action in now["actions"].items()
+            if old_actions.get(context, action) != action
+        ],
+        "new_suspects": [user for user in now["suspects"] if user not in old_suspects],
+    }
+
+
+def _told(webhook: str, found: Mapping[str, Any]) -> str:
+    """Send a report without the names of accounts, and return what became of it."""
+    body = {key: value for key, value in found.items() if not key.endswith("suspects")}
+    body["new_suspects"] = len(found["new_suspects"])
+    try:
+        status = httpx.post(webhook, json=body, timeout=_WEBHOOK_SECONDS).status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return f"not reached: {type(error).__name__}"
+    return f"status {status}"
+
 
 def main() -> None:
-    """Do the task that the command line names; each imports what it needs."""
+    """Do the task that the command line names."""
     os.nice(_NICENESS)
     task, request = sys.argv[1], json.load(sys.stdin)
     if task == "warm":
-        from unswayed.learners.warm_up import warm_up
-
         warm_up(method=request["method"])
         return
-    database = opened(request["store"])
+    database, name = opened(request["store"]), request["campaign"]
+    known = request.get("known") or None
     if task == "learn":
-        from unswayed.service.learner import work_on
-
-        work_on(database, request["campaign"], request["job"])
+        work_on(database, name, request["job"], known=known)
         return
     with database.connected() as connection:
         if task == "export":
-            from unswayed.service.export import export_to
-
-            export_to(connection, request["campaign"], sys.stdout.buffer, **request["between"])
+            export_to(connection, name, sys.stdout.buffer, **request["between"])
         elif task == "daily":
-            from unswayed.service.daily import make_report
-
-            make_report(connection, request["campaign"])
-        elif task == "audit":
-            from unswayed.service.reporting import audit_campaign
-
-            json.dump(audit_campaign(connection, request["campaign"]), sys.stdout, allow_nan=False)
+            make_report(connection, name, known=known)
         else:
-            from unswayed.service.reporting import report
-
-            found = report(connection, request["campaign"], **request["between"])
+            found = (
+                audit_campaign(connection, name, known=known)
+                if task == "audit"
+                else report(connection, name, **request["between"])
+            )
             json.dump(found, sys.stdout, allow_nan=False)
 
 

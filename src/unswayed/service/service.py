@@ -1,15 +1,27 @@
-"""Deciding, activating and rewarding: the semantics of the service, without HTTP."""
+"""One process of the service: what it knows of the store, and how it decides and takes rewards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from unswayed.errors import InputError
-from unswayed.service.database import Database, StoreError
+from unswayed.policy import Decider
+from unswayed.service.catalogue import (
+    campaigns,
+    change_number,
+    plan_of,
+    policy_of,
+    unknown_campaign,
+)
+from unswayed.service.database import Connection, Database, StoreError
 from unswayed.service.deciding import (
     Cell,
     Decided,
@@ -17,30 +29,139 @@ from unswayed.service.deciding import (
     DecideResponse,
     PlainRequest,
     Serving,
+    check_name,
     counted,
     response_json,
 )
-from unswayed.service.errors import Refusal, bad_request, conflict, store_unavailable
-from unswayed.service.forgetting import pseudonym
-from unswayed.service.rewarding import (
-    NewAsked,
-    write_activations,
-    write_asked,
-    write_rewards,
-)
-from unswayed.service.settings import ServerSettings, check_label
-from unswayed.service.state import Watcher
-from unswayed.service.tokens import Record, decode_record
+from unswayed.service.errors import Refusal, conflict, store_unavailable
+from unswayed.service.keys import Key, Rates, all_keys, had_keys
+from unswayed.service.metrics import Metrics, process_numbers
+from unswayed.service.records import forgotten_of, pseudonym
+from unswayed.service.settings import ServerSettings
+from unswayed.service.tokens import Record, Secrets, Signer, decode_record, signing_keys
 from unswayed.service.writing import (
     MOST_WAITING,
     Counted,
     CountKey,
     KeptReward,
     NewActivation,
+    NewAsked,
     NewReward,
     Write,
     Writer,
+    write_activations,
+    write_asked,
+    write_rewards,
 )
+
+#: Ours: how often the store is asked whether anything changed; a look takes microseconds.
+POLL_SECONDS = 0.25
+
+logger = logging.getLogger("unswayed.service")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Campaigns with their plans, and keys, all of one moment.
+
+    ``had_keys`` says that there is or was a key: without one nobody has access.
+    """
+
+    change: int = -1
+    campaigns: Mapping[str, Serving] = field(default_factory=dict)
+    keys: Mapping[str, Key] = field(default_factory=dict)
+    had_keys: bool = False
+
+    def campaign(self, name: str) -> Serving:
+        """Return a campaign, or refuse its name."""
+        try:
+            return self.campaigns[name]
+        except KeyError:
+            raise unknown_campaign(name) from None
+
+
+class Watcher:
+    """Keeps the state and the signing keys of a process up to date.
+
+    Attributes
+    ----------
+    state
+        Replaced as a whole: a request sees one moment.
+    """
+
+    def __init__(self, database: Database, secrets: Secrets) -> None:
+        self._database = database
+        self.secrets = secrets
+        self.signer: Signer
+        self.state = State()
+        self.is_connected = True
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+        self._is_stopping = threading.Event()
+        self.refresh()
+        self._thread = threading.Thread(target=self._run, name="store-watcher", daemon=True)
+        self._thread.start()
+
+    def refresh(self) -> None:
+        """Look for changes now; ``StoreError`` if the store cannot be read."""
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = self._database.connect()
+                change = change_number(self._connection)
+                if change != self.state.change:
+                    self.state = self._loaded(self._connection, change)
+            except StoreError:
+                if self._connection is not None:
+                    self._connection.close()
+                    self._connection = None
+                self.is_connected = False
+                raise
+            self.is_connected = True
+
+    def signer_for(self, token: str) -> Signer:
+        """Return the signer; it looks into the store first if it does not know a token's key."""
+        if token.partition(".")[0] not in self.signer.keys and self.is_connected:
+            with contextlib.suppress(StoreError):
+                self.refresh()
+        return self.signer
+
+    def stop(self) -> None:
+        """End the thread and close its connection."""
+        self._is_stopping.set()
+        self._thread.join(timeout=5)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _run(self) -> None:
+        while not self._is_stopping.wait(POLL_SECONDS):
+            try:
+                self.refresh()
+            except StoreError:
+                continue  # the last state stays
+            except Exception:  # a thread that dies would leave the process behind for ever
+                logger.exception("the state could not be refreshed")
+                time.sleep(POLL_SECONDS)
+
+    def _loaded(self, connection: Connection, change: int) -> State:
+        found: dict[str, Serving] = {}
+        for campaign in campaigns(connection):
+            old = self.state.campaigns.get(campaign.name)
+            if old is not None and (old.created_ms, old.plan_version) == (
+                campaign.created_ms,
+                campaign.plan_version,
+            ):
+                decider = old.decider  # with the users' digests that it keeps
+                policy = old.ranking.policy
+            else:
+                plan, _ = plan_of(connection, campaign.name, campaign.plan_version)
+                decider = Decider(plan, self.secrets.assignment)
+                decider.decide("", campaign.settings.contexts[0])  # compiles, before anybody waits
+                policy = policy_of(connection, campaign.name, campaign.policy_version)
+            forgotten = forgotten_of(connection, campaign.name)
+            found[campaign.name] = Serving.of(campaign, decider, policy, forgotten)
+        self.signer = Signer(signing_keys(connection, self.secrets))
+        return State(change, found, all_keys(connection), had_keys(connection))
 
 
 class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,30 +200,78 @@ class ActivateResponse(msgspec.Struct, frozen=True, gc=False):
     received_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Service:
-    """One process of the service: what it knows, and the thread that writes for it."""
+    """One process: what it knows, what it counts, and the thread that writes for it.
+
+    ``is_public``: other machines can reach it; ``configured``: campaigns of the configuration file;
+    ``live_audits``: what the console keeps.
+    """
 
     database: Database
     watcher: Watcher
     writer: Writer
     server: ServerSettings
+    metrics: Metrics
+    store_url: str
+    is_public: bool = False
+    configured: frozenset[str] = frozenset()
+    rates: Rates = field(init=False)
+    unfinished_bytes: int = 0
+    live_audits: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rates = Rates(self.server.requests_per_second)
 
     def stop(self) -> None:
         """Write what waits, and end the threads."""
         self.watcher.stop()
         self.writer.stop()
 
+    @property
+    def needs_keys(self) -> bool:
+        """Whether callers need a key: beyond loopback, or once a key was ever created."""
+        return self.is_public or self.watcher.state.had_keys
+
+    def refresh_metrics(self) -> None:
+        """Look up what is not counted as it happens."""
+        writer, counts = self.writer, self.metrics.counts
+        counts["unswayed_store_commits_total"] = float(writer.n_commits)
+        counts["unswayed_store_commit_seconds_total"] = writer.commit_seconds
+        counts["unswayed_decisions_dropped_total"] = float(writer.n_dropped)
+        counts["process_cpu_seconds_total"], held = process_numbers()
+        self.metrics.gauges.update(
+            unswayed_workers=1.0,
+            unswayed_store_healthy=float(writer.is_healthy),
+            unswayed_decisions_waiting=float(writer.n_waiting),
+            unswayed_writes_waiting=float(len(writer.requests)),
+            **held,
+        )
+
+    def _open(self, campaign: str) -> Serving:
+        """Return a campaign that decides; refuse if its decisions cannot be recorded."""
+        serving = self.watcher.state.campaign(campaign)
+        serving.check_open()
+        writer = self.writer
+        is_recording = writer.is_healthy and writer.n_waiting < MOST_WAITING
+        if not is_recording and not self.server.decide_without_store:
+            raise store_unavailable()
+        return serving
+
+    def _count(self, counts: Mapping[CountKey, Counted]) -> None:
+        for key, n in counts.items():
+            self.metrics.count(
+                "unswayed_decisions_total", n.decisions, campaign=key.campaign, mode=key.mode
+            )
+
     async def decide(
         self, campaign: str, asked: Sequence[DecideRequest | Refusal]
-    ) -> tuple[list[bytes | Refusal], dict[CountKey, Counted]]:
-        """Decide, and record the decisions; return the responses as JSON, and what was new.
+    ) -> list[bytes | Refusal]:
+        """Decide, and record the decisions; return the responses as JSON.
 
         Nothing waits for the store, except where an idempotency key promises the same response.
         """
-        serving = self.watcher.state.campaign(campaign)
-        serving.check_open()
-        self._check_recording()
+        serving = self._open(campaign)
         now = serving.now()
         found = serving.decided(asked, now)
         if any(not isinstance(one, Refusal) and one.idempotency_key for one in asked):
@@ -110,36 +279,29 @@ class Service:
         good = [one for one in found if not isinstance(one, Refusal)]
         counts = counted([cell for _, _, cell in good])
         payloads = [payload for _, payload, _ in good]
-        tokens = self.watcher.signer.tokens(payloads)
-        responses: list[bytes | Refusal] = [*map(response_json, good, tokens)]
+        responses = map(response_json, good, self.watcher.signer.tokens(payloads))
         self.writer.record(campaign, now, payloads, counts)
-        for row, one in enumerate(found):
-            if isinstance(one, Refusal):
-                responses.insert(row, one)
-        return responses, counts
+        self._count(counts)
+        return [one if isinstance(one, Refusal) else next(responses) for one in found]
 
-    def decide_one(self, campaign: str, asked: DecideRequest) -> tuple[bytes, CountKey]:
+    def decide_one(self, campaign: str, asked: DecideRequest) -> bytes:
         """Do as ``decide`` does with one request without an idempotency key, in less time."""
-        serving = self.watcher.state.campaign(campaign)
-        serving.check_open()
-        self._check_recording()
+        serving = self._open(campaign)
         now = serving.now()
         decided = serving.decided_one(asked, now)
         _, payload, cell = decided
+        key = cell.key
         response = response_json(decided, self.watcher.signer.token(payload))
-        self.writer.record_one(campaign, now, payload, cell.key, is_match=cell.is_match)
-        return response, cell.key
+        self.writer.record(campaign, now, (payload,), {key: Counted(1, 0, cell.is_match)})
+        self.metrics.count("unswayed_decisions_total", campaign=key.campaign, mode=key.mode)
+        return response
 
-    def decide_at_once(
-        self, campaign: str, asked: Sequence[PlainRequest]
-    ) -> tuple[bytes, dict[CountKey, Counted]] | None:
+    def decide_at_once(self, campaign: str, asked: Sequence[PlainRequest]) -> bytes | None:
         """Do as ``decide`` does with a batch of plain requests, in less time.
 
         The responses are one JSON array; None if it takes ``decide``.
         """
-        serving = self.watcher.state.campaign(campaign)
-        serving.check_open()
-        self._check_recording()
+        serving = self._open(campaign)
         now = serving.now()
         found = serving.decided_at_once(asked, now)
         if found is None:
@@ -147,14 +309,15 @@ class Service:
         counts = counted(found.cells)
         responses = found.responses_json(self.watcher.signer.tokens(found.payloads))
         self.writer.record(campaign, now, found.payloads, counts)
-        return responses, counts
+        self._count(counts)
+        return responses
 
     async def _decide_once(
         self,
         serving: Serving,
         asked: Sequence[DecideRequest | Refusal],
         found: Sequence[Decided | Refusal],
-    ) -> tuple[list[bytes | Refusal], dict[CountKey, Counted]]:
+    ) -> list[bytes | Refusal]:
         """Decide under idempotency keys: the first decision under a key is the only one."""
         rows = []
         for request, one in zip(asked, found, strict=True):
@@ -162,7 +325,7 @@ class Service:
                 # Decisions without a key in the same request get one that nobody else can have.
                 key = request.idempotency_key or f"\x01{one[0].hex()}"
                 if request.idempotency_key:
-                    _check_name("idempotency_key", key)
+                    check_name("idempotency_key", key)
                 time_ms = int.from_bytes(one[0][:6], "big")
                 rows.append(NewAsked(serving.name, key, time_ms, one[1]))
         kept = iter(await self._written(write_asked, rows))
@@ -190,16 +353,23 @@ class Service:
                 )
             else:
                 ranked = serving.ranked_again(request, first.action)
-                responses.append(_response(first, signer.token(payload), ranked))
-        return responses, counted(new)
+                response = DecideResponse(
+                    first.id.hex(),
+                    first.action,
+                    first.propensity,
+                    first.mode,
+                    first.plan,
+                    signer.token(payload).decode(),
+                    msgspec.UNSET if ranked is None else ranked,
+                )
+                responses.append(msgspec.json.encode(response))
+        self._count(counted(new))
+        return responses
 
     async def reward(
         self, campaign: str, asked: Sequence[RewardRequest | Refusal]
-    ) -> tuple[list[RewardResponse | Refusal], int]:
-        """Take in rewards; each response is given after its reward is on the disk.
-
-        The number is that of the rewards that were new.
-        """
+    ) -> list[RewardResponse | Refusal]:
+        """Take in rewards; each response is given after its reward is on the disk."""
         serving = self.watcher.state.campaign(campaign)
         received = serving.now()
         checked = [
@@ -209,11 +379,13 @@ class Service:
         kept = await self._written(
             write_rewards, [row for row in checked if isinstance(row, NewReward)]
         )
+        n_new = sum(one is not None and one.is_new for one in kept)
+        self.metrics.count("unswayed_rewards_total", n_new, campaign=campaign)
         left = iter(kept)
         return [
             row if isinstance(row, Refusal) else _reward_response(serving, row, next(left))
             for row in checked
-        ], sum(one is not None and one.is_new for one in kept)
+        ]
 
     def _new_reward(
         self, serving: Serving, request: RewardRequest, received: int
@@ -225,7 +397,7 @@ class Service:
             # Where the first counts there is one reward, however it is called.
             name = "" if settings.aggregation == "first" else request.reward_id
             if name:
-                _check_name("reward_id", name)
+                check_name("reward_id", name)
         except Refusal as refusal:
             return refusal
         except InputError as error:
@@ -234,35 +406,17 @@ class Service:
         key = CountKey(serving.name, record.context, record.mode)
         return NewReward(serving.name, record.id, name, value, received, payload, is_late, key)
 
-    async def activate(
-        self, campaign: str, asked: Sequence[ActivateRequest]
-    ) -> list[ActivateResponse | Refusal]:
-        """Take in that decisions were shown; each response is given when that is on the disk."""
+    async def activate(self, campaign: str, request: ActivateRequest) -> ActivateResponse:
+        """Take in that a decision was shown; the response is given when that is on the disk."""
         serving = self.watcher.state.campaign(campaign)
         received = serving.now()
-        checked: list[NewActivation | Refusal] = []
-        for request in asked:
-            try:
-                record, payload = self._opened(serving, request.token)
-            except Refusal as refusal:
-                checked.append(refusal)
-                continue
-            is_late = received > record.time_ms + 1000.0 * serving.settings.reward_window
-            checked.append(NewActivation(serving.name, record.id, received, payload, is_late))
-        rows = [row for row in checked if isinstance(row, NewActivation)]
-        kept = iter(await self._written(write_activations, rows))
-        responses: list[ActivateResponse | Refusal] = []
-        for row in checked:
-            if isinstance(row, Refusal):
-                responses.append(row)
-            else:
-                activated = next(kept)
-                responses.append(
-                    _too_late(serving)
-                    if activated is None
-                    else ActivateResponse(row.decision.hex(), activated)
-                )
-        return responses
+        record, payload = self._opened(serving, request.token)
+        is_late = received > record.time_ms + 1000.0 * serving.settings.reward_window
+        row = NewActivation(serving.name, record.id, received, payload, is_late)
+        (activated,) = await self._written(write_activations, [row])
+        if activated is None:
+            raise _too_late(serving)
+        return ActivateResponse(record.id.hex(), activated)
 
     def _opened(self, serving: Serving, token: str) -> tuple[Record, bytes]:
         """Return the decision of a token, or refuse one of another campaign."""
@@ -279,14 +433,6 @@ class Service:
                 raise Refusal(410, "forgotten", "what was recorded of this user was deleted.")
         return record, payload
 
-    def _check_recording(self) -> None:
-        """Refuse to decide while decisions cannot be recorded, unless that is wanted."""
-        writer = self.writer
-        if self.server.decide_without_store:
-            return
-        if not writer.is_healthy or writer.n_waiting >= MOST_WAITING:
-            raise store_unavailable()
-
     async def _written(self, write: Write, rows: Sequence[Any]) -> Sequence[Any]:
         """Write rows durably, or refuse with 503."""
         if not rows:
@@ -300,20 +446,6 @@ class Service:
 def _asked_for(record: Record) -> tuple[str, str, bytes]:
     # Actions are only ever added, so the same list differs in zeros at its end at most.
     return record.user, record.context, record.eligible.rstrip(b"\0")
-
-
-def _response(record: Record, token: bytes, ranked: list[str] | None) -> bytes:
-    return msgspec.json.encode(
-        DecideResponse(
-            record.id.hex(),
-            record.action,
-            record.propensity,
-            record.mode,
-            record.plan,
-            token.decode(),
-            msgspec.UNSET if ranked is None else ranked,
-        )
-    )
 
 
 def _reward_response(
@@ -335,10 +467,3 @@ def _too_late(serving: Serving) -> Refusal:
         "window_closed",
         f"the decision is older than the reward window of {serving.settings.reward_window:g} s.",
     )
-
-
-def _check_name(name: str, value: str) -> None:
-    try:
-        check_label(name, value)
-    except InputError as error:
-        raise bad_request(str(error)) from None

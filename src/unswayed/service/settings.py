@@ -14,6 +14,7 @@ import msgspec
 
 from unswayed.errors import InputError
 from unswayed.events.events import LARGEST_REWARD
+from unswayed.events.known import read_known
 from unswayed.learners.methods import DEFAULT_METHOD, method_named
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.names import find
@@ -68,7 +69,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     is_deferred
         Whether decisions count only once they are activated.
     lowest_reward, highest_reward
-        Rewards outside are rejected.
+        Rewards outside are rejected. Stated both, they are the range that learning rests on: see
+        ``unswayed learn --reward-range``.
     max_interactions_per_user
         Cap on the interactions of a user that count; further ones are served and recorded.
     activate_learned
@@ -155,6 +157,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def forgotten_before(self, now_ms: int) -> int:
         """Return the time before which decisions are deleted."""
         return int(now_ms - 1000.0 * self.retention) if self.retention else 0
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """The range of rewards if both of its ends were stated."""
+        low, high = self.lowest_reward, self.highest_reward
+        return None if low == -LARGEST_REWARD or high == LARGEST_REWARD else (low, high)
 
     @property
     def held_action(self) -> str:
@@ -257,6 +265,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         What is logged to standard error: debug, info, warning or error, as text or json.
     log_requests
         Whether to log a line for each request, with its id.
+    known
+        CSV of reviewed accounts (user, status honest or fake), read by every learning and audit of
+        campaigns with the default method: see ``unswayed learn --known``.
     """
 
     max_request_bytes: int = 1_000_000
@@ -270,6 +281,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
     log_requests: bool = False
+    known: str = ""
 
     def checked(self) -> ServerSettings:
         """Return the settings, or raise an error if they would reject every request."""
@@ -284,6 +296,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ):
             if not getattr(self, name) >= 1:
                 raise InputError(f"{name} is {getattr(self, name)}: it must be at least 1.")
+        if self.known:
+            read_known(self.known)
         return self
 
 
@@ -337,3 +351,9 @@ def load_configuration(path: Path) -> Configuration:
             raise InputError(f"{where}: {error}") from None
         found[name] = parsed_settings(settings, where)
     return Configuration(server=server, campaigns=found)
+
+
+def with_known(configuration: Configuration, path: Path) -> Configuration:
+    """Return a configuration whose learnings and audits use a file of reviewed accounts."""
+    server = msgspec.structs.replace(configuration.server, known=str(path.absolute())).checked()
+    return msgspec.structs.replace(configuration, server=server)

@@ -9,10 +9,11 @@ import numpy as np
 from unswayed.errors import InputError
 from unswayed.limits.planner import plan_traffic
 from unswayed.policy import EpochPlan
-from unswayed.service.catalogue import Campaign, now_ms, plan_of
+from unswayed.service.catalogue import Campaign, campaigns, now_ms, plan_of
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import Connection
 from unswayed.service.jobs import DONE, Job, jobs_of
+from unswayed.service.metrics import labelled
 from unswayed.service.planning import schedule_of
 from unswayed.service.settings import Settings
 
@@ -66,6 +67,24 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
         "exploration": _exploration(plan, contexts),
         "target": _target(connection, campaign, plan, contexts, totals["explored"], learned),
     }
+
+
+def store_numbers(connection: Connection) -> dict[str, float]:
+    """Return the gauges of all campaigns for Prometheus."""
+    found: dict[str, float] = {}
+    for one in campaigns(connection):
+        labels = {"campaign": one.name}
+        plan, _ = plan_of(connection, one.name, one.plan_version)
+        listed = jobs_of(connection, one.name)
+        numbers = {
+            "unswayed_epoch": float(plan.epoch),
+            "unswayed_learning_running": float(sum(job.is_open for job in listed)),
+        }
+        for done in [job for job in listed if job.state == DONE][:1]:
+            numbers["unswayed_learning_seconds"] = (done.alive_ms - done.created_ms) / 1000.0
+            numbers["unswayed_learning_success_timestamp_seconds"] = done.alive_ms / 1000.0
+        found |= {labelled(name, labels): number for name, number in numbers.items()}
+    return found
 
 
 def _epoch(plan: EpochPlan, settings: Settings, learned: Job | None) -> dict[str, Any]:

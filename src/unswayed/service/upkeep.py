@@ -24,8 +24,7 @@ from unswayed.service.database import (
     format_of,
     opened,
 )
-from unswayed.service.secret_file import Secrets
-from unswayed.service.tokens import Record, decode_record
+from unswayed.service.tokens import Secrets, decode_record, decode_records
 from unswayed.storage import whole_file
 
 #: Ours: rows in one statement.
@@ -33,8 +32,6 @@ _ROWS = 100
 
 #: Problems of one kind that are listed.
 _LISTED = 5
-
-_records = msgspec.msgpack.Decoder(list[Record])
 
 
 @dataclass(slots=True)
@@ -100,7 +97,7 @@ def _check_campaign(connection: Connection, campaign: catalogue.Campaign, found:
         "SELECT first_ms, last_ms, n, records FROM decisions WHERE campaign = ?", (name,)
     ):
         try:
-            decoded = _records.decode(records)
+            decoded = decode_records(records)
         except msgspec.DecodeError:
             decoded = []
         is_good = len(decoded) == n and all(

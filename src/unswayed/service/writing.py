@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from unswayed.service.database import Connection, Database, StoreError
+from unswayed.service.tokens import decode_record, encode_records
 
 #: Ours: decisions that wait to be recorded, about 200 bytes each; beyond that see ``Writer``.
 MOST_WAITING = 200_000
@@ -79,6 +80,15 @@ class NewActivation(NamedTuple):
     is_late: bool
 
 
+class NewAsked(NamedTuple):
+    """A decision under an idempotency key."""
+
+    campaign: str
+    key: str
+    time_ms: int
+    record: bytes
+
+
 class Recorded(NamedTuple):
     """Decisions of one moment that wait to be recorded, or are being."""
 
@@ -106,9 +116,7 @@ class _Request:
 
     write: Write
     rows: Sequence[Any]
-    respond: Callable[[Sequence[Any]], None]
-    fail: Callable[[BaseException], None]
-    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Sequence[Any]]
     results: Sequence[Any] = ()
 
 
@@ -132,9 +140,9 @@ class Writer:
         self._name = secrets.token_hex(4)
         self._condition = threading.Condition()
         self._arriving: list[_Request] = []
-        self._requests: deque[_Request] = deque()
+        self.requests: deque[_Request] = deque()
         self._decisions: deque[Recorded] = deque()
-        self._n_waiting = 0
+        self.n_waiting = 0
         self._counts: dict[CountKey, Counted] = {}
         self._n_last = 0
         self._is_stopping = False
@@ -145,16 +153,6 @@ class Writer:
         self.commit_seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
-
-    @property
-    def n_waiting(self) -> int:
-        """How many decisions wait to be recorded."""
-        return self._n_waiting
-
-    @property
-    def n_requests(self) -> int:
-        """How many requests wait for their commit."""
-        return len(self._requests)
 
     def record(
         self,
@@ -168,39 +166,18 @@ class Writer:
             return
         with self._condition:
             self._decisions.append(Recorded(campaign, time_ms, payloads))
-            self._n_waiting += len(payloads)
+            self.n_waiting += len(payloads)
             _add_counts(self._counts, counts)
-            self._drop_oldest()
-
-    def record_one(
-        self, campaign: str, time_ms: int, payload: bytes, key: CountKey, *, is_match: bool
-    ) -> None:
-        """Do as ``record`` does with one decision, in less time."""
-        with self._condition:
-            self._decisions.append(Recorded(campaign, time_ms, (payload,)))
-            self._n_waiting += 1
-            n = self._counts.get(key)
-            if n is None:
-                n = self._counts[key] = Counted()
-            n.decisions += 1
-            n.matches += is_match
-            if self._n_waiting > MOST_WAITING:
-                self._drop_oldest()
+            while self.n_waiting > MOST_WAITING:
+                lost = self._decisions.popleft().payloads
+                self.n_waiting -= len(lost)
+                self.n_dropped += len(lost)
 
     async def written(self, write: Write, rows: Sequence[Any]) -> Sequence[Any]:
         """Write rows in the next transaction, and return their results after the commit."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Sequence[Any]] = loop.create_future()
-
-        def respond(results: Sequence[Any]) -> None:
-            if not future.done():
-                future.set_result(results)
-
-        def fail(error: BaseException) -> None:
-            if not future.done():
-                future.set_exception(error)
-
-        self._arriving.append(_Request(write, rows, respond, fail, loop))
+        self._arriving.append(_Request(write, rows, future))
         if len(self._arriving) == 1:
             # All that arrives in this round of the loop is handed over together, with one wake-up.
             loop.call_soon(self._hand_over)
@@ -213,28 +190,26 @@ class Writer:
             self._condition.notify()
         self._thread.join(timeout=10)
 
-    def _drop_oldest(self) -> None:
-        while self._n_waiting > MOST_WAITING:
-            self._n_waiting -= len(lost := self._decisions.popleft().payloads)
-            self.n_dropped += len(lost)
-
     def _hand_over(self) -> None:
         arrived, self._arriving = self._arriving, []
         with self._condition:
-            self._requests.extend(arrived)
+            self.requests.extend(arrived)
             self._condition.notify()
 
     def _run(self) -> None:
         while True:
             with self._condition:
-                is_idle = not self._requests and self._n_waiting < _CHUNK
+                is_idle = not self.requests and self.n_waiting < _CHUNK
                 if (is_idle or not self.is_healthy) and not self._is_stopping:
                     self._condition.wait(_FLUSH_SECONDS if self.is_healthy else _RETRY_SECONDS)
                 self._wait_for_others()
-                requests = [
-                    self._requests.popleft() for _ in range(min(len(self._requests), _GROUP))
-                ]
-                decisions = self._next_decisions()
+                requests = [self.requests.popleft() for _ in range(min(len(self.requests), _GROUP))]
+                decisions: list[Recorded] = []  # the oldest, about a row of the store full
+                n_taken = 0
+                while self._decisions and n_taken < _CHUNK:
+                    decisions.append(self._decisions.popleft())
+                    n_taken += len(decisions[-1].payloads)
+                self.n_waiting -= n_taken
                 counts, self._counts = self._counts, {}
                 is_last = self._is_stopping and not requests
             if requests or decisions or counts or not self.is_healthy:
@@ -251,22 +226,12 @@ class Writer:
         be written alone, and all others wait for that.
         """
         end = time.monotonic() + _GATHER_SECONDS
-        while 0 < len(self._requests) < self._n_last and not self._is_stopping:
+        while 0 < len(self.requests) < self._n_last and not self._is_stopping:
             left = end - time.monotonic()
             if left <= 0:
                 break
             self._condition.wait(left)
-        self._n_last = min(len(self._requests), _GROUP)
-
-    def _next_decisions(self) -> list[Recorded]:
-        """Take the oldest decisions that wait, about a row of the store full; under the lock."""
-        taken: list[Recorded] = []
-        n_taken = 0
-        while self._decisions and n_taken < _CHUNK:
-            taken.append(self._decisions.popleft())
-            n_taken += len(taken[-1].payloads)
-        self._n_waiting -= n_taken
-        return taken
+        self._n_last = min(len(self.requests), _GROUP)
 
     def _write_group(
         self,
@@ -281,9 +246,11 @@ class Writer:
             if self._connection is None:
                 self._connection = self._database.connect()
             with self._connection.transaction():
-                for write, alike in _by_write(requests).items():
-                    results = write(self._connection, [x for one in alike for x in one.rows], own)
-                    given = iter(results)
+                # Those that are written by the same function together: one statement for all.
+                for write in dict.fromkeys(request.write for request in requests):
+                    alike = [request for request in requests if request.write is write]
+                    rows = [row for request in alike for row in request.rows]
+                    given = iter(write(self._connection, rows, own))
                     for request in alike:
                         request.results = list(islice(given, len(request.rows)))
                 write_chunks(self._connection, decisions)
@@ -298,36 +265,33 @@ class Writer:
             with self._condition:
                 _add_counts(self._counts, counts)
                 self._decisions.extendleft(reversed(decisions))
-                self._n_waiting += sum(len(one.payloads) for one in decisions)
+                self.n_waiting += sum(len(one.payloads) for one in decisions)
             failure = error if isinstance(error, StoreError) else StoreError(repr(error))
-            _respond(requests, lambda request: request.fail(failure))
+            _respond(requests, failure)
         else:
             self.is_healthy = True
             self.n_commits += 1
             self.commit_seconds += time.perf_counter() - start
-            _respond(requests, lambda request: request.respond(request.results))
+            _respond(requests)
 
 
 logger = logging.getLogger("unswayed.service")
 
 
-def _by_write(requests: list[_Request]) -> dict[Write, list[_Request]]:
-    """Return requests that are written by the same function together: one statement for all."""
-    groups: dict[Write, list[_Request]] = {}
-    for request in requests:
-        groups.setdefault(request.write, []).append(request)
-    return groups
-
-
-def _respond(requests: list[_Request], give: Callable[[_Request], None]) -> None:
+def _respond(requests: list[_Request], failure: StoreError | None = None) -> None:
     """Respond with one call into each event loop: waking a loop costs a system call."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
     for request in requests:
-        by_loop.setdefault(request.loop, []).append(request)
+        by_loop.setdefault(request.future.get_loop(), []).append(request)
 
     def give_all(waiting: list[_Request]) -> None:
         for request in waiting:
-            give(request)
+            if request.future.done():
+                continue
+            if failure is None:
+                request.future.set_result(request.results)
+            else:
+                request.future.set_exception(failure)
 
     for loop, waiting in by_loop.items():
         if not loop.is_closed():
@@ -339,19 +303,14 @@ def write_chunks(connection: Connection, decisions: list[Recorded]) -> None:
     chunks: dict[tuple[str, int], list[Recorded]] = {}
     for one in decisions:
         chunks.setdefault((one.campaign, one.time_ms // LONGEST_CHUNK_MS), []).append(one)
-    for alike in chunks.values():
-        _write_chunk(connection, alike)
-
-
-def _write_chunk(connection: Connection, alike: Sequence[Recorded]) -> None:
-    """Write decisions of one campaign into one row of the store: an array in MessagePack."""
-    payloads = [payload for one in alike for payload in one.payloads]
-    times = [one.time_ms for one in alike]
-    records = b"\xdd" + len(payloads).to_bytes(4, "big") + b"".join(payloads)
-    connection.execute(
-        "INSERT INTO decisions (campaign, first_ms, last_ms, n, records) VALUES (?, ?, ?, ?, ?)",
-        (alike[0].campaign, min(times), max(times), len(payloads), records),
-    )
+    for (campaign, _), alike in chunks.items():
+        payloads = [payload for one in alike for payload in one.payloads]
+        times = [one.time_ms for one in alike]
+        connection.execute(
+            "INSERT INTO decisions (campaign, first_ms, last_ms, n, records) "
+            "VALUES (?, ?, ?, ?, ?)",
+            (campaign, min(times), max(times), len(payloads), encode_records(payloads)),
+        )
 
 
 def _write_counts(connection: Connection, writer: str, counts: dict[CountKey, Counted]) -> None:
@@ -391,3 +350,59 @@ def _add_counts(to: dict[CountKey, Counted], more: dict[CountKey, Counted]) -> N
         total.decisions += n.decisions
         total.rewards += n.rewards
         total.matches += n.matches
+
+
+def write_rewards(
+    connection: Connection, rows: list[NewReward], counts: dict[CountKey, Counted]
+) -> Sequence[KeptReward | None]:
+    """Write rewards that are new, and return what the store has of each; None if nothing.
+
+    A late reward is not written: what came in time before it is returned, if anything did.
+    """
+    timely = [row for row in rows if not row.is_late]
+    columns = NewReward._fields[:6]
+    inserted = iter(connection.insert_new("rewards", columns, [row[:6] for row in timely]))
+    is_new = [not row.is_late and next(inserted) for row in rows]
+    old = [row for row, new in zip(rows, is_new, strict=True) if not new]
+    wanted = ("value", "received_ms")
+    found = iter(connection.rows_of("rewards", columns[:3], wanted, [row[:3] for row in old]))
+    kept: list[KeptReward | None] = []
+    for row, new in zip(rows, is_new, strict=True):
+        if new:
+            counts.setdefault(row.key, Counted()).rewards += 1
+            kept.append(KeptReward(row.value, row.received_ms, is_new=True))
+        else:
+            there = next(found)
+            kept.append(None if there is None else KeptReward(*there))
+    return kept
+
+
+def write_activations(
+    connection: Connection, rows: list[NewActivation], _: dict[CountKey, Counted]
+) -> Sequence[int | None]:
+    """Write activations that are new, and return when each decision was activated; None if late."""
+    timely = [row for row in rows if not row.is_late]
+    columns = NewActivation._fields[:4]
+    connection.insert_new("activations", columns, [row[:4] for row in timely])
+    keys = [row[:2] for row in rows]
+    found = connection.rows_of("activations", columns[:2], ("received_ms",), keys)
+    return [None if row is None else int(row[0]) for row in found]
+
+
+def write_asked(
+    connection: Connection, rows: list[NewAsked], counts: dict[CountKey, Counted]
+) -> Sequence[bytes]:
+    """Write decisions under an idempotency key, and return the first one under that key."""
+    inserted = connection.insert_new("asked", NewAsked._fields, rows)
+    decisions = []
+    for row, new in zip(rows, inserted, strict=True):
+        if new:
+            record = decode_record(row.record)
+            decisions.append(Recorded(row.campaign, row.time_ms, [row.record]))
+            key = CountKey(record.campaign, record.context, record.mode)
+            n = counts.setdefault(key, Counted())
+            n.decisions += 1
+            n.matches += record.action == record.planned_action
+    write_chunks(connection, decisions)
+    found = connection.rows_of("asked", ("campaign", "key"), ("record",), [r[:2] for r in rows])
+    return [bytes(row[0]) for row in found if row is not None]

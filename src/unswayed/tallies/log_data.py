@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,8 @@ class PreparedLog:
         Logs in the folder of tallies; None without a folder.
     is_new
         Whether a log was read, and not just the folder.
+    shape
+        How contexts were learned from features (``learners.features``); None if they were given.
     """
 
     tallies: UserTallies
@@ -82,6 +84,7 @@ class PreparedLog:
     windows: tuple[LogTallies, LogTallies] | None = None
     n_logs: int | None = None
     is_new: bool = True
+    shape: Any = None
 
     @property
     def times(self) -> tuple[str | None, str | None]:

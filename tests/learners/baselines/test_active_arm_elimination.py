@@ -1,16 +1,13 @@
-import re
 from collections.abc import Callable
 from math import log, log2, sqrt
 
 import numpy as np
-import pytest
 
 from tests.learners.baselines.scenes import (
     bernoulli_arrivals,
     chosen_among_ties,
     small_setting,
 )
-from unswayed.errors import InputError
 from unswayed.learners.baselines import ActiveArmElimination
 
 Streams = Callable[..., np.random.Generator]
@@ -87,12 +84,3 @@ def test_elimination_goes_like_its_literal_twin(streams: Streams) -> None:
     assert (sizes[:, 0] == 0).all(), "the scene must hold layers that ran empty"
     assert (np.diff(sizes, axis=1) >= 0).all(), "what a layer deletes, earlier layers lose too"
     assert sizes[:, -1].min() >= 1
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0, float("nan")])
-def test_a_failure_probability_outside_of_0_to_1_is_refused(
-    value: float, rng: np.random.Generator
-) -> None:
-    sentence = f"failure_probability is {value}: it must lie between 0 and 1."
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
-        ActiveArmElimination(small_setting(rng), failure_probability=value)

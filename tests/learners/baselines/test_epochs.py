@@ -10,7 +10,6 @@ import pytest
 from tests.learners.baselines.scenes import Arrivals, bernoulli_arrivals, small_setting
 from unswayed.errors import InputError
 from unswayed.learners.baselines import ORIGINAL_CONSTANT, Barbar, BarbatStyle, LiuStyle
-from unswayed.learners.baselines.barbar import DEFAULT_CONSTANT, plays_of_unit_gap
 
 Streams = Callable[..., np.random.Generator]
 
@@ -18,8 +17,8 @@ Streams = Callable[..., np.random.Generator]
 class LiteralEpochs:
     """One context, one epoch after another, straight from the descriptions."""
 
-    def __init__(self, kind: str, n_actions: int, unit_plays: float, badness: float = 1.0) -> None:
-        self.kind, self.unit_plays, self.badness = kind, unit_plays, badness
+    def __init__(self, kind: str, n_actions: int, unit_plays: float) -> None:
+        self.kind, self.unit_plays = kind, unit_plays
         self.m = 1
         self.gap = [1.0] * n_actions
         self.active = [True] * n_actions
@@ -71,7 +70,7 @@ class LiteralEpochs:
             self.gap = [max(2.0**-self.m, best - x) for x in r]
         else:
             best = max(x for x, active in zip(r, self.active, strict=True) if active)
-            self.active = [best - x <= self.badness * 2.0**-self.m for x in r]
+            self.active = [best - x <= 2.0**-self.m for x in r]
             self.gap = [best - x for x in r]
         self.estimate = r
         self.history = []
@@ -79,28 +78,19 @@ class LiteralEpochs:
 
 
 @pytest.mark.parametrize(
-    ("kind", "make", "options"),
-    [
-        ("barbar", Barbar, {}),
-        ("barbat", BarbatStyle, {}),
-        ("liu", LiuStyle, {}),
-        ("liu", LiuStyle, {"badness": 1.7}),
-    ],
+    ("kind", "make"), [("barbar", Barbar), ("barbat", BarbatStyle), ("liu", LiuStyle)]
 )
 def test_epochs_go_like_their_literal_twin(
-    kind: str,
-    make: Callable[..., Barbar | BarbatStyle | LiuStyle],
-    options: dict[str, float],
-    streams: Streams,
+    kind: str, make: Callable[..., Barbar | BarbatStyle | LiuStyle], streams: Streams
 ) -> None:
-    # Horizon 20·600/3 = 4000 arrivals a context. With constant 2 and delta 0.2 lambda is 15, so
-    # three epochs take at most 4·15·(1 + 4 + 16) = 1,260 arrivals.
+    # Horizon 20·600/3 = 4000 arrivals a context. With constant 2 lambda is 16.5, so three epochs
+    # take at most 4·16.5·(1 + 4 + 16) = 1,386 arrivals.
     setting = small_setting(streams("play"), interactions_per_user=600)
     means = np.array([[0.9, 0.1, 0.5, 0.85], [0.0, 1.0, 0.95, 0.5], [0.5, 0.5, 0.5, 0.5]])
     arrivals = bernoulli_arrivals(streams("arrivals"), setting, 12_000, mean_rewards=means)
-    learner = make(setting, constant=2.0, failure_probability=0.2, **options)
-    unit_plays = 2 * log(8 * 4 * log2(4000) / 0.2)
-    twins = [LiteralEpochs(kind, 4, unit_plays, **options) for _ in range(3)]
+    learner = make(setting, constant=2.0)
+    unit_plays = 2 * log(8 * 4 * log2(4000) / 0.1)
+    twins = [LiteralEpochs(kind, 4, unit_plays) for _ in range(3)]
     stream = streams("play")
     expected = [
         twins[context].step(stream.random(), outcome)
@@ -108,7 +98,7 @@ def test_epochs_go_like_their_literal_twin(
     ]
     assert learner.play(*arrivals).tolist() == expected
     for context, twin in enumerate(twins):
-        assert learner.epochs[context] == twin.m > 3
+        assert learner.phases[context] == twin.m > 3
         np.testing.assert_allclose(learner.planned[context], twin.planned, rtol=1e-9)
         np.testing.assert_allclose(learner.estimates[context], twin.estimate, rtol=1e-12)
         assert learner.remaining[context] == twin.n_arrivals - len(twin.history)
@@ -132,11 +122,9 @@ def test_the_first_original_epoch_of_figure_2d_takes_45162_plays(rng: np.random.
         assert learner.remaining.tolist() == [45_162, 45_162]
 
 
-def test_five_full_default_epochs_fit_into_a_context_of_figure_2d() -> None:
-    unit = plays_of_unit_gap(
-        n_actions=5, horizon=125_000, constant=DEFAULT_CONSTANT, failure_probability=0.1
-    )
-    longest = [ceil(5 * unit * 4**m) for m in range(6)]
+def test_five_full_default_epochs_fit_into_a_context_of_figure_2d(rng: np.random.Generator) -> None:
+    setting = small_setting(rng, n_users=500, n_contexts=2, n_actions=5, interactions_per_user=500)
+    longest = [ceil(5 * Barbar(setting).unit_plays * 4**m) for m in range(6)]
     assert sum(longest[:5]) <= 125_000 < sum(longest)
 
 
@@ -176,34 +164,8 @@ def test_gaps_of_absurd_rewards_stop_at_a_billion(rng: np.random.Generator) -> N
     assert learner.gaps.tolist() == [[0.5, 1e9]]
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"constant": 0.0}, "constant is 0.0: it must be positive and finite."),
-        ({"constant": float("nan")}, "constant is nan: it must be positive and finite."),
-        ({"constant": float("inf")}, "constant is inf: it must be positive and finite."),
-        (
-            {"failure_probability": 0.0},
-            "failure_probability is 0.0: it must lie between 0 and 1.",
-        ),
-        (
-            {"failure_probability": 1.0},
-            "failure_probability is 1.0: it must lie between 0 and 1.",
-        ),
-        (
-            {"badness": 0.99},
-            "badness is 0.99: it must be finite and at least 1, or bad actions would be played "
-            "more than active ones.",
-        ),
-        (
-            {"badness": float("inf")},
-            "badness is inf: it must be finite and at least 1, or bad actions would be played "
-            "more than active ones.",
-        ),
-    ],
-)
-def test_options_that_cannot_work_are_refused(
-    options: dict[str, float], sentence: str, rng: np.random.Generator
-) -> None:
+@pytest.mark.parametrize("constant", [0.0, float("nan"), float("inf")])
+def test_constants_that_cannot_work_are_refused(constant: float, rng: np.random.Generator) -> None:
+    sentence = f"constant is {constant}: it must be positive and finite."
     with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
-        LiuStyle(small_setting(rng), **options)
+        LiuStyle(small_setting(rng), constant=constant)

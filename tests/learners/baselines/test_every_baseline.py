@@ -118,7 +118,7 @@ def test_the_best_action_is_found_when_nobody_attacks(spec: LearnerSpec, streams
     # exp(-n·(1/2)²/2.2) < 1e-13 (multiplicative Chernoff, rewards at most 1.1), and those of the
     # others are above 1/2 with far less: a sum of noise within ±0.1 of variance 1/300.
     if isinstance(learner, Barbar | LiuStyle):
-        assert learner.epochs.min() >= 3
+        assert learner.phases.min() >= 3
     expected = np.eye(3)[best]
     np.testing.assert_array_equal(learner.action_probabilities(np.arange(5)), expected)
 
@@ -189,11 +189,11 @@ def test_one_action_and_one_arrival_are_enough(spec: LearnerSpec, rng: np.random
 @pytest.mark.parametrize(
     ("user", "context", "width", "message"),
     [
-        (20, 0, 4, "number the users"),
-        (-1, 0, 4, "number the users"),
-        (0, 3, 4, "number the contexts"),
-        (0, -1, 4, "number the contexts"),
-        (0, 0, 5, r"\(n, 4\)"),
+        (20, 0, 4, r"^a user is not in 0..19: number the users from 0.$"),
+        (-1, 0, 4, r"^a user is not in 0..19: number the users from 0.$"),
+        (0, 3, 4, r"^a context is not in 0..2: number the contexts from 0.$"),
+        (0, -1, 4, r"^a context is not in 0..2: number the contexts from 0.$"),
+        (0, 0, 5, r"and \(2, 5\): give \(n,\), \(n,\) and \(n, 4\).$"),
     ],
 )
 def test_arrivals_that_do_not_fit_the_setting_are_refused(

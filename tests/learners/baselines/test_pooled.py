@@ -1,6 +1,5 @@
 """Step by step: the uniform explorer, epsilon-greedy and Thompson sampling."""
 
-import re
 from collections.abc import Callable
 from math import inf, sqrt
 
@@ -8,9 +7,8 @@ import numpy as np
 import pytest
 
 from tests.learners.baselines.scenes import bernoulli_arrivals, chosen_among_ties, small_setting
-from unswayed.errors import InputError
 from unswayed.learners.baselines import EpsilonGreedy, NaiveMean, NaiveUCB, ThompsonSampling
-from unswayed.learners.baselines.pooled import PooledMeans
+from unswayed.learners.baselines.tables import PooledMeans
 
 Streams = Callable[..., np.random.Generator]
 
@@ -26,7 +24,7 @@ def test_the_uniform_explorer_ignores_what_it_learns(streams: Streams) -> None:
 def test_epsilon_greedy_plays_like_its_literal_twin(streams: Streams) -> None:
     setting = small_setting(streams("play"))
     arrivals = bernoulli_arrivals(streams("arrivals"), setting, 1500)
-    learner = EpsilonGreedy(setting, assumed_gap=0.5)
+    learner = EpsilonGreedy(setting)
     twin = streams("play")
     seen: list[list[list[float]]] = [[[] for _ in range(4)] for _ in range(3)]
     expected = []
@@ -34,7 +32,7 @@ def test_epsilon_greedy_plays_like_its_literal_twin(streams: Streams) -> None:
     for _, context, outcome in zip(*arrivals, strict=True):
         rewards = seen[context]
         arrival = 1 + sum(len(x) for x in rewards)
-        if twin.random() < min(1.0, 6.0 * 4 / (0.5**2 * arrival)):
+        if twin.random() < min(1.0, 6.0 * 4 / (0.3**2 * arrival)):
             action = int(4 * twin.random())
         else:
             n_greedy += 1
@@ -43,21 +41,6 @@ def test_epsilon_greedy_plays_like_its_literal_twin(streams: Streams) -> None:
         expected.append(action)
     assert learner.play(*arrivals).tolist() == expected
     assert 200 < n_greedy < 1300, "the scene must hold both kinds of play"
-
-
-@pytest.mark.parametrize("gap", [0.0, -0.1, 1.5, float("nan")])
-def test_epsilon_greedy_refuses_a_gap_that_cannot_be(gap: float, rng: np.random.Generator) -> None:
-    sentence = f"assumed_gap is {gap}: it must be above 0 and at most 1."
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
-        EpsilonGreedy(small_setting(rng), assumed_gap=gap)
-
-
-@pytest.mark.parametrize(("options", "gap"), [({}, 0.3), ({"assumed_gap": 1.0}, 1.0)])
-def test_epsilon_greedy_explores_six_arrivals_an_action_over_the_squared_gap(
-    options: dict[str, float], gap: float, rng: np.random.Generator
-) -> None:
-    learner = EpsilonGreedy(small_setting(rng, n_actions=5), **options)
-    assert learner.n_exploring == pytest.approx(6.0 * 5 / gap**2)
 
 
 @pytest.mark.parametrize("make", [NaiveMean, EpsilonGreedy, ThompsonSampling, NaiveUCB])

@@ -125,3 +125,32 @@ def test_three_very_busy_accounts_hardly_change_a_decision(
     before, after = (learned(tallies, 0.05, seed).actions for tallies in (peace, joined))
     assert (decided(plain_means(joined)) == 0).mean() > 0.8  # the negative control
     assert (before != after).mean() <= 0.02
+
+
+@pytest.mark.parametrize("lie", ["±100", "Cauchy"])
+def test_rewards_out_of_any_range_do_not_decide_where_each_account_meets_few_cells(
+    lie: str, rng: np.random.Generator
+) -> None:
+    """Only colluders repeat one reward exactly, so their rewards must not set the scale."""
+    n_users, n_plays, n_contexts, n_actions = 500, 60, 2, 5
+    best = np.array([1, 3])
+    true_means = np.full((n_contexts, n_actions), 0.3)
+    true_means[np.arange(n_contexts), best] = 0.65
+    users = np.repeat(np.arange(n_users), n_plays)
+    contexts = rng.integers(n_contexts, size=len(users))
+    actions = rng.integers(n_actions, size=(n_users, n_contexts))[users, contexts]
+    rewards = (rng.random(len(users)) < true_means[contexts, actions]).astype(float)
+    size = 100.0 if lie == "±100" else np.abs(rng.standard_cauchy(len(users)))
+    aim = (actions == (best + 1)[contexts] % n_actions) * 1.0 - (actions == best[contexts])
+    rewards = np.where((users < ALPHA * n_users) & (aim != 0.0), aim * size, rewards)
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    assert (decided(plain_means(tallies)) != best).all()  # the negative control
+    np.testing.assert_array_equal(learned(tallies, ALPHA).actions, best)

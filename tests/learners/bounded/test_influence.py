@@ -15,11 +15,11 @@ from unswayed.engine import Blocked
 from unswayed.learners.bounded.means import CellMeans, cell_means, find_caps
 from unswayed.learners.bounded.rewards import (
     Reading,
-    Scored,
+    Responses,
     Worth,
     most_plays,
+    read,
     read_rewards,
-    scored,
     weighed,
 )
 from unswayed.randomness import generator
@@ -52,22 +52,17 @@ def random_log(rng: np.random.Generator, kind: str, n_users: int) -> Tallies:
     )
 
 
-def read(tallies: Tallies, reading: Reading) -> Scored:
-    """Return rows whose scores are of no interest."""
-    return scored(tallies, reading, np.zeros((tallies.n_cells, reading.n_categories)))
-
-
-def means_of(rows: Scored, weights: FloatArray, caps: FloatArray, rho: float) -> CellMeans:
+def means_of(rows: Responses, weights: FloatArray, caps: FloatArray, rho: float) -> CellMeans:
     return cell_means(Blocked.here([rows], (rows.n_users,)), weights, caps, SHAPE, rho)
 
 
-def caps_of(rows: Scored, alpha: float) -> FloatArray:
+def caps_of(rows: Responses, alpha: float) -> FloatArray:
     return find_caps(Blocked.here([rows], (rows.n_users,)), N_CONTEXTS * N_ACTIONS, alpha=alpha)
 
 
 def replaced(
-    rows: Scored, is_bad: FloatArray, reading: Reading, rng: np.random.Generator
-) -> Scored:
+    rows: Responses, is_bad: FloatArray, reading: Reading, rng: np.random.Generator
+) -> Responses:
     """Return the rows after some accounts took other plays and rewards, within the range."""
     bad = is_bad[np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))] > 0
     s = rows.cells // N_ACTIONS

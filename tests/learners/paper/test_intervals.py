@@ -7,9 +7,8 @@ from scipy import stats
 
 from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.paper import learn_paper
-from unswayed.learners.paper.method import FAILURE_PROBABILITY
-from unswayed.learners.paper.reward_units import measure_units
+from unswayed.learners.paper import FAILURE_PROBABILITY, learn_paper
+from unswayed.learners.paper.recovery import measure_units
 from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies, tally
 
@@ -112,7 +111,7 @@ def test_colluders_cannot_hide_that_rewards_are_binary(rng: np.random.Generator)
     tallies.sums[is_bad] = 1e9 * rng.standard_normal(int(is_bad.sum()))
     tallies.squares[is_bad] = tallies.sums[is_bad] ** 2
     units = measure_units(tallies, alpha=0.1)
-    assert (units.origin, units.span) == (0.0, 1.0)
+    assert (units.origin, units.is_binary) == (0.0, True)
 
 
 def test_rewards_with_many_values_are_not_taken_for_binary(rng: np.random.Generator) -> None:

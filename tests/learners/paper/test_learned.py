@@ -13,11 +13,9 @@ from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.paper import (
     estimate_context_probabilities,
     frequent_contexts,
+    guard_intervals,
     learn_paper,
 )
-from unswayed.learners.paper.intervals import cell_intervals
-from unswayed.learners.paper.recovery import recover_rare
-from unswayed.learners.paper.reward_units import measure_units, measured_from
 from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies
 
@@ -54,34 +52,22 @@ def test_the_most_probable_contexts_are_frequent_as_many_as_there_are_actions(
     assert found.tolist() == expected
 
 
-def test_the_evidence_is_that_of_both_filters(rng: np.random.Generator) -> None:
+def test_the_filter_of_rare_contexts_weighs_down_colluders_and_reports_what_it_did(
+    rng: np.random.Generator,
+) -> None:
     tallies, design = world(rng)
     learned = learn_paper(tallies, design, alpha=0.1)
-    contexts = estimate_context_probabilities(tallies, alpha=0.1)
-    units = measure_units(tallies, alpha=0.1)
-    rare = recover_rare(
-        measured_from(tallies, units),
-        contexts.scales,
-        ~learned.frequent_contexts,
-        alpha=0.1,
-    ).filtered
-    assert rare is not None
-    expected = {
-        name: {
-            "stopped": filtered.stopped,
-            "removed": filtered.removed,
-            "rounds": filtered.iterations,
-            "top_eigenvalue": filtered.spectrum[-1].top_eigenvalue,
-            "threshold": filtered.spectrum[-1].threshold,
-        }
-        for name, filtered in (("context_filter", contexts.filtered), ("reward_filter", rare))
+    filtered = estimate_context_probabilities(tallies, alpha=0.1).filtered
+    assert learned.evidence["context_filter"] == {
+        "stopped": filtered.stopped,
+        "removed": filtered.removed,
+        "rounds": filtered.iterations,
+        "top_eigenvalue": filtered.spectrum[-1].top_eigenvalue,
+        "threshold": filtered.spectrum[-1].threshold,
     }
-    assert learned.evidence == expected
-    assert rare.removed > 0
-    np.testing.assert_array_equal(learned.user_weights[:-2], rare.weights)
+    assert learned.evidence["reward_filter"]["removed"] > 0
     assert learned.user_weights[-2:].tolist() == [1.0, 1.0]
-    assert np.median(learned.user_weights[:12]) < 0.5
-    np.testing.assert_array_equal(learned.context_probabilities, contexts.context_probabilities)
+    assert np.median(learned.user_weights[:12]) < 0.5 < np.median(learned.user_weights[12:])
 
 
 def test_with_nobody_suspected_filters_have_no_spectrum_to_report(
@@ -136,8 +122,7 @@ def test_intervals_and_both_of_their_parts_fit_together(rng: np.random.Generator
     tallies, design = world(rng)
     design = replace(design, rewards=RewardBound(deviation=3.0))
     learned = learn_paper(tallies, design, alpha=0.1)
-    units = measure_units(tallies, alpha=0.1)
-    cells = cell_intervals(tallies, design, alpha=0.1, failure_probability=0.1, origin=units.origin)
+    cells = guard_intervals(tallies, design, alpha=0.1)
     low, high = learned.interval
     np.testing.assert_array_equal(low, cells.low)
     np.testing.assert_array_equal(high, cells.high)

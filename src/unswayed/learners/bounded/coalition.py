@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from unswayed.arrays import BoolArray, CellArray, FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.honest import (
@@ -29,11 +29,8 @@ from unswayed.learners.bounded.honest import (
     likelihoods,
     refit,
 )
-from unswayed.learners.bounded.rewards import Scored
-
-FULL = 0.85
-"""A group that takes this part of the largest mass that it may have is no coalition but one side of
-a taste, or the honest majority."""
+from unswayed.learners.bounded.rewards import Responses
+from unswayed.tallies import entry_users
 
 N_DIRECTIONS, N_ACTIONS = 4, 4
 """Starts from skew directions of tastes, and from single actions."""
@@ -160,9 +157,7 @@ class Search:
             last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
             if not any(_alike(last, other) for other in finals):
                 finals.append(self._aimed(last))
-        mass = FULL * self.most * float(self.weights.sum())
-        found = [f for f in finals if f.gain > LEAST_GAIN and self.weights @ f.members < mass]
-        return sorted(found, key=lambda f: -f.gain)
+        return sorted((f for f in finals if f.gain > LEAST_GAIN), key=lambda f: -f.gain)
 
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
@@ -242,7 +237,7 @@ class Search:
     def _turned(self, fit: Coalition) -> Coalition:
         """Exchange the roles in cells in which most accounts would be members."""
         one = np.ones(len(self.accounts.cells))
-        users = np.repeat(np.arange(self.accounts.n_users), np.diff(self.accounts.indptr))
+        users = entry_users(self.accounts.indptr)
         theirs = np.bincount(self.accounts.cells, (self.weights * fit.members)[users], self.n_cells)
         n = np.bincount(self.accounts.cells, self.weights[users] * one, self.n_cells)
         is_turned = theirs > 0.5 * n
@@ -357,12 +352,8 @@ class Search:
         pairs = np.array([[tilts.index(t) for t in pair] for pair in TILT_PAIRS])
         psi = np.stack([self.law.at(np.full(self.n_cells, t))[0] for t in tilts])
         ratios, gains, priors = _action_gains(
-            self.accounts.indptr,
-            self.accounts.cells,
-            self.accounts.plays,
-            self.accounts.scores,
+            self.accounts,
             self.weights,
-            self.accounts.activity,
             len(self.in_class),
             self.n_actions,
             psi,
@@ -386,7 +377,7 @@ class Search:
 
 
 def members_of(
-    blocks: Blocked[Scored],
+    blocks: Blocked[Responses],
     coalition: Coalition,
     law: Law,
     weights: FloatArray,
@@ -400,9 +391,9 @@ def members_of(
     return np.asarray(special.expit(odds))
 
 
-def log_odds(rows: Scored, weights: FloatArray, coalition: Coalition, law: Law) -> FloatArray:
+def log_odds(rows: Responses, weights: FloatArray, coalition: Coalition, law: Law) -> FloatArray:
     """Return the log-odds of membership of a block's accounts."""
-    accounts, honest = Accounts.of(rows), coalition.honest
+    accounts, honest = Accounts.of(rows, law), coalition.honest
     found = likelihoods(
         accounts,
         law,
@@ -449,12 +440,8 @@ def _offset(odds: FloatArray, weights: FloatArray, mass: float) -> float:
 
 @compiled
 def _action_gains(
-    indptr: IntArray,
-    cells: CellArray,
-    plays: FloatArray,
-    scores: FloatArray,
+    accounts: Accounts,
     weights: FloatArray,
-    activity: IntArray,
     n_activity: int,
     n_actions: int,
     psi: FloatArray,
@@ -463,6 +450,7 @@ def _action_gains(
     most: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log-ratios by tilt, account and action; gains and priors of two populations."""
+    indptr, cells, plays, scores, activity = accounts
     n_users, n_tilts, n_pairs = len(indptr) - 1, len(tilts), len(pairs)
     ratios = np.zeros((n_tilts, n_users, n_actions))
     gains = np.zeros((n_pairs, n_actions))

@@ -8,6 +8,7 @@ z_i ~ N(0, S), integrated out by one Newton step (Laplace).
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -17,7 +18,8 @@ from scipy import sparse, special
 
 from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
-from unswayed.learners.bounded.rewards import Scored
+from unswayed.learners.bounded.rewards import Responses
+from unswayed.tallies import entry_users
 
 LAW_PLAYS = 10.0
 """A cell's law is shrunk towards the log's by this many plays."""
@@ -42,8 +44,9 @@ when a few accounts were left out."""
 PRICE = 1.5
 """Nats that every free number costs."""
 
-LEVEL_STARTS = (0.0, 1.5, -1.5)
-"""Levels of the three classes to start from, as tilts: usual, eager and silent accounts."""
+LEVEL_STARTS, SHARE_STARTS = (0.0, 1.5, -1.5), (0.9, 0.05, 0.05)
+"""Levels of the three classes to start from, as tilts, and their shares: usual, eager and silent
+accounts."""
 
 LARGEST_TILT = 6.0
 
@@ -146,7 +149,7 @@ def _tilted(log_p: FloatArray, scores: FloatArray, tilts: FloatArray) -> FloatAr
     return out
 
 
-def intraclass_correlation(rows: Scored, variances: FloatArray, trimmed: float) -> float:
+def intraclass_correlation(rows: Responses, law: Law, trimmed: float) -> float:
     """Return the correlation of an account's repeated plays of a cell beyond its own level.
 
     One-way analysis of variance within accounts: sums of squares between their cells, and within
@@ -154,14 +157,13 @@ def intraclass_correlation(rows: Scored, variances: FloatArray, trimmed: float) 
     ``trimmed``, and as many that differ least: bots that answer every play of their item alike
     would make everybody's repeated plays worthless.
     """
-    users = np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))
-    unit = np.sqrt(variances)[rows.cells]
-    scores, n = rows.scores / unit, rows.plays
+    users, n = entry_users(rows.indptr), rows.plays
+    scores, squares = rows.scores(law.table / np.sqrt(law.variances)[:, None])
 
     def by_user(values: FloatArray) -> FloatArray:
         return np.asarray(np.bincount(users, values, rows.n_users), np.float64)
 
-    within = by_user(rows.squared_scores / unit**2 - scores**2 / n)
+    within = by_user(squares - scores**2 / n)
     repeats, plays, n_cells = by_user(n - 1.0), by_user(n), by_user(np.ones(len(n)))
     total = np.maximum(plays, 1e-9)
     between = by_user(scores**2 / n) - by_user(scores) ** 2 / total
@@ -181,8 +183,7 @@ def intraclass_correlation(rows: Scored, variances: FloatArray, trimmed: float) 
     return min(max(found, LEAST_CORRELATION), MOST_CORRELATION)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Accounts:
+class Accounts(NamedTuple):
     """Accounts' effective plays and scores, as likelihoods take them.
 
     Attributes
@@ -202,12 +203,11 @@ class Accounts:
     activity: IntArray
 
     @classmethod
-    def of(cls, rows: Scored) -> Accounts:
-        """Return the accounts of a block that was weighed."""
-        users = np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))
-        plays = np.maximum(np.bincount(users, rows.plays, rows.n_users), 1.0)
-        activity = np.log2(plays).astype(np.int64)
-        scores = rows.scores * rows.masses / rows.plays
+    def of(cls, rows: Responses, law: Law) -> Accounts:
+        """Return the accounts of a block that was weighed, scored by a law."""
+        plays = np.bincount(entry_users(rows.indptr), rows.plays, rows.n_users)
+        activity = np.log2(np.maximum(plays, 1.0)).astype(np.int64)
+        scores = rows.scores(law.table)[0] * rows.masses / rows.plays
         return cls(rows.indptr, rows.cells, rows.masses, scores, activity)
 
     @property
@@ -217,26 +217,21 @@ class Accounts:
 
     def sums(self, weights: FloatArray, n_cells: int) -> tuple[FloatArray, FloatArray]:
         """Return weighted plays and scores of each cell."""
-        return _weighted_sums(self.indptr, self.cells, self.plays, self.scores, weights, n_cells)
+        return _weighted_sums(self, weights, n_cells)
 
 
 @compiled
 def _weighted_sums(
-    indptr: IntArray,
-    cells: CellArray,
-    plays: FloatArray,
-    scores: FloatArray,
-    weights: FloatArray,
-    n_cells: int,
+    accounts: Accounts, weights: FloatArray, n_cells: int
 ) -> tuple[FloatArray, FloatArray]:
     n, total = np.zeros(n_cells), np.zeros(n_cells)
-    for i in range(len(indptr) - 1):
+    for i in range(len(accounts.indptr) - 1):
         w = weights[i]
         if w < 1e-9:
             continue
-        for p in range(indptr[i], indptr[i + 1]):
-            n[cells[p]] += w * plays[p]
-            total[cells[p]] += w * scores[p]
+        for p in range(accounts.indptr[i], accounts.indptr[i + 1]):
+            n[accounts.cells[p]] += w * accounts.plays[p]
+            total[accounts.cells[p]] += w * accounts.scores[p]
     return n, total
 
 
@@ -286,7 +281,7 @@ def fit_plain(accounts: Accounts, law: Law, weights: FloatArray) -> Honest:
         np.ones((n_cells, 1)),
         np.full((1, 1), 0.05),
         np.array(LEVEL_STARTS),
-        np.array([0.9, 0.05, 0.05]),
+        np.array(SHARE_STARTS),
         np.zeros((3, accounts.n_users)),
         np.zeros((accounts.n_users, 1)),
         np.zeros(accounts.n_users),
@@ -305,13 +300,22 @@ def fit_tastes(
     n_actions: int,
 ) -> Honest:
     """Fit accounts with a level and factors of taste; ``plain`` if these do not pay."""
-    n_cells = len(directions)
-    fits = [
-        _with_tastes(accounts, law, weights, directions[:, :n], np.arange(n_cells) % n_groups)
-        for n in TASTES
-        for n_groups in (n_actions, n_cells)
-    ]
-    return max([plain, *fits], key=lambda fit: fit.worth(weights))
+    n_cells, fits = len(directions), [plain]
+    for n_factors, n_groups in itertools.product(TASTES, (n_actions, n_cells)):
+        groups = np.arange(n_cells) % n_groups
+        loadings, _ = factor_analysis(accounts, law, weights, directions[:, :n_factors], groups)
+        plays = np.bincount(groups, accounts.sums(weights, n_cells)[0])
+        start = replace(
+            plain,
+            loadings=loadings,
+            covariance=np.eye(n_factors + 1),
+            levels=np.array(LEVEL_STARTS),
+            shares=np.array(SHARE_STARTS),
+            price=PRICE * n_factors * float((plays > 1.0).sum()),
+            groups=groups,
+        )
+        fits.append(_levelled(start, accounts, law, weights, TASTE_STEPS))
+    return max(fits, key=lambda fit: fit.worth(weights))
 
 
 def refit(accounts: Accounts, law: Law, weights: FloatArray, plain: Honest, best: Honest) -> Honest:
@@ -322,30 +326,8 @@ def refit(accounts: Accounts, law: Law, weights: FloatArray, plain: Honest, best
     loadings, _ = factor_analysis(
         accounts, law, weights, best.loadings[:, 1:], best.groups, REFIT_STEPS
     )
-    tastes = replace(best, loadings=loadings)
-    tastes = _levelled(tastes, accounts, law, weights, REFIT_STEPS)
+    tastes = _levelled(replace(best, loadings=loadings), accounts, law, weights, REFIT_STEPS)
     return max(fit, tastes, key=lambda fit: fit.worth(weights))
-
-
-def _with_tastes(
-    accounts: Accounts, law: Law, weights: FloatArray, leading: FloatArray, groups: IntArray
-) -> Honest:
-    """Fit tastes whose loadings are the same in all cells of a group."""
-    loadings, tastes = factor_analysis(accounts, law, weights, leading, groups)
-    n_cells, n_factors = loadings.shape
-    plays = np.bincount(groups, accounts.sums(weights, n_cells)[0])
-    start = Honest(
-        loadings,
-        np.eye(n_factors),
-        np.array(LEVEL_STARTS),
-        np.array([0.9, 0.05, 0.05]),
-        np.zeros((3, accounts.n_users)),
-        tastes,
-        np.zeros(accounts.n_users),
-        PRICE * (n_factors - 1) * float((plays > 1.0).sum()),
-        groups,
-    )
-    return _levelled(start, accounts, law, weights, TASTE_STEPS)
 
 
 def _levelled(
@@ -438,10 +420,7 @@ def likelihoods(
         hypotheses.append(colluding)
     at = np.stack([law.at(d) for d in hypotheses])
     found, tastes, scatter = _likelihoods(
-        accounts.indptr,
-        accounts.cells,
-        accounts.plays,
-        accounts.scores,
+        accounts,
         weights,
         loadings,
         np.asarray(np.linalg.inv(covariance), np.float64),
@@ -514,10 +493,7 @@ def _read(table: FloatArray, tilt: float) -> tuple[float, float, float]:
 
 @compiled
 def _likelihoods(
-    indptr: IntArray,
-    cells: CellArray,
-    plays: FloatArray,
-    scores: FloatArray,
+    accounts: Accounts,
     weights: FloatArray,
     loadings: FloatArray,
     precision: FloatArray,
@@ -526,6 +502,7 @@ def _likelihoods(
     grid: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log-likelihoods with tastes integrated out around their mode (Laplace)."""
+    indptr, cells, plays, scores, _ = accounts
     n_users, n_factors, n_hypotheses = len(indptr) - 1, loadings.shape[1], len(tilts)
     found, tastes = np.zeros((n_hypotheses, n_users)), np.zeros((n_users, n_factors))
     m, inverse = np.zeros((n_factors, n_factors)), np.zeros((n_factors, n_factors))
@@ -603,7 +580,7 @@ def leading_directions(
 ) -> FloatArray:
     """Return the leading eigenvectors of the covariance between different cells, as loadings."""
     n_cells, n_factors = len(law.means), N_DIRECTIONS
-    users = np.repeat(np.arange(accounts.n_users), np.diff(accounts.indptr))
+    users = entry_users(accounts.indptr)
     plays, _ = accounts.sums(weights, n_cells)
     scale = np.sqrt((plays + 20.0) * law.variances)
     values = accounts.scores * np.sqrt(weights)[users] / scale[accounts.cells]
@@ -634,40 +611,27 @@ def factor_analysis(
     n_steps: int = FACTOR_STEPS,
 ) -> tuple[FloatArray, FloatArray]:
     """Return loadings by factor analysis of the scores, and the posterior means of the factors."""
-    n_cells, n_factors = leading.shape[0], leading.shape[1] + 1
-    n_groups = int(groups.max()) + 1
-    loadings = np.ascontiguousarray(np.hstack([np.full((n_cells, 1), 0.3), leading]))
+    n_factors, n_groups = leading.shape[1] + 1, int(groups.max()) + 1
+    loadings = np.ascontiguousarray(np.hstack([np.full((len(leading), 1), 0.3), leading]))
     tastes = np.zeros((accounts.n_users, n_factors))
     for _ in range(n_steps):
-        left, right, tastes = _factor_step(
-            accounts.indptr,
-            accounts.cells,
-            accounts.plays,
-            accounts.scores,
-            weights,
-            law.variances,
-            loadings,
-        )
-        if n_groups < n_cells:
-            left = left.reshape(-1, n_groups, n_factors, n_factors).sum(axis=0)
-            right = right.reshape(-1, n_groups, n_factors).sum(axis=0)
-        left[:, np.arange(n_factors), np.arange(n_factors)] += 3.0
-        solved = np.linalg.solve(left, right[:, :, None])[:, :, 0]
+        left, right, tastes = _factor_step(accounts, weights, law.variances, loadings)
+        left = left.reshape(-1, n_groups, n_factors, n_factors).sum(axis=0)
+        right = right.reshape(-1, n_groups, n_factors, 1).sum(axis=0)
+        solved = np.linalg.solve(left + 3.0 * np.eye(n_factors), right)[:, :, 0]
         loadings = np.ascontiguousarray(solved[groups])
     return loadings, tastes
 
 
 @compiled
 def _factor_step(
-    indptr: IntArray,
-    cells: CellArray,
-    plays: FloatArray,
-    scores: FloatArray,
+    accounts: Accounts,
     weights: FloatArray,
     variances: FloatArray,
     loadings: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the normal equations of the loadings, and the posterior means of the factors."""
+    indptr, cells, plays, scores, _ = accounts
     n_users, n_cells, n_factors = len(indptr) - 1, loadings.shape[0], loadings.shape[1]
     left = np.zeros((n_cells, n_factors, n_factors))
     right, tastes = np.zeros((n_cells, n_factors)), np.zeros((n_users, n_factors))

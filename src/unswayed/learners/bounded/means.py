@@ -14,7 +14,7 @@ import numpy as np
 from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
-from unswayed.learners.bounded.rewards import Scored
+from unswayed.learners.bounded.rewards import Responses
 
 PER_OCTAVE, OCTAVES_BELOW, BINS = 4, 20, 112
 """Effective plays are counted in 112 bins, four an octave, to find caps; a cap is the
@@ -53,7 +53,7 @@ class CellMeans(NamedTuple):
     deviations: FloatArray
 
 
-def find_caps(blocks: Blocked[Scored], n_cells: int, *, alpha: float) -> FloatArray:
+def find_caps(blocks: Blocked[Responses], n_cells: int, *, alpha: float) -> FloatArray:
     """Return the effective plays that a share ``alpha`` of each cell's visitors reach.
 
     Shape (n_cells,); rounded down to the edge of a bin.
@@ -66,7 +66,7 @@ def find_caps(blocks: Blocked[Scored], n_cells: int, *, alpha: float) -> FloatAr
     return caps
 
 
-def _mass_histogram(rows: Scored, n_cells: int) -> IntArray:
+def _mass_histogram(rows: Responses, n_cells: int) -> IntArray:
     return _histogram(rows.cells, rows.masses, n_cells)
 
 
@@ -80,7 +80,7 @@ def _histogram(cells: CellArray, masses: FloatArray, n_cells: int) -> IntArray:
 
 
 def cell_means(
-    blocks: Blocked[Scored],
+    blocks: Blocked[Responses],
     weights: FloatArray,
     caps: FloatArray,
     shape: tuple[int, int],
@@ -110,7 +110,7 @@ def cell_means(
 
 
 def _moment_sums(
-    rows: Scored, weights: FloatArray, caps: FloatArray, correlation: float
+    rows: Responses, weights: FloatArray, caps: FloatArray, correlation: float
 ) -> FloatArray:
     return _sums(
         rows.indptr,

@@ -34,18 +34,22 @@ from unswayed.learners.bounded.honest import Accounts, Law, intraclass_correlati
 from unswayed.learners.bounded.means import CellMeans, cell_means, find_caps, shrunken
 from unswayed.learners.bounded.rewards import (
     Reading,
-    Scored,
+    Responses,
     Worth,
     category_counts,
     most_plays,
+    read,
     read_rewards,
-    scored,
     weighed,
 )
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.paper import allowed_actions, frequent_contexts, guard_intervals
-from unswayed.learners.paper.method import FAILURE_PROBABILITY
+from unswayed.learners.paper import (
+    FAILURE_PROBABILITY,
+    allowed_actions,
+    frequent_contexts,
+    guard_intervals,
+)
 from unswayed.policy import best_known
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies, joined
@@ -55,7 +59,7 @@ SEARCH_ENTRIES = 60_000
 
 CLEAR, ENTRIES = 70.0, 20_000
 """Nats of evidence from which a group is flagged, with so many entries in the search; with fewer
-the bar falls with their square root. A group that is larger than expected needs more."""
+the bar falls with their square root."""
 
 HALVED = 0.5
 """A decision depends on a group if its lead falls below this part without the group."""
@@ -64,7 +68,8 @@ NEARLY = 0.75
 """Part of the largest evidence from which a smaller group is preferred."""
 
 LOUD = 2.0
-"""Nats for each member from which a group is flagged even if no decision depends on it."""
+"""Nats for each member from which a group is flagged whether or not a decision depends on it, and
+even if it is larger than expected."""
 
 MASS_MARGIN, MORE, LARGEST_MASS = 2.0, 0.02, 0.49
 """Twice the stated share and 2 % more are expected to collude; never as many as a half."""
@@ -145,7 +150,7 @@ class Model:
         """Return the largest log-odds of membership in a coalition, at least 0, of accounts."""
         found = np.zeros(tallies.n_users)
         for law, coalition in self.coalitions:
-            rows = weighed(scored(tallies, self.reading, law.table), self.worth)
+            rows = weighed(read(tallies, self.reading), self.worth)
             odds = log_odds(rows, np.ones(tallies.n_users), coalition, law)
             found = np.maximum(found, odds)
         return found
@@ -321,20 +326,25 @@ def find_coalitions(
     groups: list[Group] = []
     coalitions: list[tuple[Law, Coalition]] = []
     stories: list[tuple[float, FloatArray]] = []
-    worth, caps = None, None
+    blocks = tallies.blocks.transformed(read, reading)
+    shape = (tallies.n_contexts, tallies.n_actions)
+    view: _View | None = None
     while True:
         law = Law.of_counts(
-            tallies.blocks.add_blocks(category_counts, reading, COUNTING_CORRELATION, rows=weights)
+            blocks.add_blocks(
+                category_counts,
+                (tallies.n_cells, reading.n_categories),
+                COUNTING_CORRELATION,
+                rows=weights,
+            )
         )
-        blocks = tallies.blocks.transformed(scored, reading, law.table)
-        if worth is None:
+        if view is None:
             sample = _rows_of(blocks, chosen)
-            correlation = intraclass_correlation(sample, law.variances, TRIMMED * alpha)
+            correlation = intraclass_correlation(sample, law, TRIMMED * alpha)
             worth = Worth(correlation, most_plays(sample, correlation, alpha))
-        blocks = blocks.transformed(weighed, worth)
-        if caps is None:
+            blocks = blocks.transformed(weighed, worth)
             caps = find_caps(blocks, tallies.n_cells, alpha=alpha)
-        view = _View(blocks, caps, worth.correlation, (tallies.n_contexts, tallies.n_actions))
+            view = _View(blocks, caps, worth.correlation, shape)
         cells = view.means(weights)
         means, parts = shrunken(cells.means, cells)
         removed = float(1.0 - searched.mean())
@@ -342,7 +352,7 @@ def find_coalitions(
         if alpha == 0.0 or len(groups) == MOST_ROUNDS or expected <= LEAST_ROOM:
             break
         search = Search(
-            Accounts.of(_rows_of(blocks, chosen)),
+            Accounts.of(_rows_of(blocks, chosen), law),
             law,
             searched[chosen],
             tallies.n_actions,
@@ -361,11 +371,10 @@ def find_coalitions(
             without = view.means(weights * (1.0 - members)).means
             without = np.where(np.isnan(without), cells.means, without)
             story, _ = shrunken(without, cells, parts)
-            size = float(members @ searched / searched.sum())
-            is_clear = coalition.gain >= clear * max(1.0, size / expected) and (
-                coalition.gain >= LOUD * float(coalition.members.sum())
-                or bool((_leads(story, means) < HALVED * _leads(means, means)).any())
-            )
+            is_stake = bool((_leads(story, means) < HALVED * _leads(means, means)).any())
+            is_loud = coalition.gain >= LOUD * float(coalition.members.sum())
+            is_expected = float(members @ searched) <= expected * tallies.n_users
+            is_clear = coalition.gain >= clear and (is_loud or (is_stake and is_expected))
             is_flagged = is_clear or verdict == "fake"
             judged.append((Group(members, is_flagged, coalition.gain, means - story), coalition))
         flagged = [(group, fit) for group, fit in judged if group.is_flagged]
@@ -418,7 +427,7 @@ class Reviewed:
 class _View:
     """The rows of one round, and what bounds them."""
 
-    blocks: Blocked[Scored]
+    blocks: Blocked[Responses]
     caps: FloatArray
     correlation: float
     shape: tuple[int, int]
@@ -427,9 +436,11 @@ class _View:
         return cell_means(self.blocks, weights, self.caps, self.shape, self.correlation)
 
 
-def _rows_of(blocks: Blocked[Scored], users: IntArray) -> Scored:
+def _rows_of(blocks: Blocked[Responses], users: IntArray) -> Responses:
     """Return the rows of some users, by ascending codes."""
-    parts: list[Scored] = blocks.map_blocks(Scored.of_users, pieces=cut_codes(users, blocks.sizes))
+    parts: list[Responses] = blocks.map_blocks(
+        Responses.of_users, pieces=cut_codes(users, blocks.sizes)
+    )
     return joined(parts)
 
 

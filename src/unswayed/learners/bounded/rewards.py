@@ -12,12 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from unswayed.arrays import CellArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import cut_codes
 from unswayed.tallies import Tallies, UserRows, UserTallies, entry_users, joined
+
+CategoryArray = npt.NDArray[np.int8]
 
 SAMPLE_ENTRIES = 200_000
 """Categories are found on users with about this many entries."""
@@ -48,6 +51,9 @@ Fewer than .3 of the accounts cannot move the quantiles beyond those of honest a
 
 BUSY = 3.0
 """An account counts in all up to this many times the plays that a share alpha of them reach."""
+
+EXACT = 0.2
+"""Share of the entries that must have equal rewards for these to tell which values there are."""
 
 FEW_EXACT = 20
 """Entries of equal plays from which their values tell whether there are just two."""
@@ -170,17 +176,17 @@ def _scale(plays: FloatArray, means: FloatArray, variances: FloatArray) -> _Scal
         low, high = two
         return _Scale(np.array([(low + high) / 2]), low, high - low, False, low, high, np.nan, True)
     exact = means[variances == 0.0]
+    if len(exact) < EXACT * len(means):
+        exact = exact[:0]  # they may be those of bots, where honest rewards differ
     common = _common_end(exact, means)
     values, counts = _values(plays, means, variances, common)
-    atoms = _atoms(exact if len(exact) >= 0.2 * len(means) else values)
+    atoms = _atoms(exact if len(exact) else values)
     usual = float(np.ptp(np.quantile(means, (0.02, 0.98))))
     if atoms is not None and 0.0 < LONGEST_SCALE * usual < np.ptp(atoms):
         atoms = None
     order = np.argsort(values, kind="stable")
     values, counts = values[order], counts[order]
-    centre = float(np.median(exact)) if len(exact) else float(np.median(means))
-    if not np.isnan(common):
-        centre = common
+    centre = _quantiles(values, counts, (0.5,))[0] if np.isnan(common) else common
     distance = np.abs(values - centre)
     unit = float(np.average(np.minimum(distance, _quantiles(distance, counts, (0.9,))[0])))
     if atoms is not None:
@@ -328,7 +334,7 @@ def _tail_edge(sample: Tallies, far: FloatArray) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scored(UserRows):
+class Responses(UserRows):
     """Accounts' rewards, read: one value an entry each.
 
     Attributes
@@ -337,29 +343,87 @@ class Scored(UserRows):
         As in the tallies.
     means, squares
         Mean of the clipped rewards, and of their squares.
-    scores, squared_scores
-        Sum of the plays' scores, and of their squares.
+    first, second, n_first
+        Two categories that an entry's rewards fall into, and the plays of the first.
     masses
         Effective plays, as evidence and as influence; empty until ``weighed``.
     """
 
-    columns: ClassVar[tuple[str, ...]] = (
-        "plays",
-        "means",
-        "squares",
-        "scores",
-        "squared_scores",
-        "masses",
-    )
+    columns: ClassVar = ("plays", "means", "squares", "first", "second", "n_first", "masses")
 
     indptr: IntArray
     cells: CellArray
     plays: FloatArray
     means: FloatArray
     squares: FloatArray
-    scores: FloatArray
-    squared_scores: FloatArray
+    first: CategoryArray
+    second: CategoryArray
+    n_first: FloatArray
     masses: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def scores(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return each entry's sum of scores, and of their squares.
+
+        ``table`` has the score of every cell and category.
+        """
+        one, two = table[self.cells, self.first], table[self.cells, self.second]
+        n_two = self.plays - self.n_first
+        return self.n_first * one + n_two * two, self.n_first * one**2 + n_two * two**2
+
+
+def read(tallies: Tallies, reading: Reading) -> Responses:
+    """Return the rewards of a block of accounts as categories."""
+    plays, means, variances = moments(tallies)
+    columns = _read(tallies.cells, plays, means, variances, tallies.n_actions, reading)
+    return Responses(tallies.indptr, tallies.cells, plays, *columns)
+
+
+@compiled
+def _read(
+    cells: CellArray,
+    plays: FloatArray,
+    means: FloatArray,
+    variances: FloatArray,
+    n_actions: int,
+    reading: Reading,
+) -> tuple[FloatArray, FloatArray, CategoryArray, CategoryArray, FloatArray]:
+    n = len(cells)
+    mean, square, n_first = np.empty(n), np.empty(n), np.empty(n)
+    first, second = np.empty(n, np.int8), np.empty(n, np.int8)
+    for p in range(n):
+        s = cells[p] // n_actions
+        low, high = reading.low[s], reading.high[s]
+        if reading.is_binary[s] > 0.0:
+            one, n_one, two = low, plays[p] * (high - means[p]) / (high - low), high
+        else:
+            one, n_one, two = split(plays[p], means[p], variances[p], reading.common[s])
+        first[p], second[p] = _category(reading.edges[s], one), _category(reading.edges[s], two)
+        one, two = min(max(one, low), high), min(max(two, low), high)
+        share = n_one / plays[p]
+        n_first[p] = n_one
+        mean[p] = share * one + (1.0 - share) * two
+        square[p] = share * one * one + (1.0 - share) * two * two
+    return mean, square, first, second, n_first
+
+
+@compiled
+def _category(edges: FloatArray, value: float) -> int:
+    k = 0
+    while k < len(edges) and value > edges[k]:
+        k += 1
+    return k
+
+
+def category_counts(
+    rows: Responses, weights: FloatArray, shape: tuple[int, int], correlation: float
+) -> FloatArray:
+    """Return effective plays by cell and category; shape (n_cells, n_categories)."""
+    worth = weights[entry_users(rows.indptr)] / (1.0 + (rows.plays - 1.0) * correlation)
+    counts = np.zeros(shape[0] * shape[1])
+    for category, n in ((rows.first, rows.n_first), (rows.second, rows.plays - rows.n_first)):
+        place = rows.cells.astype(np.int64) * shape[1] + category
+        counts += np.bincount(place, worth * n, len(counts))
+    return counts.reshape(shape)
 
 
 class Worth(NamedTuple):
@@ -369,7 +433,7 @@ class Worth(NamedTuple):
     most: float
 
 
-def weighed(rows: Scored, worth: Worth) -> Scored:
+def weighed(rows: Responses, worth: Worth) -> Responses:
     """Return the rows with effective plays.
 
     An account's n plays of a cell are worth n/(1 + (n − 1)·rho); an account that has more than
@@ -383,131 +447,8 @@ def weighed(rows: Scored, worth: Worth) -> Scored:
     return replace(rows, masses=masses)
 
 
-def most_plays(rows: Scored, correlation: float, alpha: float) -> float:
+def most_plays(rows: Responses, correlation: float, alpha: float) -> float:
     """Return ``BUSY`` times the effective plays that a share ``alpha`` of the accounts reach."""
     masses = weighed(rows, Worth(correlation, np.inf)).masses
     total = np.bincount(entry_users(rows.indptr), masses, rows.n_users)
     return BUSY * max(float(np.quantile(total[total > 0.0], 1.0 - alpha)), 1.0)
-
-
-def scored(tallies: Tallies, reading: Reading, table: FloatArray) -> Scored:
-    """Read the rewards of a block with scores of shape (n_cells, n_categories)."""
-    plays, means, variances = moments(tallies)
-    columns = _score(
-        tallies.cells,
-        plays,
-        means,
-        variances,
-        tallies.n_actions,
-        reading.edges,
-        reading.low,
-        reading.high,
-        reading.common,
-        reading.is_binary,
-        table,
-    )
-    return Scored(tallies.indptr, tallies.cells, plays, *columns)
-
-
-def category_counts(
-    tallies: Tallies, weights: FloatArray, reading: Reading, correlation: float
-) -> FloatArray:
-    """Return effective plays by cell and category; shape (n_cells, n_categories)."""
-    plays, means, variances = moments(tallies)
-    return _count(
-        tallies.indptr,
-        tallies.cells,
-        plays,
-        means,
-        variances,
-        weights,
-        tallies.n_cells,
-        tallies.n_actions,
-        correlation,
-        reading.edges,
-        reading.low,
-        reading.high,
-        reading.common,
-        reading.is_binary,
-    )
-
-
-@compiled
-def _category(edges: FloatArray, value: float) -> int:
-    k = 0
-    while k < len(edges) and value > edges[k]:
-        k += 1
-    return k
-
-
-@compiled
-def _parts(
-    n: float, mean: float, variance: float, low: float, high: float, common: float, binary: float
-) -> tuple[float, float, float]:
-    if binary > 0.0:
-        return low, n * (high - mean) / (high - low), high
-    return split(n, mean, variance, common)
-
-
-@compiled
-def _count(
-    indptr: IntArray,
-    cells: CellArray,
-    plays: FloatArray,
-    means: FloatArray,
-    variances: FloatArray,
-    weights: FloatArray,
-    n_cells: int,
-    n_actions: int,
-    correlation: float,
-    edges: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    common: FloatArray,
-    binary: FloatArray,
-) -> FloatArray:
-    counts = np.zeros((n_cells, edges.shape[1] + 1))
-    for i in range(len(indptr) - 1):
-        for p in range(indptr[i], indptr[i + 1]):
-            j = cells[p]
-            s = j // n_actions
-            n = plays[p]
-            one, n_one, two = _parts(
-                n, means[p], variances[p], low[s], high[s], common[s], binary[s]
-            )
-            worth = weights[i] / (1.0 + (n - 1.0) * correlation)
-            counts[j, _category(edges[s], one)] += worth * n_one
-            counts[j, _category(edges[s], two)] += worth * (n - n_one)
-    return counts
-
-
-@compiled
-def _score(
-    cells: CellArray,
-    plays: FloatArray,
-    means: FloatArray,
-    variances: FloatArray,
-    n_actions: int,
-    edges: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    common: FloatArray,
-    binary: FloatArray,
-    table: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    n_entries = len(cells)
-    mean, square = np.empty(n_entries), np.empty(n_entries)
-    total, squared = np.empty(n_entries), np.empty(n_entries)
-    for p in range(n_entries):
-        j = cells[p]
-        s = j // n_actions
-        n = plays[p]
-        one, n_one, two = _parts(n, means[p], variances[p], low[s], high[s], common[s], binary[s])
-        n_two = n - n_one
-        a, b = table[j, _category(edges[s], one)], table[j, _category(edges[s], two)]
-        total[p] = n_one * a + n_two * b
-        squared[p] = n_one * a * a + n_two * b * b
-        one, two = min(max(one, low[s]), high[s]), min(max(two, low[s]), high[s])
-        mean[p] = (n_one * one + n_two * two) / n
-        square[p] = (n_one * one * one + n_two * two * two) / n
-    return mean, square, total, squared

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from unswayed.arrays import FloatArray, IntArray
-from unswayed.errors import InputError
+from unswayed.errors import InputError, Note
 from unswayed.events import UNKNOWN, Events, Label, Labels, check_list
+from unswayed.events.sources import Source
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.flips.bounds import FlipBounds
+from unswayed.learners.flips import FlipBounds
 from unswayed.learners.learning import check_actions
 from unswayed.learners.online.exploration import Exploration, frequent_rule
 from unswayed.learners.online.growing import GrowingLabels
@@ -22,6 +24,8 @@ from unswayed.learners.online.saved import SavedLearner
 from unswayed.learners.reward_range import RewardBound
 from unswayed.learners.unknown_fraction import SEARCHED_FRACTION, Auto, UnknownFraction
 from unswayed.policy import Assignment, Policy, new_secret
+from unswayed.policy.policy import Context
+from unswayed.policy.rows import is_table, read_codes
 from unswayed.tallies import LogTallies, merged
 
 Mode = Literal["explore", "policy"]
@@ -36,16 +40,34 @@ class Fitted:
     unknown_fraction_: UnknownFraction | None
     _user_labels: Labels
 
-    def predict(self, contexts: Iterable[Label]) -> list[Label]:
-        """Return the learned action of each context; unknown contexts get the default action."""
-        return self._fitted().decide_many(contexts)[0]
+    def predict(self, contexts: Iterable[Context] | Source) -> list[Label]:
+        """Return the learned action of each context.
 
-    def predict_expectations(self, contexts: Iterable[Label]) -> FloatArray:
+        Contexts are labels, tuples or mappings, as ``Policy.decide`` takes them, or a table of
+        pandas, Polars or pyarrow with the columns of the log: its context columns or features.
+        Unknown contexts get the default action, with a warning (``unswayed.errors.Note``);
+        ``policy_.decide_many`` also returns which contexts are known.
+        """
+        policy = self._fitted()
+        if is_table(contexts):
+            rows, codes = read_codes(policy, contexts)
+            actions, is_known = policy.decide_codes(codes)
+            listed: list[Any] = [] if is_known.all() else list(_described(policy, rows))
+        else:
+            check_list(contexts, "contexts")
+            given: Any = contexts
+            listed = list(given)
+            actions, is_known = policy.decide_many(listed)
+        if not is_known.all():
+            unknown = [_as_label(listed[row]) for row in np.flatnonzero(~is_known)]
+            warnings.warn(policy.words_on_unknown(unknown), Note, stacklevel=2)
+        return actions
+
+    def predict_expectations(self, contexts: Iterable[Context] | Source) -> FloatArray:
         """Return mean rewards, shape (n, n_actions); NaN for what was not learned."""
         policy = self._fitted()
-        check_list(contexts, "contexts")
         table = np.vstack([policy.mean_rewards, np.full(len(policy.action_labels), np.nan)])
-        return table[policy.context_labels.codes(contexts)]
+        return np.asarray(table[_codes(policy, contexts)])
 
     @property
     def mean_rewards_(self) -> FloatArray:
@@ -99,6 +121,28 @@ class Fitted:
         """Discard what was learned."""
         for name in ("policy_", "estimates_", "flip_bounds_", "unknown_fraction_"):
             self.__dict__.pop(name, None)
+
+
+def _described(policy: Policy, rows: Any) -> list[tuple[Any, ...]]:
+    """Return the parts of the context of each row of a table."""
+    partition = policy.partition
+    names = policy.context_columns[0] if partition is None else partition.names
+    return list(zip(*(rows[name].to_pylist() for name in names), strict=True))
+
+
+def _as_label(context: Any) -> Label:
+    """Return a context as a label for a message."""
+    if isinstance(context, Mapping):
+        context = tuple(context.values())
+    if isinstance(context, tuple):
+        return str(context[0]) if len(context) == 1 else ", ".join(map(str, context))
+    label: Label = context
+    return label
+
+
+def _codes(policy: Policy, contexts: Any) -> IntArray:
+    """Return the codes of contexts, or of the rows of a table."""
+    return read_codes(policy, contexts)[1] if is_table(contexts) else policy.codes_of(contexts)
 
 
 class OnlineLearner(Fitted):

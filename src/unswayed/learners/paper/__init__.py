@@ -2,24 +2,38 @@
 
 from unswayed.learners.paper.context_probabilities import (
     ContextEstimate,
+    Multivariate,
     estimate_context_probabilities,
 )
-from unswayed.learners.paper.guard import allowed_actions, certified_losses, guard_intervals
 from unswayed.learners.paper.method import (
+    CellIntervals,
+    allowed_actions,
     frequent_contexts,
+    guard_intervals,
     learn_paper,
-    learn_paper_literal,
     split_contexts,
+)
+from unswayed.learners.paper.recovery import (
+    FAILURE_PROBABILITY,
+    Univariate,
+    recover_frequent,
+    recover_rare,
+    reward_rows,
 )
 
 __all__ = [
+    "FAILURE_PROBABILITY",
+    "CellIntervals",
     "ContextEstimate",
+    "Multivariate",
+    "Univariate",
     "allowed_actions",
-    "certified_losses",
     "estimate_context_probabilities",
     "frequent_contexts",
     "guard_intervals",
     "learn_paper",
-    "learn_paper_literal",
+    "recover_frequent",
+    "recover_rare",
+    "reward_rows",
     "split_contexts",
 ]

@@ -137,6 +137,7 @@ def visit_rows(tallies: Tallies, scales: FloatArray) -> SparseRows:
         tallies.indptr,
         tallies.cells,
         tallies.counts,
+        tallies.interactions,
         1.0 / scales,
         tallies.n_actions,
         data,
@@ -145,15 +146,12 @@ def visit_rows(tallies: Tallies, scales: FloatArray) -> SparseRows:
     return SparseRows(data[: starts[-1]], indices[: starts[-1]], starts, tallies.n_contexts)
 
 
-# A context is (cell + ½)·(1/A) rounded down: exact, as the product is at least ½/A from a whole
-# number and errs by less; a division of whole numbers would be half of the time of these loops.
-
-
 @compiled
 def _fill_visits(
     indptr: IntArray,
     cells: npt.NDArray[np.int32],
     counts: FloatArray,
+    interactions: FloatArray,
     factors: FloatArray,
     n_actions: int,
     data: FloatArray,
@@ -162,18 +160,17 @@ def _fill_visits(
     """Fill in shares of visits times factors; return where the rows of active users begin."""
     starts = np.zeros(len(indptr), np.int64)
     place, n_rows = -1, 0
-    for user in range(len(indptr) - 1):
-        interactions = 0.0
-        for entry in range(indptr[user], indptr[user + 1]):
-            interactions += counts[entry]
-        if interactions <= 0:
+    for user in range(len(interactions)):
+        if interactions[user] <= 0:
             continue
         limit, factor = np.int64(0), 0.0  # the first cell beyond the context, and its factor
         for entry in range(indptr[user], indptr[user + 1]):
             if cells[entry] >= limit:
+                # (cell + ½)·(1/A) rounded down: exact, as the product is at least ½/A from a whole
+                # number and errs by less; an integer division would take half of the loop's time.
                 context = np.int64((cells[entry] + 0.5) * (1.0 / n_actions))
                 limit = (context + 1) * n_actions
-                factor = factors[context] / interactions
+                factor = factors[context] / interactions[user]
                 place += 1
                 indices[place] = context
                 data[place] = counts[entry] * factor

@@ -1,26 +1,32 @@
-"""Algorithm 2 on collected data: context probabilities, recovery, and mean rewards."""
+"""Algorithm 2 on collected data: context probabilities, recovery, mean rewards and intervals."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
 
-from unswayed.arrays import BoolArray, FloatArray
-from unswayed.estimators import MeanEstimate
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.estimators import MeanEstimate, bounded_mean_intervals, trim_count
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.paper.context_probabilities import (
     Multivariate,
     estimate_context_probabilities,
 )
-from unswayed.learners.paper.intervals import cell_intervals
-from unswayed.learners.paper.recovery import Univariate, recover_frequent, recover_rare
-from unswayed.learners.paper.reward_units import measure_units, measured_from
+from unswayed.learners.paper.recovery import (
+    FAILURE_PROBABILITY,
+    Univariate,
+    measure_units,
+    measured_from,
+    recover_frequent,
+    recover_rare,
+)
 from unswayed.tallies import Tallies, UserTallies
-
-#: The paper's: its estimates hold with probability 9/10.
-FAILURE_PROBABILITY = 0.1
 
 
 def frequent_contexts(
@@ -113,7 +119,8 @@ def learn_paper(
         sums over all of their interactions (appendix). For comparison only: a context that few
         visit can then be full of colluders (erratum 9).
     is_literal
-        Whether S₊ are the min(S, A) most probable contexts, as printed, whatever the bounds say.
+        Whether S₊ are the min(S, A) most probable contexts, as printed, whatever the bounds say:
+        the method ``paper-literal``.
     univariate, multivariate
         Other estimators than the trimmed mean and the spectral filter; see ``unswayed.paper``.
 
@@ -121,7 +128,7 @@ def learn_paper(
     -----
     Guarantee: suboptimality O(K(B)·sqrt(α L/T)) with probability 2/3, for L = Ω(SA log(SA)/α)
     (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)). The intervals are not the theorem's:
-    ``cell_intervals`` says what they assume; those of a context hold together with probability
+    ``guard_intervals`` says what they assume; those of a context hold together with probability
     9/10.
 
     Deviations from the paper:
@@ -157,20 +164,18 @@ def learn_paper(
         contexts.scales,
         is_frequent,
         alpha=alpha,
-        failure_probability=FAILURE_PROBABILITY,
         per_visit=per_visit,
         univariate=univariate,
-    ).scaled_means
+    )
     user_weights = np.ones(tallies.n_users)
     evidence: dict[str, Any] = {"context_filter": _filter_evidence(contexts.filtered)}
     if not is_frequent.all():
-        rare = recover_rare(
+        rare_means, filtered = recover_rare(
             measured, contexts.scales, ~is_frequent, alpha=alpha, multivariate=multivariate
         )
-        assert rare.filtered is not None
-        user_weights[tallies.interactions > 0] = rare.filtered.weights
-        evidence["reward_filter"] = _filter_evidence(rare.filtered)
-        scaled_means = np.where(is_frequent[:, None], scaled_means, rare.scaled_means)
+        user_weights[tallies.interactions > 0] = filtered.weights
+        evidence["reward_filter"] = _filter_evidence(filtered)
+        scaled_means = np.where(is_frequent[:, None], scaled_means, rare_means)
 
     # Line 12 takes the largest mean of each context; the policy does that.
     to_rewards = np.where(
@@ -182,13 +187,7 @@ def learn_paper(
     if per_visit:  # which are means already where contexts are frequent
         to_rewards[is_frequent] = np.where(np.isnan(to_rewards[is_frequent]), np.nan, 1.0)
     means = units.origin + scaled_means * to_rewards
-    intervals = cell_intervals(
-        tallies,
-        design,
-        alpha=alpha,
-        failure_probability=FAILURE_PROBABILITY,
-        origin=units.origin,
-    )
+    intervals = guard_intervals(tallies, design, alpha=alpha, origin=units.origin)
     is_known = ~np.isnan(means)
     low = np.where(is_known, intervals.low, np.nan)
     high = np.where(is_known, intervals.high, np.nan)
@@ -209,17 +208,6 @@ def learn_paper(
     )
 
 
-def learn_paper_literal(
-    tallies: UserTallies, design: Design, *, alpha: float, warmup: Tallies | None = None
-) -> Estimates:
-    """Robust MCB as printed: S₊ are the min(S, A) most frequent contexts, whatever the bounds say.
-
-    Parameters as ``learn_paper``, which takes the better path where there are more contexts than
-    actions.
-    """
-    return learn_paper(tallies, design, alpha=alpha, warmup=warmup, is_literal=True)
-
-
 def _filter_evidence(filtered: MeanEstimate) -> dict[str, Any]:
     last = filtered.spectrum[-1] if filtered.spectrum else None
     return {
@@ -229,3 +217,156 @@ def _filter_evidence(filtered: MeanEstimate) -> dict[str, Any]:
         "top_eigenvalue": None if last is None else last.top_eigenvalue,
         "threshold": None if last is None else last.threshold,
     }
+
+
+ENTRIES_AT_ONCE = 1 << 22
+"""Ours: cells are processed in batches of about this many entries, to bound memory."""
+
+COUNTED = 0.25
+"""Ours: this share of the failure probability is for the number of colluders in a cell."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellIntervals:
+    """Intervals of mean rewards; all of shape (n_contexts, n_actions), NaN without visitors.
+
+    Attributes
+    ----------
+    low, high
+        Ends; infinite where there is no bound.
+    sampling_errors
+        Half-width of what chance alone explains, if nobody colluded.
+    is_assumed
+        Whether they rest on an assumption that the operator did not state; then they are shown,
+        and rule nothing out.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    sampling_errors: FloatArray
+    is_assumed: bool = False
+
+
+def guard_intervals(
+    tallies: UserTallies, design: Design, *, alpha: float, origin: float | None = None
+) -> CellIntervals:
+    """Return intervals of all cells; those of a context hold together with probability 9/10.
+
+    Parameters
+    ----------
+    design
+        How actions were chosen, and what is stated of rewards.
+    origin
+        Sums of squares are taken around it, so that they keep their digits; None measures it.
+
+    Notes
+    -----
+    The unit is a user, and a user's value in a cell is the mean reward there, however often they
+    came. So coming more often gives no user more weight.
+
+    Guarantee: holds in finite samples, with no approximation (``bounded_mean_intervals``), if good
+    users are independent; if what a good user gets in a cell has the cell's mean, however often
+    they visit it (tastes are allowed, visits that depend on them are not), and lies in the stated
+    range or has at most the stated deviation; and if at most a share α of the users with
+    interactions collude. Without a range or a deviation there is no bound: a share α of the users
+    can carry any mean. Colluders choose their contexts, so all of those who can get an action may
+    be in its cell:
+
+    - in a sticky context a keyed assignment decides who can: of the group I_{s,a} at most an upper
+      quantile of a binomial number collude;
+    - elsewhere a colluder who comes often enough gets every action: at most α·L.
+
+    Deviation from the paper: it has no intervals.
+    """
+    if origin is None:
+        origin = measure_units(tallies, alpha=alpha).origin
+    shape = (tallies.n_contexts, tallies.n_actions)
+    visitors = tallies.cell_users().ravel()
+    share = FAILURE_PROBABILITY / tallies.n_actions
+    rewards = design.rewards
+    low, high = np.full(tallies.n_cells, rewards.low), np.full(tallies.n_cells, rewards.high)
+    if rewards.is_known:
+        everywhere = math.ceil(alpha * int((tallies.interactions > 0).sum()))
+        in_groups = trim_count(
+            design.group_sizes.astype(np.int64), alpha=alpha, failure_probability=COUNTED * share
+        )
+        n_bad = np.where(
+            design.is_sticky[:, None], np.minimum(in_groups, everywhere), everywhere
+        ).ravel()
+        # Where all visitors may collude there is no bound but the range.
+        is_open = visitors > n_bad
+        marks = np.cumsum(np.where(is_open, visitors, 0)) // ENTRIES_AT_ONCE
+        bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(visitors)]
+        for first, last in itertools.pairwise(bounds):
+            entries = tallies.blocks.map_blocks(_entries, first, is_open[first:last])
+            values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
+            low[first:last], high[first:last] = bounded_mean_intervals(
+                values,
+                groups,
+                last - first,
+                n_bad=n_bad[first:last],
+                failure_probability=(1.0 - COUNTED) * share,
+                value_range=rewards.range,
+                deviation=rewards.deviation if rewards.has_deviation else None,
+            )
+    is_met = visitors > 0
+    sums, squares = tallies.blocks.add_blocks(_moments, origin)
+    n = np.maximum(visitors, 1)  # the standard error of the plain mean over a cell's users
+    errors = np.sqrt(np.maximum(squares - sums**2 / n, 0.0) / np.maximum(n - 1, 1) / n)
+    errors = np.minimum(-special.ndtri(share / 2.0) * errors, (high - low) / 2.0)
+    return CellIntervals(
+        low=np.where(is_met, low, np.nan).reshape(shape),
+        high=np.where(is_met, high, np.nan).reshape(shape),
+        sampling_errors=np.where(is_met, errors, np.nan).reshape(shape),
+        is_assumed=rewards.is_assumed,
+    )
+
+
+def _entries(tallies: Tallies, first: int, is_open: BoolArray) -> tuple[FloatArray, IntArray]:
+    """Return users' means in the open ones of the cells from ``first`` on, and these cells."""
+    cells = tallies.cells.astype(np.int64) - first
+    chosen = np.flatnonzero((cells >= 0) & (cells < len(is_open)))
+    chosen = chosen[is_open[cells[chosen]]]
+    return tallies.sums[chosen] / tallies.counts[chosen], cells[chosen]
+
+
+def _moments(tallies: Tallies, origin: float) -> FloatArray:
+    """Return the sums of the users' means and of their squares, for each cell; shape (2, cells)."""
+    values = tallies.sums / tallies.counts - origin
+    return np.stack(
+        [
+            np.bincount(tallies.cells, values, minlength=tallies.n_cells),
+            np.bincount(tallies.cells, values**2, minlength=tallies.n_cells),
+        ]
+    )
+
+
+def allowed_actions(guard: CellIntervals) -> BoolArray:
+    """Return the actions that intervals do not rule out; shape (n_contexts, n_actions).
+
+    An action is ruled out if the interval of another one lies above its own. Where nothing is known
+    nothing is ruled out: neither an action without an interval, nor any action by one without a
+    bound. Nor is anything ruled out on an assumption (``CellIntervals.is_assumed``).
+
+    Notes
+    -----
+    Guarantee, for a context whose intervals hold, whoever chooses and however (proofs in
+    docs/guarantee.md):
+
+    - the best action is allowed, so ruling out others costs nothing;
+    - an allowed action loses at most R(s, a) = max(0, max_{b ≠ a} high(s, b) − low(s, a)) ≤ 2·W(s),
+      where W(s) is the widest interval of the context.
+
+    Deviation from the paper: it has no such rule.
+
+    Examples
+    --------
+    >>> low = np.array([[0.4, 0.25, 0.0]])
+    >>> allowed_actions(CellIntervals(low, low + 0.2, np.zeros((1, 3)))).tolist()
+    [[True, True, False]]
+    """
+    if guard.is_assumed:
+        return np.ones(guard.low.shape, dtype=np.bool_)
+    floor = np.where(np.isnan(guard.low), -np.inf, guard.low).max(axis=1, keepdims=True)
+    allowed: BoolArray = ~(guard.high < floor)  # NaN compares False
+    return allowed

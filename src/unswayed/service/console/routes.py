@@ -1,11 +1,18 @@
-"""The pages of the console; each calls the functions behind the service's own routes."""
+"""The pages of the console; each calls the functions behind the service's own routes.
+
+They are open with an admin's key, or from this machine while there is no key.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import hmac
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -16,39 +23,92 @@ from starlette.routing import BaseRoute, Route
 
 from unswayed.errors import InputError
 from unswayed.service import endpoints
-from unswayed.service.calls import Call
+from unswayed.service.calls import Call, check_origin, read_body
 from unswayed.service.catalogue import now_ms
-from unswayed.service.console import views
-from unswayed.service.console.access import (
-    Viewer,
-    check_same_origin,
-    sign_in,
-    sign_out,
-    viewer_of,
+from unswayed.service.console.pages import (
+    ASSETS,
+    HEADERS,
+    MOST_ROWS,
+    asset,
+    content,
+    fragment,
+    page,
 )
-from unswayed.service.console.decisions import (
-    decision_page,
-    finder,
-    latest_decisions,
-    user_page,
-)
-from unswayed.service.console.evidence import LiveAudits, evidence, latest_audit, live_audit
-from unswayed.service.console.markup import ASSETS, HEADERS, MOST_ROWS, asset, fragment, page, tag
-from unswayed.service.console.means import policy_map
 from unswayed.service.database import StoreError
 from unswayed.service.errors import Refusal, not_found, store_unavailable
-from unswayed.service.keys import EVERY_CAMPAIGN
+from unswayed.service.keys import EVERY_CAMPAIGN, Key, key_of
+from unswayed.service.service import Service
 from unswayed.service.status import counted
 
 logger = logging.getLogger("unswayed.service")
+
+COOKIE = "unswayed_console"
+
+#: Ours: one signs in again after this long.
+SESSION_SECONDS = 12 * 3600
 
 #: Ours: a key has 64 characters.
 _LONGEST_FORM = 4_096
 
 _DECISION = re.compile("[0-9a-f]{32}")
 
+LEAST_PAUSE = 60.0
+"""Ours: seconds between the end of an audit and the next one, at least."""
+
+AFTER_REFUSAL = 5.0
+"""Ours: the same where there was too little to audit; a campaign has just begun."""
+
+PAUSES = 10.0
+"""Ours: and so many times as long as the last one took, so that audits take a tenth of a core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Somebody who may look; ``key`` is None on this machine while there is no key."""
+
+    key: Key | None
+
+    def may_see(self, campaign: str) -> bool:
+        """Whether a campaign's pages are open to them."""
+        return self.key is None or self.key.may((), campaign)
+
+
 Show = Callable[[Call, Viewer], Awaitable[Response]]
 Handler = Callable[[Request], Awaitable[Response]]
+
+
+def _viewer_of(request: Request) -> Viewer | None:
+    """Return who asks; None for those who have to sign in first."""
+    service: Service = request.app.state.service
+    if not service.needs_keys:
+        check_origin(dict(request.scope["headers"]))
+        return Viewer(None)
+    key_id, _, rest = request.cookies.get(COOKIE, "").partition(".")
+    expires, _, given = rest.partition(".")
+    key = service.watcher.state.keys.get(key_id)
+    if key is None or not (expires.isascii() and expires.isdigit() and len(expires) <= 12):
+        return None
+    expected = _session_tag(service, key, expires)
+    if not hmac.compare_digest(given.encode(), expected.encode()) or int(expires) < time.time():
+        return None
+    if key.role != "admin":
+        return None
+    service.rates.take(key.id)
+    return Viewer(key)
+
+
+def _session_tag(service: Service, key: Key, expires: str) -> str:
+    # The name in front keeps these tags apart from all else that the secret is used for.
+    said = f"unswayed console session {key.id} {expires} {key.hash}"
+    secret = service.watcher.secrets.assignment
+    return hmac.new(secret, said.encode(), hashlib.sha256).hexdigest()
+
+
+def _check_same_origin(request: Request) -> None:
+    """Reject forms sent from other sites; browsers always send the origin."""
+    origin = request.headers.get("origin", "").partition("://")[2]
+    if not origin or origin != request.headers.get("host"):
+        raise Refusal(403, "cross_site", "this form was not sent from a page of this service.")
 
 
 def _shown(show: Show, *, is_post: bool = False) -> Handler:
@@ -57,8 +117,16 @@ def _shown(show: Show, *, is_post: bool = False) -> Handler:
     async def handle(request: Request) -> Response:
         try:
             if is_post:
-                check_same_origin(request)
-            return await _let_in(request, show)
+                _check_same_origin(request)
+            viewer = _viewer_of(request)
+            if viewer is None:
+                if "hx-request" in request.headers:
+                    return fragment("session_ended", status=401)
+                return _to("/console/login")
+            call = _call(request)
+            if "campaign" in call.path and not viewer.may_see(call.campaign):
+                return _sorry(Refusal(403, "forbidden", "your key does not open this campaign."))
+            return await show(call, viewer)
         except Refusal as refusal:
             return _sorry(refusal)
         except InputError as error:
@@ -73,36 +141,14 @@ def _shown(show: Show, *, is_post: bool = False) -> Handler:
     return handle
 
 
-async def _let_in(request: Request, show: Show) -> Response:
-    viewer = viewer_of(request)
-    if viewer is None:
-        if "hx-request" in request.headers:
-            return fragment(tag("p", "Your session has ended: sign in again."), status=401)
-        return _to("/console/login")
-    call = _call(request)
-    if "campaign" in call.path and not viewer.may_see(call.campaign):
-        raise Refusal(403, "forbidden", "your key does not open this campaign.")
-    return await show(call, viewer)
-
-
 def _call(request: Request) -> Call:
     found: Mapping[str, str] = request.path_params
-    return Call(
-        request.app.state.runtime,
-        found.get("campaign", EVERY_CAMPAIGN),
-        found,
-        dict(request.query_params),
-        None,
-    )
+    campaign, query = found.get("campaign", EVERY_CAMPAIGN), dict(request.query_params)
+    return Call(request.app.state.service, campaign, found, query, None)
 
 
 def _sorry(refusal: Refusal) -> Response:
-    return page(
-        "That did not work",
-        tag("p", refusal.message, role="alert"),
-        tag("p", tag("a", "All campaigns", href="/")),
-        status=refusal.status,
-    )
+    return page("That did not work", content("sorry", refusal.message), status=refusal.status)
 
 
 def _to(address: str) -> Response:
@@ -110,10 +156,12 @@ def _to(address: str) -> Response:
     return RedirectResponse(address, status_code=303, headers=HEADERS)
 
 
-def _page(call: Call, viewer: Viewer, title: str, parts: list[Any], area: str = "") -> Response:
+def _page(
+    call: Call, viewer: Viewer, title: str, name: str, *values: object, area: str = ""
+) -> Response:
     return page(
         title,
-        *parts,
+        content(name, *values),
         campaign=call.path.get("campaign"),
         area=area,
         is_signed_in=viewer.key is not None,
@@ -130,13 +178,12 @@ async def home(request: Request) -> Response:
 async def overview(call: Call, viewer: Viewer) -> Response:
     """Return the page of all campaigns."""
     rows = await _live_rows(call, viewer)
-    parts = views.overview(rows, views.live_totals(rows, now_ms()))
-    return _page(call, viewer, "Campaigns", parts)
+    return _page(call, viewer, "Campaigns", "overview", rows, now_ms())
 
 
 async def live(call: Call, viewer: Viewer) -> Response:
     """Return the totals of this moment."""
-    return fragment(views.live_totals(await _live_rows(call, viewer), now_ms()))
+    return fragment("totals", await _live_rows(call, viewer), now_ms())
 
 
 async def _live_rows(call: Call, viewer: Viewer) -> list[dict[str, Any]]:
@@ -156,32 +203,28 @@ async def _live_rows(call: Call, viewer: Viewer) -> list[dict[str, Any]]:
 
 async def campaign(call: Call, viewer: Viewer) -> Response:
     """Return the page of a campaign."""
-    parts = views.campaign(
-        await endpoints.status(call),
-        await endpoints.show_policy(call),
-        await endpoints.list_decisions(call),
-    )
-    return _page(call, viewer, call.campaign, parts)
+    found, served = await endpoints.status(call), await endpoints.show_policy(call)
+    recent = await endpoints.list_decisions(call)
+    return _page(call, viewer, call.campaign, "campaign", found, served, recent)
 
 
 async def recent(call: Call, _: Viewer) -> Response:
     """Return the latest decisions."""
-    return fragment(latest_decisions(call.campaign, await endpoints.list_decisions(call)))
+    return fragment("latest", call.campaign, await endpoints.list_decisions(call))
 
 
 async def policies(call: Call, viewer: Viewer) -> Response:
     """Return the versions of the policy."""
     versions = (await endpoints.list_policies(call))["versions"]
     served = await endpoints.show_policy(call)
-    parts = views.policies(call.campaign, versions, policy_map(served["policy"]))
-    return _page(call, viewer, "Policies", parts, "/policies")
+    shown = (call.campaign, versions, served["policy"])
+    return _page(call, viewer, "Policies", "policies", *shown, area="/policies")
 
 
 async def confirm(call: Call, viewer: Viewer) -> Response:
     """Ask for confirmation to serve a version."""
     served, wanted = await endpoints.show_policy(call), await endpoints.show_version(call)
     held = (await endpoints.show_campaign(call))["settings"].held_action
-    contexts = served["plan"]["contexts"]
 
     def plays(version: Mapping[str, Any], context: str) -> str:
         policy = version["policy"]
@@ -189,15 +232,15 @@ async def confirm(call: Call, viewer: Viewer) -> Response:
             return str(held)
         return str(policy["policy"].get(context, policy["default_action"]))
 
-    changes = [
+    both = [
         (context, plays(served, context), plays(wanted, context))
-        for context in contexts
-        if plays(served, context) != plays(wanted, context)
+        for context in served["plan"]["contexts"]
     ]
-    version, active = wanted["version"], served["version"]
-    parts = views.confirmation(call.campaign, version, active, changes[:MOST_ROWS])
+    changes = [row for row in both if row[1] != row[2]][:MOST_ROWS]
+    version = wanted["version"]
+    shown = (call.campaign, version, served["version"], changes)
     title = f"Serve policy {version}?"
-    return _page(call, viewer, title, parts, "/policies")
+    return _page(call, viewer, title, "confirmation", *shown, area="/policies")
 
 
 async def activate(call: Call, _: Viewer) -> Response:
@@ -209,12 +252,12 @@ async def activate(call: Call, _: Viewer) -> Response:
 async def jobs(call: Call, viewer: Viewer) -> Response:
     """Return the learning jobs."""
     found = (await endpoints.list_jobs(call))["jobs"]
-    return _page(call, viewer, "Learning", views.jobs(call.campaign, found), "/jobs")
+    return _page(call, viewer, "Learning", "jobs", call.campaign, found, area="/jobs")
 
 
 async def jobs_now(call: Call, _: Viewer) -> Response:
     """Return the progress of the learning jobs."""
-    return fragment(views.job_rows((await endpoints.list_jobs(call))["jobs"]))
+    return fragment("job_rows", (await endpoints.list_jobs(call))["jobs"])
 
 
 async def learn(call: Call, _: Viewer) -> Response:
@@ -230,66 +273,116 @@ async def users(call: Call, viewer: Viewer) -> Response:
         return _to(f"/console/c/{call.campaign}/decisions/{asked.strip()}")
     if not asked:
         latest = await endpoints.list_decisions(replace(call, query={}))
-        parts = [finder(call.campaign, ""), latest_decisions(call.campaign, latest)]
-        return _page(call, viewer, "Users and decisions", parts, "/users")
+        shown = (call.campaign, latest)
+        return _page(call, viewer, "Users and decisions", "users", *shown, area="/users")
     found = await endpoints.list_decisions(call)
-    title = f"User {asked}"
-    return _page(call, viewer, title, user_page(call.campaign, found), "/users")
+    return _page(call, viewer, f"User {asked}", "user", call.campaign, found, area="/users")
 
 
 async def decision(call: Call, viewer: Viewer) -> Response:
     """Return the page of a decision."""
     found = await endpoints.explain_decision(call)
-    return _page(call, viewer, "Why", decision_page(call.campaign, found), "/users")
+    return _page(call, viewer, "Why", "decision", call.campaign, found, area="/users")
 
 
 async def audit(call: Call, viewer: Viewer) -> Response:
     """Return the evidence behind the policy that is served."""
-    parts = evidence(await endpoints.show_policy(call))
-    return _page(call, viewer, "Audit", [*parts, live_audit(call.campaign)], "/audit")
+    policy = (await endpoints.show_policy(call))["policy"]
+    return _page(call, viewer, "Audit", "evidence", call.campaign, policy, area="/audit")
 
 
-def _audit_pages(audits: LiveAudits) -> tuple[Show, Show]:
-    """Return the pages that show the latest audit if it is new, and that run one now."""
+@dataclass
+class _Audits:
+    """The latest audit of a campaign in this process: what it says, and when the next one is due.
 
-    async def audit_live(call: Call, _: Viewer) -> Response:
-        latest = audits.look(call)
-        if call.query.get("seen", "") == str(latest.number):
-            return Response(status_code=204, headers=HEADERS)
-        return fragment(latest_audit(call.campaign, latest))
+    ``audit`` is None before the first one, and where there is too little to audit, as ``refused``
+    says.
+    """
 
-    async def audit_now(call: Call, _: Viewer) -> Response:
-        return fragment(latest_audit(call.campaign, await audits.now(call)))
+    number: int = 0
+    audit: Mapping[str, Any] | None = None
+    refused: str = ""
+    at_ms: int = 0
+    next_at: float = 0.0
+    task: asyncio.Task[None] | None = None
 
-    return audit_live, audit_now
+    def begin(self, call: Call) -> asyncio.Task[None]:
+        """Begin another one."""
+        self.task = asyncio.create_task(self._audit(call))
+        return self.task
+
+    async def _audit(self, call: Call) -> None:
+        begun, pause = time.monotonic(), LEAST_PAUSE
+        try:
+            self.audit, self.refused = await endpoints.audit(call), ""
+        except Refusal as refusal:
+            self.audit, self.refused, pause = None, refusal.message, AFTER_REFUSAL
+        self.task = None
+        self.number += 1
+        self.at_ms = now_ms()
+        end = time.monotonic()
+        self.next_at = end + max(pause, PAUSES * (end - begun))
+
+    def shown(self, call: Call) -> Response:
+        """Return the latest one."""
+        said = (self.number, self.audit, self.refused, self.at_ms)
+        return fragment("latest_audit", call.campaign, *said)
+
+
+async def audit_live(call: Call, _: Viewer) -> Response:
+    """Return the latest audit if it is new, and begin another one if it is time."""
+    latest: _Audits = call.service.live_audits.setdefault(call.campaign, _Audits())
+    if latest.task is None and time.monotonic() >= latest.next_at:
+        latest.begin(call)
+    if call.query.get("seen", "") == str(latest.number):
+        return Response(status_code=204, headers=HEADERS)
+    return latest.shown(call)
+
+
+async def audit_now(call: Call, _: Viewer) -> Response:
+    """Return an audit that begins now, or the one that has begun already."""
+    latest: _Audits = call.service.live_audits.setdefault(call.campaign, _Audits())
+    await asyncio.shield(latest.task or latest.begin(call))
+    return latest.shown(call)
 
 
 async def login(request: Request) -> Response:
-    """Ask for a key; or take it, and begin a session."""
+    """Ask for a key; or take it, and begin a session. The key itself is not kept."""
     if request.method == "GET":
-        return page("Sign in", *views.login(""))
+        return page("Sign in", content("login", ""))
+    service: Service = request.app.state.service
     try:
-        check_same_origin(request)
+        _check_same_origin(request)
         headers = dict(request.scope["headers"])
-        bodies = request.app.state.runtime.bodies
-        form = parse_qs(
-            (await bodies.read(headers, request.receive, _LONGEST_FORM)).decode("latin-1")
-        )
-        response = _to("/")
-        sign_in(request, form.get("key", [""])[-1].strip(), response)
+        body = await read_body(service, headers, request.receive, _LONGEST_FORM)
+        presented = parse_qs(body.decode("latin-1")).get("key", [""])[-1].strip()
+        key = key_of(presented, service.watcher.state.keys)
     except Refusal as refusal:
-        return page("Sign in", *views.login(refusal.message), status=refusal.status)
+        return page("Sign in", content("login", refusal.message), status=refusal.status)
+    if key.role != "admin":
+        return page("Sign in", content("login", "the console needs an admin's key."), status=403)
+    expires = str(int(time.time()) + SESSION_SECONDS)
+    response = _to("/")
+    response.set_cookie(
+        COOKIE,
+        f"{key.id}.{expires}.{_session_tag(service, key, expires)}",
+        max_age=SESSION_SECONDS,
+        httponly=True,
+        samesite="strict",
+        # Behind a proxy only the browser knows whether the way to it is encrypted.
+        secure=request.headers.get("origin", "").startswith("https://"),
+    )
     return response
 
 
 async def logout(request: Request) -> Response:
     """End the session."""
     try:
-        check_same_origin(request)
+        _check_same_origin(request)
     except Refusal as refusal:
         return _sorry(refusal)
     response = _to("/console/login")
-    sign_out(response)
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return response
 
 
@@ -299,33 +392,37 @@ async def assets(request: Request) -> Response:
     return asset(name) if name in ASSETS else _sorry(not_found("there is no such file."))
 
 
+_ONE = "/console/c/{campaign}"
+_SHOWN: dict[str, Show] = {
+    "/console/live": live,
+    _ONE: campaign,
+    f"{_ONE}/recent": recent,
+    f"{_ONE}/policies": policies,
+    f"{_ONE}/policies/{{version}}/activate": confirm,
+    f"{_ONE}/jobs": jobs,
+    f"{_ONE}/jobs/now": jobs_now,
+    f"{_ONE}/users": users,
+    f"{_ONE}/decisions/{{decision}}": decision,
+    f"{_ONE}/audit": audit,
+    f"{_ONE}/audit/live": audit_live,
+    f"{_ONE}/audit/now": audit_now,
+}
+_POSTED: dict[str, Show] = {
+    f"{_ONE}/policies/{{version}}/activate": activate,
+    f"{_ONE}/learn": learn,
+}
+
+
 def console_pages() -> list[BaseRoute]:
     """Return the routes of all pages."""
-    one = "/console/c/{campaign}"
-    audit_live, audit_now = _audit_pages(LiveAudits())
-    shown: tuple[tuple[str, Show], ...] = (
-        ("/console/live", live),
-        (one, campaign),
-        (f"{one}/recent", recent),
-        (f"{one}/policies", policies),
-        (f"{one}/policies/{{version}}/activate", confirm),
-        (f"{one}/jobs", jobs),
-        (f"{one}/jobs/now", jobs_now),
-        (f"{one}/users", users),
-        (f"{one}/decisions/{{decision}}", decision),
-        (f"{one}/audit", audit),
-        (f"{one}/audit/live", audit_live),
-        (f"{one}/audit/now", audit_now),
-    )
-    posted: tuple[tuple[str, Show], ...] = (
-        (f"{one}/policies/{{version}}/activate", activate),
-        (f"{one}/learn", learn),
-    )
     return [
         Route("/", home, methods=["GET"]),
         Route("/console/login", login, methods=["GET", "POST"]),
         Route("/console/logout", logout, methods=["POST"]),
         Route("/console/assets/{name}", assets, methods=["GET"]),
-        *(Route(path, _shown(show, is_post=True), methods=["POST"]) for path, show in posted),
-        *(Route(path, _shown(show), methods=["GET"]) for path, show in shown),
+        *(
+            Route(path, _shown(one, is_post=True), methods=["POST"])
+            for path, one in _POSTED.items()
+        ),
+        *(Route(path, _shown(one), methods=["GET"]) for path, one in _SHOWN.items()),
     ]

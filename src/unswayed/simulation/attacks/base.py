@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
 from enum import Flag
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
+from unswayed.names import find
 from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards
+
+N = TypeVar("N", int, float)
 
 
 class Knowledge(Flag):
@@ -221,6 +224,12 @@ class Attack(ABC):
     briefing: Briefing
     rng: np.random.Generator
 
+    def __post_init__(self) -> None:
+        attack: Any = self  # a dataclass, or this would not be called
+        for knob in fields(attack):
+            if "check" in knob.metadata:
+                knob.metadata["check"](knob.name, getattr(self, knob.name))
+
     def enrol(self, offer: Offer, rng: np.random.Generator) -> IntArray | None:  # noqa: ARG002 - a hook
         """Return the user codes to register under, shape (n_accounts,); None takes random ones."""
         return None
@@ -246,16 +255,36 @@ class Attack(ABC):
         """See a round that was played; only attacks that know histories are shown any."""
 
 
-def check_share(value: float, knob: str) -> None:
-    """Check that a knob lies in [0, 1]."""
-    if not 0.0 <= value <= 1.0:
-        raise InputError(f"{knob} is {value}: it must lie between 0 and 1.")
+def fraction(default: float) -> float:
+    """Return the field of a knob in [0, 1]."""
+    return _knob(default, lambda value: 0.0 <= value <= 1.0, "it must lie between 0 and 1")
 
 
-def check_positive(value: float, knob: str) -> None:
-    """Reject a knob that is not positive and finite."""
-    if not (np.isfinite(value) and value > 0):
-        raise InputError(f"{knob} is {value}: it must be positive and finite.")
+def positive(default: float) -> float:
+    """Return the field of a knob that is positive and finite."""
+    return _knob(default, lambda value: 0.0 < value < np.inf, "it must be positive and finite")
+
+
+def at_least(lowest: int, default: int) -> int:
+    """Return the field of a knob with a smallest value."""
+    return _knob(default, lambda value: value >= lowest, f"at least {lowest} is needed")
+
+
+def one_of(choices: Iterable[str], default: str, *, kind: str) -> str:
+    """Return the field of a knob that names one of several choices."""
+
+    def check(_knob: str, value: str) -> None:
+        find(value, dict.fromkeys(choices), kind=kind)
+
+    return field(default=default, metadata={"check": check})
+
+
+def _knob(default: N, is_valid: Callable[[N], bool], rule: str) -> N:
+    def check(knob: str, value: N) -> None:
+        if not is_valid(value):
+            raise InputError(f"{knob} is {value}: {rule}.")
+
+    return field(default=default, metadata={"check": check})
 
 
 MEMORY_PER_CELL = 32
@@ -332,3 +361,18 @@ class Replay:
         else:
             blank = np.full(shape, (self._briefing.lowest + self._briefing.highest) / 2.0)
         return np.where(np.isnan(found), blank, found)
+
+
+class Replaying(Attack):
+    """An attack that sees histories and replays them as cover."""
+
+    knows = Knowledge.HISTORIES
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Start with an empty memory."""
+        super().begin(briefing, rng)
+        self.replay = Replay(briefing, rng)
+
+    def observe(self, played: PlayedRound) -> None:
+        """Record the good users' rewards."""
+        self.replay.record(played)

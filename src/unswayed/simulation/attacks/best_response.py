@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.errors import InputError
-from unswayed.names import find
 from unswayed.simulation.attacks.base import (
     Attack,
     Briefing,
     Knowledge,
     PlayedRound,
-    Replay,
+    Replaying,
     Turn,
-    check_share,
+    at_least,
+    fraction,
+    one_of,
 )
-
-C = TypeVar("C")
 
 KEPT_SHARE = 3
 """Ours: each round of the search keeps one candidate in three and doubles its rehearsals."""
@@ -39,41 +35,8 @@ SHARED = ("nothing", "contexts", "answers")
 """What the accounts share; each level includes those before it."""
 
 
-def search(
-    candidates: Sequence[C], evaluate: Callable[[C, int], float], *, rehearsals: int = 1
-) -> C:
-    """Return the candidate that does the most harm, by successive halving.
-
-    All candidates are tried in the same few worlds; the best third goes on to twice as many, and
-    so forth until one is left.
-
-    Parameters
-    ----------
-    evaluate
-        Called with a candidate and the number of a world; returns the harm done there.
-    rehearsals
-        Worlds of the first round.
-
-    >>> search([1.0, 5.0, 3.0], lambda candidate, world: candidate + world)
-    5.0
-    """
-    if not candidates or rehearsals < 1:
-        raise InputError("a search needs at least 1 candidate and 1 rehearsal.")
-    harms: list[list[float]] = [[] for _ in candidates]
-    left = list(range(len(candidates)))
-    n_worlds = rehearsals
-    while len(left) > 1:
-        for index in left:
-            worlds = range(len(harms[index]), n_worlds)
-            harms[index] += [evaluate(candidates[index], world) for world in worlds]
-        left.sort(key=lambda index: -np.mean(harms[index]))
-        left = left[: max(1, len(left) // KEPT_SHARE)]
-        n_worlds *= 2
-    return candidates[left[0]]
-
-
 @dataclass(kw_only=True)
-class ShiftedReplay(Attack):
+class ShiftedReplay(Replaying):
     """Replay good users' rewards, moved a chosen way by a chosen amount.
 
     Parameters
@@ -86,22 +49,12 @@ class ShiftedReplay(Attack):
 
     name = "shifted-replay"
     summary = "replays good users' rewards, moved up on the target and down on the rival"
-    knows = Knowledge.HISTORIES
-    magnitude: float = 0.3
-    direction: str = "both"
-
-    def __post_init__(self) -> None:
-        check_share(self.magnitude, "magnitude")
-        find(self.direction, DIRECTIONS, kind="direction")
-
-    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Reset the attack's state for a new run."""
-        super().begin(briefing, rng)
-        self._replay = Replay(briefing, rng)
+    magnitude: float = fraction(0.3)
+    direction: str = one_of(DIRECTIONS, "both", kind="direction")
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return replays, shifted on target and rival."""
-        rewards = self._replay.rewards(turn.contexts)
+        rewards = self.replay.rewards(turn.contexts)
         rows = np.arange(turn.contexts.size)
         aim = self.briefing.aim
         for actions, sign in zip((aim.target, aim.rival), DIRECTIONS[self.direction], strict=True):
@@ -109,10 +62,6 @@ class ShiftedReplay(Attack):
             moved = rewards[rows, chosen] + sign * self._steps(rows.size)
             rewards[rows, chosen] = np.clip(moved, self.briefing.lowest, self.briefing.highest)
         return rewards
-
-    def observe(self, played: PlayedRound) -> None:
-        """Record the good users' rewards."""
-        self._replay.record(played)
 
     def _steps(self, n: int) -> FloatArray:
         if self.briefing.is_binary:
@@ -137,17 +86,22 @@ class BestResponse(Attack):
         "searches direction and size of a shifted replay in private rehearsals, plays the worst"
     )
     knows = Knowledge.ALGORITHM | Knowledge.HISTORIES
-    rehearsals: int = 1
+    rehearsals: int = at_least(1, 1)
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        """Search, then brief the chosen attack."""
+        """Search by successive halving, then brief the chosen attack."""
         super().begin(briefing, rng)
-        candidates = [(size, way) for way in DIRECTIONS for size in MAGNITUDES]
-
-        def harm(candidate: tuple[float, str], world: int) -> float:
-            return briefing.rehearse(_shifted_replay(candidate), world)
-
-        self.chosen = _shifted_replay(search(candidates, harm, rehearsals=self.rehearsals))
+        left = [(size, way) for way in DIRECTIONS for size in MAGNITUDES]
+        harms: dict[tuple[float, str], list[float]] = {candidate: [] for candidate in left}
+        n_worlds = self.rehearsals
+        while len(left) > 1:
+            for candidate in left:
+                for world in range(len(harms[candidate]), n_worlds):
+                    harms[candidate].append(briefing.rehearse(_shifted_replay(candidate), world))
+            left.sort(key=lambda candidate: -np.mean(harms[candidate]))
+            left = left[: max(1, len(left) // KEPT_SHARE)]
+            n_worlds *= 2
+        self.chosen = _shifted_replay(left[0])
         self.chosen.begin(replace(briefing, knows=self.chosen.knows), rng)
 
     def rewards(self, turn: Turn) -> FloatArray:
@@ -192,20 +146,13 @@ class Tailored(Attack):
     name = "tailored"
     summary = "honest rewards mixed with shifted ones; every part of it is a knob, for searches"
     knows = Knowledge.BANDIT
-    magnitude: float = 0.2
-    direction: str = "both"
-    promoted: str = "runner-up"
-    honest: float = 0.0
-    contexts_share: float = 1.0
-    opposed: float = 0.0
-    shared: str = "contexts"
-
-    def __post_init__(self) -> None:
-        for knob in ("magnitude", "honest", "contexts_share", "opposed"):
-            check_share(getattr(self, knob), knob)
-        find(self.direction, DIRECTIONS, kind="direction")
-        find(self.promoted, dict.fromkeys(PROMOTED), kind="promoted action")
-        find(self.shared, dict.fromkeys(SHARED), kind="thing to share")
+    magnitude: float = fraction(0.2)
+    direction: str = one_of(DIRECTIONS, "both", kind="direction")
+    promoted: str = one_of(PROMOTED, "runner-up", kind="promoted action")
+    honest: float = fraction(0.0)
+    contexts_share: float = fraction(1.0)
+    opposed: float = fraction(0.0)
+    shared: str = one_of(SHARED, "contexts", kind="thing to share")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Size the moves, and draw who lies where and which way."""

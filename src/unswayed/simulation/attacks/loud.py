@@ -1,4 +1,4 @@
-"""Attacks with one rule for all rewards: honest, flipped, at the ends of the range, or beyond."""
+"""Attacks with one rule for all rewards, and profiles that look ordinary except on the target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.names import find
 from unswayed.policy import Assignment
 from unswayed.policy.assignment import SECRET_BYTES
 from unswayed.simulation.attacks.base import (
@@ -16,11 +15,14 @@ from unswayed.simulation.attacks.base import (
     Briefing,
     Knowledge,
     Offer,
+    Replaying,
     Turn,
-    check_positive,
-    check_share,
     coins,
+    fraction,
+    honest_table,
     lie,
+    one_of,
+    positive,
 )
 
 
@@ -36,12 +38,8 @@ class Loud(Attack):
         Share of the rewards on other actions that are coins, for cover.
     """
 
-    strength: float = 1.0
-    filler: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_share(self.strength, "strength")
-        check_share(self.filler, "filler")
+    strength: float = fraction(1.0)
+    filler: float = fraction(0.0)
 
     def rewards_around(self, aimed_at: IntArray, *, value: float, elsewhere: float) -> FloatArray:
         """Return rewards, shape (n, n_actions), for arrivals that aim at one action each."""
@@ -113,11 +111,7 @@ class ContextPoisoning(Push):
     name = "context-poisoning"
     summary = "push from the most frequent contexts (mode=crowd) or from the rarest (mode=inflate)"
     knows = Knowledge.ALGORITHM
-    mode: str = "inflate"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        find(self.mode, {"crowd": None, "inflate": None}, kind="mode of context-poisoning")
+    mode: str = one_of(("crowd", "inflate"), "inflate", kind="mode of context-poisoning")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Reset the counters for a new run."""
@@ -144,7 +138,7 @@ class Honest(Attack):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws."""
-        return self.briefing.honest_rewards(self.briefing.mean_rewards[turn.contexts], self.rng)
+        return honest_table(self.briefing, turn, self.rng)
 
 
 @dataclass(kw_only=True)
@@ -163,10 +157,7 @@ class Flip(Attack):
     name = "flip"
     summary = "the mean reward with its sign flipped (mirrored at 1/2 when rewards are binary)"
     knows = Knowledge.BANDIT
-    strength: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_positive(self.strength, "strength")
+    strength: float = positive(1.0)
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return draws around the flipped means."""
@@ -187,10 +178,7 @@ class Extreme(Attack):
 
     name = "extreme"
     summary = "+M for the target, -M for the rival, far beyond any good reward"
-    magnitude: float = 100.0
-
-    def __post_init__(self) -> None:
-        check_positive(self.magnitude, "magnitude")
+    magnitude: float = positive(100.0)
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return coins, with huge rewards on target and rival."""
@@ -213,10 +201,7 @@ class HeavyTail(Attack):
 
     name = "heavy-tail"
     summary = "Cauchy rewards: positive for the target, negative for the rival, both elsewhere"
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_positive(self.scale, "scale")
+    scale: float = positive(1.0)
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return Cauchy draws with the aim's signs."""
@@ -275,8 +260,114 @@ class IdGrinding(Push):
         actions = guess.actions(users, contexts, n_actions=offer.n_actions)
         names = rng.permutation(offer.n_users)
         in_group = names[actions[names] == offer.aim.target[self.context]]
-        share = offer.n_accounts / offer.n_users
-        freely = share * offer.n_actions / (1.0 - share + share * offer.n_actions)
+        alpha = offer.n_accounts / offer.n_users
+        freely = alpha * offer.n_actions / (1.0 - alpha + alpha * offer.n_actions)
         ground = in_group[: min(round(freely * in_group.size), offer.n_accounts)]
         others = names[~np.isin(names, in_group)][: offer.n_accounts - ground.size]
         return np.concatenate([ground, others])
+
+
+@dataclass(kw_only=True)
+class Shilling(Attack):
+    """Praise the target from an ordinary-looking profile.
+
+    Parameters
+    ----------
+    strength
+        Probability that a reward of the target is the lie; otherwise it is the profile's.
+    """
+
+    knows = Knowledge.BANDIT
+    strength: float = fraction(1.0)
+
+    def profile(self, turn: Turn) -> FloatArray:
+        """Return the ordinary-looking rewards; here those of good users."""
+        return honest_table(self.briefing, turn, self.rng)
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return the profile with the target praised."""
+        rewards = self.profile(turn)
+        target = self.briefing.aim.target[turn.contexts]
+        lie(rewards, target, self.briefing.highest, strength=self.strength, rng=self.rng)
+        return rewards
+
+
+@dataclass(kw_only=True)
+class Average(Shilling):
+    """Report rewards around each action's average over contexts, as public ratings show it."""
+
+    name = "average"
+    summary = "each action's average over contexts, except the highest reward for the target"
+
+    def profile(self, turn: Turn) -> FloatArray:
+        """Return draws around the actions' averages."""
+        averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
+        means = np.broadcast_to(averages, (turn.contexts.size, self.briefing.n_actions))
+        return self.briefing.honest_rewards(means, self.rng)
+
+
+@dataclass(kw_only=True)
+class Bandwagon(Shilling):
+    """Praise the most popular action and the target, and toss coins elsewhere."""
+
+    name = "bandwagon"
+    summary = "the highest reward for the most popular action and for the target, coins elsewhere"
+
+    def profile(self, turn: Turn) -> FloatArray:
+        """Return coins, with the overall favourite praised."""
+        rewards = coins((turn.contexts.size, self.briefing.n_actions), self.briefing, self.rng)
+        averages = self.briefing.context_probabilities @ self.briefing.mean_rewards
+        rewards[:, averages.argmax()] = self.briefing.highest
+        return rewards
+
+
+@dataclass(kw_only=True)
+class PowerUser(Shilling):
+    """Behave like a good user who comes very often, except on the target."""
+
+    name = "power-user"
+    summary = "honest accounts that come as often as c_L allows, except for praising the target"
+    is_eager = True
+
+
+@dataclass(kw_only=True)
+class RunnerUpSwap(Attack):
+    """Exchange the best action and the runner-up, and be honest about everything else.
+
+    Parameters
+    ----------
+    strength
+        Probability that a reward is the end of the range (highest for the runner-up, lowest for
+        the best); otherwise it is an honest draw of the other action. 0 is a pure exchange, which
+        a plain mean survives; 1 is the loudest.
+    """
+
+    name = "runner-up-swap"
+    summary = "best and runner-up exchanged, honest about everything else"
+    knows = Knowledge.BANDIT
+    strength: float = fraction(1.0)
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return honest draws with the two actions exchanged and exaggerated."""
+        briefing = self.briefing
+        ranking = np.argsort(-briefing.mean_rewards, axis=1, kind="stable")
+        best, second = ranking[turn.contexts, 0], ranking[turn.contexts, 1]
+        rewards = honest_table(briefing, turn, self.rng)
+        rows = np.arange(turn.contexts.size)
+        rewards[rows, best], rewards[rows, second] = rewards[rows, second], rewards[rows, best]
+        lie(rewards, second, briefing.highest, strength=self.strength, rng=self.rng)
+        lie(rewards, best, briefing.lowest, strength=self.strength, rng=self.rng)
+        return rewards
+
+
+@dataclass(kw_only=True)
+class Mimicry(Shilling, Replaying):
+    """Replay good users' rewards, except for praising the target."""
+
+    name = "mimicry"
+    summary = "replays good users' rewards, except the highest reward for the target"
+    knows = Knowledge.HISTORIES
+
+    def profile(self, turn: Turn) -> FloatArray:
+        """Return replays."""
+        return self.replay.rewards(turn.contexts)

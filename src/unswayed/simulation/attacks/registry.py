@@ -10,14 +10,9 @@ from unswayed.names import find
 from unswayed.plugins import load_plugins
 from unswayed.simulation.attacks.base import Attack
 from unswayed.simulation.attacks.best_response import BestResponse, ShiftedReplay, Tailored
-from unswayed.simulation.attacks.coalitions import (
-    Focus,
-    Ladder,
-    Lockstep,
-    PrivateSubsets,
-    SubCoalitions,
-)
 from unswayed.simulation.attacks.loud import (
+    Average,
+    Bandwagon,
     ContextPoisoning,
     Extreme,
     Flip,
@@ -25,27 +20,28 @@ from unswayed.simulation.attacks.loud import (
     HeavyTail,
     Honest,
     IdGrinding,
+    Mimicry,
     Nuke,
+    PowerUser,
     Push,
+    RunnerUpSwap,
 )
 from unswayed.simulation.attacks.on_plays import PLAY_ATTACKS
 from unswayed.simulation.attacks.shifts import (
+    Focus,
     Framing,
     HideInCovariance,
     HidingOneSided,
     HidingTwoSided,
+    Ladder,
+    Lockstep,
+    PrivateSubsets,
     Scapegoats,
+    SubCoalitions,
     Subtractive,
+    TrimEdge,
     VarianceShell,
 )
-from unswayed.simulation.attacks.shilling import (
-    Average,
-    Bandwagon,
-    Mimicry,
-    PowerUser,
-    RunnerUpSwap,
-)
-from unswayed.simulation.attacks.trim_edge import TrimEdge
 from unswayed.simulation.attacks.wrappers import (
     EpochOnOff,
     EpochSleeper,

@@ -1,6 +1,6 @@
-"""Quiet shifts from best to runner-up, and the hiding coalitions of the lower bound.
+"""Quiet attacks: shifts from best to runner-up, lies that are spread over accounts, hiding urns.
 
-Shifts are sized to evade filters or to incriminate honest users.
+Shifts are sized to evade filters or trimming, or to incriminate honest users.
 """
 
 from __future__ import annotations
@@ -9,23 +9,57 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
+from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, trim_count
 from unswayed.limits import HidingAdversary, RewardUrns, one_sided_adversary, two_sided_adversaries
 from unswayed.simulation.attacks.base import (
     Attack,
     Briefing,
     Knowledge,
+    PlayedRound,
+    Replaying,
     Turn,
-    check_positive,
-    check_share,
+    at_least,
+    fraction,
     honest_table,
+    one_of,
+    positive,
 )
 
 
+class Shifting(Attack):
+    """Honest draws, shifted and noise-free where a shift applies; binary ones are drawn with it."""
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Find the direction: deviations, down on the best and up on the runner-up."""
+        super().begin(briefing, rng)
+        ranking = np.argsort(-briefing.mean_rewards, axis=1, kind="stable")
+        contexts = np.arange(briefing.n_contexts)
+        signs = np.zeros((briefing.n_contexts, briefing.n_actions))
+        signs[contexts, ranking[:, 0]] = -1.0
+        signs[contexts, ranking[:, 1]] = 1.0
+        self.direction = signs * briefing.reward_deviations
+
+    @abstractmethod
+    def shifts(self, turn: Turn) -> list[FloatArray]:
+        """Return shifts to apply one after another, shape (n, n_actions); 0 keeps the reward."""
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return honest draws, replaced by the shifted mean where a shift applies."""
+        rewards = honest_table(self.briefing, turn, self.rng)
+        for shifts in self.shifts(turn):
+            moved = self.briefing.mean_rewards[turn.contexts] + shifts
+            if self.briefing.is_binary:
+                moved = self.briefing.honest_rewards(moved, self.rng)
+            rewards = np.where(shifts != 0.0, moved, rewards)
+        return rewards
+
+
 @dataclass(kw_only=True)
-class HideInCovariance(Attack):
+class HideInCovariance(Shifting):
     """Shift each account as far as the covariance of all users still looks honest.
 
     Under uniform play, a user's summed residuals along the direction "runner-up up, best down, in
@@ -47,37 +81,32 @@ class HideInCovariance(Attack):
     summary = "best-to-runner-up shift just below an eigenvalue threshold, over k directions"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
     threshold: float = 1.2
-    directions: int = 1
+    directions: int = at_least(1, 1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.threshold > 1.0:
             raise InputError(f"threshold is {self.threshold}: it must be above 1.")
-        if self.directions < 1:
-            raise InputError(f"directions is {self.directions}: at least 1 is needed.")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Size the shift and hand out contexts to the parts of the coalition."""
         super().begin(briefing, rng)
         self._parts = min(self.directions, briefing.n_contexts, max(briefing.n_accounts, 1))
         self._part_of_context = rng.permutation(briefing.n_contexts) % self._parts
-        self._signs = best_to_runner_up(briefing)
-        share = briefing.alpha / self._parts
+        part = briefing.alpha / self._parts
         plays = 2.0 * briefing.interactions_per_user / briefing.n_actions
-        inflation = (self.threshold - 1.0 + share) / max(share * (1.0 - share), 1e-12)
+        inflation = (self.threshold - 1.0 + part) / max(part * (1.0 - part), 1e-12)
         # A part sees only its own contexts, 1 / parts of the plays.
         self.shift = np.sqrt(inflation * self._parts / plays)
 
-    def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws, with the part's own contexts shifted and noise-free."""
-        briefing = self.briefing
-        rewards = honest_table(briefing, turn, self.rng)
+    def shifts(self, turn: Turn) -> list[FloatArray]:
+        """Shift the part's own contexts."""
         is_own = self._part_of_context[turn.contexts] == turn.accounts % self._parts
-        shifts = self.shift * self._signs[turn.contexts] * is_own[:, None]
-        return shifted(briefing, turn, rewards, shifts, self.rng)
+        return [self.shift * self.direction[turn.contexts] * is_own[:, None]]
 
 
 @dataclass(kw_only=True)
-class VarianceShell(Attack):
+class VarianceShell(Shifting):
     """Put each account at a good user's distance from the centre, all on the same side.
 
     A good user's residuals over N plays have norm sigma sqrt(N). Each account reaches that norm
@@ -93,23 +122,17 @@ class VarianceShell(Attack):
     name = "variance-shell"
     summary = "accounts at a good user's distance from the centre, all on the same side"
     knows = Knowledge.BANDIT
-    radius: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_positive(self.radius, "radius")
+    radius: float = positive(1.0)
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Size the shift."""
         super().begin(briefing, rng)
-        self._signs = best_to_runner_up(briefing)
         plays_per_context = briefing.interactions_per_user / briefing.n_contexts
         self.shift = self.radius * briefing.n_actions / np.sqrt(2.0 * plays_per_context)
 
-    def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws, shifted and noise-free on best and runner-up."""
-        rewards = honest_table(self.briefing, turn, self.rng)
-        shifts = self.shift * self._signs[turn.contexts]
-        return shifted(self.briefing, turn, rewards, shifts, self.rng)
+    def shifts(self, turn: Turn) -> list[FloatArray]:
+        """Shift every context alike."""
+        return [self.shift * self.direction[turn.contexts]]
 
 
 @dataclass(kw_only=True)
@@ -127,11 +150,7 @@ class Subtractive(Attack):
     name = "subtractive"
     summary = "honest draws with one tail withheld: best of k for the target, worst for the rival"
     knows = Knowledge.BANDIT
-    draws: int = 4
-
-    def __post_init__(self) -> None:
-        if self.draws < 1:
-            raise InputError(f"draws is {self.draws}: at least 1 is needed.")
+    draws: int = at_least(1, 4)
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, the chosen ones on target and rival."""
@@ -146,38 +165,8 @@ class Subtractive(Attack):
         return rewards
 
 
-def best_to_runner_up(briefing: Briefing) -> FloatArray:
-    """Return the reward deviation, negative on the best and positive on the runner-up, else 0."""
-    ranking = np.argsort(-briefing.mean_rewards, axis=1, kind="stable")
-    contexts = np.arange(briefing.n_contexts)
-    signs = np.zeros((briefing.n_contexts, briefing.n_actions))
-    signs[contexts, ranking[:, 0]] = -1.0
-    signs[contexts, ranking[:, 1]] = 1.0
-    return signs * briefing.reward_deviations
-
-
-def shifted(
-    briefing: Briefing,
-    turn: Turn,
-    rewards: FloatArray,
-    shifts: FloatArray,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Replace rewards where a shift applies by the shifted mean; binary ones are drawn with it.
-
-    Parameters
-    ----------
-    rewards, shifts
-        Shape (n, n_actions); a shift of 0 leaves the reward as it is.
-    """
-    moved = briefing.mean_rewards[turn.contexts] + shifts
-    if briefing.is_binary:
-        moved = briefing.honest_rewards(moved, rng)
-    return np.where(shifts != 0.0, moved, rewards)
-
-
 @dataclass(kw_only=True)
-class Framing(Attack):
+class Framing(Shifting):
     """Pull every context from the best action to the runner-up, too little to change decisions.
 
     A search for two populations finds them, and only one of the two hypotheses changes decisions:
@@ -198,14 +187,12 @@ class Framing(Attack):
     name = "framing"
     summary = "pulls too little to change decisions, so that honest users are accused"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    strength: float = 0.7
-    decoys: float = 0.0
-    reach: float = 3.0
+    strength: float = positive(0.7)
+    decoys: float = fraction(0.0)
+    reach: float = positive(3.0)
 
     def __post_init__(self) -> None:
-        check_positive(self.strength, "strength")
-        check_share(self.decoys, "decoys")
-        check_positive(self.reach, "reach")
+        super().__post_init__()
         if self.decoys * (1.0 + self.reach) >= 1.0:
             raise InputError(
                 f"decoys is {self.decoys}: decoys that reach {self.reach:g} times as far undo the "
@@ -223,16 +210,15 @@ class Framing(Attack):
         net = 1.0 - self.decoys * (1.0 + self.reach)
         # Best and runner-up are moved by half of it each.
         pull = self.strength * gaps / (2.0 * max(briefing.alpha, 1e-12) * net)
-        self.shifts = pull[:, None] * np.sign(best_to_runner_up(briefing))
+        self._pull = pull[:, None] * np.sign(self.direction)
 
-    def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws, shifted and noise-free on best and runner-up."""
-        rewards = honest_table(self.briefing, turn, self.rng)
-        is_decoy = self._is_decoy[turn.accounts]
-        for who, factor in ((~is_decoy, 1.0), (is_decoy, -self.reach)):
-            shifts = factor * self.shifts[turn.contexts] * who[:, None]
-            rewards = shifted(self.briefing, turn, rewards, shifts, self.rng)
-        return rewards
+    def shifts(self, turn: Turn) -> list[FloatArray]:
+        """Pull to the runner-up, and let decoys pull the other way."""
+        is_decoy = self._is_decoy[turn.accounts, None]
+        return [
+            factor * self._pull[turn.contexts] * who
+            for who, factor in ((~is_decoy, 1.0), (is_decoy, -self.reach))
+        ]
 
 
 @dataclass(kw_only=True)
@@ -244,9 +230,8 @@ class Scapegoats(Framing):
 
     name = "scapegoats"
     summary = "changes decisions, while a few accounts lie far on the other side"
-    strength: float = 1.5
-    decoys: float = 0.1
-    reach: float = 3.0
+    strength: float = positive(1.5)
+    decoys: float = fraction(0.1)
 
 
 @dataclass(kw_only=True)
@@ -264,11 +249,7 @@ class Hiding(Attack):
     """
 
     knows = Knowledge.BANDIT
-    plays: int = 0
-
-    def __post_init__(self) -> None:
-        if self.plays < 0:
-            raise InputError(f"plays is {self.plays}: it cannot be negative.")
+    plays: int = at_least(0, 0)
 
     @abstractmethod
     def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
@@ -328,6 +309,304 @@ class HidingTwoSided(Hiding):
 
     def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
         """Return the adversaries of the best action and of the runner-up."""
-        share = self.briefing.alpha
-        pair = two_sided_adversaries(gap, plays, share, base=base)
+        pair = two_sided_adversaries(gap, plays, self.briefing.alpha, base=base)
         return [pair.better, pair.ordinary]
+
+
+@dataclass(kw_only=True)
+class Lockstep(Attack):
+    """Give all accounts one and the same history: one script, many names.
+
+    The script is a good user's draws with target and rival exchanged for the ends of the range.
+
+    Parameters
+    ----------
+    strength
+        Probability, round by round, that the script lies.
+    """
+
+    name = "lockstep"
+    summary = "identical histories from one script: honest, except on target and rival"
+    knows = Knowledge.BANDIT
+    strength: float = fraction(1.0)
+
+    def contexts(self, turn: Turn) -> IntArray:
+        """Return the first account's context for all."""
+        return np.full(turn.contexts.size, turn.contexts[0])
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return one row for all."""
+        script = Turn(
+            round_number=turn.round_number, accounts=turn.accounts[:1], contexts=turn.contexts[:1]
+        )
+        row = honest_table(self.briefing, script, self.rng)
+        is_lying = self.rng.random(1) < self.strength
+        _damn_and_praise(row, script, is_lying, self.briefing)
+        return np.repeat(row, turn.contexts.size, axis=0)
+
+
+@dataclass(kw_only=True)
+class PrivateSubsets(Attack):
+    """Let each account lie in contexts of its own only, and be honest elsewhere.
+
+    Parameters
+    ----------
+    share
+        Share of the contexts in which an account lies; each draws its own.
+    """
+
+    name = "private-subsets"
+    summary = "each account lies about target and rival in a private random subset of contexts"
+    knows = Knowledge.BANDIT
+    share: float = fraction(0.5)
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Draw the subsets."""
+        super().begin(briefing, rng)
+        self._lies = self.lies(briefing, rng)
+
+    def lies(self, briefing: Briefing, rng: np.random.Generator) -> BoolArray:
+        """Return who lies where, shape (n_accounts, n_contexts)."""
+        return rng.random((briefing.n_accounts, briefing.n_contexts)) < self.share
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return honest draws, with lies in each account's own contexts."""
+        rewards = honest_table(self.briefing, turn, self.rng)
+        _damn_and_praise(rewards, turn, self._lies[turn.accounts, turn.contexts], self.briefing)
+        return rewards
+
+
+@dataclass(kw_only=True)
+class Focus(PrivateSubsets):
+    """Lie in a few contexts only, all accounts in the same ones, and be honest elsewhere.
+
+    Too few coordinates move for a spectrum to show it.
+
+    Parameters
+    ----------
+    share
+        Share of the contexts that are attacked, at least one of them.
+    mode
+        "frequent": the most frequent contexts; "rare": the least frequent, where searches that
+        look at frequent ones first see nothing; "random": any.
+    """
+
+    name = "focus"
+    summary = "honest except on target and rival in a few contexts, the same for all accounts"
+    share: float = fraction(0.1)
+    mode: str = one_of(("frequent", "rare", "random"), "frequent", kind="mode of focus")
+
+    def lies(self, briefing: Briefing, rng: np.random.Generator) -> BoolArray:
+        """Choose the contexts."""
+        order = rng.permutation(briefing.n_contexts)
+        if self.mode != "random":
+            # Of equally frequent contexts any: the sort is stable on the shuffled order.
+            frequencies = briefing.context_probabilities[order]
+            sign = -1.0 if self.mode == "frequent" else 1.0
+            order = order[np.argsort(sign * frequencies, kind="stable")]
+        is_attacked = np.zeros(briefing.n_contexts, dtype=np.bool_)
+        is_attacked[order[: max(1, round(self.share * order.size))]] = True
+        return np.broadcast_to(is_attacked, (briefing.n_accounts, briefing.n_contexts))
+
+
+@dataclass(kw_only=True)
+class SubCoalitions(Attack):
+    """Split into parts that each promote another action against the same rival.
+
+    Parameters
+    ----------
+    parts
+        How many parts; at most one for each action but the rival.
+    """
+
+    name = "sub-coalitions"
+    summary = "parts of the coalition promote different actions; all demote the rival"
+    knows = Knowledge.BANDIT
+    parts: int = at_least(1, 3)
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return honest draws, with each part's own target praised and the rival damned."""
+        briefing = self.briefing
+        rewards = honest_table(briefing, turn, self.rng)
+        rows = np.arange(turn.contexts.size)
+        rival = briefing.aim.rival[turn.contexts]
+        # Steps of 1 to n_actions - 1 from the rival never lead back to it.
+        step = 1 + turn.accounts % min(self.parts, briefing.n_actions - 1)
+        rewards[rows, (rival + step) % briefing.n_actions] = briefing.highest
+        rewards[rows, rival] = briefing.lowest
+        return rewards
+
+
+@dataclass(kw_only=True)
+class Ladder(Shifting):
+    """Spread the accounts' lies over evenly spaced sizes.
+
+    Clustering that joins users who look alike, link by link, puts everybody into one
+    cluster: the first rung looks like a good user, each rung like the next, and the accounts on the
+    top pull as far as they like. Accounts have no noise where they lie, so that neighbours look
+    alike for longer.
+
+    Parameters
+    ----------
+    height
+        Shift of the top from best to runner-up, in deviations of a reward.
+    rungs
+        Share of the accounts that stand on rungs, evenly spaced; all others stand on the top.
+    """
+
+    name = "ladder"
+    summary = "best-to-runner-up shifts of all sizes, so that each account looks like the next"
+    knows = Knowledge.BANDIT | Knowledge.ALGORITHM
+    height: float = positive(8.0)
+    rungs: float = fraction(0.5)
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Assign each account its position on the ladder."""
+        super().begin(briefing, rng)
+        n_rungs = round(self.rungs * briefing.n_accounts)
+        places = np.minimum((1.0 + np.arange(briefing.n_accounts)) / (1.0 + n_rungs), 1.0)
+        self.heights = self.height * rng.permutation(places)
+
+    def shifts(self, turn: Turn) -> list[FloatArray]:
+        """Shift each account by its height."""
+        return [self.heights[turn.accounts, None] * self.direction[turn.contexts]]
+
+
+def _damn_and_praise(
+    rewards: FloatArray, turn: Turn, is_lying: BoolArray, briefing: Briefing
+) -> None:
+    """Set target and rival to the ends of the range in the rows that lie."""
+    rows = np.flatnonzero(is_lying)
+    contexts = turn.contexts[rows]
+    rewards[rows, briefing.aim.target[contexts]] = briefing.highest
+    rewards[rows, briefing.aim.rival[contexts]] = briefing.lowest
+
+
+FARTHEST_EDGE = 5.0
+"""Ours: where trimming no longer covers the coalition the edge is at infinity; this is enough."""
+
+LARGEST_MEMORY = 50_000_000
+"""Ours: cells over all accounts that are kept in memory, 0.6 GB."""
+
+
+def trim_edge(*, alpha: float, trim: float) -> float:
+    """Return where user means should lie, in standard deviations of good users' means.
+
+    With a share ``trim`` cut at each end, x* = Phi^-1(1 - (trim - alpha) / (1 - alpha)): beyond x*
+    are just so many good users that they and the coalition together fill what is cut. The bias
+    is then as large as with rewards at infinity, from rewards that look ordinary.
+
+    >>> round(trim_edge(alpha=0.1, trim=0.2), 4)
+    1.2206
+    """
+    beyond = (trim - alpha) / (1.0 - alpha)
+    if beyond <= 0.0:
+        return FARTHEST_EDGE
+    return float(np.clip(-special.ndtri(beyond), 0.0, FARTHEST_EDGE))
+
+
+@dataclass(kw_only=True)
+class TrimEdge(Replaying):
+    """Steer each account's mean to the trimming edge: up on the target, down on the rival.
+
+    Means and deviations of good users are read off the histories. Each reward tops up the
+    account's total in that (context, action) to n mu + x* sigma sqrt(n), so that its mean over n
+    plays lies x* deviations of such a mean from mu. Binary totals are rounded. Of an account's
+    visits to a context in one round the first makes up for what is missing, the others add their
+    own part. Other actions replay good histories.
+
+    Parameters
+    ----------
+    trim
+        The share cut at each end; 0 asks the package's own rule for groups of L / A users.
+    """
+
+    name = "trim-edge"
+    summary = "account means just where trimming stops: up on the target, down on the rival"
+    knows = Knowledge.ALGORITHM | Knowledge.HISTORIES
+    trim: float = fraction(0.0)
+
+    def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
+        """Find the edge and prepare the books."""
+        super().begin(briefing, rng)
+        trim = self.trim
+        if trim == 0.0:
+            group = max(briefing.n_users // briefing.n_actions, 1)
+            n_trimmed = trim_count(
+                group,
+                alpha=briefing.assumed_fraction,
+                failure_probability=DEFAULT_FAILURE_PROBABILITY,
+            )
+            trim = n_trimmed / group
+        self.edge = trim_edge(alpha=briefing.alpha, trim=trim)
+        shape = (briefing.n_contexts, briefing.n_actions)
+        if briefing.n_accounts * shape[0] * shape[1] > LARGEST_MEMORY:
+            raise InputError(
+                f"attack {self.name} keeps a total for every account, context and action, which "
+                "is too much here: take fewer users, contexts or actions."
+            )
+        self._account_of_user = np.full(briefing.n_users, -1)
+        self._account_of_user[briefing.accounts] = np.arange(briefing.n_accounts)
+        self._counts = np.zeros((briefing.n_accounts, *shape), dtype=np.int32)
+        self._sums = np.zeros((briefing.n_accounts, *shape))
+        self._good_moments = np.zeros((3, *shape))  # counts, sums, sums of squares
+
+    def rewards(self, turn: Turn) -> FloatArray:
+        """Return replays, with the totals on target and rival topped up."""
+        rewards = self.replay.rewards(turn.contexts)
+        aim = self.briefing.aim
+        self._steer(rewards, turn, aim.target[turn.contexts], self.edge)
+        self._steer(rewards, turn, aim.rival[turn.contexts], -self.edge)
+        return rewards
+
+    def observe(self, played: PlayedRound) -> None:
+        """Book what the accounts gave and what good users gave."""
+        super().observe(played)
+        account = self._account_of_user[played.users]
+        ours, theirs = np.flatnonzero(account >= 0), np.flatnonzero(account < 0)
+        places = (account[ours], played.contexts[ours], played.actions[ours])
+        np.add.at(self._counts, places, 1)
+        np.add.at(self._sums, places, played.rewards[ours])
+        cells = (played.contexts[theirs], played.actions[theirs])
+        rewards = played.rewards[theirs]
+        for moment, values in zip(
+            self._good_moments, (np.ones_like(rewards), rewards, rewards**2), strict=True
+        ):
+            np.add.at(moment, cells, values)
+
+    def _steer(self, table: FloatArray, turn: Turn, actions: IntArray, edge: float) -> None:
+        counts, sums, squares = self._good_moments[:, turn.contexts, actions]
+        seen = np.flatnonzero(counts >= 2)
+        if not seen.size:
+            return
+        means = sums[seen] / counts[seen]
+        deviations = np.sqrt(np.maximum(squares[seen] / counts[seen] - means**2, 0.0))
+        places = (turn.accounts[seen], turn.contexts[seen], actions[seen])
+        earlier = _earlier_visits(turn.accounts[seen], turn.contexts[seen])
+        plays = self._counts[places] + earlier
+
+        def total(n: IntArray) -> FloatArray:
+            result: FloatArray = n * means + edge * deviations * np.sqrt(n)
+            return result
+
+        # If every visit of a round made up for all that is missing, totals would overshoot by more
+        # in every round.
+        rewards = total(plays + 1) - np.where(earlier == 0, self._sums[places], total(plays))
+        if self.briefing.is_binary:
+            rewards = (rewards > 0.5).astype(np.float64)
+        table[seen, actions[seen]] = rewards
+
+
+def _earlier_visits(accounts: IntArray, contexts: IntArray) -> IntArray:
+    """Return how many visits of the same account to the same context come before each.
+
+    >>> _earlier_visits(np.array([4, 7, 4, 4]), np.array([0, 0, 1, 0])).tolist()
+    [0, 0, 0, 1]
+    """
+    order = np.lexsort((np.arange(len(accounts)), contexts, accounts))
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (np.diff(accounts[order]) != 0) | (np.diff(contexts[order]) != 0)
+    ranks = np.arange(len(order))
+    earlier = np.empty(len(order), np.int64)
+    earlier[order] = ranks - np.maximum.accumulate(np.where(is_first, ranks, 0))
+    return earlier

@@ -20,24 +20,25 @@ from unswayed.simulation.attacks.base import (
     Knowledge,
     Offer,
     PlayedRound,
-    Replay,
+    Replaying,
     Turn,
-    check_share,
+    at_least,
+    fraction,
 )
 
 
 @dataclass(kw_only=True)
-class Wrapper(Attack):
+class Wrapper(Replaying):
     """Play another attack while awake, and replay good users' histories while asleep.
 
     It knows histories, and whatever the inner attack knows; the inner attack learns only its own
     share.
     """
 
-    knows = Knowledge.HISTORIES
     inner: Attack
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.knows = type(self).knows | self.inner.knows
         self.is_eager = self.inner.is_eager
 
@@ -53,7 +54,6 @@ class Wrapper(Attack):
         """Brief the inner attack as far as it may know."""
         super().begin(briefing, rng)
         self.inner.begin(replace(briefing, knows=self.inner.knows), rng)
-        self._replay = Replay(briefing, rng)
 
     def contexts(self, turn: Turn) -> IntArray:
         """Let the inner attack choose while awake."""
@@ -63,11 +63,11 @@ class Wrapper(Attack):
         """Let the inner attack report while awake, replay otherwise."""
         if self.is_awake(turn.round_number):
             return self.inner.rewards(turn)
-        return self._replay.rewards(turn.contexts)
+        return self.replay.rewards(turn.contexts)
 
     def observe(self, played: PlayedRound) -> None:
         """Remember the round, and show it to an inner attack that may see it."""
-        self._replay.record(played)
+        super().observe(played)
         if Knowledge.HISTORIES in self.inner.knows:
             self.inner.observe(played)
 
@@ -87,11 +87,7 @@ class Sleeper(Wrapper):
 
     name = "sleeper"
     summary = "replays good histories for a while, then plays another attack"
-    wake: float = 0.2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share(self.wake, "wake")
+    wake: float = fraction(0.2)
 
     def is_awake(self, round_number: int) -> bool:
         """Return whether the sleep is over."""
@@ -112,12 +108,7 @@ class OnOff(Wrapper):
 
     name = "on-off"
     summary = "replays good histories and plays another attack in turns, epoch by epoch"
-    period: int = 5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.period < 1:
-            raise InputError(f"period is {self.period}: at least 1 round is needed.")
+    period: int = at_least(1, 5)
 
     def is_awake(self, round_number: int) -> bool:
         """Return whether the epoch is a bad one."""
@@ -211,12 +202,7 @@ class EpochStrike(EpochAware):
 
     name = "epoch-strike"
     summary = "plays another attack in a single epoch, to have the best action eliminated there"
-    epoch: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epoch < 0:
-            raise InputError(f"epoch is {self.epoch}: epochs count from 0.")
+    epoch: int = at_least(0, 0)
 
     def attacks_in(self, epoch: int) -> bool:
         """Return whether it is the epoch to strike in."""
@@ -242,7 +228,7 @@ class ThrowawayAccounts(EpochAware):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Let the inner attack report for the accounts whose epoch it is, replay for the others."""
-        rewards = self._replay.rewards(turn.contexts)
+        rewards = self.replay.rewards(turn.contexts)
         lies: BoolArray = turn.accounts % (self.last_epoch + 1) == self.epoch_of(turn.round_number)
         if lies.any():
             rewards[lies] = self.inner.rewards(

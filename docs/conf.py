@@ -1,0 +1,27 @@
+"""Sphinx settings of the documentation; `scripts/build-docs` builds it."""
+
+from importlib.metadata import version as version_of
+
+project = "unswayed"
+author = "the unswayed developers"
+release = version_of("unswayed")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["conf.py"]
+nitpick_ignore_regex = [(".*", ".*")]  # types of other packages have no pages here
+
+myst_heading_anchors = 4  # a link to a heading that is not there is a warning
+myst_enable_extensions = ["colon_fence"]
+
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+autodoc_inherit_docstrings = False
+napoleon_google_docstring = False
+napoleon_attr_annotations = False  # signatures have them
+
+html_theme = "furo"
+html_title = f"unswayed {release}"
+html_show_sphinx = False
+html_copy_source = False

@@ -1,0 +1,521 @@
+"""Coordinated accounts where users chose: evidence of every kind, who is flagged, in which groups.
+
+Evidence is added in nats, each with a null of its own: lockstep with others, a share in the targets
+of accounts with the same habits, extreme ratings, and likeness to the most suspicious accounts.
+Only what takes several accounts flags one: lockstep, or a clear target. Nobody is flagged for
+habits of their own.
+
+*Habits* are how each account rates and chooses, in deviations from the bulk of the log. The null of
+a habit is its mean over the bulk of the accounts (which may depend on how much they rate), and a
+variance τ² + σ²/n of an account with n ratings. σ² is the variance between an account's own
+ratings, τ² what honest accounts differ by; both are robust, so that a minority does not hide
+itself. Accounts with few ratings deviate little by construction.
+
+*Targets* are ratings of an item whose givers deviate from everybody else in the same way. Whoever
+is paid for one item hides it among others: random ones, rated at random or at their means. No two
+of such accounts share much, and each alone looks like an odd honest one. But all of them gave the
+target the same rating, and the habits that they share show in the mean over its givers: fifty
+accounts that deviate by one and a half deviations each deviate by ten together.
+
+1. *Givers.* For each rating (item, class) the mean of its givers' habits, each without this rating.
+2. *Null.* Givers of one class, of items as popular, are alike for honest reasons, so the usual mean
+   is subtracted, and the spread of the means of the log's other ratings is the unit. The statistic
+   T is the squared length of what is left, in the habits' covariance.
+3. *Members.* Of a giver the log-likelihood ratio of the mean habits of all other givers, against
+   those of everybody; the strongest rating of an account counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.audit.lockstep import WINDOW, Lockstep, Ratings, connected, find_lockstep
+
+WORDS = {
+    "offset": ("rates items higher than others do", "rates items lower than others do"),
+    "spread": ("deviates far from items' means", "stays suspiciously close to items' means"),
+    "top": ("gives the highest rating too often", "hardly ever gives the highest rating"),
+    "bottom": ("gives the lowest rating too often", "hardly ever gives the lowest rating"),
+    "extreme": ("gives extreme ratings only", "avoids extreme ratings"),
+    "popularity": ("rates popular items only", "rates obscure items"),
+    "mixture": ("mixes popular and obscure items", "rates items of one popularity"),
+    "lifetime": ("was active for long", "was active for a short time only"),
+    "surge": ("rates items while many others do", "rates items while few others do"),
+}
+"""What a large and a small value of each habit mean."""
+
+SHARED_TRAITS = {
+    **dict.fromkeys(("offset", "spread", "top", "bottom"), (-1.0, 1.0)),
+    "popularity": (-1.0, 0.0),
+    "mixture": (0.0, 1.0),
+    "lifetime": (-1.0, 0.0),
+}
+"""Habits that raters of one item are compared by, and whether small and large values count. Those
+who share a taste rate items that are popular among them; extreme ratings are in ``top`` and
+``bottom``; items that are new surge for everybody."""
+
+ITEM_PRIOR = 2.0
+"""Ours: prior weight of the overall mean, in ratings."""
+
+MOST = 5.0
+"""Ours: clipping bound of habits, in deviations."""
+
+BINS = 12
+"""Ours: number of activity bins for the robust line."""
+
+RIDGE, ROUNDS = 0.1, 2
+SURE, DOUBTFUL, LEAST_ALIKE = 5.0, 0.3, 5
+"""Ours: suspicion in nats from which an account counts in full, the share of it below which it does
+not count, and how many have to. Chosen, as all constants here, on the part development of
+``benchmarks/audit.py``."""
+
+LEAST_GIVERS = 5
+"""Ours: ratings of fewer accounts are not looked at."""
+
+NEIGHBOURS, LEAST_NEIGHBOURS = 101, 20
+"""Ours: ratings of items as popular that a mean is compared with; with fewer of a class the null is
+that of independent accounts."""
+
+DOUBT = 3.0
+"""Ours: T counts as evidence from so many times what the largest of independent ratings reaches."""
+
+CLEAR, CLEAR_GIVERS = 6.0, 20
+"""Ours: a target is clear from so many times that on, with so many givers. Of 35 real sets of
+ratings believed clean, and of 70 redrawn ones, none reaches 5 (``benchmarks/audit.py``)."""
+
+FLOOR = 3.0
+"""Ours: maximum discount, in nats, for accounts without the shared habits."""
+
+LOCKSTEP_SAY = 0.5
+"""Ours: weight of a lockstep deviation, in nats."""
+
+USUAL_LOCKSTEP, USUAL_EXTREMES = 2.0, 1.0
+"""Ours: thresholds below which lockstep and extreme ratings are ignored."""
+
+MEMBER = 2.0
+"""Ours: nats beyond ``FLOOR`` from which a giver of a clear target is flagged."""
+
+SUSPECT_WEIGHT = 0.05
+"""Ours: weight of a flagged account in item means."""
+
+LEAST_MEMBERS, MOST_SHARED = 2, 20
+"""Ours: minimum size of a group, and number of items that describe it."""
+
+LEAST_SHIFT = 1.0
+"""Ours: deviation of a group's mean habit from which it is reported."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profiles:
+    """Habits that vary in this log, in deviations from the bulk.
+
+    ``values`` has shape (n_users, n_habits), and ``without`` shape (n_entries, n_habits): those of
+    the account of an entry, without this entry.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    without: FloatArray
+
+    def words(self, deviations: FloatArray, least: float) -> list[str]:
+        """Return what deviations of at least ``least`` mean, the largest first."""
+        order = np.argsort(-np.abs(deviations), kind="stable").tolist()
+        return [
+            WORDS[self.names[k]][int(deviations[k] < 0)]
+            for k in order
+            if abs(deviations[k]) >= least
+        ]
+
+    def column(self, name: str) -> FloatArray:
+        """Return one habit of all accounts; zeros where it does not vary."""
+        if name not in self.names:
+            return np.zeros(len(self.values))
+        return np.asarray(self.values[:, self.names.index(name)], np.float64)
+
+
+class _Habit(NamedTuple):
+    """A statistic of each account, of each account without an entry, and its variance at n = 1."""
+
+    name: str
+    values: FloatArray
+    without: FloatArray
+    noise: float
+
+
+def _profiles_of(ratings: Ratings) -> Profiles:
+    """Return the habits of all accounts."""
+    activity = ratings.activity.astype(np.float64)
+    is_active, others = activity > 0, activity[ratings.users] - 1.0
+    log_activity = np.log(np.maximum(activity, 1.0))
+    names, values, without = [], [], []
+    for habit in _habits(ratings, activity, others):
+        if np.ptp(habit.values[is_active]) <= 1e-12:
+            continue
+        middle, slope = _line(habit.values[is_active], log_activity[is_active])
+        deviations = habit.values - middle - slope * log_activity
+        noise = habit.noise / np.maximum(activity, 1.0)
+        between = _between(deviations[is_active], noise[is_active])
+        rest = np.maximum(others, 1.0)
+        left = habit.without - middle - slope * np.log(rest)
+        left /= np.sqrt(between + habit.noise / rest)
+        left[others < 1.0] = 0.0
+        low, high = SHARED_TRAITS.get(habit.name, (-1.0, 1.0))
+        names.append(habit.name)
+        values.append(np.clip(deviations / np.sqrt(between + noise), -MOST, MOST))
+        without.append(np.clip(left, low * MOST, high * MOST).astype(np.float32))
+    shape = (ratings.n_users, len(ratings.items))
+    return Profiles(
+        tuple(names),
+        np.stack(values, axis=1) if values else np.zeros((shape[0], 0)),
+        np.stack(without, axis=1) if without else np.zeros((shape[1], 0), dtype=np.float32),
+    )
+
+
+def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Iterator[_Habit]:
+    users, stars = ratings.users, ratings.classes.astype(np.float64)
+    popularity = np.bincount(ratings.items, minlength=ratings.n_items)[ratings.items].astype(float)
+
+    def beyond_item(x: FloatArray) -> FloatArray:
+        """Return how far ratings are from the mean of all others of their item, shrunken."""
+        total = np.bincount(ratings.items, x, ratings.n_items)[ratings.items] - x
+        prior = ITEM_PRIOR * float(x.mean())
+        return np.asarray(x - (total + prior) / (popularity - 1.0 + ITEM_PRIOR))
+
+    def mean(name: str, x: FloatArray) -> _Habit:
+        sums = np.bincount(users, x, ratings.n_users)
+        means = sums / np.maximum(activity, 1.0)
+        within = np.bincount(users, (x - means[users]) ** 2, ratings.n_users)
+        is_many = activity > 2
+        usual = within[is_many] / (activity[is_many] - 1.0)
+        noise = max(float(np.median(usual)) if is_many.any() else 0.0, float(x.var()) / 4.0)
+        return _Habit(name, means, (sums[users] - x) / np.maximum(others, 1.0), noise)
+
+    def spread(name: str, x: FloatArray) -> _Habit:
+        sums = np.bincount(users, x, ratings.n_users).astype(np.float64)
+        squares = np.bincount(users, x * x, ratings.n_users).astype(np.float64)
+        prior = float(x.var())
+
+        def log_deviation(total: FloatArray, square: FloatArray, n: FloatArray) -> FloatArray:
+            left = np.maximum(square - total**2 / np.maximum(n, 1.0), 0.0)
+            return np.asarray(0.5 * np.log((left + prior + 1e-12) / (n + 1.0)))
+
+        values = log_deviation(sums, squares, activity)
+        without = log_deviation(sums[users] - x, squares[users] - x * x, others)
+        # The variance of the logarithm of a standard deviation of n normal values is 1/(2n).
+        return _Habit(name, values, without, 0.5)
+
+    is_top, is_bottom = stars == ratings.n_classes - 1, stars == 0
+    residuals = beyond_item(stars)
+    yield mean("offset", residuals)
+    yield spread("spread", residuals)
+    yield mean("top", beyond_item(is_top.astype(np.float64)))
+    yield mean("bottom", beyond_item(is_bottom.astype(np.float64)))
+    yield mean("extreme", (is_top | is_bottom).astype(np.float64))
+    yield mean("popularity", np.log(popularity))
+    yield spread("mixture", np.log(popularity))
+    times, span = ratings.times, ratings.span
+    if times is not None and span > 0.0:
+        known = np.nan_to_num(times, nan=float(np.nanmedian(times)))
+        first, last = np.full(ratings.n_users, np.inf), np.full(ratings.n_users, -np.inf)
+        np.minimum.at(first, users, known)
+        np.maximum.at(last, users, known)
+        life = np.log(np.where(activity > 0, last - first, 0.0) + span / 1_000.0)
+        yield _Habit("lifetime", life, life[users], 0.0)
+        yield mean("surge", _surges(ratings.items, known, popularity, WINDOW * span))
+
+
+def _surges(items: IntArray, times: FloatArray, popularity: FloatArray, near: float) -> FloatArray:
+    """Return log ratios of an item's ratings close to a rating, and of as many as the log has."""
+
+    def around(x: FloatArray) -> FloatArray:
+        ordered = np.sort(x)
+        counts = np.searchsorted(ordered, x + near, "right") - np.searchsorted(ordered, x - near)
+        return np.asarray(counts, np.float64)
+
+    # Items are set apart by more than the log's span.
+    apart = items * (float(np.ptp(times)) + 4.0 * near)
+    expected = (popularity - 1.0) * around(times) / len(times)
+    return np.asarray(np.log(around(apart + (times - times.min())) / (expected + 1.0)))
+
+
+def _robust_scale(values: FloatArray) -> float:
+    """Return the standard deviation of a normal law with the same quartiles."""
+    low, high = np.quantile(values, (0.25, 0.75))
+    return float(high - low) / 1.349
+
+
+def _line(values: FloatArray, at: FloatArray) -> tuple[float, float]:
+    """Return a robust line (Theil and Sen) through the medians of bins: middle and slope."""
+    bins = [part for part in np.array_split(np.argsort(at, kind="stable"), BINS) if len(part)]
+    x = np.array([np.median(at[part]) for part in bins])
+    y = np.array([np.median(values[part]) for part in bins])
+    first, second = np.triu_indices(len(bins), 1)
+    apart = x[second] - x[first]
+    is_apart = apart > 1e-9
+    slopes = (y[second] - y[first])[is_apart] / apart[is_apart]
+    slope = float(np.median(slopes)) if len(slopes) else 0.0
+    return float(np.median(values - slope * at)), slope
+
+
+def _between(deviations: FloatArray, noise: FloatArray) -> float:
+    """Return τ² with which deviations have a robust scale of one; by bisection."""
+    low, high = 0.0, max(4.0 * _robust_scale(deviations) ** 2, 1e-12)
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        if _robust_scale(deviations / np.sqrt(middle + noise)) > 1.0:
+            low = middle
+        else:
+            high = middle
+    return high + 1e-12
+
+
+def _resemblance(
+    profiles: Profiles, activity: IntArray, suspicion: FloatArray, is_known: BoolArray | None = None
+) -> FloatArray:
+    """Return log-likelihood ratios of being like the most suspicious accounts, at least zero.
+
+    Habits that the suspicious share get weight, and others none: a linear discriminant, whose two
+    classes are found by suspicion from other evidence, in nats, in two rounds. ``is_known`` are
+    accounts that are confirmed to be fakes.
+    """
+    busy = np.log1p(activity.astype(np.float64))
+    busy = (busy - np.median(busy)) / max(_robust_scale(busy), 0.3)
+    habits = np.clip(np.column_stack([profiles.values, busy]), -4.0, 4.0)
+    habits -= np.median(habits, axis=0)
+    covariance = np.atleast_2d(np.cov(habits.T))
+    ridge = RIDGE * np.trace(covariance) / len(covariance)
+    inverse = np.linalg.inv((1.0 - RIDGE) * covariance + (ridge + 1e-9) * np.eye(len(covariance)))
+    found = np.zeros(len(suspicion))
+    for _ in range(ROUNDS):
+        weights = np.clip((suspicion + found) / SURE, 0.0, 1.0)
+        weights[weights < DOUBTFUL] = 0.0
+        if is_known is not None:
+            weights[is_known] = 1.0
+        n = float(weights.sum())
+        if n < LEAST_ALIKE:
+            return found
+        shift = weights @ habits / n
+        distance = float(shift @ inverse @ shift)
+        # The shift of n accounts drawn at random has this expected distance.
+        shift *= max(0.0, 1.0 - len(shift) / max(n * distance, 1e-9))
+        ratios = (habits - shift / 2.0) @ (inverse @ shift)
+        found = np.clip(ratios, 0.0, MOST)
+    return found
+
+
+def _find_targets(ratings: Ratings, profiles: Profiles) -> tuple[BoolArray, FloatArray]:
+    """Compare the givers of every rating with those of others.
+
+    Returns which ratings are clear targets, shape (n_keys,), and log-likelihood ratios of the
+    entries in nats, zero where a rating is no target, shape (n_entries,).
+    """
+    chosen = [k for k, name in enumerate(profiles.names) if name in SHARED_TRAITS]
+    habits = np.clip(profiles.without[:, chosen], -4.0, 4.0)
+    keys, n_keys, n_habits = ratings.keys, len(ratings.said_by), len(chosen)
+    givers = ratings.said_by.astype(np.float64)
+    is_seen = givers >= LEAST_GIVERS
+    if not n_habits or not is_seen.any():
+        return np.zeros(n_keys, np.bool_), np.zeros(len(keys))
+    spread = (1.0 - RIDGE) * np.atleast_2d(np.corrcoef(habits.T)) + RIDGE * np.eye(n_habits)
+    inverse = np.linalg.inv(spread)
+    sums = np.stack([np.bincount(keys, column, n_keys) for column in habits.T], axis=1)
+    usual, deviations = _against_others(ratings, sums / givers[:, None], is_seen)
+    bar = n_habits + 2.0 * np.log(max(int(is_seen.sum()), 2))
+    strength = np.einsum("ij,jk,ik->i", deviations, inverse, deviations) / bar
+    # James and Stein: what chance explains of a shift is taken off.
+    kept = np.maximum(0.0, 1.0 - DOUBT / np.maximum(strength, 1e-9))
+    at = np.flatnonzero(kept[keys] > 0.0)
+    key, own = keys[at], habits[at].astype(np.float64)
+    shift = (sums[key] - own) / np.maximum(givers[key] - 1.0, 1.0)[:, None] - usual[key]
+    shift *= kept[key][:, None]
+    ratios = np.einsum("ij,jk,ik->i", shift, inverse, own - usual[key] - shift / 2.0)
+    evidence = np.zeros(len(keys))
+    evidence[at] = np.maximum(ratios, -FLOOR) + FLOOR * kept[key]
+    return (strength >= CLEAR) & (givers >= CLEAR_GIVERS), evidence
+
+
+def _against_others(
+    ratings: Ratings, means: FloatArray, is_seen: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the usual means of ratings of a class and popularity, and deviations from them."""
+    n_keys = len(ratings.said_by)
+    item, given = np.empty(n_keys, np.int64), np.empty(n_keys, np.int64)
+    item[ratings.keys], given[ratings.keys] = ratings.items, ratings.classes
+    popularity = np.bincount(ratings.items, minlength=ratings.n_items)[item]
+    root = np.sqrt(ratings.said_by.astype(np.float64))
+    usual, deviations = np.zeros_like(means), np.zeros_like(means)
+    for one in range(ratings.n_classes):
+        at = np.flatnonzero(is_seen & (given == one))
+        for k in range(means.shape[1]):
+            if len(at) >= LEAST_NEIGHBOURS:
+                usual[at, k] = _running(means[at, k], popularity[at], np.median)
+            pull = (means[at, k] - usual[at, k]) * root[at]
+            unit = np.ones(len(at))
+            if len(at) >= LEAST_NEIGHBOURS:
+                # Never below what independent accounts would make it.
+                unit = np.maximum(_running(pull, ratings.said_by[at], _robust_scale), 1.0)
+            deviations[at, k] = pull / unit
+    return usual, deviations
+
+
+def _running(
+    values: FloatArray, by: IntArray, statistic: Callable[[FloatArray], float]
+) -> FloatArray:
+    """Return a statistic of the values of neighbours, in the order of ``by``."""
+    n = len(values)
+    order = np.argsort(by, kind="stable")
+    window = min(max(NEIGHBOURS, n // 200), n)
+    step = max(window // 4, 1)
+    found = np.empty(n)
+    for start in range(0, n, step):
+        first = int(np.clip(start + step // 2 - window // 2, 0, n - window))
+        found[order[start : start + step]] = statistic(values[order[first : first + window]])
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Accounts that belong together: by lockstep, or by a target.
+
+    ``items`` are what most members rated, and ``item_members`` how many of them. ``seen`` and
+    ``expected`` are mean numbers of ratings that a strong pair shares, and that are explained;
+    ``close`` is the share of these within the window of time. They are NaN if not known.
+    """
+
+    members: IntArray
+    items: IntArray
+    item_members: IntArray
+    seen: float
+    expected: float
+    close: float
+    habits: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordination:
+    """What was found; arrays have shape (n_users,).
+
+    ``scores`` are evidence in nats: ``deviations`` of lockstep, that of the strongest of
+    ``targets``, and that of ``habits``. ``weights`` are what accounts should count, ``groups`` are
+    of flagged accounts, the largest first, and ``group_of`` is −1 for none. ``window`` is what
+    counts as close in time; None if times are not known.
+    """
+
+    scores: FloatArray
+    deviations: FloatArray
+    targets: FloatArray
+    habits: FloatArray
+    is_flagged: BoolArray
+    weights: FloatArray
+    groups: tuple[Group, ...]
+    group_of: IntArray
+    window: float | None
+    profiles: Profiles
+
+
+def find_coordination(ratings: Ratings, is_fake: BoolArray | None = None) -> Coordination:
+    """Find coordinated accounts; those known to be fakes seed the search."""
+    lockstep = find_lockstep(ratings, is_fake)
+    profiles = _profiles_of(ratings)
+    is_clear, evidence = _find_targets(ratings, profiles)
+    target = np.zeros(ratings.n_users)
+    np.maximum.at(target, ratings.users, evidence)
+    extreme = np.maximum(profiles.column("extreme") - USUAL_EXTREMES, 0.0)
+    loud = np.maximum(lockstep.scores - USUAL_LOCKSTEP, 0.0) + target + extreme
+    habits = extreme + _resemblance(profiles, ratings.activity, loud, is_fake)
+    is_member = is_clear[ratings.keys] & (evidence >= FLOOR + MEMBER)
+    is_flagged = lockstep.is_flagged.copy()
+    is_flagged[ratings.users[is_member]] = True
+    if is_fake is not None:
+        is_flagged |= is_fake
+    groups, group_of = _groups(ratings, is_flagged, lockstep, is_member, profiles)
+    return Coordination(
+        scores=LOCKSTEP_SAY * np.maximum(lockstep.scores, 0.0) + target + habits,
+        deviations=lockstep.deviations,
+        targets=target,
+        habits=habits,
+        is_flagged=is_flagged,
+        weights=np.where(is_flagged, SUSPECT_WEIGHT, 1.0),
+        groups=groups,
+        group_of=group_of,
+        window=lockstep.window,
+        profiles=profiles,
+    )
+
+
+def _groups(
+    ratings: Ratings,
+    is_flagged: BoolArray,
+    lockstep: Lockstep,
+    is_member: BoolArray,
+    profiles: Profiles,
+) -> tuple[tuple[Group, ...], IntArray]:
+    """Return the groups, the largest first, and the group of each account, −1 for none.
+
+    Strong pairs belong together, and so do the members of a target.
+    """
+    n_users = ratings.n_users
+    of_target = np.stack([ratings.users[is_member], n_users + ratings.keys[is_member]], axis=1)
+    links = np.concatenate([lockstep.pairs[:, :2], of_target])
+    component = connected(links, n_users + len(ratings.said_by))[:n_users]
+    flagged = np.flatnonzero(is_flagged)
+    names, sizes = np.unique(component[flagged], return_counts=True)
+    order = np.argsort(-sizes, kind="stable")
+    order = order[sizes[order] >= LEAST_MEMBERS]
+    rank = np.full(int(component.max(initial=0)) + 1, -1, dtype=np.int64)
+    rank[names[order]] = np.arange(len(order))
+    group_of = np.full(n_users, -1, dtype=np.int64)
+    group_of[flagged] = rank[component[flagged]]
+    # Accounts and pairs by group, each sorted once.
+    in_group = flagged[group_of[flagged] >= 0]
+    members = _split(in_group, group_of[in_group], len(order))
+    rows = np.arange(len(lockstep.pairs))
+    pairs = _split(rows, group_of[lockstep.pairs[:, 0]], len(order))
+    groups = [
+        _group(
+            ratings,
+            who,
+            lockstep.pairs[some],
+            lockstep.expected[some],
+            tuple(profiles.words(profiles.values[who].mean(axis=0), LEAST_SHIFT)),
+        )
+        for who, some in zip(members, pairs, strict=True)
+    ]
+    return tuple(groups), group_of
+
+
+def _split(values: IntArray, numbers: IntArray, n: int) -> list[IntArray]:
+    """Return the values of each number from 0 to n − 1."""
+    order = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[order], np.arange(n + 1))
+    return [values[order[ends[k] : ends[k + 1]]] for k in range(n)]
+
+
+def _group(
+    ratings: Ratings,
+    members: IntArray,
+    pairs: IntArray,
+    expected: FloatArray,
+    habits: tuple[str, ...],
+) -> Group:
+    entries = np.concatenate(
+        [np.arange(ratings.indptr[u], ratings.indptr[u + 1]) for u in members.tolist()]
+    )
+    items, counts = np.unique(ratings.items[entries], return_counts=True)
+    most = np.argsort(-counts, kind="stable")[:MOST_SHARED]
+    shared = float(pairs[:, 2].sum())
+    is_timed = ratings.span > 0.0 and shared > 0.0
+    return Group(
+        members=members,
+        items=items[most],
+        item_members=counts[most],
+        seen=float(pairs[:, 2].mean()) if len(pairs) else float("nan"),
+        expected=float(expected.mean()) if len(pairs) else float("nan"),
+        close=float(pairs[:, 3].sum()) / shared if is_timed else float("nan"),
+        habits=habits,
+    )

@@ -1,0 +1,556 @@
+"""A score for every account: agreement with others, propagated through the ratings they share.
+
+1. *Pairs.* Two accounts that share k ratings, where λ are expected of two accounts with their
+   activity and of items with this popularity, have evidence −log P(Poisson(λ) ≥ k). If times are
+   known, the number of the k that fall close together adds to it. Ratings that very many accounts
+   share show little and cost much, and are left out of pairs.
+2. *Own suspicion.* log(1 + Σ over partners of the evidence beyond a threshold).
+3. *Propagation.* A rating is as suspicious as the accounts that gave it, and an account as its
+   ratings; no account counts for itself.
+4. *Calibration.* Honest accounts overlap too, by shared taste, so the null is read off the log: the
+   middle and the spread of the lower part of the accounts, which fewer than a third of all cannot
+   move far.
+5. *Generosity.* Whoever always gives five stars agrees with everybody who does. So flagged accounts
+   must stand out as well if λ is that of accounts with their own numbers of each star.
+6. *Agreement.* Flagged accounts must rate shared items more alike than honest raters do: a minority
+   with a taste of its own shares items, too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse, special
+
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.compiled import compiled
+
+MOST_VALUES, RATING_BINS = 10, 5
+"""Ours: up to so many different ratings each is a class of its own; more are cut into bins, equally
+full."""
+
+MOST_EVIDENCE = 600.0
+"""Cap on evidence, in nats, to avoid underflow."""
+
+WINDOW = 1.0 / 200.0
+"""Ours: ratings within this share of the log's span are close in time."""
+
+THRESHOLDS = (0.75, 1.0, 1.25)
+"""Ours, in units of log(number of accounts): beyond these evidence of a pair counts. Low ones see
+large and lazy groups, high ones see small ones; the scores of all are averaged."""
+
+PAIRS_PER_ENTRY, LEAST_PAIRS = 60, 20_000_000
+"""Ours: maximum number of pairs; the most common ratings are left out beyond it."""
+
+JUDGED_BY = 1
+"""Ours: index of the threshold used for flagging."""
+
+ROUNDS = 2
+"""Ours: number of propagation rounds."""
+
+PRIOR = 1.0
+"""Ours: prior weight of the mean suspicion, in ratings and in accounts."""
+
+LOWER_QUANTILES = (0.1, 0.35)
+"""Ours: the null is a normal law through these quantiles of the scores."""
+
+LEAST_SCALE, LEAST_OWN_SCALE = 0.15, 0.7
+"""Ours: the null has at least these standard deviations: of the suspicion that comes from others,
+and of an account's own. Where hardly anybody shares anything the spread of the log says nothing."""
+
+FLAGGED, FAR = 5.0, 6.5
+"""Ours: deviations of what comes from others from which an account is flagged if its own evidence
+is at least ``OWN`` times log(number of accounts); and from which it lies far out."""
+
+FLAGGED_ALONE, FAR_ALONE = 4.5, 5.5
+"""Ours: the same for an account's own suspicion, whatever comes from others. All of these were
+chosen on the clean markets of ``benchmarks/audit.py --part development``, and so is what follows:
+nobody is flagged unless some lie far out."""
+
+OWN, OWN_FAR = 1.0, 3.0
+
+LEAST_FAR = 5
+"""Ours: minimum number of outlying accounts before any is flagged."""
+
+ALIKE = 0.3
+"""Ours: flagged accounts rate what they share alike, by this share of the way from how often honest
+raters of an item agree to always. A minority with a taste of its own shares items and not ratings.
+Real people who share items reach .26, paid groups .39 and more (``benchmarks/audit.py``)."""
+
+WITHOUT_STARS = 1.5
+"""Ours: where all ratings are equal, agreement says nothing, and accounts have to lie farther out
+by this factor."""
+
+LEAST_COMPARED = 5
+"""Ours: minimum number of comparisons before an account is acquitted."""
+
+CLOSE_RANGE = (0.001, 0.5)
+"""Ours: bounds on the probability that two ratings are close in time by chance."""
+
+MOST_PAIRS = 2_000_000
+"""Ours: maximum number of strong pairs kept for grouping."""
+
+OWN_SAY = 0.5
+"""Ours: what an account's own deviation adds to those of what comes from others."""
+
+TIE_BREAK = 1e-3
+"""Ours: weight of the weakest evidence, which breaks ties."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Who rated what: one entry per (account, item), sorted by account.
+
+    Account u has the entries ``indptr[u]`` to ``indptr[u + 1]``; ``classes`` are codes of the
+    ratings, and ``times`` NaN where nothing is known, or None.
+    """
+
+    indptr: IntArray
+    items: IntArray
+    classes: IntArray
+    times: FloatArray | None
+    n_items: int
+    n_classes: int
+
+    @property
+    def n_users(self) -> int:
+        """Number of accounts."""
+        return len(self.indptr) - 1
+
+    @cached_property
+    def activity(self) -> IntArray:
+        """How many items each account rated; shape (n_users,)."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def users(self) -> IntArray:
+        """The account of each entry; shape (n_entries,)."""
+        return np.repeat(np.arange(self.n_users), self.activity)
+
+    @cached_property
+    def span(self) -> float:
+        """Time between the first and the last rating; 0 if nothing is known of times."""
+        known = np.empty(0) if self.times is None else self.times[np.isfinite(self.times)]
+        return float(np.ptp(known)) if len(known) > 1 else 0.0
+
+    @cached_property
+    def keys(self) -> IntArray:
+        """Code of each rating: one for each (item, class) that occurs; shape (n_entries,)."""
+        pairs = self.items * self.n_classes + self.classes
+        codes: IntArray = np.unique(pairs, return_inverse=True)[1]
+        return codes
+
+    @cached_property
+    def by_key(self) -> tuple[IntArray, IntArray]:
+        """Where each key's entries begin, and the entries in the order of keys."""
+        order = np.argsort(self.keys, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(self.keys))])
+        return starts.astype(np.int64), order
+
+    @cached_property
+    def said_by(self) -> IntArray:
+        """How many accounts have each key; shape (n_keys,)."""
+        return np.diff(self.by_key[0])
+
+
+def ratings_of(
+    users: npt.NDArray[np.integer],
+    items: npt.NDArray[np.integer],
+    rewards: FloatArray,
+    times: FloatArray | None,
+    *,
+    n_users: int,
+    n_items: int,
+) -> Ratings:
+    """Return the first rating of each (account, item); first in time if times are known.
+
+    >>> found = ratings_of(
+    ...     np.array([1, 0, 1]), np.array([2, 0, 2]), np.array([5.0, 1.0, 4.0]), None,
+    ...     n_users=2, n_items=3,
+    ... )
+    >>> found.items.tolist(), found.activity.tolist()
+    ([0, 2], [1, 1])
+    """
+    pairs = users.astype(np.int64) * n_items + items
+    order = (
+        np.argsort(pairs, kind="stable")
+        if times is None
+        else np.lexsort((np.nan_to_num(times, nan=np.inf), pairs))
+    )
+    pairs = pairs[order]
+    is_first = np.ones(len(pairs), dtype=np.bool_)
+    is_first[1:] = pairs[1:] != pairs[:-1]
+    chosen, pairs = order[is_first], pairs[is_first]
+    rated_by, rated = np.divmod(pairs, max(n_items, 1))
+    classes, n_classes = _classes(rewards[chosen])
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rated_by, minlength=n_users))])
+    return Ratings(
+        indptr=indptr.astype(np.int64),
+        items=rated,
+        classes=classes,
+        times=None if times is None else times[chosen],
+        n_items=n_items,
+        n_classes=n_classes,
+    )
+
+
+def _classes(rewards: FloatArray) -> tuple[IntArray, int]:
+    values, codes = np.unique(rewards, return_inverse=True)
+    if len(values) <= MOST_VALUES:
+        return codes.astype(np.int64), max(len(values), 1)
+    edges = np.unique(np.quantile(rewards, np.arange(1, RATING_BINS) / RATING_BINS))
+    return np.searchsorted(edges, rewards, side="left").astype(np.int64), len(edges) + 1
+
+
+@compiled
+def _poisson_tail(k: int, expected: float) -> float:
+    """Return −log P(X ≥ k) for X Poisson; 0 where k is no more than expected."""
+    if k <= expected or expected <= 0.0:
+        return 0.0 if expected > 0.0 else MOST_EVIDENCE
+    term, total, j = 1.0, 1.0, k
+    while term > 1e-12 * total:
+        j += 1
+        term *= expected / j
+        total += term
+    log_p = -expected + k * math.log(expected) - math.lgamma(k + 1.0) + math.log(total)
+    return min(max(-log_p, 0.0), MOST_EVIDENCE)
+
+
+@compiled
+def _binomial_tail(c: int, k: int, q: float) -> float:
+    """Return −log P(X ≥ c) for X binomial with k trials."""
+    if c <= q * k:
+        return 0.0
+    total = 0.0
+    for j in range(c, k + 1):
+        log_p = math.lgamma(k + 1.0) - math.lgamma(j + 1.0) - math.lgamma(k - j + 1.0)
+        total += math.exp(log_p + j * math.log(q) + (k - j) * math.log1p(-q))
+    return min(-math.log(max(total, 1e-260)), MOST_EVIDENCE)
+
+
+class _Rated(NamedTuple):
+    """Ratings by account and by key, and how many a pair is expected to share.
+
+    Entries of account u and of key j begin at ``indptr[u]`` and ``order[starts[j]]``. ``times`` is
+    empty if nothing is known of times; ``window`` is what is close, ``q`` the probability of it.
+    ``is_kept`` are keys that pairs are looked at for. With ``stars`` d_uc, how often an account
+    gave each class, and ``overlap`` o_c, the chance that two ratings of a class are of one item,
+    accounts u and v are expected to share λ = Σ_c o_c·d_uc·d_vc keys.
+    """
+
+    indptr: IntArray
+    keys: IntArray
+    times: FloatArray
+    users: IntArray
+    starts: IntArray
+    order: IntArray
+    is_kept: BoolArray
+    stars: FloatArray
+    overlap: FloatArray
+    window: float
+    q: float
+
+
+@compiled
+def _count_shared(
+    rated: _Rated, u: int, shared: IntArray, close: IntArray, partners: IntArray
+) -> int:
+    """Count shared ratings with every other account; return the number of partners."""
+    n_partners = 0
+    has_times = rated.times.size > 0
+    for entry in range(rated.indptr[u], rated.indptr[u + 1]):
+        key = rated.keys[entry]
+        if not rated.is_kept[key]:
+            continue
+        for place in range(rated.starts[key], rated.starts[key + 1]):
+            other = rated.order[place]
+            v = rated.users[other]
+            if v == u:
+                continue
+            if shared[v] == 0:
+                partners[n_partners] = v
+                n_partners += 1
+            shared[v] += 1
+            if has_times and abs(rated.times[other] - rated.times[entry]) <= rated.window:
+                close[v] += 1
+    return n_partners
+
+
+@compiled
+def _expected(rated: _Rated, u: int, v: int) -> float:
+    total = 0.0
+    for c in range(rated.overlap.size):
+        total += rated.overlap[c] * rated.stars[u, c] * rated.stars[v, c]
+    return total
+
+
+@compiled
+def _evidence(rated: _Rated, k: int, c: int, expected: float) -> float:
+    evidence = _poisson_tail(k, expected)
+    if rated.times.size > 0:
+        evidence += _binomial_tail(c, k, rated.q)
+    return evidence
+
+
+@compiled
+def _pair_evidence(rated: _Rated, thresholds: FloatArray) -> FloatArray:
+    """Return Σ over partners of evidence beyond each threshold; shape (n_users, n_thresholds)."""
+    n_users = rated.indptr.size - 1
+    found = np.zeros((n_users, thresholds.size))
+    shared, close = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
+    partners = np.empty(n_users, np.int64)
+    for u in range(n_users):
+        for i in range(_count_shared(rated, u, shared, close, partners)):
+            v = partners[i]
+            evidence = _evidence(rated, shared[v], close[v], _expected(rated, u, v))
+            for f in range(thresholds.size):
+                if evidence > thresholds[f]:
+                    found[u, f] += evidence - thresholds[f]
+            shared[v] = 0
+            close[v] = 0
+    return found
+
+
+@compiled
+def _strong_pairs(
+    rated: _Rated, threshold: float, is_chosen: BoolArray, most: int
+) -> tuple[IntArray, FloatArray]:
+    """Return pairs u < v of chosen accounts with evidence beyond a threshold, at most so many.
+
+    Columns are u, v, shared keys and those close in time; and their expected number.
+    """
+    n_users = rated.indptr.size - 1
+    pairs, expectations = np.empty((most, 4), np.int64), np.empty(most)
+    n = 0
+    shared, close = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
+    partners = np.empty(n_users, np.int64)
+    for u in range(n_users):
+        if not is_chosen[u]:
+            continue
+        for i in range(_count_shared(rated, u, shared, close, partners)):
+            v = partners[i]
+            expected = _expected(rated, u, v)
+            is_new = u < v and is_chosen[v] and n < most
+            if is_new and _evidence(rated, shared[v], close[v], expected) > threshold:
+                pairs[n, 0], pairs[n, 1], pairs[n, 2], pairs[n, 3] = u, v, shared[v], close[v]
+                expectations[n] = expected
+                n += 1
+            shared[v] = 0
+            close[v] = 0
+    return pairs[:n], expectations[:n]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lockstep:
+    """What was found; arrays over accounts have shape (n_users,).
+
+    ``deviations`` are distances from the middle of the log in its own unit. ``pairs`` are strong
+    pairs of flagged accounts, a row each: accounts, shared ratings, and those close in time;
+    ``expected`` how many shared ones are explained. ``window`` is what counts as close in time;
+    None if times are not known.
+    """
+
+    scores: FloatArray
+    deviations: FloatArray
+    is_flagged: BoolArray
+    pairs: IntArray
+    expected: FloatArray
+    window: float | None
+
+
+def find_lockstep(ratings: Ratings, is_fake: BoolArray | None = None) -> Lockstep:
+    """Score every account by agreement with others; near-linear in the number of ratings.
+
+    ``is_fake``, shape (n_users,), are accounts known to be fakes: what they rate is suspicious.
+    """
+    times, window, q = _closeness(ratings)
+    is_kept = _kept_keys(ratings)
+    starts, order = ratings.by_key
+
+    def judged(stars: FloatArray, overlap: FloatArray) -> tuple[_Rated, _Judged]:
+        by_account = (ratings.indptr, ratings.keys, times, ratings.users)
+        rated = _Rated(*by_account, starts, order, is_kept, stars, overlap, window, q)
+        return rated, _judged(ratings, rated, is_fake)
+
+    stars, overlap = _chances(ratings, is_kept)
+    shares = ratings.said_by[is_kept] / max(len(ratings.keys), 1)
+    rated, found = judged(stars.sum(axis=1, keepdims=True), np.array([(shares**2).sum()]))
+    is_flagged, deviations = found.is_flagged, found.deviations
+    if is_flagged.any() and ratings.n_classes > 1:
+        # Generous accounts agree with generous ones: only what is left beyond that is flagged.
+        rated, conditional = judged(stars, overlap)
+        is_flagged = is_flagged & conditional.is_flagged
+        deviations = np.minimum(deviations, conditional.deviations)
+    pairs, expected = _strong_pairs(rated, _units(ratings)[1], is_flagged, MOST_PAIRS)
+    if ratings.n_classes > 1:
+        is_flagged = _alike(ratings, is_flagged, pairs)
+    is_left = is_flagged[pairs[:, 0]] & is_flagged[pairs[:, 1]]
+    return Lockstep(
+        scores=found.scores,
+        deviations=deviations,
+        is_flagged=is_flagged,
+        pairs=pairs[is_left],
+        expected=expected[is_left],
+        window=window if len(times) else None,
+    )
+
+
+class _Judged(NamedTuple):
+    scores: FloatArray
+    deviations: FloatArray
+    is_flagged: BoolArray
+
+
+def _units(ratings: Ratings) -> FloatArray:
+    """Return the thresholds of a pair's evidence, in nats."""
+    units: FloatArray = np.array([0.0, *THRESHOLDS]) * np.log(max(ratings.n_users, 2))
+    return units
+
+
+def _judged(ratings: Ratings, rated: _Rated, is_fake: BoolArray | None) -> _Judged:
+    evidence = _pair_evidence(rated, _units(ratings))
+    if is_fake is not None and is_fake.any():
+        evidence[is_fake] = np.maximum(evidence[is_fake], evidence.max(axis=0))
+    weakest, *beyond = np.log1p(evidence).T
+    by_threshold = [_deviations(_spread(own, ratings), LEAST_SCALE) for own in beyond]
+    from_others = by_threshold[JUDGED_BY]
+    own = _own_deviations(beyond[JUDGED_BY])
+    ties = weakest + np.log1p(ratings.activity) / 10.0
+    far = 1.0 if ratings.n_classes > 1 else WITHOUT_STARS
+    return _Judged(
+        np.mean(by_threshold, axis=0) + OWN_SAY * own + TIE_BREAK * ties,
+        np.maximum(from_others, own) / far,
+        _flagged(from_others / far, own / far, evidence[:, 1] / np.log(max(ratings.n_users, 2))),
+    )
+
+
+def _kept_keys(ratings: Ratings) -> BoolArray:
+    """Return the ratings that few enough accounts share for all pairs of them to be looked at."""
+    said_by = ratings.said_by
+    order = np.argsort(said_by, kind="stable")
+    most = max(PAIRS_PER_ENTRY * len(ratings.keys), LEAST_PAIRS)
+    is_kept = np.zeros(len(said_by), dtype=np.bool_)
+    is_kept[order[np.cumsum(said_by[order].astype(np.float64) ** 2) <= most]] = True
+    return is_kept & (said_by > 1)
+
+
+def _chances(ratings: Ratings, is_kept: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return how often each account gave each class, and how often two of a class share an item."""
+    n_classes = ratings.n_classes
+    pairs = ratings.users * n_classes + ratings.classes
+    stars = np.bincount(pairs, minlength=ratings.n_users * n_classes).astype(np.float64)
+    of_key = np.empty(len(ratings.said_by), dtype=np.int64)
+    of_key[ratings.keys] = ratings.classes
+    total = np.bincount(of_key, ratings.said_by, n_classes)
+    squares = np.bincount(of_key[is_kept], ratings.said_by[is_kept] ** 2.0, n_classes)
+    return stars.reshape(-1, n_classes), squares / np.maximum(total, 1.0) ** 2
+
+
+def _spread(own: FloatArray, ratings: Ratings) -> FloatArray:
+    """Return the suspicion that comes to each account from others, through shared ratings."""
+    users, keys = ratings.users, ratings.keys
+    n_keys = len(ratings.said_by)
+    others = ratings.said_by[keys].astype(np.float64) - 1.0
+    current = own
+    for _ in range(ROUNDS):
+        usual = float(current.mean())
+        total = np.bincount(keys, current[users], n_keys)[keys] - current[users]
+        of_rating = (total + PRIOR * usual) / (others + PRIOR)
+        came = np.bincount(users, of_rating, ratings.n_users) + PRIOR * usual
+        came /= ratings.activity + PRIOR
+        current = own + came
+    return np.asarray(came, np.float64)
+
+
+def _flagged(from_others: FloatArray, own: FloatArray, evidence: FloatArray) -> BoolArray:
+    """Return who is flagged: nobody, unless several accounts lie far out."""
+    is_far = ((from_others > FAR) & (evidence > OWN_FAR)) | (own > FAR_ALONE)
+    if int(is_far.sum()) < LEAST_FAR:
+        return np.zeros(len(own), dtype=np.bool_)
+    return ((from_others > FLAGGED) & (evidence > OWN)) | (own > FLAGGED_ALONE)
+
+
+def _alike(ratings: Ratings, is_flagged: BoolArray, pairs: IntArray) -> BoolArray:
+    """Mark flagged accounts that agree with each other more than honest raters do.
+
+    Sharing items is what any minority with a taste of its own does; agreeing about them is not. An
+    account is let go if it does not agree, and with its group if that does not.
+    """
+    if not is_flagged.any():
+        return is_flagged
+    same, compared = _agreement(ratings, is_flagged)
+    usual_same, usual_compared = _agreement(ratings, ~is_flagged)
+    usual = float(usual_same.sum() / max(float(usual_compared.sum()), 1.0))
+    least = usual + ALIKE * (1.0 - usual)
+    group = np.where(is_flagged, connected(pairs[:, :2], ratings.n_users), -1) + 1
+    of_group = [np.bincount(group[is_flagged], x[is_flagged])[group] for x in (same, compared)]
+    is_group_alike = of_group[0] >= least * of_group[1]
+    is_alike = (same >= least * compared) | (compared < LEAST_COMPARED)
+    found = is_flagged & is_alike & is_group_alike
+    return found if int(found.sum()) >= LEAST_FAR else np.zeros_like(is_flagged)
+
+
+def connected(links: IntArray, n_nodes: int) -> IntArray:
+    """Return the component of each node; links have a row each."""
+    ones = np.ones(len(links))
+    matrix = sparse.coo_array((ones, (links[:, 0], links[:, 1])), shape=(n_nodes, n_nodes))
+    component = sparse.csgraph.connected_components(matrix, directed=False)[1]
+    return np.asarray(component, dtype=np.int64)
+
+
+def _agreement(ratings: Ratings, is_inside: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return for each account how many others inside rated its items: alike, and at all."""
+    users, keys, items = ratings.users, ratings.keys, ratings.items
+    inside = is_inside[users].astype(np.float64)
+    alike = np.bincount(keys, inside, len(ratings.said_by))[keys] - 1.0
+    rated = np.bincount(items, inside, ratings.n_items)[items] - 1.0
+    return (
+        np.asarray(np.bincount(users, inside * alike, ratings.n_users), np.float64),
+        np.asarray(np.bincount(users, inside * rated, ratings.n_users), np.float64),
+    )
+
+
+def _deviations(values: FloatArray, least_scale: float) -> FloatArray:
+    """Return distances from the middle of the bulk, in its standard deviations."""
+    quantiles = np.quantile(values, LOWER_QUANTILES)
+    normal = special.ndtri(np.array(LOWER_QUANTILES))
+    scale = float(quantiles[1] - quantiles[0]) / float(normal[1] - normal[0])
+    middle = float(quantiles[1]) - scale * float(normal[1])
+    result: FloatArray = (values - middle) / max(scale, least_scale)
+    return result
+
+
+def _own_deviations(values: FloatArray) -> FloatArray:
+    """Return distances of accounts' own suspicion from the median, by the lower half's spread."""
+    low, middle = np.quantile(values, (LOWER_QUANTILES[0], 0.5))
+    scale = float(middle - low) / -float(special.ndtri(LOWER_QUANTILES[0]))
+    result: FloatArray = (values - middle) / max(scale, LEAST_OWN_SCALE)
+    return result
+
+
+def _closeness(ratings: Ratings) -> tuple[FloatArray, float, float]:
+    """Return times, the window, and how often raters of an item who disagree are within it.
+
+    Who disagrees is no partner in lockstep, so lockstep does not move the probability much.
+    """
+    times = ratings.times
+    window = 0.0
+    if times is not None and np.isfinite(times).sum() > 1:
+        low, high = np.nanquantile(times, (0.01, 0.99))
+        window = WINDOW * float(high - low)
+    if times is None or not window > 0.0:
+        return np.empty(0), 0.0, 0.5
+    order = np.lexsort((ratings.users * 2_654_435_761 % 1_000_003, ratings.items))
+    first, second = order[:-1], order[1:]
+    differs = (ratings.items[first] == ratings.items[second]) & (
+        ratings.classes[first] != ratings.classes[second]
+    )
+    apart = np.abs(times[first] - times[second])[differs]
+    apart = apart[np.isfinite(apart)]
+    probability = (float((apart <= window).sum()) + 1.0) / (len(apart) + 20.0)
+    return times, window, float(np.clip(probability, *CLOSE_RANGE))

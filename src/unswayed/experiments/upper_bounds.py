@@ -1,0 +1,701 @@
+"""What the paper proves for its method: base cases, the lemma, Theorem 5.1, the parallel gain."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.experiments.claims import (
+    ROOT_SLOPE,
+    Claim,
+    Judge,
+    compared,
+    differences,
+    falls_like_a_root,
+    log_slope,
+    mean_interval,
+    resampled,
+)
+from unswayed.experiments.drawing import Panel, panels, set_axes, titled_figure
+from unswayed.experiments.results import Results
+from unswayed.experiments.sweeps import (
+    OBLIVIOUS_ATTACKS,
+    Experiment,
+    Measure,
+    along,
+    suboptimality_in_arena,
+    with_own,
+)
+from unswayed.learners.design import Design
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.interface import LearnerMaker, Setting
+from unswayed.learners.paper import estimate_context_probabilities, learn_paper
+from unswayed.learners.players import Explorer, LogLearner
+from unswayed.limits import instance_complexity
+from unswayed.reports.style import GREY, label_ends, look_of
+from unswayed.simulation.algorithms import OracleMaker
+from unswayed.simulation.arena import run
+from unswayed.simulation.attacks.registry import make_attack
+from unswayed.simulation.instances import named_probabilities
+from unswayed.simulation.settings import Settings
+from unswayed.tallies import Accumulator, Tallies
+
+ALPHA = 0.2
+MEASURED = ("paper", "naive-mean", "oracle")
+"""The paper's estimates, plain means of all users, and those of the good users."""
+
+PER_USER = "interactions per user T/L"
+
+
+class Witness(OracleMaker):
+    """Makes learners with another maker, and remembers who is good, which the arena tells it."""
+
+    is_good: BoolArray
+
+    def __init__(self, make: LearnerMaker) -> None:
+        self._make = make
+
+    def knowing(self, is_good: BoolArray) -> LearnerMaker:
+        """Remember the good users and return the maker."""
+        self.is_good = is_good
+        return self._make
+
+
+def _witnessed(
+    make: LearnerMaker, settings: Settings, algorithm: str, attack: str, repetition: int
+) -> BoolArray:
+    """Let a learner play, and return who was good."""
+    witness = Witness(make)
+    run(
+        settings.instance(repetition),
+        make_attack(attack),
+        witness,
+        settings.crowd(),
+        algorithm=algorithm,
+        seed=settings.seed,
+        path=(repetition,),
+    )
+    return witness.is_good
+
+
+def _weights(tallies: Tallies, is_counted: BoolArray | None) -> FloatArray:
+    """Return one for each entry of the users that count, of all users if none are named."""
+    if is_counted is None:
+        return np.ones(len(tallies.cells))
+    return np.repeat(is_counted, np.diff(tallies.indptr)).astype(np.float64)
+
+
+def largest_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
+    """Return max_a |mu_hat(a) - mu(a)|; base case 1, where every user keeps to one arm."""
+    errors = _errors(settings, algorithm, attack, repetition, Explorer)
+    return float(np.abs(errors).max())
+
+
+def total_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
+    """Return ||mu_hat - mu||_2/sqrt(S); base case 2, where every play is uniform."""
+    uniform = partial(LogLearner, epsilon=1.0)
+    errors = _errors(settings, algorithm, attack, repetition, uniform)
+    return float(np.sqrt((errors**2).sum() / settings.contexts))
+
+
+def _errors(
+    settings: Settings, algorithm: str, attack: str, repetition: int, player: Any
+) -> FloatArray:
+    """Return estimates minus truth, shape (n_contexts, n_actions); 0 where nothing was played."""
+    seen: list[tuple[Tallies, Estimates]] = []
+
+    def learn(tallies: Tallies, design: Design, **options: Any) -> Estimates:
+        seen.append((tallies, learn_paper(tallies, design, **options)))
+        return seen[-1][1]
+
+    make: LearnerMaker = partial(player, method=learn)
+    is_good = _witnessed(make, settings, "paper", attack, repetition)
+    tallies, estimates = seen[-1]
+    found = estimates.mean_rewards
+    if algorithm != "paper":
+        weights = _weights(tallies, is_good if algorithm == "oracle" else None)
+        counts, sums = (
+            np.bincount(tallies.cells, weights * column, minlength=tallies.n_cells)
+            for column in (tallies.counts, tallies.sums)
+        )
+        means = np.full(tallies.n_cells, np.nan)
+        np.divide(sums, counts, out=means, where=counts > 0)
+        found = means.reshape(found.shape)
+    return np.nan_to_num(found - settings.instance(repetition).mean_rewards)
+
+
+RELATIVE_MARGIN = 0.25
+"""Ours: errors that differ by less than this share count as alike."""
+
+QUANTILE = 0.9
+"""The paper's: Proposition 3.1 speaks of nine worlds of ten."""
+
+WORLDS_MARGIN = 0.05
+"""Ours: a share of worlds that is smaller by less than this counts as nine of ten."""
+
+
+def _worlds_within(results: Results) -> dict[str, FloatArray]:
+    """Return in which worlds the error is within the bound, as shares above nine of ten."""
+    curves = (results.curve("paper", series) for series in results.series)
+    return {
+        f"share of worlds within the bound at {curve.series}, T/L={x:g}, minus {QUANTILE:g}": (
+            curve.at(x) <= 2 * np.sqrt(ALPHA / x)
+        )
+        - QUANTILE
+        for curve in curves
+        for x in curve.xs
+    }
+
+
+def _quantile_slope(results: Results) -> Claim:
+    curve = results.curve("paper", "A = 5")
+    return resampled(
+        "slope",
+        f"At {curve.series}, the largest error of an arm falls at least like (T/L)^-1/2 in nine "
+        "worlds of ten.",
+        f"log-log slope of the 90% quantile over all points; at most {ROOT_SLOPE:g}",
+        curve.values,
+        lambda values: log_slope(curve.xs, np.quantile(values, QUANTILE, axis=0)),
+        below=ROOT_SLOPE,
+    )
+
+
+def _quantile_growth(results: Results) -> Claim:
+    few, many = (results.curve("paper", results.series[end]) for end in (0, -1))
+
+    def ratio(values: FloatArray) -> float:
+        first, last = np.quantile(values, QUANTILE, axis=0)
+        return float(np.median(last / first))
+
+    return resampled(
+        "size-does-not-matter",
+        "With more of A, the largest error of an arm in nine worlds of ten does not grow by more "
+        "than a quarter.",
+        f"90% quantile at {many.series} over that at {few.series}, median over T/L",
+        np.stack([few.values, many.values], axis=1),
+        ratio,
+        below=1.0 + RELATIVE_MARGIN,
+    )
+
+
+def _bound_minus_error(results: Results) -> dict[str, FloatArray]:
+    curves = (results.curve("paper", series) for series in results.series)
+    return {
+        f"bound minus error at {curve.series}, T/L={x:g}": 2 * np.sqrt(2) * np.sqrt(ALPHA / x)
+        - curve.at(x)
+        for curve in curves
+        for x in curve.xs
+    }
+
+
+def _few_minus_many(results: Results) -> dict[str, FloatArray]:
+    """Return by how much errors with the fewest exceed those with the most, as shares."""
+    few, many = (results.curve("paper", results.series[end]) for end in (0, -1))
+    return {
+        f"share by which errors at {few.series} exceed those at {many.series}, T/L={x:g}": (
+            few.at(x) - many.at(x)
+        )
+        / few.at(x).mean()
+        for x in few.xs
+    }
+
+
+def _base_case(
+    number: int,
+    title: str,
+    setting: str,
+    series: dict[str, int],
+    measure: Measure,
+    y_label: str,
+    *judges: Judge,
+    **fixed: int,
+) -> Experiment:
+    points = tuple(
+        point
+        for name, value in series.items()
+        for point in along(
+            "interactions",
+            (5, 10, 20, 40, 80),
+            series=name,
+            # Attacks that know the algorithm join the oblivious ones: errors are bounded for all.
+            attacks=(*OBLIVIOUS_ATTACKS, "trim-edge", "hide-in-covariance"),
+            alpha=ALPHA,
+            gap=0.1,
+            **fixed,
+            **{setting: value},
+        )
+    )
+    return Experiment(
+        id=f"base-case-{number}",
+        title=f"Base case {number}: {title}",
+        points=points,
+        quick=tuple(point for point in points if point.x in (5, 20)),
+        algorithms=MEASURED,
+        measure=measure,
+        judges=judges,
+        panels=panels(
+            {name: name for name in series}, PER_USER, y_label=y_label, log_x=True, log_y=True
+        ),
+    )
+
+
+class Visits:
+    """Plays the first action always and remembers who came with which context."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self._seen = Accumulator(n_actions=setting.n_actions)
+
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        """Algorithm 1, line 3: play any action and move on."""
+        actions = np.zeros(users.size, dtype=np.int64)
+        self._seen.add(users, contexts, actions, outcomes[:, 0])
+        return actions
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - nothing is learned
+        """Return uniform play; the arena wants a recommendation."""
+        shape = (self.setting.n_contexts, self.setting.n_actions)
+        return np.full(shape, 1.0 / self.setting.n_actions)
+
+    def tallies(self) -> Tallies:
+        """Return all visits."""
+        return self._seen.tallies(n_users=self.setting.n_users, n_contexts=self.setting.n_contexts)
+
+
+def context_error(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
+    """Return the l1 distance between estimated and true context probabilities.
+
+    Parameters
+    ----------
+    algorithm
+        "paper" is Algorithm 1; "naive-mean" counts all visits; "oracle" those of good users.
+    """
+    visits: list[Visits] = []
+
+    def make(setting: Setting) -> Visits:
+        visits.append(Visits(setting))
+        return visits[-1]
+
+    is_good = _witnessed(make, settings, algorithm, attack, repetition)
+    tallies = visits[-1].tallies()
+    if algorithm == "paper":
+        found = estimate_context_probabilities(tallies, alpha=settings.alpha)
+        estimated = found.context_probabilities
+    else:
+        weights = tallies.counts * _weights(tallies, is_good if algorithm == "oracle" else None)
+        contexts = tallies.cells // tallies.n_actions
+        counts = np.bincount(contexts, weights, minlength=tallies.n_contexts)
+        estimated = counts / weights.sum()
+    return float(np.abs(estimated - settings.instance(repetition).context_probabilities).sum())
+
+
+QUIET, FLOODED = "no flooding", "flooding"
+
+_VISITS = tuple(
+    point
+    # The coalition that floods comes with the rarest context, every time.
+    for series, attack in ((QUIET, "honest"), (FLOODED, "context-poisoning"))
+    for point in along(
+        "interactions",
+        (1, 2, 4, 8, 16, 32, 64, 128),
+        series=series,
+        attacks=(attack,),
+        contexts=20,
+        actions=2,
+        users=1000,
+        context_probabilities="zipf:1",
+    )
+)
+
+
+N_CONTEXTS, N_ACTIONS = 20, 5
+LAWS = {"uniform": "uniform", "gamma = 1": "zipf:2", "gamma = 2": "zipf:3"}
+"""Series of Theorem 5.1, nu ∝ j^-(1+gamma), and how the simulator calls their probabilities."""
+
+UPPER_TITLE = "Theorem 5.1: one bound for all distributions of contexts"
+MARKERS = dict(zip(LAWS, ("o", "^", "D"), strict=True))
+
+
+def _complexity(series: str) -> float:
+    return instance_complexity(named_probabilities(LAWS[series], N_CONTEXTS), N_ACTIONS)
+
+
+def _bounds(series: str, interactions: FloatArray) -> FloatArray:
+    """Return K(B)·sqrt(alpha L/T), with constant one."""
+    return _complexity(series) * np.sqrt(ALPHA / interactions)
+
+
+def _draw_bounds(results: Results) -> Figure:
+    """Draw suboptimality against the bound, one marker a distribution of contexts."""
+    with titled_figure(UPPER_TITLE, width=7.4, height=4.8) as (figure, (ax,)):
+        ends, largest, highest = [], 0.0, 0.0
+        for algorithm in results.algorithms:
+            look, end = look_of(algorithm), (0.0, 0.0)
+            for series in results.series:
+                curve = results.curve(algorithm, series)
+                bands = np.array([mean_interval(column) for column in curve.values.T])
+                xs = _bounds(series, curve.xs)
+                ax.vlines(xs, np.maximum(bands[:, 0], 0), bands[:, 1], color=look.colour, alpha=0.4)
+                ax.plot(
+                    xs,
+                    curve.means,
+                    color=look.colour,
+                    marker=MARKERS[series],
+                    linestyle=look.dashes,
+                    linewidth=1,
+                    markersize=6,
+                    markerfacecolor="white" if algorithm == "oracle" else look.colour,
+                )
+                end = max(end, (xs.max(), float(curve.means[0])))
+                highest = max(highest, curve.means.max())
+            largest = max(largest, end[0])
+            ends.append((end[1], look.label, look.colour))
+        ax.plot([0, largest], [0, largest], color=GREY, linewidth=1, linestyle=":")
+        top = 1.3 * highest
+        ax.set(
+            xlim=(0, 1.03 * largest),
+            ylim=(0, top),
+            xlabel=r"the bound with constant one, $K(B)\sqrt{\alpha L/T}$",
+            ylabel="suboptimality for good users",
+        )
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.annotate(
+            "loss = bound",
+            (0.93 * top, 0.93 * top),
+            color=GREY,
+            fontsize=9,
+            rotation=0,
+            xytext=(8, 0),
+            textcoords="offset points",
+        )
+        for series, marker in MARKERS.items():
+            label = f"{series}, K = {_complexity(series):.2f}"
+            ax.plot([], [], color=GREY, marker=marker, linestyle="", label=label)
+        ax.legend(
+            frameon=False,
+            loc="lower right",
+            bbox_to_anchor=(1.0, 0.03),
+            title="contexts",
+            title_fontsize=10,
+            fontsize=10,
+        )
+        label_ends(ax, ends)
+    return figure
+
+
+def _bound_minus_loss(results: Results) -> dict[str, FloatArray]:
+    curves = {series: results.curve("paper", series) for series in LAWS}
+    return {
+        f"bound minus loss for {series} at T/L={x:g}": float(_bounds(series, x)) - curve.at(x)
+        for series, curve in curves.items()
+        for x in curve.xs
+    }
+
+
+_LAW_POINTS = tuple(
+    point
+    for series, law in LAWS.items()
+    for point in along(
+        "interactions",
+        (10, 20, 40, 80, 160),
+        series=series,
+        contexts=N_CONTEXTS,
+        actions=N_ACTIONS,
+        alpha=ALPHA,
+        context_probabilities=law,
+    )
+)
+
+
+USERS = (125, 250, 500, 1000, 2000)
+INTERACTIONS = (1, 2, 5, 10, 20, 40, 80, 160)
+SHARES = (0.0, 0.2)
+MOST_PLAYS = 160_000
+"""Ours: beyond so many plays in all, every world here is learned long since."""
+
+GAIN_TITLE = "The parallelization gain: what each user must give"
+TARGET = 0.1
+"""Ours: a third of the paper's gap."""
+
+THRESHOLD = 500
+"""SA/alpha at S = A = 10, alpha = 0.2."""
+
+FLAT = -0.25
+"""Ours: a log-log slope above this is "users stop helping"; a perfect gain has slope -1."""
+
+
+def _series_of(alpha: float, users: int) -> str:
+    return f"alpha={alpha:g}, L={users}"
+
+
+def _users_of(results: Results, alpha: float) -> FloatArray:
+    """Return the numbers of users that were run with a share of colluders."""
+    found = [users for users in USERS if _series_of(alpha, users) in results.series]
+    return np.array(found, dtype=float)
+
+
+def _losses(results: Results, algorithm: str, alpha: float) -> FloatArray:
+    """Return losses, shape (n_repetitions, n_user_numbers, n_interactions); NaN where not run."""
+    users = _users_of(results, alpha)
+    curves = [results.curve(algorithm, _series_of(alpha, int(number))) for number in users]
+    n_repetitions = min(curve.values.shape[0] for curve in curves)
+    table = np.full((n_repetitions, len(curves), len(INTERACTIONS)), np.nan)
+    for row, curve in enumerate(curves):
+        columns = np.searchsorted(INTERACTIONS, curve.xs)
+        table[:, row, columns] = curve.values[:n_repetitions]
+    return table
+
+
+def _interactions_needed(means: FloatArray) -> FloatArray:
+    """Return where each row of mean losses first reaches the target, between grid points by logs.
+
+    NaN where it never does, or does so from the smallest number of interactions on.
+    """
+    grid = np.log(INTERACTIONS)
+    needed = np.full(len(means), np.nan)
+    for row, losses_of_row in enumerate(means):
+        reached = np.flatnonzero(losses_of_row <= TARGET)
+        if reached.size and reached[0] > 0:
+            after = reached[0]
+            worse, better = losses_of_row[after - 1], losses_of_row[after]
+            share = (worse - TARGET) / (worse - better)
+            needed[row] = np.exp(grid[after - 1] + share * (grid[after] - grid[after - 1]))
+    return needed
+
+
+def _gain(
+    name: str, statement: str, statistic: str, alpha: float, fewest: int, **limits: float
+) -> Judge:
+    """Return a judge of the slope of the interactions needed against the users."""
+
+    def judge(results: Results) -> Claim:
+        users = _users_of(results, alpha)
+        is_counted = users >= fewest
+
+        def slope(table: FloatArray) -> float:
+            needed = _interactions_needed(table.mean(axis=0))
+            known = np.isfinite(needed)
+            return log_slope(users[is_counted][known], needed[known])
+
+        losses = _losses(results, "paper", alpha)[:, is_counted]
+        return resampled(name, statement, statistic, losses, slope, **limits)
+
+    return judge
+
+
+def _draw_gain(results: Results) -> Figure:
+    """Draw interactions per user for the target against users, both logarithmic."""
+    heading = f"{GAIN_TITLE} for a suboptimality of {TARGET:g}"
+    with titled_figure(heading, width=11, height=4.6, panels=2) as (figure, axes):
+        for ax, alpha in zip(axes, SHARES, strict=True):
+            _draw_share(ax, results, alpha)
+    return figure
+
+
+def _draw_share(ax: Axes, results: Results, alpha: float) -> None:
+    users = _users_of(results, alpha)
+    ends, absent = [], []
+    for algorithm in results.algorithms:
+        look = look_of(algorithm)
+        needed = _interactions_needed(_losses(results, algorithm, alpha).mean(axis=0))
+        known = np.flatnonzero(np.isfinite(needed))
+        if not known.size:
+            absent.append(look.label)
+            continue
+        ax.plot(
+            users[known],
+            needed[known],
+            color=look.colour,
+            marker=look.marker,
+            linestyle=look.dashes,
+            linewidth=2,
+        )
+        ends.append((float(needed[known[-1]]), look.label, look.colour))
+    panel = Panel(
+        title="without colluders" if alpha == 0 else f"{100 * alpha:g}% colluders",
+        x_label="users L",
+        y_label="interactions per user",
+        log_x=True,
+        log_y=True,
+        marks=((THRESHOLD, r"$SA/\alpha$"),) if alpha else (),
+    )
+    set_axes(ax, panel, xs=users)
+    ax.set_ylim(INTERACTIONS[0], 2.5 * INTERACTIONS[-1])  # room for words
+    if absent:
+        ax.annotate(
+            "never in this range:\n" + "\n".join(absent),
+            (0.02, 0.98),
+            xycoords="axes fraction",
+            verticalalignment="top",
+            color=GREY,
+            fontsize=9,
+        )
+    label_ends(ax, ends)
+
+
+_GRID = tuple(
+    point
+    for alpha in SHARES
+    for users in USERS
+    for point in along(
+        "interactions",
+        (n for n in INTERACTIONS if users * n <= MOST_PLAYS),
+        series=_series_of(alpha, users),
+        attacks=OBLIVIOUS_ATTACKS if alpha else ("honest",),
+        users=users,
+        alpha=alpha,
+    )
+)
+
+EXPERIMENTS = (
+    _base_case(
+        1,
+        "many arms, one context",
+        "actions",
+        {"A = 5": 5, "A = 20": 20, "A = 50": 50},
+        largest_error,
+        "largest error of an arm",
+        _quantile_slope,
+        compared(
+            "within-the-bound",
+            "At every A, the largest error of an arm is below 2·sqrt(alpha L/T) in nine worlds of "
+            "ten.",
+            _worlds_within,
+            margin=WORLDS_MARGIN,
+        ),
+        _quantile_growth,
+        contexts=1,
+    ),
+    _base_case(
+        2,
+        "many contexts, two actions",
+        "contexts",
+        {"S = 10": 10, "S = 40": 40, "S = 100": 100},
+        total_error,
+        r"$\ell_2$ error over $\sqrt{S}$",
+        falls_like_a_root(
+            "slope",
+            "At S = 10, the l2 error over sqrt(S) falls at least like (T/L)^-1/2.",
+            "S = 10",
+        ),
+        compared(
+            "within-the-bound",
+            "At every S, the l2 error over sqrt(S) is below sqrt(2)·2·sqrt(alpha L/T).",
+            _bound_minus_error,
+        ),
+        compared(
+            "size-does-not-matter",
+            "With more of S, the l2 error over sqrt(S) does not grow by more than a quarter.",
+            _few_minus_many,
+            margin=RELATIVE_MARGIN,
+        ),
+        actions=2,
+    ),
+    Experiment(
+        id="lemma-nu",
+        title="The lemma on context probabilities: Algorithm 1",
+        points=_VISITS,
+        quick=tuple(point for point in _VISITS if point.x <= 64),
+        algorithms=MEASURED,
+        measure=context_error,
+        panels=panels(
+            {
+                QUIET: "20% of users under suspicion, all honest",
+                FLOODED: "20% colluders flood the rarest context",
+            },
+            r"interactions per user $T_0/L$",
+            y_label=r"$\ell_1$ error of context probabilities",
+            log_x=True,
+            log_y=True,
+        ),
+        judges=(
+            *(
+                falls_like_a_root(
+                    name,
+                    f"With {series}, Algorithm 1's l1 error falls at least like (T0/L)^-1/2.",
+                    series,
+                )
+                for series, name in ((QUIET, "slope-quiet"), (FLOODED, "slope-flooded"))
+            ),
+            compared(
+                "within-the-bound",
+                "Under flooding the l1 error stays below sqrt(alpha L/T0), with constant one.",
+                lambda r: {
+                    f"bound minus error at T0/L={x:g}": np.sqrt(ALPHA / x)
+                    - r.curve("paper", FLOODED).at(x)
+                    for x in r.curve("paper", FLOODED).xs
+                },
+            ),
+            compared(
+                "beats-plain-shares",
+                "Under flooding Algorithm 1 beats the plain share of visits at every T0.",
+                lambda r: differences(
+                    "plain minus Algorithm 1 at T0/L={x:g}",
+                    r.curve("naive-mean", FLOODED),
+                    r.curve("paper", FLOODED),
+                ),
+            ),
+        ),
+    ),
+    Experiment(
+        id="theorem-upper",
+        title=UPPER_TITLE,
+        points=_LAW_POINTS,
+        quick=tuple(point for point in _LAW_POINTS if point.x <= 40),
+        algorithms=with_own("paper", "oracle"),
+        measure=suboptimality_in_arena,
+        draw=_draw_bounds,
+        judges=(
+            compared(
+                "within-the-bound",
+                "Robust MCB loses less than K(B)·sqrt(alpha L/T), with constant one, everywhere.",
+                _bound_minus_loss,
+            ),
+            compared(
+                "smaller-complexity-smaller-loss",
+                "Contexts with a smaller K(B) are easier: nu ∝ j^-3 loses less than uniform.",
+                lambda r: differences(
+                    "loss for uniform minus loss for gamma = 2 at T/L={x:g}",
+                    r.curve("paper", "uniform"),
+                    r.curve("paper", "gamma = 2"),
+                ),
+            ),
+        ),
+    ),
+    Experiment(
+        id="parallel-gain",
+        title=GAIN_TITLE,
+        points=_GRID,
+        quick=tuple(
+            point for point in _GRID if point.settings.users in (250, 500, 1000) and point.x <= 80
+        ),
+        algorithms=("paper", "naive-ucb", "independent-ucb", "oracle"),
+        measure=suboptimality_in_arena,
+        draw=_draw_gain,
+        judges=(
+            _gain(
+                "full-gain-without-colluders",
+                "Without colluders L users share the work: the log-log slope is about -1.",
+                "log-log slope of interactions needed against L, alpha = 0",
+                0.0,
+                0,
+                above=-1.25,
+                below=-0.75,
+            ),
+            _gain(
+                "gain-stops-with-colluders",
+                "With 20% colluders the gain stops: beyond SA/alpha the slope is above -1/4.",
+                f"log-log slope for L >= {THRESHOLD}, alpha = 0.2",
+                0.2,
+                THRESHOLD,
+                above=FLAT,
+            ),
+        ),
+    ),
+)

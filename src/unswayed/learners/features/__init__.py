@@ -1,0 +1,1 @@
+"""A partition of attributes, learned from a log that some of the users may have forged."""

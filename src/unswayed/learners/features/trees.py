@@ -1,0 +1,355 @@
+"""Trees that split where the contrasts between actions differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.compiled import compiled
+from unswayed.learners.features.encoding import Rows, SmallCodes
+from unswayed.policy.partition import MISSING, Feature, Split
+
+#: Ours: events that each side of a split needs.
+MIN_EVENTS = 40
+
+#: Ours: cuts of one feature that are tried, best first, until both sides have enough users.
+_CUTS_TRIED = 6
+_CUTS_TRIED_IN_ALL = 24
+
+#: Ours: plays by which the means of a level are shrunken before levels are ordered.
+_SHRUNKEN_BY = 20.0
+
+Rowids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What limits a tree.
+
+    Attributes
+    ----------
+    max_leaves
+        Most leaves.
+    min_users
+        Weight of the users that each side of a split needs.
+    trusted_users
+        The same for attributes that nobody can claim.
+    strictness
+        Multiple of the chi-square bound that a split has to exceed.
+    """
+
+    max_leaves: int
+    min_users: float
+    trusted_users: float
+    strictness: float = 1.0
+
+
+@compiled
+def _histograms(
+    codes: SmallCodes,
+    actions: npt.NDArray[np.int32],
+    weights: FloatArray,
+    rewards: FloatArray,
+    rows: Rowids,
+    n_codes: int,
+    n_actions: int,
+) -> FloatArray:
+    """Return the weight and weighted sum of rewards by feature, code and action."""
+    n_features = codes.shape[1]
+    sums = np.zeros((n_features, n_codes, n_actions, 2))
+    for row in rows:
+        action, weight = actions[row], weights[row]
+        reward = weight * rewards[row]
+        for feature in range(n_features):
+            code = codes[row, feature]
+            sums[feature, code, action, 0] += weight
+            sums[feature, code, action, 1] += reward
+    return sums
+
+
+@compiled
+def _squares(
+    actions: npt.NDArray[np.int32],
+    weights: FloatArray,
+    rewards: FloatArray,
+    rows: Rowids,
+    n_actions: int,
+) -> FloatArray:
+    """Return weighted sums of squares, and sums of squared weights, by action."""
+    sums = np.zeros((n_actions, 2))
+    for row in rows:
+        sums[actions[row], 0] += weights[row] * rewards[row] ** 2
+        sums[actions[row], 1] += weights[row] ** 2
+    return sums
+
+
+class _Found(NamedTuple):
+    """The best split of a node."""
+
+    gain: float
+    feature: int
+    is_left: BoolArray
+    left: Rowids
+    right: Rowids
+
+
+class Grower:
+    """Grows trees on some events.
+
+    Parameters
+    ----------
+    rows
+        The events; those of weight 0 are left out.
+    features
+        What their codes stand for.
+    user_weights
+        Shape (n_users,); how much each user counts towards the users of a leaf.
+    design_effect
+        By how much repeated plays of a user inflate the variance of means.
+
+    A feature of the rows beyond ``features`` is for the first split only.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        features: tuple[Feature, ...],
+        user_weights: FloatArray,
+        design_effect: float,
+    ) -> None:
+        self._rows = rows
+        self._features = features
+        self._user_weights = user_weights
+        self._design_effect = design_effect
+        self._n_codes = int(max(max(f.n_codes for f in features), rows.codes.max(initial=0) + 1))
+        n_cuts = sum(feature.n_codes - 1 for feature in features)
+        self._log_looks = float(np.log(max(n_cuts, 2)))
+
+    def grow(
+        self, growth: Growth, selected: BoolArray, *, first: int | None = None
+    ) -> tuple[Split | None, ...]:
+        """Return the nodes of a tree on the selected events.
+
+        With ``first`` the root splits by all codes of that feature; those with few users share a
+        branch.
+        """
+        everything = np.flatnonzero(selected & (self._rows.weights > 0))
+        nodes: list[Split | None] = [None]
+        waiting: dict[int, tuple[Rowids, _Found | None]] = {}
+        if first is None:
+            waiting[0] = everything, self._best(everything, growth)
+        else:
+            branches = self._branches(first, everything, growth)
+            if len(branches) > 1:
+                codes = tuple(tuple(listed) for listed, _ in branches)
+                nodes[0] = Split(first, codes, tuple(range(1, len(branches) + 1)))
+                for _, rows in branches:
+                    nodes.append(None)
+                    waiting[len(nodes) - 1] = rows, self._best(rows, growth)
+            else:
+                waiting[0] = everything, self._best(everything, growth)
+        seen = [np.bincount(column, minlength=self._n_codes) > 0 for column in self._rows.codes.T]
+        while len(waiting) < growth.max_leaves:
+            found = {place: best for place, (_, best) in waiting.items() if best is not None}
+            if not found:
+                break
+            place = max(found, key=lambda number: found[number].gain)
+            best = found[place]
+            del waiting[place]
+            left, right = (
+                tuple(np.flatnonzero(seen[best.feature] & side).tolist())
+                for side in (best.is_left, ~best.is_left)
+            )
+            nodes[place] = Split(best.feature, (left, right), (len(nodes), len(nodes) + 1))
+            for rows in (best.left, best.right):
+                nodes.append(None)
+                waiting[len(nodes) - 1] = rows, self._best(rows, growth)
+        return tuple(nodes)
+
+    def _branches(
+        self, feature: int, rows: Rowids, growth: Growth
+    ) -> list[tuple[list[int], Rowids]]:
+        """Return the branches of a split by all codes of a feature."""
+        column = self._rows.codes[rows, feature]
+        branches: list[tuple[list[int], Rowids]] = []
+        rest: list[int] = []
+        for code in np.unique(column).tolist():
+            chosen = rows[column == code]
+            if len(chosen) >= 5 * MIN_EVENTS and self._n_users(chosen) >= growth.min_users:
+                branches.append(([code], chosen))
+            else:
+                rest.append(code)
+        if rest:
+            branches.append((rest, rows[np.isin(column, rest)]))
+        # Codes that occur in the log, but not among these rows, go with the largest branch.
+        others = set(np.unique(self._rows.codes[:, feature]).tolist()) - set(
+            np.unique(column).tolist()
+        )
+        if branches:
+            largest = max(branches, key=lambda branch: len(branch[1]))
+            largest[0].extend(sorted(others))
+        return branches
+
+    def _n_users(self, rows: Rowids) -> float:
+        is_there = np.bincount(self._rows.users[rows], minlength=self._rows.n_users) > 0
+        return float(self._user_weights[is_there].sum())
+
+    def _best(self, rows: Rowids, growth: Growth) -> _Found | None:
+        """Return the best split of some events, or None."""
+        if len(rows) < 2 * MIN_EVENTS or growth.max_leaves < 2:
+            return None
+        data = self._rows
+        sums = _histograms(
+            data.codes,
+            data.actions,
+            data.weights,
+            data.rewards,
+            rows,
+            self._n_codes,
+            data.n_actions,
+        )
+        weight, total = sums[0, :, :, 0].sum(axis=0), sums[0, :, :, 1].sum(axis=0)
+        if (weight > 0).sum() < 2:
+            return None
+        variances = self._variances(rows, weight, total)
+        cuts: list[tuple[float, int, IntArray]] = []
+        for place, feature in enumerate(self._features):
+            of_codes = sums[place]
+            live = np.flatnonzero(of_codes[:, :, 0].sum(axis=1) > 0)
+            if len(live) < 2:
+                continue
+            for order in _orders(feature, live, of_codes, weight, total):
+                gains = self._gains(feature, order, of_codes, weight, total, variances, growth)
+                best = np.argsort(-gains, kind="stable")[:_CUTS_TRIED]
+                cuts += [
+                    (float(gains[cut]), place, order[: cut + 1]) for cut in best if gains[cut] > 0
+                ]
+        cuts.sort(key=lambda cut: -cut[0])
+        for gain, place, codes in cuts[:_CUTS_TRIED_IN_ALL]:
+            is_left = np.zeros(self._n_codes, np.bool_)
+            is_left[codes] = True
+            goes_left = is_left[data.codes[rows, place]]
+            left, right = rows[goes_left], rows[~goes_left]
+            if min(len(left), len(right)) < MIN_EVENTS:
+                continue
+            is_trusted = self._features[place].is_trusted
+            needed = growth.trusted_users if is_trusted else growth.min_users
+            if min(self._n_users(left), self._n_users(right)) < needed:
+                continue
+            return _Found(
+                gain, place, self._completed(place, is_left, rows, goes_left), left, right
+            )
+        return None
+
+    def _completed(
+        self, place: int, is_left: BoolArray, rows: Rowids, goes_left: BoolArray
+    ) -> BoolArray:
+        """Give codes that do not occur here a side: numbers by their order, levels the larger."""
+        is_here = np.bincount(self._rows.codes[rows, place], minlength=self._n_codes) > 0
+        side = np.where(is_here, is_left, goes_left.mean() > 0.5)
+        if self._features[place].is_number:
+            here = np.flatnonzero(is_here[2:]) + 2
+            if len(here):
+                codes = np.arange(2, self._n_codes)
+                nearest = here[np.abs(codes[:, None] - here[None, :]).argmin(axis=1)]
+                side[2:] = is_left[nearest]
+        return np.asarray(side)
+
+    def _variances(self, rows: Rowids, weight: FloatArray, total: FloatArray) -> FloatArray:
+        """Return the variance of a play of each action, shrunken to the common one."""
+        data = self._rows
+        squares = _squares(data.actions, data.weights, data.rewards, rows, data.n_actions)
+        means = total / np.maximum(weight, 1e-9)
+        within = np.maximum(squares[:, 0] - weight * means**2, 0.0)
+        common = max(within.sum() / weight.sum(), 1e-12)
+        # Unequal weights: the variance of a weighted mean is Σw²σ²/(Σw)².
+        uneven = squares[:, 1] / np.maximum(weight, 1e-9)
+        variances = (within + _SHRUNKEN_BY * common) / (weight + _SHRUNKEN_BY)
+        return np.asarray(variances * np.maximum(uneven, 1e-9) * self._design_effect)
+
+    def _gains(
+        self,
+        feature: Feature,
+        order: IntArray,
+        of_codes: FloatArray,
+        weight: FloatArray,
+        total: FloatArray,
+        variances: FloatArray,
+        growth: Growth,
+    ) -> FloatArray:
+        """Return by how much the contrast statistic of each cut exceeds its bound.
+
+        H = Σ h_a (d_a − m)² with d_a the difference of an action's means between the two sides, h_a
+        its precision and m their weighted mean is chi-square with A − 1 degrees of freedom if the
+        sides differ in level only. P(H > f + 2√(f x) + 2x) ≤ exp(−x) (Laurent & Massart 2000).
+        """
+        left = of_codes[order].cumsum(axis=0)[:-1]
+        w_left, r_left = left[:, :, 0], left[:, :, 1]
+        w_right, r_right = weight - w_left, total - r_left
+        is_met = (w_left > 1e-9) & (w_right > 1e-9)
+        difference = np.where(
+            is_met, r_left / np.maximum(w_left, 1e-9) - r_right / np.maximum(w_right, 1e-9), 0.0
+        )
+        precision = np.where(is_met, w_left * w_right / np.maximum(weight, 1e-9), 0.0) / variances
+        mean = (precision * difference).sum(axis=1) / np.maximum(precision.sum(axis=1), 1e-12)
+        statistic = (precision * (difference - mean[:, None]) ** 2).sum(axis=1)
+        freedom = (weight > 0).sum() - 1.0
+        if not feature.is_number:  # levels were ordered by their outcomes
+            freedom += 0.5 * np.sqrt(len(order) * len(weight))
+        x = self._log_looks
+        bound = freedom + 2.0 * np.sqrt(freedom * x) + 2.0 * x
+        is_small = np.minimum(w_left.sum(axis=1), w_right.sum(axis=1)) < 0.5 * MIN_EVENTS
+        return np.where(is_small, -1.0, statistic - growth.strictness * bound)
+
+
+def _orders(
+    feature: Feature, live: IntArray, of_codes: FloatArray, weight: FloatArray, total: FloatArray
+) -> list[IntArray]:
+    """Return the orders in which a feature's codes are cut.
+
+    Numbers as they are, missing values at either end. Levels along the two main directions of
+    their contrasts between actions, shrunken by the number of plays.
+    """
+    if feature.is_number:
+        if live[0] != MISSING:
+            return [live]
+        return [live, np.append(live[1:], MISSING)]
+    means = total / np.maximum(weight, 1e-9)
+    shrunken = (of_codes[live, :, 1] + _SHRUNKEN_BY * means) / (
+        of_codes[live, :, 0] + _SHRUNKEN_BY
+    ) - means
+    contrasts = shrunken - np.average(shrunken, axis=1, weights=weight + 1e-9)[:, None]
+    scale = np.sqrt(weight / weight.sum())
+    of_levels = np.sqrt(of_codes[live, :, 0].sum(axis=1))[:, None]
+    directions = np.linalg.svd(contrasts * of_levels * scale, full_matrices=False)[2]
+    return [
+        live[np.argsort(contrasts @ (scale * direction), kind="stable")]
+        for direction in directions[:2]
+    ]
+
+
+def design_effect(rows: Rows) -> float:
+    """Return by how much repeated plays of a user inflate the variance of an action's mean.
+
+    The ratio of the variance of users' sums of residuals to that of independent plays, at least 1;
+    the median over actions, so that a coalition that pushes one action does not decide it.
+    """
+    keys = rows.users.astype(np.int64) * rows.n_actions + rows.actions
+    weight = np.bincount(rows.actions, weights=rows.weights, minlength=rows.n_actions)
+    total = np.bincount(rows.actions, weights=rows.weights * rows.rewards, minlength=rows.n_actions)
+    residuals = rows.weights * (rows.rewards - (total / np.maximum(weight, 1e-9))[rows.actions])
+    users, places = np.unique(keys, return_inverse=True)
+    sums = np.bincount(places, weights=residuals)
+    together = np.bincount(users % rows.n_actions, weights=sums**2, minlength=rows.n_actions)
+    apart = np.bincount(rows.actions, weights=residuals**2, minlength=rows.n_actions)
+    is_met = apart > 0
+    return max(1.0, float(np.median(together[is_met] / apart[is_met]))) if is_met.any() else 1.0
+
+
+def with_codes(rows: Rows, column: IntArray) -> Rows:
+    """Return the same rows with one more feature."""
+    return replace(rows, codes=np.column_stack([rows.codes, column.astype(np.uint8)]))

@@ -1,0 +1,727 @@
+"""The flip fraction: the smallest share of accounts that could change each decision.
+
+Lower bounds are certified, exactly where trimmed means decide; upper bounds are attacks that were
+carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.compiled import compiled
+from unswayed.errors import InputError, option
+from unswayed.estimators.spectral_filter import LARGEST_BUDGET
+from unswayed.estimators.trimming import sort_within_groups, trim_count
+from unswayed.learners.design import Design
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.methods import method_named
+from unswayed.learners.paper.recovery import (
+    FAILURE_PROBABILITY,
+    RewardUnits,
+    measure_units,
+    measured_from,
+    user_means,
+)
+from unswayed.policy import best_known
+from unswayed.tallies import Tallies, UserTallies, entry_users
+
+UNDECIDED = -1
+"""The decision of a context without any estimate."""
+
+
+class Certificate(StrEnum):
+    """On what a lower bound rests.
+
+    ``EXACT``: the decision was bounded exactly. ``CONTEXT_STEP``: so was it, but fewer accounts
+    might move the context to another estimator, and the bound goes no further than that.
+    ``ONE_ACCOUNT``: only that the same data give the same decision; no better bound is known.
+    """
+
+    EXACT = "exact"
+    CONTEXT_STEP = "context step"
+    ONE_ACCOUNT = "one account"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlipBounds:
+    """Bounds on the smallest share of accounts whose removal or replacement changes a decision.
+
+    Attributes
+    ----------
+    n_accounts
+        Accounts with interactions; shares are shares of them.
+    lower
+        Shape (n_contexts,); certified: no smaller share can change the decision.
+    upper
+        Shape (n_contexts,); attained: an attack with this share changes the decision. NaN where no
+        attack was found or tried.
+    certificates
+        Shape (n_contexts,); a ``Certificate`` for each lower bound.
+    held
+        Shape (n_contexts,); a lower bound that holds as long as each context stays with its
+        estimator. Equal to ``lower`` unless the certificate is ``CONTEXT_STEP``.
+    """
+
+    n_accounts: int
+    lower: FloatArray
+    upper: FloatArray
+    certificates: npt.NDArray[np.str_]
+    held: FloatArray
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether any lower bound exceeds one account."""
+        return bool((self.certificates != Certificate.ONE_ACCOUNT).any())
+
+
+Certify = Literal["none", "bounds", "attack"]
+
+CERTIFY_CHOICES: tuple[Certify, ...] = ("none", "bounds", "attack")
+
+#: Called with the number of decisions attacked so far, and of all to attack.
+OnAttack = Callable[[int, int], None]
+
+
+def check_certify(certify: str) -> Certify:
+    """Return the choice, or say which there are."""
+    for choice in CERTIFY_CHOICES:
+        if certify == choice:
+            return choice
+    raise InputError(
+        f"{option('--certify')} is {certify!r}: choose one of {', '.join(CERTIFY_CHOICES)}."
+    )
+
+
+def flip_bounds(
+    method: str,
+    tallies: UserTallies,
+    design: Design,
+    estimates: Estimates,
+    *,
+    alpha: float,
+    warmup: Tallies | None = None,
+    certify: Certify = "bounds",
+    on_attack: OnAttack = lambda _done, _total: None,
+) -> FlipBounds | None:
+    """Return how many accounts each decision withstands.
+
+    Parameters
+    ----------
+    method
+        Name of the method that learned.
+    tallies, design, alpha, warmup
+        What it was given.
+    estimates
+        What it returned.
+    certify
+        "bounds" computes what can be had without learning again, in about the time of sorting the
+        data once. "attack" also attacks every decision that is left without an upper bound, and
+        learns some 15 times for each; it needs all tallies in one place. "none" returns None.
+    on_attack
+        Called before each attacked decision with how many are done and how many there are.
+
+    Notes
+    -----
+    Guarantee: no share below ``lower`` changes the decision, on the condition that the certificate
+    names; a coalition of the share ``upper`` does change it.
+    """
+    if check_certify(certify) == "none":
+        return None
+    bounds = one_account(tallies)
+    if method in CERTIFIERS:
+        bounds = CERTIFIERS[method](tallies, design, estimates, alpha=alpha, warmup=warmup)
+    if certify == "bounds":
+        return bounds
+    if not isinstance(tallies, Tallies):
+        raise InputError(
+            "attacks need all tallies in one place; use "
+            f"{option('--certify', 'bounds')} for so large a log."
+        )
+    upper = bounds.upper.copy()
+    contexts = np.flatnonzero(np.isnan(upper)).tolist()
+    for done, context in enumerate(contexts):
+        on_attack(done, len(contexts))
+        attack = _Attack(method, tallies, design, estimates, context, alpha=alpha, warmup=warmup)
+        found = attack.fewest()
+        if found is not None:
+            upper[context] = found / bounds.n_accounts
+    return replace(bounds, upper=upper)
+
+
+def one_account(tallies: UserTallies) -> FlipBounds:
+    """Trivial bounds, valid for every method: changing a decision takes at least one account."""
+    n_accounts = int((tallies.interactions > 0).sum())
+    lower = np.full(tallies.n_contexts, 1.0 / max(n_accounts, 1))
+    trivial = np.array([Certificate.ONE_ACCOUNT.value] * tallies.n_contexts, dtype="<U16")
+    upper = np.full(tallies.n_contexts, np.nan)
+    return FlipBounds(n_accounts, lower=lower, upper=upper, certificates=trivial, held=lower)
+
+
+def decisions(estimates: Estimates) -> IntArray:
+    """Return the action of each context, ``UNDECIDED`` without an estimate; shape (n_contexts,)."""
+    is_decided = ~np.isnan(estimates.mean_rewards).all(axis=1)
+    return np.where(is_decided, estimates.actions, UNDECIDED)
+
+
+# Attacks.
+
+LARGEST_SHARE = 0.5
+"""Ours: a coalition of half of the accounts changes any decision, so none larger is tried."""
+
+GROWTH = 4
+"""Ours: coalitions grow by this factor until one succeeds; then the gap is halved."""
+
+PRECISION = 0.05
+"""Ours: the search ends when the coalition is known to this relative precision."""
+
+MOVED_SHARES = (0.0, 1.0, 0.3)
+"""Ours: fractions of their plays that replaced accounts move into the attacked context, in the
+order in which they are tried."""
+
+
+class _Attack:
+    """An attack on the decision of a context by replaced accounts; the method learns from it again.
+
+    The accounts that speak most for the chosen action against the runner-up are replaced, by
+    accounts that give the runner-up the largest reward seen in the data and the chosen action the
+    smallest. They either keep their histories otherwise, or move their plays into the context. All
+    that the method was given beside the tallies is held: accounts keep their assigned actions, and
+    behaved in a warm-up. A better attack may exist.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        tallies: Tallies,
+        design: Design,
+        estimates: Estimates,
+        context: int,
+        *,
+        alpha: float,
+        warmup: Tallies | None,
+    ) -> None:
+        self._learn = method_named(method)
+        self._tallies, self._design, self._alpha, self._warmup = tallies, design, alpha, warmup
+        self._context, self._leader = context, int(estimates.actions[context])
+        others = estimates.mean_rewards[[context]]
+        others[0, self._leader] = np.nan
+        # An excluded action, too: what rules it out may fall to the attack.
+        self._rival = int(best_known(others)[0])
+        self._has_rival = not np.isnan(others[0, self._rival])
+        self._users, self._interactions = entry_users(tallies.indptr), tallies.interactions
+        base = context * tallies.n_actions
+        self._at_leader = tallies.cells == base + self._leader
+        self._at_rival = tallies.cells == base + self._rival
+        rewards = tallies.sums / tallies.counts
+        self._low, self._high = float(rewards.min()), float(rewards.max())
+
+    def fewest(self) -> int | None:
+        """Return the fewest replaced accounts that were found to change the decision.
+
+        None if no coalition of up to half of the accounts succeeded, or no rival was learned.
+        """
+        best = None
+        most = int(LARGEST_SHARE * (self._interactions > 0).sum())
+        for share in MOVED_SHARES if self._has_rival else ():
+            accounts = (self._movers() if share else self._turners())[:most]
+            if len(accounts):
+                best = self._search(share, accounts, best)
+        return best
+
+    def _search(self, share: float, accounts: IntArray, best: int | None) -> int | None:
+        """Return the smallest success that the search meets, or ``best`` if it finds none less."""
+        failed, most = 0, len(accounts)
+        if best is not None:
+            # Another share is worth a search only if it beats the best by more than the precision.
+            found = min(best - max(1, round(PRECISION * best)), most)
+            if found < 1 or not self._succeeds(share, accounts[:found]):
+                return best
+        else:
+            found = 1
+            while not self._succeeds(share, accounts[:found]):
+                if found >= most:
+                    return None
+                failed, found = found, min(GROWTH * found, most)
+        while found - failed > max(1.0, PRECISION * found):
+            middle = (found + failed) // 2
+            if self._succeeds(share, accounts[:middle]):
+                found = middle
+            else:
+                failed = middle
+        return found
+
+    def _succeeds(self, share: float, accounts: IntArray) -> bool:
+        attacked = self._moved(accounts, share) if share else self._turned(accounts)
+        learned = self._learn(attacked, self._design, alpha=self._alpha, warmup=self._warmup)
+        return bool(decisions(learned)[self._context] not in (self._leader, UNDECIDED))
+
+    def _per_play(self, values: FloatArray) -> FloatArray:
+        """Return sums of entries over the interactions of their users; shape (n_users,)."""
+        sums = np.bincount(self._users, values, minlength=self._tallies.n_users)
+        per_play: FloatArray = sums / np.maximum(self._interactions, 1.0)
+        return per_play
+
+    @property
+    def _lies(self) -> FloatArray:
+        return np.where(self._at_leader, self._low, self._high) * self._tallies.counts
+
+    def _turners(self) -> IntArray:
+        """Return the accounts whose opinions can change, those that change most first."""
+        change = np.abs(self._lies - self._tallies.sums)
+        turns = self._per_play(np.where(self._at_leader | self._at_rival, change, 0.0))
+        return np.argsort(-turns, kind="stable")[: int(np.count_nonzero(turns))]
+
+    def _turned(self, accounts: IntArray) -> Tallies:
+        """Give accounts the same histories with other opinions of both actions."""
+        tallies = self._tallies
+        is_turned = np.isin(self._users, accounts) & (self._at_leader | self._at_rival)
+        return replace(
+            tallies,
+            sums=np.where(is_turned, self._lies, tallies.sums),
+            squares=np.where(is_turned, self._lies**2 / tallies.counts, tallies.squares),
+        )
+
+    def _movers(self) -> IntArray:
+        """Return the accounts that can move plays, those that support the decision most first."""
+        sums = self._tallies.sums
+        supports = self._per_play(
+            np.where(self._at_leader, sums, np.where(self._at_rival, -sums, 0.0))
+        )
+        movers = np.flatnonzero(self._interactions > 0)
+        if self._design.is_sticky[self._context]:
+            # Only accounts that were seen here are known to have one of the two actions.
+            movers = np.unique(self._users[self._at_leader | self._at_rival])
+        return movers[np.argsort(-supports[movers], kind="stable")]
+
+    def _moved(self, accounts: IntArray, share: float) -> Tallies:
+        """Move a share of the accounts' plays into the context, in favour of the rival."""
+        tallies, users, n_actions = self._tallies, self._users, self._tallies.n_actions
+        is_here = tallies.cells // n_actions == self._context
+        is_mover = np.isin(users, accounts)
+        plays = share * self._interactions[accounts]
+        if self._design.is_sticky[self._context]:
+            own = np.zeros(tallies.n_users, np.int64)
+            own[users[is_here]] = tallies.cells[is_here] % n_actions
+            movers, actions, counts = accounts, own[accounts], plays
+        else:
+            # Uniform play gives every action its share.
+            movers = np.repeat(accounts, n_actions)
+            actions = np.tile(np.arange(n_actions), len(accounts))
+            counts = np.repeat(plays / n_actions, n_actions)
+        rewards = np.select(
+            [actions == self._rival, actions == self._leader], [self._high, self._low]
+        )
+        sums = rewards * counts
+        is_kept = ~(is_mover & (is_here | (share == 1.0)))
+        left = np.where(is_mover, 1.0 - share, 1.0)[is_kept]
+        owners = np.concatenate([users[is_kept], movers])
+        cells = self._context * n_actions + actions
+        columns = np.concatenate([tallies.cells[is_kept], cells.astype(np.int32)])
+        order = np.lexsort((columns, owners))
+
+        def joined(old: FloatArray, new: FloatArray) -> FloatArray:
+            both: FloatArray = np.concatenate([left * old[is_kept], new])[order]
+            return both
+
+        return Tallies(
+            tallies.n_contexts,
+            n_actions,
+            indptr=np.searchsorted(owners[order], np.arange(tallies.n_users + 1)).astype(np.int64),
+            cells=columns[order],
+            counts=joined(tallies.counts, counts),
+            sums=joined(tallies.sums, sums),
+            squares=joined(tallies.squares, sums**2 / counts),
+        )
+
+
+# Bounds of the paper's decisions.
+
+
+class Certifier(Protocol):
+    """Bounds the flips of one method's decisions without running it again."""
+
+    def __call__(
+        self,
+        tallies: UserTallies,
+        design: Design,
+        estimates: Estimates,
+        *,
+        alpha: float,
+        warmup: Tallies | None = None,
+    ) -> FlipBounds:
+        """Return bounds for what the method learned from these tallies."""
+        ...
+
+
+def certify_paper(
+    tallies: UserTallies,
+    design: Design,
+    estimates: Estimates,
+    *,
+    alpha: float,
+    warmup: Tallies | None = None,
+) -> FlipBounds:
+    """Bound the accounts that must be replaced or removed before a decision changes.
+
+    Parameters
+    ----------
+    tallies, design, alpha, warmup
+        What ``learn_paper`` was given.
+    estimates
+        What it returned.
+
+    Notes
+    -----
+    Frequent contexts: exact, from order statistics (``trimmed_flips``). Replaced accounts may visit
+    what they like, as often as they like, and report any rewards, but their action in a sticky
+    context stays the one that the platform assigned. Scales σ_s and probabilities ν̂_s multiply all
+    means of a context alike, so they cannot change its best action. What could: the context might
+    leave S₊, its estimated probability might become zero, or rewards might be measured from
+    elsewhere. Up to a number of accounts the data rule out all of this. Where that number is too
+    small the certificate is "context step": the lower bound ends there, and ``held`` says what
+    would hold if none of it happened.
+
+    Rare contexts: the spectral filter decides anew, from all rows, which rows to weigh down. One
+    row can move a round across its threshold, and then the weights of all the others. No bound
+    better than one account is known to us; the certificate says so.
+
+    Deviation from the paper: it has no such bounds.
+    """
+    bounds = one_account(tallies)
+    is_known = ~np.isnan(estimates.mean_rewards)
+    chosen = np.flatnonzero(estimates.frequent_contexts & is_known.any(axis=1))
+    if not len(chosen):  # as on every log of uniform plays
+        return bounds
+    rows, shape = np.arange(len(chosen)), (len(chosen), tallies.n_actions)
+    row_of_context = np.full(tallies.n_contexts, NO_RIVAL)
+    row_of_context[chosen] = rows
+
+    # One number for each user of the frequent contexts: as many as their trimmed means needed.
+    units = measure_units(tallies, alpha=alpha)
+    entries = measured_from(tallies, units).blocks.map_blocks(_frequent_values, row_of_context)
+    values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
+    stored = np.bincount(groups, minlength=shape[0] * shape[1]).reshape(shape)
+
+    # The same trimming as in the recovery procedure.
+    n_zeros = np.maximum(design.group_sizes[chosen] - stored, 0)
+    n_points = stored + n_zeros
+    failure_probability = FAILURE_PROBABILITY / tallies.n_cells
+    n_bad = trim_count(
+        n_points.astype(np.int64), alpha=alpha, failure_probability=failure_probability
+    )
+    n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
+    leaders = decisions(estimates)[chosen]
+    means: dict[str, Any] = {
+        "values": values,
+        "groups": groups,
+        "n_zeros": n_zeros,
+        "n_cut": n_cut,
+        "leaders": leaders,
+        "is_known": is_known[chosen],
+    }
+    flips = trimmed_flips(**means)
+    withstood = _withstood(tallies, units, row_of_context, flips.fewest, means)
+    # If all who were seen at the chosen action stay away, nothing is known of it any more.
+    visitors = stored[rows, leaders]
+    fewest, enough = np.minimum(flips.fewest, visitors), np.minimum(flips.enough, visitors)
+    in_place = _certain_replacements(tallies, design, warmup)[chosen]
+    unmoved = np.minimum(withstood - 1, in_place)
+    # One loud reward that is kept decides, wherever rewards are measured from.
+    is_loud = (flips.from_leader > n_cut[rows, leaders]) | (
+        flips.from_rival > n_cut[rows, flips.rivals]
+    )
+    is_sure = is_loud | (tallies.n_contexts == 1)
+    certain = np.where(is_sure, in_place, np.minimum(in_place, units.n_certain))
+    is_attained = (flips.rivals != NO_RIVAL) & (certain >= enough)
+
+    lower, upper, held = bounds.lower.copy(), bounds.upper.copy(), bounds.lower.copy()
+    certificates = bounds.certificates.copy()
+    lower[chosen] = np.maximum(1, np.minimum(fewest, unmoved + 1)) / bounds.n_accounts
+    upper[chosen] = np.where(is_attained, enough / bounds.n_accounts, np.nan)
+    held[chosen] = fewest / bounds.n_accounts
+    is_exact = unmoved >= fewest - 1
+    certificates[chosen] = np.where(is_exact, Certificate.EXACT, Certificate.CONTEXT_STEP)
+    return FlipBounds(bounds.n_accounts, lower, upper, certificates, held)
+
+
+CERTIFIERS: dict[str, Certifier] = {"paper": certify_paper, "paper-literal": certify_paper}
+"""Certifiers by method; decisions of a method without one withstand ``one_account``."""
+
+
+def _frequent_values(tallies: Tallies, row_of_context: IntArray) -> tuple[FloatArray, IntArray]:
+    """Return Σ r / n_i of every entry in a context that has a row, and its group."""
+    rows = row_of_context[tallies.cells // tallies.n_actions]
+    is_inside = rows != NO_RIVAL
+    users = entry_users(tallies.indptr)[is_inside]
+    groups = rows[is_inside] * tallies.n_actions + tallies.cells[is_inside] % tallies.n_actions
+    return tallies.sums[is_inside] / tallies.interactions[users], groups.astype(np.int64)
+
+
+def _withstood(
+    tallies: UserTallies,
+    units: RewardUnits,
+    row_of_context: IntArray,
+    fewest: IntArray,
+    means: dict[str, Any],
+) -> IntArray:
+    """Return how many replaced accounts change a decision at least, wherever the origin moves.
+
+    Replacing j accounts moves the median user's mean by at most j ranks. A trimmed mean is monotone
+    and moves with a common shift, and a user's value moves with the origin by their share of visits
+    to the context. So two trimmed means of a context come at most as much closer to each other as
+    the origin moves, times the largest such share.
+    """
+    if tallies.n_contexts == 1:  # all shares are one: means move alike
+        return fewest
+    if units.is_binary:
+        return np.minimum(fewest, units.n_certain + 1)
+    own = np.sort(np.concatenate(tallies.blocks.map_blocks(user_means)))
+    shares = tallies.blocks.map_blocks(_largest_shares, row_of_context, len(fewest))
+    largest = np.max(shares, axis=0)
+    # The more accounts, the farther the origin may move: bisection for the most that are withstood.
+    holds, fails = np.zeros_like(fewest), fewest.copy()
+    while (is_open := fails - holds > 1).any():
+        middle = (holds + fails) // 2
+        low = own[np.maximum((len(own) - 1) // 2 - middle, 0)]
+        high = own[np.minimum(len(own) // 2 + middle, len(own) - 1)]
+        margins = np.maximum(units.origin - low, high - units.origin) * largest
+        is_held = trimmed_flips(**means, margins=margins).fewest > middle
+        holds = np.where(is_open & is_held, middle, holds)
+        fails = np.where(is_open & ~is_held, middle, fails)
+    return np.asarray(holds + 1)
+
+
+def _largest_shares(tallies: Tallies, row_of_context: IntArray, n_rows: int) -> FloatArray:
+    """Largest share of a single user's visits, for each context with a row."""
+    rows = row_of_context[tallies.cells // tallies.n_actions]
+    is_inside = rows != NO_RIVAL
+    users = entry_users(tallies.indptr)[is_inside]
+    shares = np.zeros(n_rows)
+    np.maximum.at(shares, rows[is_inside], tallies.counts[is_inside] / tallies.interactions[users])
+    return shares
+
+
+def _certain_replacements(tallies: UserTallies, design: Design, warmup: Tallies | None) -> IntArray:
+    """Return up to how many replaced accounts Algorithm 1 surely keeps each context in place.
+
+    A filter removes at most ``LARGEST_BUDGET`` of the weight, so a context that more accounts
+    visited keeps a positive probability. On a log that is sticky throughout with more contexts than
+    actions, S₊ itself is estimated, and nothing is sure: the answer is −1.
+    """
+    if design.is_sticky.all() and tallies.n_contexts > tallies.n_actions:
+        return np.full(tallies.n_contexts, -1)
+    visits = tallies if warmup is None else warmup
+    visitors = visits.blocks.add_blocks(_visitors)
+    n_active = int((visits.interactions > 0).sum())
+    # After k replacements at least visitors − k of the accounts still come.
+    certain: IntArray = np.ceil(visitors - LARGEST_BUDGET * n_active).astype(np.int64) - 1
+    return certain
+
+
+def _visitors(tallies: Tallies) -> IntArray:
+    """Return how many accounts visited each context; shape (n_contexts,)."""
+    contexts = tallies.cells // tallies.n_actions
+    visits = entry_users(tallies.indptr) * tallies.n_contexts + contexts  # ascending
+    is_first = np.diff(visits, prepend=-1) != 0
+    return np.bincount(contexts[is_first], minlength=tallies.n_contexts)
+
+
+NO_RIVAL = -1
+"""Marker for a leader that no rival can overtake."""
+
+ROUNDING_FACTOR = 8.0
+"""Ours: a sum of n points errs by at most n·u·Σ|x| (u the unit roundoff). A window's mean is a
+difference of two such sums, and the estimator errs as much again; 8 is twice what these need."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrimmedFlips:
+    """What it takes to change the largest trimmed mean of each row; shapes ``(n_rows,)``.
+
+    Attributes
+    ----------
+    fewest
+        No fewer replaced or removed points let another group win; certified.
+    enough
+        This many replaced points let ``rivals`` win; equal to ``fewest`` but for ties within
+        rounding errors. 0 where no rival can be made to win.
+    rivals
+        The column that wins then, or ``NO_RIVAL``.
+    from_leader, from_rival
+        How ``enough`` is spent: the largest points of the leader are replaced by very small ones,
+        the smallest points of the rival by very large ones.
+    """
+
+    fewest: IntArray
+    enough: IntArray
+    rivals: IntArray
+    from_leader: IntArray
+    from_rival: IntArray
+
+
+def trimmed_flips(
+    values: FloatArray,
+    groups: IntArray,
+    *,
+    n_zeros: IntArray,
+    n_cut: IntArray,
+    leaders: IntArray,
+    is_known: BoolArray,
+    margins: FloatArray | None = None,
+) -> TrimmedFlips:
+    """Count the points that must be replaced before a leader's trimmed mean is overtaken.
+
+    Parameters
+    ----------
+    values, groups
+        Shape ``(n_values,)``: points, and their group ``row * n_columns + column``.
+    n_zeros, n_cut
+        Shape ``(n_rows, n_columns)``: further points that are zero and not stored, and how many
+        points are trimmed at each end.
+    leaders
+        Shape ``(n_rows,)``: the column with the largest trimmed mean, of equal ones the first.
+    is_known
+        Shape ``(n_rows, n_columns)``: whether the column takes part. A column with points that does
+        not take part does so once one of its points was replaced.
+    margins
+        Shape ``(n_rows,)``: by how much the difference of two trimmed means of a row may be off
+        besides; ``fewest`` holds for all such differences. Zero by default.
+
+    Notes
+    -----
+    Guarantee: exact. Let x be a group's n points in order and c its cut. Whatever k ≤ c points are
+    replaced by, the j-th smallest of the new points is at most the (j+k)-th smallest of the old
+    ones. So the trimmed mean is at most the mean of ranks c+k … n−c+k, and replacing the k smallest
+    points by very large ones attains it. With k > c there is no bound. Downwards alike. The groups
+    of a row share no point, so the budget is split over leader and rival, and every split is tried.
+    Removing points does less: it shifts the lower rank by as much and the upper rank by less,
+    because c falls by at most one for each point removed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> points = np.array([5.0, 6.0, 7.0, 8.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> two = np.zeros((1, 2), np.int64)
+    >>> flips = trimmed_flips(
+    ...     points, np.repeat([0, 1], 5), n_zeros=two, n_cut=two + 1,
+    ...     leaders=np.array([0]), is_known=two == 0,
+    ... )  # one at each end: means 7 and 3; replacing one moves each by 1, two by any amount
+    >>> flips.fewest.tolist(), flips.enough.tolist()
+    ([2], [2])
+    """
+    is_stored = values != 0.0
+    ordered, starts = sort_within_groups(values[is_stored], groups[is_stored], n_cut.size)
+    n_points = np.bincount(groups, minlength=n_cut.size) + n_zeros.ravel()
+    counts = np.zeros((len(leaders), 5), np.int64)
+    _count_flips(
+        ordered,
+        starts,
+        n_points.reshape(n_cut.shape),
+        n_cut.astype(np.int64),
+        leaders.astype(np.int64),
+        is_known,
+        np.zeros(len(leaders)) if margins is None else margins,
+        counts,
+    )
+    return TrimmedFlips(*(np.ascontiguousarray(column) for column in counts.T))
+
+
+@compiled
+def _count_flips(
+    ordered: FloatArray,
+    starts: IntArray,
+    n_points: IntArray,
+    n_cut: IntArray,
+    leaders: IntArray,
+    is_known: BoolArray,
+    margins: FloatArray,
+    counts: IntArray,
+) -> None:
+    """Fill the columns of ``counts`` with the fields of ``TrimmedFlips``, row by row."""
+    n_rows, n_columns = n_points.shape
+    for row in range(n_rows):
+        leader = leaders[row]
+        group = row * n_columns + leader
+        falls, slack = _windows(
+            ordered[starts[group] : starts[group + 1]],
+            n_points[row, leader],
+            n_cut[row, leader],
+            -1,
+        )
+        # Replacing the whole group takes the leader out, whatever the rivals are.
+        counts[row, 0] = n_points[row, leader]
+        counts[row, 2] = NO_RIVAL
+        for column in range(n_columns):
+            if column == leader or n_points[row, column] == 0:
+                continue
+            group = row * n_columns + column
+            rises, more = _windows(
+                ordered[starts[group] : starts[group + 1]],
+                n_points[row, column],
+                n_cut[row, column],
+                1,
+            )
+            first = 0 if is_known[row, column] else 1
+            tolerance = slack + more
+            # A tie may go either way; without any rounding error it still is one.
+            at_most = -tolerance - margins[row] - np.finfo(np.float64).tiny
+            lowest, _ = _cheapest_split(falls, rises, first, at_most)
+            counts[row, 0] = min(counts[row, 0], max(lowest, 1))
+            total, fallen = _cheapest_split(falls, rises, first, tolerance)
+            if counts[row, 2] == NO_RIVAL or total < counts[row, 1]:
+                counts[row, 1] = total
+                counts[row, 2] = column
+                counts[row, 3] = fallen
+                counts[row, 4] = total - fallen
+
+
+@compiled
+def _windows(stored: FloatArray, n: int, cut: int, side: int) -> tuple[FloatArray, float]:
+    """Return the trimmed mean after k = 0 … cut + 1 replacements towards a side, and its error.
+
+    ``stored`` holds the group's points that are not zero, ascending.
+    """
+    sums = np.zeros(stored.size + 1)
+    size = 0.0
+    for j in range(stored.size):
+        sums[j + 1] = sums[j] + stored[j]
+        size += abs(stored[j])
+    n_negative = int(np.searchsorted(stored, 0.0))
+    n_zero = n - stored.size
+    n_kept = n - 2 * cut
+    means = np.empty(cut + 2)
+    for k in range(cut + 1):
+        low = _ranks_to_stored(cut + side * k, n_negative, n_zero)
+        high = _ranks_to_stored(n - cut + side * k, n_negative, n_zero)
+        means[k] = (sums[high] - sums[low]) / n_kept
+    means[cut + 1] = side * np.inf
+    return means, ROUNDING_FACTOR * n * np.finfo(np.float64).eps * size / n_kept
+
+
+@compiled
+def _ranks_to_stored(rank: int, n_negative: int, n_zero: int) -> int:
+    """Return how many stored points are among the ``rank`` smallest of stored and zeros."""
+    return min(rank, n_negative) + max(0, rank - n_negative - n_zero)
+
+
+@compiled
+def _cheapest_split(
+    falls: FloatArray, rises: FloatArray, first: int, tolerance: float
+) -> tuple[int, int]:
+    """Return the fewest replacements with rise > fall + tolerance, and those in the leader."""
+    best, fallen = falls.size + rises.size, 0
+    rise = rises.size - 1
+    for fall in range(falls.size):
+        # The lower the leader, the less the rival must rise.
+        while rise > first and rises[rise - 1] > falls[fall] + tolerance:
+            rise -= 1
+        if rises[rise] > falls[fall] + tolerance and fall + rise < best:
+            best, fallen = fall + rise, fall
+    return best, fallen

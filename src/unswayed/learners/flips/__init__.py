@@ -1,1 +1,0 @@
-"""How many accounts a decision withstands."""

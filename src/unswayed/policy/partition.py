@@ -1,0 +1,539 @@
+"""A partition of attributes into leaves, which are the contexts of a policy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from unswayed.arrays import FloatArray, IntArray
+from unswayed.errors import InputError
+from unswayed.events.attributes import AttributeColumn, Categories, plain_text
+from unswayed.events.columns import SEPARATOR, bin_labels
+from unswayed.events.labels import UNKNOWN, Label, Labels
+from unswayed.names import closest
+from unswayed.policy.documents import check_version
+
+FORMAT = "unswayed-partition"
+VERSION = 1
+
+#: Codes that every attribute has; those of its bins or levels follow.
+MISSING, OTHER = 0, 1
+
+#: Levels that a rule lists; the partition itself holds all.
+_SHOWN = 6
+
+#: The rule of a partition with a single leaf.
+EVERYBODY = "everybody"
+
+#: What rules call the choice of the linear model.
+ADVICE = "advice"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One attribute: a number cut at ``edges``, or a category with ``levels``.
+
+    Code 0 is a missing value. Numbers have codes 2, 3, … in order; of categories code 1 is any
+    level that is not listed.
+    """
+
+    name: str
+    edges: tuple[float, ...] | None = None
+    levels: tuple[str, ...] = ()
+    is_trusted: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        """Whether values are numbers."""
+        return self.edges is not None
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes."""
+        return 2 + (len(self.levels) if self.edges is None else len(self.edges) + 1)
+
+    def codes(self, column: AttributeColumn) -> IntArray:
+        """Return the codes of many values."""
+        if isinstance(column, Categories):
+            places = {level: code for code, level in enumerate(self.levels, 2)}
+            of_level = [places.get(level, OTHER) for level in column.levels]
+            return np.array([*of_level, MISSING], dtype=np.int64)[column.codes]
+        codes = np.searchsorted(np.array(self.edges), column, side="right") + 2
+        return np.where(np.isfinite(column), codes, MISSING)
+
+    def code(self, value: Any) -> int:
+        """Return the code of one value."""
+        if self.edges is not None:
+            number = self.number(value)
+            if not math.isfinite(number):
+                return MISSING
+            return int(np.searchsorted(self.edges, number, side="right")) + 2
+        text = plain_text(value)
+        if text is None:
+            return MISSING
+        return self.levels.index(text) + 2 if text in self.levels else OTHER
+
+    def number(self, value: Any) -> float:
+        """Return a value as a number, NaN if it is missing; refuse anything else."""
+        try:
+            return math.nan if value is None else float(value)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"attribute {self.name!r} is {value!r}; it must be a number, or None."
+            ) from error
+
+    def condition(self, codes: Sequence[int], seen: Sequence[int]) -> str:
+        """Return in words that the code is one of some, of all that were seen."""
+        if self.edges is None:
+            return self._level_condition(codes, seen)
+        bins = [code - 2 for code in codes if code >= 2]
+        name = self.name
+        if not bins:
+            return f"{name} is missing"
+        if len(bins) == len(self.edges) + 1:
+            return f"{name} is known"
+        low = "" if bins[0] == 0 else f"{self.edges[bins[0] - 1]:.6g}<="
+        high = "" if bins[-1] == len(self.edges) else f"<{self.edges[bins[-1]]:.6g}"
+        return f"{low}{name}{high}" + (" (or missing)" if MISSING in codes else "")
+
+    def _level_condition(self, codes: Sequence[int], seen: Sequence[int]) -> str:
+        others = [code for code in seen if code not in codes]
+        if len(others) < len(codes):
+            names = self._listed(others)
+            return f"{self.name} is not {names}"
+        return f"{self.name} is {self._listed(codes)}"
+
+    def _listed(self, codes: Sequence[int]) -> str:
+        special = {MISSING: "missing", OTHER: "other"}
+        names = [special[code] if code < 2 else self.levels[code - 2] for code in codes]
+        if len(names) > _SHOWN:
+            return " or ".join(names[: _SHOWN - 1]) + f" or one of {len(names) - _SHOWN + 1} more"
+        return " or ".join(names)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the feature as plain JSON values."""
+        if self.edges is not None:
+            kind: dict[str, Any] = {"type": "number", "edges": list(self.edges)}
+        else:
+            kind = {"type": "category", "levels": list(self.levels)}
+        return {"name": self.name, **kind, "trusted": self.is_trusted}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Feature:
+        """Return the feature that ``to_json`` wrote."""
+        name, is_trusted = value["name"], value["trusted"]
+        if not isinstance(name, str) or not isinstance(is_trusted, bool):
+            raise TypeError("a feature")
+        if value["type"] == "number":
+            edges = tuple(float(edge) for edge in value["edges"])
+            if list(edges) != sorted(set(edges)) or not all(map(math.isfinite, edges)):
+                raise ValueError(f"the edges of {name!r}")
+            return cls(name, edges, is_trusted=is_trusted)
+        levels = tuple(value["levels"])
+        if value["type"] != "category" or not all(isinstance(level, str) for level in levels):
+            raise ValueError(f"the levels of {name!r}")
+        return cls(name, levels=levels, is_trusted=is_trusted)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearAdvice:
+    """The best action of a linear model, offered to the tree as one more attribute.
+
+    A row has a constant, then for each number its clipped standard score and whether it is missing,
+    and for each category one place per code.
+
+    Parameters
+    ----------
+    actions
+        What the model chooses from.
+    centres, scales
+        One per feature; not used for categories.
+    coefficients
+        Shape (n_actions, n_columns).
+    """
+
+    actions: tuple[str, ...]
+    centres: FloatArray
+    scales: FloatArray
+    coefficients: FloatArray
+
+    def choices(
+        self, features: Sequence[Feature], columns: Mapping[str, AttributeColumn]
+    ) -> IntArray:
+        """Return the codes of the advised actions."""
+        places, values = design_rows(features, self.centres, self.scales, columns)
+        scores = np.zeros((len(places), len(self.actions)))
+        for place, value in zip(places.T, values.T, strict=True):
+            scores += self.coefficients.T[place] * value[:, None]
+        return np.asarray(scores.argmax(axis=1)) + 2
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the model as plain JSON values."""
+        return {
+            "actions": list(self.actions),
+            "centres": self.centres.tolist(),
+            "scales": self.scales.tolist(),
+            "coefficients": self.coefficients.tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], features: Sequence[Feature]) -> LinearAdvice:
+        """Return the model that ``to_json`` wrote."""
+        actions = tuple(value["actions"])
+        centres, scales, coefficients = (
+            np.array(value[name], dtype=np.float64)
+            for name in ("centres", "scales", "coefficients")
+        )
+        n_columns = int(first_columns(features)[-1])
+        shapes = (len(features),), (len(features),), (len(actions), n_columns)
+        if (centres.shape, scales.shape, coefficients.shape) != shapes:
+            raise ValueError("the advice")
+        if not all(np.isfinite(array).all() for array in (centres, scales, coefficients)):
+            raise ValueError("a number of the advice")
+        return cls(actions, centres, scales, coefficients)
+
+
+def first_columns(features: Sequence[Feature]) -> IntArray:
+    """Return where the columns of each feature begin in a linear model, and their number."""
+    return np.cumsum([1, *(2 if feature.is_number else feature.n_codes for feature in features)])
+
+
+#: Ours: standard scores beyond are clipped, so that no value has more leverage.
+LARGEST_SCORE = 3.0
+
+
+def design_rows(
+    features: Sequence[Feature],
+    centres: FloatArray,
+    scales: FloatArray,
+    columns: Mapping[str, AttributeColumn],
+) -> tuple[IntArray, FloatArray]:
+    """Return the columns that are not zero in each row of a linear model, and their values.
+
+    Shape (n_rows, 1 + n_features) each: every feature has one such column.
+    """
+    n_rows = len(columns[features[0].name])
+    places = np.zeros((n_rows, 1 + len(features)), np.int64)
+    values = np.ones((n_rows, 1 + len(features)))
+    starts = first_columns(features)
+    for j, feature in enumerate(features):
+        column = columns[feature.name]
+        if isinstance(column, Categories):
+            places[:, j + 1] = starts[j] + feature.codes(column)
+            continue
+        is_known = np.isfinite(column)
+        score = (np.where(is_known, column, centres[j]) - centres[j]) / scales[j]
+        places[:, j + 1] = starts[j] + ~is_known
+        values[:, j + 1] = np.where(is_known, score.clip(-LARGEST_SCORE, LARGEST_SCORE), 1.0)
+    return places, values
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A node of the tree: which codes of a feature lead to which child.
+
+    A feature beyond the last is the advice. Codes that no branch lists did not occur in the log.
+    """
+
+    feature: int
+    branches: tuple[tuple[int, ...], ...]
+    children: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A tree over attributes whose leaves are the contexts of a policy.
+
+    Parameters
+    ----------
+    features
+        The attributes.
+    nodes
+        The tree; node 0 is its root, None is a leaf.
+    advice
+        The linear model behind the feature beyond the last, or None.
+
+    Notes
+    -----
+    Plain data without code: versioned, and with a hash of all of it, which a policy and a signed
+    decision can name. A value that no split of its path has seen has no leaf.
+
+    Examples
+    --------
+    >>> age = Feature("age", edges=(30.0,))
+    >>> partition = Partition((age,), (Split(0, ((2,), (3,)), (1, 2)), None, None))
+    >>> list(partition.labels), partition.leaf({"age": 31})
+    (['30<=age', 'age<30'], '30<=age')
+    """
+
+    features: tuple[Feature, ...]
+    nodes: tuple[Split | None, ...] = (None,)
+    advice: LinearAdvice | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_tree(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the attributes."""
+        return tuple(feature.name for feature in self.features)
+
+    @cached_property
+    def all_features(self) -> tuple[Feature, ...]:
+        """The attributes, and the advice if there is one."""
+        if self.advice is None:
+            return self.features
+        return (*self.features, Feature(ADVICE, levels=self.advice.actions))
+
+    @cached_property
+    def labels(self) -> Labels:
+        """The rules of the leaves, in the order of their text."""
+        return Labels.of(sorted(self._rules.values()))
+
+    @cached_property
+    def _rules(self) -> dict[int, str]:
+        """Rule of each leaf, by its node."""
+        allowed: dict[int, dict[int, set[int]]] = {0: {}}
+        seen = self._seen
+        rules: dict[int, str] = {}
+        for number, node in enumerate(self.nodes):
+            if node is None:
+                conditions = [
+                    self.all_features[j].condition(sorted(codes), seen[j])
+                    for j, codes in sorted(allowed[number].items())
+                ]
+                rule = " and ".join(conditions) or EVERYBODY
+                rules[number] = rule
+                continue
+            for codes, child in zip(node.branches, node.children, strict=True):
+                before = allowed[number].get(node.feature)
+                kept = set(codes) if before is None else before & set(codes)
+                allowed[child] = {**allowed[number], node.feature: kept}
+        return _told_apart(rules)
+
+    @cached_property
+    def _seen(self) -> dict[int, list[int]]:
+        """Codes of each feature that some split lists."""
+        seen: dict[int, set[int]] = {}
+        for node in self.nodes:
+            if node is not None:
+                seen.setdefault(node.feature, set()).update(*node.branches)
+        return {feature: sorted(codes) for feature, codes in seen.items()}
+
+    @cached_property
+    def _steps(self) -> list[dict[int, int]]:
+        """Child by code of each node; empty for leaves."""
+        return [
+            {}
+            if node is None
+            else {
+                code: child
+                for codes, child in zip(node.branches, node.children, strict=True)
+                for code in codes
+            }
+            for node in self.nodes
+        ]
+
+    def leaf(self, attributes: Mapping[str, Any]) -> str | None:
+        """Return the rule of the leaf of some attributes; None if a value is not known there.
+
+        Every attribute has to be given; None stands for a missing value. Others are not used.
+        """
+        self.check_names(attributes, "the attributes")
+        place = 0
+        while (node := self.nodes[place]) is not None:
+            if node.feature < len(self.features):
+                feature = self.features[node.feature]
+                code = feature.code(attributes[feature.name])
+            else:
+                code = self._advised(attributes)
+            found = self._steps[place].get(code)
+            if found is None:
+                return None
+            place = found
+        return self._rules[place]
+
+    def check_names(self, names: Mapping[str, Any] | Sequence[str], where: str) -> None:
+        """Refuse a row, or a table with these columns, that lacks an attribute."""
+        for name in self.names:
+            if name not in names:
+                close = closest(name, [str(key) for key in names])
+                hint = f" Did you mean {close!r}?" if close else ""
+                raise InputError(
+                    f"{where} lack {name!r}; the policy was learned from the features "
+                    f"{', '.join(self.names)}. Give None where a value is missing.{hint}"
+                )
+
+    def _advised(self, attributes: Mapping[str, Any]) -> int:
+        assert self.advice is not None
+        columns: dict[str, AttributeColumn] = {}
+        for feature in self.features:
+            value = attributes[feature.name]
+            if feature.is_number:
+                columns[feature.name] = np.array([feature.number(value)])
+            else:
+                text = plain_text(value)
+                is_known = 0 if text is not None else -1
+                columns[feature.name] = Categories(np.array([is_known], np.int32), (text or "",))
+        return int(self.advice.choices(self.features, columns)[0])
+
+    def leaves(self, columns: Mapping[str, AttributeColumn]) -> IntArray:
+        """Return the code in ``labels`` of each row's leaf, −1 where there is none."""
+        codes = [feature.codes(columns[feature.name]) for feature in self.features]
+        if self.advice is not None:
+            codes.append(self.advice.choices(self.features, columns))
+        return self.leaves_of_codes(codes)
+
+    def leaves_of_codes(self, codes: Sequence[IntArray]) -> IntArray:
+        """Return the leaves of rows that are encoded already, one array per feature."""
+        leaves = np.full(len(codes[0]), UNKNOWN, np.int64)
+        order = {rule: code for code, rule in enumerate(self.labels)}
+        waiting = {0: np.arange(len(leaves))}
+        while waiting:
+            place, rows = waiting.popitem()
+            node = self.nodes[place]
+            if node is None:
+                leaves[rows] = order[self._rules[place]]
+                continue
+            step = np.full(self.all_features[node.feature].n_codes, -1, np.int64)
+            for listed, child in zip(node.branches, node.children, strict=True):
+                step[list(listed)] = child
+            towards = step[codes[node.feature][rows]]
+            for child in node.children:
+                waiting[child] = rows[towards == child]
+        return leaves
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the partition as canonical JSON."""
+        text = json.dumps(self._content(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "features": [feature.to_json() for feature in self.features],
+            "advice": None if self.advice is None else self.advice.to_json(),
+            "nodes": [
+                None
+                if node is None
+                else {
+                    "feature": node.feature,
+                    "branches": [list(codes) for codes in node.branches],
+                    "children": list(node.children),
+                }
+                for node in self.nodes
+            ],
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the partition as versioned, plain JSON values with their hash."""
+        return {**self._content(), "hash": self.hash}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Partition:
+        """Return the partition that ``to_json`` wrote; refuse anything else."""
+        try:
+            check_version(value, "partition", format_name=FORMAT, version=VERSION)
+            features = tuple(Feature.from_json(feature) for feature in value["features"])
+            advice = value["advice"]
+            partition = cls(
+                features,
+                tuple(
+                    None
+                    if node is None
+                    else Split(
+                        int(node["feature"]),
+                        tuple(tuple(int(code) for code in codes) for codes in node["branches"]),
+                        tuple(int(child) for child in node["children"]),
+                    )
+                    for node in value["nodes"]
+                ),
+                None if advice is None else LinearAdvice.from_json(advice, features),
+            )
+        except InputError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"the partition is damaged: {error} is missing or malformed."
+            ) from error
+        if value.get("hash") != partition.hash:
+            raise InputError("the partition is damaged: its hash does not match; learn it again.")
+        return partition
+
+
+def _check_tree(partition: Partition) -> None:
+    """Refuse nodes that are no tree, or that name features and codes that there are not."""
+    features, nodes = partition.all_features, partition.nodes
+    if not features or len({feature.name for feature in features}) < len(features):
+        raise InputError("a partition needs features, each with a name of its own.")
+    children: list[int] = []
+    for place, node in enumerate(nodes):
+        if node is None:
+            continue
+        if not 0 <= node.feature < len(features) or len(node.branches) != len(node.children):
+            raise InputError(f"the partition is damaged: node {place} is malformed.")
+        codes = [code for branch in node.branches for code in branch]
+        n_codes = features[node.feature].n_codes
+        if len(set(codes)) < len(codes) or not all(0 <= code < n_codes for code in codes):
+            raise InputError(f"the partition is damaged: the codes of node {place} are malformed.")
+        if not all(child > place for child in node.children):
+            raise InputError(f"the partition is damaged: node {place} has no children after it.")
+        children += node.children
+    if sorted(children) != list(range(1, len(nodes))) or not nodes:
+        raise InputError("the partition is damaged: its nodes are no tree.")
+
+
+def _told_apart(rules: dict[int, str]) -> dict[int, str]:
+    """Append a number to rules that read the same when they are shortened."""
+    counts: dict[str, int] = {}
+    for rule in rules.values():
+        counts[rule] = counts.get(rule, 0) + 1
+    seen: dict[str, int] = {}
+    result = {}
+    for number, rule in rules.items():
+        seen[rule] = seen.get(rule, 0) + 1
+        result[number] = rule if counts[rule] == 1 else f"{rule} ({seen[rule]})"
+    return result
+
+
+def context_label(names: Sequence[str], bins: Mapping[str, Sequence[float]], value: Any) -> Label:
+    """Return the label of a context of several columns from its parts, a tuple or a mapping.
+
+    >>> context_label(["country", "age"], {"age": [30.0]}, {"country": "DE", "age": 31})
+    'DE|30<=age'
+    """
+    if isinstance(value, Mapping):
+        for name in names:
+            if name not in value:
+                raise InputError(f"the context lacks {name!r}; its columns are {', '.join(names)}.")
+        value = tuple(value[name] for name in names)
+    if len(value) != len(names):
+        raise InputError(
+            f"the context {value!r} has {len(value)} parts; its columns are {', '.join(names)}."
+        )
+    parts = [
+        _binned(name, bins[name], part) if name in bins else part
+        for name, part in zip(names, value, strict=True)
+    ]
+    if len(parts) == 1:
+        label: Label = parts[0]
+        return label
+    return SEPARATOR.join(
+        (plain_text(part) or "").replace("\\", "\\\\").replace(SEPARATOR, f"\\{SEPARATOR}")
+        for part in parts
+    )
+
+
+def _binned(name: str, edges: Sequence[float], value: Any) -> str:
+    """Return the label of a number's bin."""
+    number = Feature(name, tuple(edges)).number(value)
+    return bin_labels(name, edges)[int(np.searchsorted(edges, number, side="right"))]

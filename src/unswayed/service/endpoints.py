@@ -1,0 +1,707 @@
+"""All routes: what each needs, does and documents, and the OpenAPI document made from them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+
+import unswayed
+from unswayed.service import catalogue, keys
+from unswayed.service.calls import Call, Endpoint, Handler, Reply, Streamed
+from unswayed.service.database import Connection, StoreError
+from unswayed.service.deciding import DecideRequest, DecideResponse, PlainRequest
+from unswayed.service.errors import Refusal, bad_request
+from unswayed.service.jobs import (
+    add_job,
+    job_of,
+    jobs_of,
+    offline_command,
+    report_of,
+    reports_of,
+    start,
+)
+from unswayed.service.records import (
+    assignments,
+    delete_user,
+    explain,
+    recent_decisions,
+    refuse_tokens,
+)
+from unswayed.service.service import (
+    ActivateRequest,
+    ActivateResponse,
+    RewardRequest,
+    RewardResponse,
+)
+from unswayed.service.settings import Settings, check_label, parsed_settings
+from unswayed.service.status import status as status_of
+from unswayed.service.status import store_numbers
+from unswayed.service.tokens import retire, rotate
+
+#: Ours: bytes of an export that are passed on at once.
+_PIECE = 1 << 16
+
+#: Ours: processes look for changes four times a second, and write what waits as often.
+_SETTLED_SECONDS = 1.0
+
+#: A transparent dot.
+_DOT = bytes.fromhex(
+    "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
+)
+
+_V1 = "/v1/{campaign}"
+
+HandlerT = TypeVar("HandlerT", bound=Handler)
+
+ENDPOINTS: list[Endpoint] = []
+"""All routes, in the order in which they are matched: the busiest first."""
+
+
+def _route(
+    method: str, path: str, summary: str = "", **more: Any
+) -> Callable[[HandlerT], HandlerT]:
+    """Return a decorator that adds a route; its summary is the function's, unless it is given."""
+
+    def add(handler: HandlerT) -> HandlerT:
+        text = summary or (handler.__doc__ or "").partition("\n")[0]
+        ENDPOINTS.append(Endpoint(method, path, handler, text, **more))
+        return handler
+
+    return add
+
+
+_get, _post, _patch, _delete = (
+    partial(_route, method) for method in ("GET", "POST", "PATCH", "DELETE")
+)
+
+
+class DecideBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Many decisions in one request."""
+
+    decisions: list[DecideRequest]
+
+
+class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Many decisions about which there is nothing else to say."""
+
+    decisions: list[PlainRequest]
+
+
+class RewardBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Many rewards in one request."""
+
+    rewards: list[RewardRequest]
+
+
+class NewCampaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A campaign to create."""
+
+    name: str
+    settings: Settings
+
+
+class NewLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Labels to add."""
+
+    labels: list[str]
+
+
+class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A key to make."""
+
+    role: Literal["decide", "reward", "admin"]
+
+
+class NewGlobalKey(NewKey, frozen=True, forbid_unknown_fields=True):
+    """A key to make for any campaign, or with ``*`` for all."""
+
+    campaign: str = keys.EVERY_CAMPAIGN
+
+
+@_post(f"{_V1}/decide", roles=("decide",), body=DecideRequest, returns=DecideResponse)
+async def decide(call: Call) -> Reply:
+    """Which action to show a user in a context, with a token for its reward."""
+    if not call.body.idempotency_key:
+        return Reply(call.service.decide_one(call.campaign, call.body))
+    (response,) = await call.service.decide(call.campaign, (call.body,))
+    if isinstance(response, Refusal):
+        raise response
+    return Reply(response)
+
+
+@_post(
+    f"{_V1}/decide/batch",
+    roles=("decide",),
+    body=DecideBatch,
+    plain_body=PlainBatch,
+    row=DecideRequest,
+)
+async def decide_batch(call: Call) -> Reply:
+    """Many decisions; each has its own error."""
+    asked = _checked_batch(call, call.body.decisions)
+    if isinstance(call.body, PlainBatch):
+        found = call.service.decide_at_once(call.campaign, asked)
+        if found is not None:
+            return Reply(b'{"decisions":' + found + b"}")
+        asked = [DecideRequest(one.user, one.context) for one in asked]
+    responses = await call.service.decide(call.campaign, asked)
+    rows = [row.body() if isinstance(row, Refusal) else row for row in responses]
+    return Reply(b'{"decisions":[' + b",".join(rows) + b"]}")
+
+
+@_post(
+    f"{_V1}/activate", roles=("decide", "reward"), body=ActivateRequest, returns=ActivateResponse
+)
+async def activate(call: Call) -> ActivateResponse:
+    """Report that a deferred decision was shown."""
+    return await call.service.activate(call.campaign, call.body)
+
+
+@_get(f"{_V1}/shown.gif", roles=None, query={"token": "The decision's token."}, returns=bytes)
+async def shown(call: Call) -> Reply:
+    """Report the same from a page, by an image that it loads."""
+    await call.service.activate(call.campaign, ActivateRequest(call.query.get("token", "")))
+    return Reply(_DOT, content_type=b"image/gif", headers=((b"cache-control", b"no-store"),))
+
+
+@_post(f"{_V1}/reward", roles=("reward",), body=RewardRequest, returns=RewardResponse)
+async def reward(call: Call) -> RewardResponse:
+    """Report the reward of a decision; durable once the response is sent."""
+    (response,) = await call.service.reward(call.campaign, (call.body,))
+    if isinstance(response, Refusal):
+        raise response
+    return response
+
+
+@_post(f"{_V1}/reward/batch", roles=("reward",), body=RewardBatch, row=RewardRequest)
+async def reward_batch(call: Call) -> dict[str, Any]:
+    """Many rewards; each has its own error."""
+    asked = _checked_batch(call, call.body.rewards)
+    responses = await call.service.reward(call.campaign, asked)
+    return {"rewards": [msgspec.Raw(r.body()) if isinstance(r, Refusal) else r for r in responses]}
+
+
+def _checked_batch(call: Call, rows: list[Any]) -> list[Any]:
+    most = call.service.server.max_batch
+    if not 1 <= len(rows) <= most:
+        raise Refusal(413, "too_large", f"a batch has between 1 and {most:,} rows.")
+    return rows
+
+
+@_get("/", roles=None)
+async def index(_: Call) -> dict[str, Any]:
+    """Name and version."""
+    return {
+        "service": "unswayed",
+        "version": unswayed.__version__,
+        "documentation": "/openapi.json",
+    }
+
+
+@_get("/healthz", roles=None)
+async def healthz(_: Call) -> dict[str, str]:
+    """Whether the process is alive."""
+    return {"status": "ok"}
+
+
+@_get("/readyz", roles=None)
+async def readyz(call: Call) -> dict[str, str]:
+    """Whether rewards can be recorded."""
+    if not call.service.writer.is_healthy or not call.service.watcher.is_connected:
+        raise Refusal(503, "not_ready", "the store cannot be used now.")
+    return {"status": "ready"}
+
+
+@_get("/openapi.json", roles=None)
+async def openapi(_: Call) -> dict[str, Any]:
+    """Return this document."""
+    return openapi_document(ENDPOINTS)
+
+
+@_get("/metrics", returns=str)
+async def metrics(call: Call) -> Reply:
+    """Metrics for Prometheus."""
+    call.service.refresh_metrics()
+    try:
+        of_store = await call.read(store_numbers)
+    except StoreError:  # numbers of the processes are there all the same
+        of_store = {}
+    text = await run_in_threadpool(call.service.metrics.text, of_store)
+    return Reply(text.encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+@_get("/v1/campaigns")
+async def list_campaigns(call: Call) -> dict[str, Any]:
+    """All campaigns."""
+    found = await call.read(catalogue.campaigns)
+    return {"campaigns": [campaign.to_json() for campaign in found]}
+
+
+@_post("/v1/campaigns", body=NewCampaign)
+async def create_campaign(call: Call) -> dict[str, Any]:
+    """Create a campaign."""
+    name, settings = call.body.name, call.body.settings.checked()
+    return (await call.change(lambda c: catalogue.create_campaign(c, name, settings))).to_json()
+
+
+@_get(f"{_V1}/keys", "The campaign's keys, without their secrets.")
+@_get("/v1/keys", "All keys, without their secrets.")
+async def list_keys(call: Call) -> dict[str, Any]:
+    """Return the keys of a campaign, or of all; never what they are."""
+    found = await call.read(keys.all_keys)
+    return {
+        "keys": [
+            {"id": key.id, "campaign": key.campaign, "role": key.role, "created_ms": key.created_ms}
+            for key in found.values()
+            if call.campaign in (key.campaign, keys.EVERY_CAMPAIGN)
+        ]
+    }
+
+
+@_post(f"{_V1}/keys", "Create a key of the campaign.", body=NewKey)
+@_post("/v1/keys", "Create a key for any campaign.", body=NewGlobalKey)
+async def make_key(call: Call) -> dict[str, Any]:
+    """Make a key, which is shown once."""
+    name = getattr(call.body, "campaign", call.campaign)
+    return {"key": await call.change(lambda c: keys.make_key(c, name, call.body.role))}
+
+
+@_delete(f"{_V1}/keys/{{key}}", "Remove a key of the campaign.")
+@_delete("/v1/keys/{key}", "Remove a key for all campaigns.")
+async def remove_key(call: Call) -> dict[str, Any]:
+    """Remove a key."""
+    key_id = call.path["key"]
+    await call.change(lambda c: keys.remove_key(c, call.campaign, key_id))
+    return {"removed": key_id}
+
+
+@_get("/v1/signing-keys")
+async def list_signing_keys(call: Call) -> dict[str, Any]:
+    """Ids of the signing keys."""
+    return {"signing_keys": list(call.service.watcher.signer.keys)}
+
+
+@_post("/v1/signing-keys")
+async def rotate_signing_key(call: Call) -> dict[str, Any]:
+    """Sign with a new key from now on."""
+    await call.change(rotate)
+    return await list_signing_keys(call)
+
+
+@_delete("/v1/signing-keys/{key}")
+async def retire_signing_key(call: Call) -> dict[str, Any]:
+    """Reject tokens of an old key."""
+    secrets = call.service.watcher.secrets
+    await call.change(lambda c: retire(c, secrets, call.path["key"]))
+    return await list_signing_keys(call)
+
+
+@_get(_V1)
+async def show_campaign(call: Call) -> dict[str, Any]:
+    """Show a campaign and its settings."""
+    return (await call.read(lambda c: catalogue.campaign(c, call.campaign))).to_json()
+
+
+@_patch(_V1, body=dict[str, Any])
+async def change_campaign(call: Call) -> dict[str, Any]:
+    """Change some settings."""
+
+    def change(settings: Settings) -> Settings:
+        return parsed_settings({**msgspec.to_builtins(settings), **call.body}, "settings")
+
+    found = await _with_settings(call, change)
+    if call.campaign in call.service.configured:
+        found["note"] = "the configuration file has this campaign, and wins at the next start."
+    return found
+
+
+async def _with_settings(call: Call, change: Callable[[Settings], Settings]) -> dict[str, Any]:
+    def make(connection: Connection) -> catalogue.Campaign:
+        settings = change(catalogue.campaign(connection, call.campaign).settings)
+        return catalogue.change_settings(connection, call.campaign, settings)
+
+    return (await call.change(make)).to_json()
+
+
+@_delete(_V1, query={"confirm": "The campaign's name, to confirm."})
+async def delete_campaign(call: Call) -> dict[str, Any]:
+    """Delete a campaign and all its records."""
+    if call.query.get("confirm") != call.campaign:
+        raise bad_request(
+            "this deletes all records of the campaign; repeat its name as ?confirm=NAME.",
+            "not_confirmed",
+        )
+    await call.change(lambda c: catalogue.delete_campaign(c, call.campaign))
+    return {"deleted": call.campaign}
+
+
+async def _set_state(call: Call, state: str) -> dict[str, Any]:
+    return (await call.change(lambda c: catalogue.set_state(c, call.campaign, state))).to_json()
+
+
+@_post(f"{_V1}/archive")
+async def archive_campaign(call: Call) -> dict[str, Any]:
+    """Stop deciding."""
+    return await _set_state(call, catalogue.ARCHIVED)
+
+
+@_post(f"{_V1}/restore")
+async def restore_campaign(call: Call) -> dict[str, Any]:
+    """Resume deciding."""
+    return await _set_state(call, catalogue.ACTIVE)
+
+
+@_post(f"{_V1}/contexts", body=NewLabels)
+async def add_contexts(call: Call) -> dict[str, Any]:
+    """Add contexts."""
+    labels = call.body.labels
+    return await _with_settings(call, lambda there: there.with_labels(contexts=labels, actions=[]))
+
+
+@_post(f"{_V1}/actions", body=NewLabels)
+async def add_actions(call: Call) -> dict[str, Any]:
+    """Add actions."""
+    labels = call.body.labels
+    return await _with_settings(call, lambda there: there.with_labels(contexts=[], actions=labels))
+
+
+@_get(f"{_V1}/policy")
+async def show_policy(call: Call) -> dict[str, Any]:
+    """Show the served plan and policy."""
+    return await _policy(call, None)
+
+
+async def _policy(call: Call, version: int | None) -> dict[str, Any]:
+    def look(connection: Connection) -> dict[str, Any]:
+        there = catalogue.campaign(connection, call.campaign)
+        chosen = there.policy_version if version is None else version
+        policy = catalogue.policy_of(connection, call.campaign, chosen)
+        plan, _ = catalogue.plan_of(connection, call.campaign, there.plan_version)
+        return {
+            "campaign": call.campaign,
+            "version": chosen,
+            "is_active": chosen == there.policy_version,
+            "plan_version": there.plan_version,
+            "plan": plan.to_json(),
+            "policy": None if policy is None else policy.to_json(),
+        }
+
+    return await call.read(look)
+
+
+@_get(f"{_V1}/policy/versions")
+async def list_policies(call: Call) -> dict[str, Any]:
+    """All versions of the policy."""
+    return {"versions": await call.read(lambda c: catalogue.policy_versions(c, call.campaign))}
+
+
+def _number(text: str, meaning: str, most_digits: int = 12) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > most_digits:
+        raise bad_request(meaning)
+    return int(text)
+
+
+@_get(f"{_V1}/policy/{{version}}")
+async def show_version(call: Call) -> dict[str, Any]:
+    """One version of the policy."""
+    return await _policy(call, _number(call.path["version"], "a version is a number such as 3."))
+
+
+@_post(f"{_V1}/policy/{{version}}/activate")
+async def activate_version(call: Call) -> dict[str, Any]:
+    """Serve a version; an older one to roll back."""
+    version = _number(call.path["version"], "a version is a number such as 3.")
+    found = await call.change(lambda c: catalogue.activate_policy(c, call.campaign, version))
+    return found.to_json()
+
+
+@_post(f"{_V1}/learn", status=202)
+async def learn(call: Call) -> dict[str, Any]:
+    """Learn in the background."""
+    job, is_new = await call.change(lambda c: add_job(c, call.campaign), refresh=False)
+    if is_new:
+        service = call.service
+        known = service.server.known
+        start("learn", store=service.store_url, campaign=call.campaign, job=job.id, known=known)
+    return job.to_json()
+
+
+@_get(f"{_V1}/learn")
+async def list_jobs(call: Call) -> dict[str, Any]:
+    """Learning jobs, newest first."""
+    found = await call.read(lambda c: jobs_of(c, call.campaign))
+    return {"jobs": [job.to_json() for job in found]}
+
+
+@_get(f"{_V1}/learn/{{job}}")
+async def show_job(call: Call) -> dict[str, Any]:
+    """Show a job and its progress."""
+    return (await call.read(lambda c: job_of(c, call.campaign, call.path["job"]))).to_json()
+
+
+@_get(f"{_V1}/status")
+async def status(call: Call) -> dict[str, Any]:
+    """Progress of exploration."""
+    return await call.read(lambda c: status_of(c, call.campaign))
+
+
+@_get(
+    f"{_V1}/report",
+    query={"policy": "Version of the policy; the one that is served by default."},
+)
+async def report(call: Call) -> Reply:
+    """Uplift over the control group; shadow matches."""
+    return Reply(await _worked_out(call, "report", _numbers(call, policy="a version such as 3")))
+
+
+@_get(f"{_V1}/reports")
+async def list_reports(call: Call) -> dict[str, Any]:
+    """Daily reports, newest first."""
+    return {"reports": await call.read(lambda c: reports_of(c, call.campaign))}
+
+
+@_get(f"{_V1}/reports/{{day}}")
+async def show_report(call: Call) -> dict[str, Any]:
+    """Show the report of a day."""
+    return await call.read(lambda c: report_of(c, call.campaign, call.path["day"]))
+
+
+@_get(f"{_V1}/audit")
+async def audit(call: Call) -> dict[str, Any]:
+    """Whether explored decisions were attacked, and by whom."""
+    found: dict[str, Any] = json.loads(await _worked_out(call, "audit", {}))
+    if "refused" in found:
+        raise Refusal(422, "nothing_to_audit", found["refused"])
+    return found
+
+
+def _numbers(call: Call, **meanings: str) -> dict[str, Any]:
+    """Return those of some query parameters that are given, all of them numbers."""
+    return {
+        name: _number(call.query[name], f"{name} is {meaning}.", 14)
+        for name, meaning in meanings.items()
+        if name in call.query
+    }
+
+
+async def _worked_out(call: Call, task: str, more: dict[str, Any]) -> bytes:
+    """Return the output of a separate process."""
+    call.service.watcher.state.campaign(call.campaign)
+    parts: list[bytes] = []
+
+    async def keep(data: bytes) -> None:
+        parts.append(data)
+
+    await _offline(call, task, more, keep)
+    return b"".join(parts)
+
+
+@_get(
+    f"{_V1}/export",
+    query={
+        "since_ms": "Decisions from this time on, in milliseconds since 1970.",
+        "until_ms": "Decisions before this time.",
+        "pseudonyms": "true: users get names that say nothing without the secret.",
+    },
+    returns=bytes,
+)
+async def export(call: Call) -> Streamed:
+    """Decisions whose windows are closed, as Parquet."""
+    call.service.watcher.state.campaign(call.campaign)
+    since = "milliseconds since 1970"
+    between = _numbers(call, since_ms=since, until_ms=since)
+    if call.query.get("pseudonyms", "false") not in ("true", "false"):
+        raise bad_request("pseudonyms is true or false.")
+    if call.query.get("pseudonyms") == "true":
+        between["secret"] = call.service.watcher.secrets.assignment.hex()
+    return Streamed(
+        lambda piece: _offline(call, "export", between, piece),
+        b"application/vnd.apache.parquet",
+        f"{call.campaign}.parquet",
+    )
+
+
+@_get(f"{_V1}/decisions", query={"user": "Those of one user, and the user's current actions."})
+async def list_decisions(call: Call) -> dict[str, Any]:
+    """List the latest decisions and their rewards."""
+    user = call.query.get("user")
+
+    def look(connection: Connection) -> dict[str, Any]:
+        found = recent_decisions(connection, call.campaign, user)
+        if user is None:
+            return found
+        secret = call.service.watcher.secrets.assignment
+        now = assignments(connection, call.campaign, user, secret)
+        return {"user": user, "now": now, **found}
+
+    if user is not None:
+        check_label("user", user)
+    return await call.read(look)
+
+
+@_delete(f"{_V1}/users", query={"user": "The user."})
+async def forget_user(call: Call) -> dict[str, Any]:
+    """Delete all that was recorded of a user."""
+    user = check_label("user", call.query.get("user", ""))
+    database, secret = call.service.database, call.service.watcher.secrets.assignment
+    await call.change(lambda c: refuse_tokens(c, call.campaign, user, secret))
+    # Until all processes know that, and have written what waits.
+    await asyncio.sleep(_SETTLED_SECONDS)
+    deleted = await run_in_threadpool(delete_user, database, call.campaign, user)
+    return {"user": user, "deleted": deleted}
+
+
+@_get(f"{_V1}/decisions/{{decision}}/explain")
+async def explain_decision(call: Call) -> dict[str, Any]:
+    """Explain what was decided, under which plan and policy, and why."""
+    secret = call.service.watcher.secrets.assignment
+    return await call.read(lambda c: explain(c, call.campaign, call.path["decision"], secret))
+
+
+async def _offline(
+    call: Call, task: str, between: dict[str, Any], piece: Callable[[bytes], Awaitable[None]]
+) -> None:
+    """Pass on the output of a separate process; 503 if it fails before anything is sent."""
+    process = await asyncio.create_subprocess_exec(
+        *offline_command(task),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    service = call.service
+    request = {
+        "store": service.store_url,
+        "campaign": call.campaign,
+        "between": between,
+        "known": service.server.known,
+    }
+    try:
+        process.stdin.write(json.dumps(request).encode())
+        process.stdin.close()
+        while data := await process.stdout.read(_PIECE):
+            await piece(data)
+        if await process.wait():
+            raise Refusal(503, "unavailable", f"the {task} failed; try again.")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+_REFERENCE = "#/components/schemas/{name}"
+
+#: Statuses that any route may return with an error.
+_ERRORS = ("400", "401", "403", "404", "409", "410", "413", "422", "429", "503")
+
+_ERROR_SCHEMA = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
+        }
+    },
+}
+
+_PATTERNS = {
+    "campaign": "^[a-z0-9][a-z0-9_-]{0,63}$",
+    "version": "^[0-9]{1,9}$",
+    "decision": "^[0-9a-f]{32}$",
+    "day": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+}
+
+
+def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+    """Return the document of some routes."""
+    listed = list(endpoints)
+    bodies = [endpoint.body for endpoint in listed if _is_struct(endpoint.body)]
+    results = [endpoint.returns for endpoint in listed if _is_struct(endpoint.returns)]
+    types = list(dict.fromkeys([*bodies, *results]))
+    _, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in listed:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "unswayed",
+            "version": unswayed.__version__,
+            "description": "Decisions that a coalition of fake users cannot sway.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {**schemas, "Error": _ERROR_SCHEMA},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"key": []}],
+    }
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": endpoint.summary,
+        "operationId": f"{endpoint.handler.__name__}{_suffix(endpoint.path)}",
+        "parameters": [
+            {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "schema": {"type": "string", "pattern": _PATTERNS.get(name, "^[^/]+$")},
+            }
+            for name in re.findall(r"{(\w+)}", endpoint.path)
+        ]
+        + [
+            {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+            for name, text in endpoint.query.items()
+        ],
+        "responses": {
+            str(endpoint.status): {
+                "description": endpoint.summary,
+                "content": _content(endpoint.returns),
+            },
+            **{
+                status: {
+                    "description": "Rejected; see the code.",
+                    "content": {
+                        "application/json": {"schema": {"$ref": "#/components/schemas/Error"}}
+                    },
+                }
+                for status in _ERRORS
+            },
+        },
+    }
+    if endpoint.body is not None:
+        operation["requestBody"] = {"required": True, "content": _content(endpoint.body)}
+    if endpoint.roles is None:
+        operation["security"] = []
+    return operation
+
+
+def _suffix(path: str) -> str:
+    """Return what tells routes of the same function apart."""
+    return "" if "{campaign}" in path else "_of_all" if path.startswith("/v1") else ""
+
+
+def _content(type_: Any) -> dict[str, Any]:
+    if type_ is bytes:
+        return {"application/octet-stream": {"schema": {}}}
+    if type_ is str:
+        return {"text/plain": {"schema": {"type": "string"}}}
+    if _is_struct(type_):
+        return {"application/json": {"schema": {"$ref": _REFERENCE.format(name=type_.__name__)}}}
+    return {"application/json": {"schema": {"type": "object"}}}
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)

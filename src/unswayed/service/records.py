@@ -1,0 +1,566 @@
+"""What is kept of decisions: exports, the latest ones, why one was made, and deleting them.
+
+Decisions lie in the store in the order of time, many to a row; rewards lie beside them under the
+decision's id, which begins with the time. Both are read in slices of time, so that no more than a
+slice is in memory, and joined there. The reward of a decision that was lost in a crash carries the
+decision, and is found in its slice all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from unswayed.policy import Decider, EpochPlan
+from unswayed.service.catalogue import bump, now_ms, plan_of, policy_of
+from unswayed.service.catalogue import campaign as campaign_of
+from unswayed.service.database import Connection, Database
+from unswayed.service.deciding import SHADOW, Ranking, from_bits, play_of
+from unswayed.service.errors import bad_request, not_found
+from unswayed.service.settings import Settings
+from unswayed.service.tokens import (
+    Record,
+    decode_record,
+    decode_records,
+    encode_record,
+    encode_records,
+)
+from unswayed.service.writing import LONGEST_CHUNK_MS
+
+#: Ours: decisions in a slice.
+SLICE = 50_000
+
+#: Ours: milliseconds after the window's end in which a reward that came in time may be written.
+GRACE_MS = 1_000
+
+#: Ids of six bytes of time end here.
+_LAST_MS = 2**48 - 1
+
+SCHEMA = pa.schema(
+    [
+        ("decision", pa.string()),
+        ("time_ms", pa.int64()),
+        ("user", pa.string()),
+        ("context", pa.string()),
+        ("action", pa.string()),
+        ("reward", pa.float64()),
+        ("propensity", pa.float64()),
+        ("mode", pa.string()),
+        ("mode_propensity", pa.float64()),
+        ("n_rewards", pa.int64()),
+        ("plan", pa.int64()),
+        ("planned_action", pa.string()),
+        ("planned_propensity", pa.float64()),
+        ("eligible", pa.list_(pa.string())),
+    ]
+)
+"""The columns of an export.
+
+``propensity`` is over the secret, whatever the mode; ``mode_propensity`` given the mode. In shadow
+mode both are the caller's, and null where it gave none. ``n_rewards`` is 0 where the default reward
+stands. ``eligible`` are the actions that the caller named, null if it named none.
+"""
+
+
+def export_batches(
+    connection: Connection,
+    name: str,
+    *,
+    since_ms: int = 0,
+    until_ms: int | None = None,
+    on_restored: Callable[[Record], None] = lambda _: None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the learnable decisions of a campaign, in slices of time.
+
+    Parameters
+    ----------
+    since_ms, until_ms
+        Decisions made from one and before the other; by default all whose windows are closed.
+    on_restored
+        Called with each decision that is known from its reward or activation alone.
+    """
+    campaign = campaign_of(connection, name)
+    settings = campaign.settings
+    closed = int(now_ms() - 1000.0 * settings.reward_window - GRACE_MS)
+    end = closed if until_ms is None else min(until_ms, closed)
+    plans: dict[int, EpochPlan] = {}
+    # What is older belongs to a campaign of this name that was deleted, or is being deleted.
+    first = max(since_ms, campaign.created_ms, settings.forgotten_before(now_ms()))
+    for start_ms, end_ms in _slices(connection, name, first, min(end, _LAST_MS)):
+        rows = [
+            _row(connection, record, settings, rewards, plans)
+            for record, rewards in _joined(connection, name, start_ms, end_ms, on_restored)
+        ]
+        if rows:
+            columns = zip(zip(*rows, strict=True), SCHEMA, strict=True)
+            arrays = [pa.array(values, column.type) for values, column in columns]
+            yield pa.record_batch(arrays, schema=SCHEMA)
+
+
+def export_to(
+    connection: Connection,
+    name: str,
+    sink: BinaryIO,
+    *,
+    since_ms: int = 0,
+    until_ms: int | None = None,
+    secret: str | None = None,
+) -> None:
+    """Write the learnable decisions of a campaign as Parquet, slice by slice.
+
+    Parameters
+    ----------
+    secret
+        Given, in hexadecimal digits, if users are to have pseudonyms.
+    """
+    place = SCHEMA.get_field_index("user")
+    with pq.ParquetWriter(sink, SCHEMA) as writer:
+        for batch in export_batches(connection, name, since_ms=since_ms, until_ms=until_ms):
+            if secret is not None:
+                key = bytes.fromhex(secret)
+                names = [pseudonym(key, name, user) for user in batch["user"].to_pylist()]
+                batch = batch.set_column(place, "user", pa.array(names, pa.string()))
+            writer.write_batch(batch)
+
+
+def _slices(
+    connection: Connection, name: str, first_ms: int, end_ms: int
+) -> Iterator[tuple[int, int]]:
+    """Yield slices that cover all times between, with about ``SLICE`` decisions in each."""
+    if end_ms <= first_ms:
+        return
+    rows = connection.execute(
+        "SELECT first_ms, n FROM decisions WHERE campaign = ? AND first_ms > ? AND first_ms < ? "
+        "ORDER BY first_ms",
+        (name, first_ms - LONGEST_CHUNK_MS, end_ms),
+    )
+    start, n_decisions = first_ms, 0
+    for chunk_ms, n in rows:
+        if n_decisions >= SLICE and chunk_ms > start:
+            yield start, chunk_ms
+            start, n_decisions = chunk_ms, 0
+        n_decisions += n
+    yield start, end_ms
+
+
+def _chunks(connection: Connection, name: str, first_ms: int, end_ms: int) -> Iterator[Record]:
+    """Yield the recorded decisions made from one time up to before another."""
+    for (records,) in connection.execute(
+        "SELECT records FROM decisions WHERE campaign = ? AND first_ms > ? AND first_ms < ?",
+        (name, first_ms - LONGEST_CHUNK_MS, end_ms),
+    ):
+        for record in decode_records(records):
+            if first_ms <= record.time_ms < end_ms:
+                yield record
+
+
+def _joined(
+    connection: Connection,
+    name: str,
+    first_ms: int,
+    end_ms: int,
+    on_restored: Callable[[Record], None],
+) -> Iterator[tuple[Record, list[tuple[int, float]]]]:
+    """Yield the decisions of a slice that count, in order, with (time, value) of their rewards."""
+    ids = (first_ms.to_bytes(6, "big"), end_ms.to_bytes(6, "big"))
+    decisions = {one.id: one for one in _chunks(connection, name, first_ms, end_ms)}
+    n_recorded = len(decisions)
+    rewards: dict[bytes, list[tuple[int, float]]] = {}
+    shown: set[bytes] = set()
+    between = "WHERE campaign = ? AND decision >= ? AND decision < ?"
+    for decision, value, received_ms, record in connection.execute(
+        f"SELECT decision, value, received_ms, record FROM rewards {between}", (name, *ids)
+    ):
+        rewards.setdefault(bytes(decision), []).append((received_ms, value))
+        decisions.setdefault(bytes(decision), decode_record(bytes(record)))
+    for decision, record in connection.execute(
+        f"SELECT decision, record FROM activations {between}", (name, *ids)
+    ):
+        shown.add(bytes(decision))
+        decisions.setdefault(bytes(decision), decode_record(bytes(record)))
+    for record in islice(decisions.values(), n_recorded, None):
+        on_restored(record)
+    for id_ in sorted(decisions):
+        record = decisions[id_]
+        given = rewards.get(id_, [])
+        # A reward says that the decision was shown; nothing else does if it is deferred.
+        if given or not record.is_deferred or id_ in shown:
+            yield record, given
+
+
+def _row(
+    connection: Connection,
+    record: Record,
+    settings: Settings,
+    rewards: list[tuple[int, float]],
+    plans: dict[int, EpochPlan],
+) -> tuple[object, ...]:
+    if record.plan not in plans and (record.eligible or record.mode == "explore"):
+        plans[record.plan], _ = plan_of(connection, record.campaign, record.plan)
+    own = record.propensity or None if record.mode == "shadow" else record.propensity
+    given_mode = own
+    if record.mode == "explore":
+        given_mode = 1.0 / len(plans[record.plan].rule(record.context).surviving)
+    elif record.mode != "shadow":
+        given_mode = 1.0
+    return (
+        record.id.hex(),
+        record.time_ms,
+        record.user,
+        record.context,
+        record.action,
+        aggregated(rewards, settings),
+        own,
+        record.mode,
+        given_mode,
+        len(rewards),
+        record.plan,
+        record.planned_action or None,
+        record.planned_propensity or None,
+        from_bits(record.eligible, plans[record.plan]) if record.eligible else None,
+    )
+
+
+def aggregated(rewards: list[tuple[int, float]], settings: Settings) -> float:
+    """Return the one reward of a decision, of (time, value) pairs; the default without any."""
+    if not rewards:
+        return settings.default_reward
+    match settings.aggregation:
+        case "first":
+            return min(rewards)[1]
+        case "sum":
+            # A decision counts for no more than its range, however many rewards it gets.
+            total = sum(value for _, value in rewards)
+            return min(max(total, settings.lowest_reward), settings.highest_reward)
+        case "max":
+            return max(value for _, value in rewards)
+
+
+def find_record(connection: Connection, name: str, id_: bytes) -> Record | None:
+    """Return a decision by its id; rows of the store that can hold it are few."""
+    for table in ("rewards", "activations"):
+        found = connection.rows_of(table, ("campaign", "decision"), ("record",), [(name, id_)])
+        if found[0] is not None:
+            return decode_record(bytes(found[0][0]))
+    ms = int.from_bytes(id_[:6], "big")
+    found_here = (one for one in _chunks(connection, name, ms, ms + 1) if one.id == id_)
+    return next(found_here, None)
+
+
+#: Ours: decisions that are listed, and those that are looked through for a user.
+MOST_LISTED = 50
+_MOST_READ = 200_000
+
+#: Ours: rows of the store that are read at once.
+_ROWS_AT_ONCE = 200
+
+
+def recent_decisions(connection: Connection, name: str, user: str | None) -> dict[str, Any]:
+    """Return the latest decisions, the newest first; of one user, if one is named.
+
+    ``n_read`` says how many were looked through: a user who was not asked for long is not found.
+    """
+    settings = campaign_of(connection, name).settings
+    found: list[Record] = []
+    n_read = 0
+    for record in _newest_first(connection, name):
+        n_read += 1
+        if user is None or record.user == user:
+            found.append(record)
+        if len(found) == MOST_LISTED or n_read == _MOST_READ:
+            break
+    rewards = {
+        record.id: connection.execute(
+            "SELECT received_ms, value FROM rewards WHERE campaign = ? AND decision = ?",
+            (name, record.id),
+        )
+        for record in found
+    }
+    return {
+        "n_read": n_read,
+        "decisions": [
+            {
+                **_shown(record),
+                "plan": record.plan,
+                "reward": aggregated(rewards[record.id], settings) if rewards[record.id] else None,
+            }
+            for record in found
+        ],
+    }
+
+
+def _shown(record: Record) -> dict[str, Any]:
+    return {
+        "decision": record.id.hex(),
+        "time_ms": record.time_ms,
+        "user": record.user,
+        "context": record.context,
+        "action": record.action,
+        "propensity": record.propensity,
+        "mode": record.mode,
+    }
+
+
+def assignments(connection: Connection, name: str, user: str, secret: bytes) -> dict[str, Any]:
+    """Return what a user gets in each context now; no action where it is drawn at every play."""
+    plan, _ = plan_of(connection, name, campaign_of(connection, name).plan_version)
+    decider = Decider(plan, secret)
+    found = {}
+    for context in plan.contexts.texts:
+        ruling, rule = decider.decide(user, context), plan.rule(context)
+        is_drawn = ruling.mode == "explore" and not rule.is_sticky
+        found[context] = {
+            "mode": str(ruling.mode),
+            "action": None if is_drawn else str(ruling.action),
+        }
+    return found
+
+
+def _newest_first(connection: Connection, name: str) -> Iterator[Record]:
+    """Yield decisions by falling time of the rows that hold them."""
+    offset = 0
+    while True:
+        rows = connection.execute(
+            "SELECT records FROM decisions WHERE campaign = ? ORDER BY first_ms DESC "
+            "LIMIT ? OFFSET ?",
+            (name, _ROWS_AT_ONCE, offset),
+        )
+        for (records,) in rows:
+            yield from sorted(decode_records(records), key=lambda one: one.id, reverse=True)
+        if len(rows) < _ROWS_AT_ONCE:
+            return
+        offset += _ROWS_AT_ONCE
+
+
+_WHY = {
+    "explore": "the user is among the {share:.0%} who explore, and {draw} of {n} actions evenly.",
+    "exploit": "the user does not explore, and gets what the policy plays in this context.",
+    "control": "the user is among the {control:.0%} who are held back, and gets the baseline.",
+    "substitute": "what was due is not among the actions that the caller named; of these the user "
+    "gets the best by the policy.",
+}
+
+
+def explain(connection: Connection, name: str, decision: str, secret: bytes) -> dict[str, Any]:
+    """Return who was asked what, under which plan and policy, and why.
+
+    The decision is computed again from the secret and the plan; ``is_reproduced`` says that it came
+    out as it was recorded.
+    """
+    try:
+        id_ = bytes.fromhex(decision)
+    except ValueError:
+        id_ = b""
+    if len(id_) != 16:
+        raise bad_request("a decision's id is 32 hexadecimal digits.")
+    record = find_record(connection, name, id_)
+    if record is None:
+        raise not_found(f"campaign {name!r} has no decision {decision[:80]!r}.", "unknown_decision")
+    plan, policy_version = plan_of(connection, name, record.plan)
+    rule = plan.rule(record.context)
+    ruling = Decider(plan, secret).decide(record.user, record.context, play_of(id_))
+    policy = policy_of(connection, name, policy_version)
+    eligible = from_bits(record.eligible, plan) if record.eligible else None
+    if eligible is not None:
+        ruling = Ranking(plan, policy).ruling(ruling, record.context, frozenset(eligible))
+    is_shadow = record.mode == SHADOW
+    planned = record.planned_action if is_shadow else record.action
+    rewards = connection.execute(
+        "SELECT reward_id, value, received_ms FROM rewards WHERE campaign = ? AND decision = ?",
+        (name, id_),
+    )
+    why = _WHY[ruling.mode].format(
+        share=rule.explorer_share,
+        control=plan.control_share,
+        n=len(rule.surviving),
+        draw="keeps one" if rule.is_sticky else "draws one at every play",
+    )
+    if is_shadow:
+        why = f"shadow mode: the caller's own action was returned. The plan would have: {why}"
+    return {
+        **_shown(record),
+        "is_deferred": record.is_deferred,
+        "eligible": eligible,
+        "planned_action": planned,
+        "why": why,
+        "is_reproduced": ruling.action == planned
+        and (is_shadow or (ruling.mode == record.mode and ruling.propensity == record.propensity)),
+        "plan": {
+            "version": record.plan,
+            "epoch": plan.epoch,
+            "policy_action": rule.action,
+            "surviving": list(rule.surviving),
+            "explorer_share": rule.explorer_share,
+            "is_sticky": rule.is_sticky,
+            "control_share": plan.control_share,
+            "baseline": rule.baseline,
+        },
+        "policy": {
+            "version": policy_version,
+            "method": None if policy is None else policy.method,
+            "cells": None
+            if policy is None
+            else policy.to_json()["mean_rewards"].get(record.context),
+        },
+        "rewards": [
+            {"reward_id": row[0], "reward": row[1], "received_ms": row[2]} for row in rewards
+        ],
+    }
+
+
+#: Ours: rows that are looked through in one transaction, so that rewards never wait long.
+_ROWS = 50
+
+
+def pseudonym(secret: bytes, campaign: str, user: str) -> str:
+    """Return a name for a user that says nothing to whoever does not have the secret.
+
+    >>> pseudonym(bytes(16), "shop", "ann") == pseudonym(bytes(16), "other", "ann")
+    False
+    """
+    return hashlib.blake2b(
+        f"{campaign}\0{user}".encode(), key=secret, digest_size=16, person=b"unswayed-user"
+    ).hexdigest()
+
+
+def forgotten_of(connection: Connection, name: str) -> dict[str, int]:
+    """Return until when tokens of forgotten users are refused, by pseudonym."""
+    rows = connection.execute(
+        "SELECT pseudonym, before_ms FROM forgotten WHERE campaign = ?", (name,)
+    )
+    return {row[0]: int(row[1]) for row in rows}
+
+
+def refuse_tokens(connection: Connection, name: str, user: str, secret: bytes) -> None:
+    """Refuse rewards and activations of all decisions that were made for a user so far."""
+    campaign_of(connection, name)
+    key = (name, pseudonym(secret, name, user))
+    connection.execute("DELETE FROM forgotten WHERE campaign = ? AND pseudonym = ?", key)
+    connection.execute(
+        "INSERT INTO forgotten (campaign, pseudonym, before_ms) VALUES (?, ?, ?)",
+        (*key, now_ms() + 1),
+    )
+    # What names accounts is not kept either; the next report is made without this one.
+    connection.execute("DELETE FROM reports WHERE campaign = ?", (name,))
+    bump(connection)
+
+
+def delete_user(database: Database, name: str, user: str) -> dict[str, int]:
+    """Delete all that was recorded of a user, and return how much it was."""
+    deleted = {"decisions": 0, "rewards": 0, "activations": 0, "idempotency_keys": 0}
+    with database.connected() as connection:
+        times = connection.execute(
+            "SELECT DISTINCT first_ms FROM decisions WHERE campaign = ? ORDER BY first_ms", (name,)
+        )
+        for (first_ms,) in times:
+            with connection.transaction():
+                deleted["decisions"] += _rewrite(connection, name, first_ms, user)
+        for table, column, what in (
+            ("rewards", "decision", "rewards"),
+            ("activations", "decision", "activations"),
+            ("asked", "key", "idempotency_keys"),
+        ):
+            deleted[what] += _delete_rows(connection, name, table, column, user)
+    return deleted
+
+
+def _rewrite(connection: Connection, name: str, first_ms: int, user: str) -> int:
+    """Write the rows of a time again without a user's decisions; return how many these were."""
+    n_deleted = 0
+    where = "campaign = ? AND first_ms = ? AND records = ?"
+    for (data,) in connection.execute(
+        "SELECT records FROM decisions WHERE campaign = ? AND first_ms = ?", (name, first_ms)
+    ):
+        records = decode_records(data)
+        kept = [record for record in records if record.user != user]
+        if len(kept) == len(records):
+            continue
+        n_deleted += len(records) - len(kept)
+        if not kept:
+            connection.execute(f"DELETE FROM decisions WHERE {where}", (name, first_ms, data))
+            continue
+        new = encode_records([encode_record(record) for record in kept])
+        connection.execute(
+            f"UPDATE decisions SET records = ?, n = ? WHERE {where}",
+            (new, len(kept), name, first_ms, data),
+        )
+    return n_deleted
+
+
+def _delete_rows(connection: Connection, name: str, table: str, column: str, user: str) -> int:
+    """Delete the rows of a table whose record is a user's, some at a time."""
+    n_deleted = 0
+    last: Any = None
+    while True:
+        after = "" if last is None else f"AND {column} > ?"
+        with connection.transaction():
+            rows = connection.execute(
+                f"SELECT {column}, record FROM {table} WHERE campaign = ? {after} "
+                f"ORDER BY {column} LIMIT {_ROWS}",
+                (name,) if last is None else (name, last),
+            )
+            for key in {row[0] for row in rows if decode_record(bytes(row[1])).user == user}:
+                found = connection.execute(
+                    f"SELECT COUNT(*) FROM {table} WHERE campaign = ? AND {column} = ?", (name, key)
+                )
+                n_deleted += int(found[0][0])
+                connection.execute(
+                    f"DELETE FROM {table} WHERE campaign = ? AND {column} = ?", (name, key)
+                )
+        if len(rows) < _ROWS:
+            return n_deleted
+        last = rows[-1][0]
+
+
+#: Ours: what one transaction deletes, so that rewards never wait long for it.
+_SLICE_MS = 10_000
+
+#: Ours: how long the deleting may take at once.
+_DELETE_SECONDS_AT_ONCE = 0.2
+
+
+def delete_old(database: Database, campaign: str, before_ms: int) -> bool:
+    """Delete decisions made before a time, and all that came of them; whether none is left."""
+    end = time.monotonic() + _DELETE_SECONDS_AT_ONCE
+    with database.connected() as connection:
+        while (oldest := _oldest_ms(connection, campaign)) is not None and oldest < before_ms:
+            if time.monotonic() > end:
+                return False
+            with connection.transaction():
+                _delete_slice(connection, campaign, min(oldest + _SLICE_MS, before_ms))
+    return True
+
+
+def _oldest_ms(connection: Connection, campaign: str) -> int | None:
+    """Return the time of the oldest decision that can be deleted."""
+    found = []
+    for column, table in (("first_ms", "decisions"), ("time_ms", "asked")):
+        sql = f"SELECT {column} FROM {table} WHERE campaign = ? ORDER BY {column} LIMIT 1"
+        rows = connection.execute(sql, (campaign,))
+        # A row of decisions goes when the last that may be in it does.
+        more = LONGEST_CHUNK_MS if table == "decisions" else 0
+        found += [int(row[0]) + more for row in rows]
+    for table in ("rewards", "activations"):
+        sql = f"SELECT decision FROM {table} WHERE campaign = ? ORDER BY decision LIMIT 1"
+        rows = connection.execute(sql, (campaign,))
+        found += [int.from_bytes(bytes(row[0])[:6], "big") for row in rows]
+    return min(found, default=None)
+
+
+def _delete_slice(connection: Connection, campaign: str, until_ms: int) -> None:
+    connection.execute(
+        "DELETE FROM decisions WHERE campaign = ? AND first_ms < ?",
+        (campaign, until_ms - LONGEST_CHUNK_MS),
+    )
+    connection.execute("DELETE FROM asked WHERE campaign = ? AND time_ms < ?", (campaign, until_ms))
+    for table in ("rewards", "activations"):
+        connection.execute(
+            f"DELETE FROM {table} WHERE campaign = ? AND decision < ?",
+            (campaign, until_ms.to_bytes(6, "big")),
+        )

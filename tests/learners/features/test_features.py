@@ -1,0 +1,221 @@
+"""Contexts learned from attributes, in peace and under attack."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from tests.learners.features.logs import BEST, FEATURES, N_USERS, shop_log, visits
+from tests.refusals import refusal
+from unswayed import Events, Policy, RobustMCB, learn_log, learn_on_cluster
+from unswayed.events import Columns, read_events
+from unswayed.learners.features.encoding import Rows, encoded, fitted_features
+from unswayed.learners.features.trees import Grower, Growth
+from unswayed.policy.partition import Partition
+
+
+def naive_actions(log: pa.Table, asked: pa.Table) -> np.ndarray:
+    """Return what a tree without weights of users chooses by plain means."""
+    reading = read_events(log, columns=Columns(features=tuple(FEATURES)))
+    events, columns = reading.events, reading.attributes
+    features = fitted_features(columns, events, np.ones(events.n_users))
+    rows = Rows(
+        encoded(features, columns),
+        events.users.astype(np.int32),
+        events.actions.astype(np.int32),
+        events.rewards,
+        np.ones(len(events)),
+        events.n_users,
+        events.n_actions,
+    )
+    grower = Grower(rows, features, np.ones(events.n_users), 1.0)
+    tree = Partition(features, grower.grow(Growth(32, 60, 60), np.ones(len(events), np.bool_)))
+    cells = tree.leaves(columns) * events.n_actions + events.actions
+    n_cells = len(tree.labels) * events.n_actions
+    means = np.bincount(cells, events.rewards, n_cells) / np.bincount(cells, minlength=n_cells)
+    best = means.reshape(-1, events.n_actions).argmax(axis=1)
+    leaves = [tree.labels.code(tree.leaf(row)) for row in asked.to_pylist()]
+    return np.asarray(np.array(events.action_labels.texts)[best[leaves]])
+
+
+@pytest.mark.parametrize("is_pushed", [False, True], ids=["peace", "push"])
+def test_leaves_follow_the_attributes_that_matter_whoever_pushes(
+    is_pushed: bool, rng: np.random.Generator
+) -> None:
+    """A naive tree loses the same log to the push."""
+    log = shop_log(rng, is_pushed=is_pushed)
+    asked, best = visits(rng)
+    learner = RobustMCB(0.12, features=FEATURES).fit(log)
+    assert np.mean(np.array(learner.predict(asked)) == best) > 0.9
+    naive = np.mean(naive_actions(log, asked) == best)
+    assert naive < 0.5 if is_pushed else naive > 0.9
+
+
+def test_nothing_is_split_when_one_action_is_best_for_everybody(rng: np.random.Generator) -> None:
+    log = shop_log(rng)
+    chances = np.where(np.array(log["action"].to_pylist()) == "tea", 0.2, 0.1)
+    rewards = (rng.random(len(log)) < chances).astype(float)
+    log = log.set_column(log.column_names.index("reward"), "reward", pa.array(rewards))
+    policy = learn_log(log, features=FEATURES, alpha=0.1).policy
+    assert list(policy.context_labels) == ["everybody"]
+    assert policy.decide({"country": "XX", "age": None, "hour": 3}).action == "tea"
+
+
+def test_a_single_category_gives_the_decisions_of_a_context_column(
+    rng: np.random.Generator,
+) -> None:
+    """And the same numbers: a leaf per level is a table."""
+    log = shop_log(rng, is_pushed=True)
+    by_label = learn_log(log, context="country", alpha=0.12).policy
+    by_feature = learn_log(log, features=["country"], alpha=0.12).policy
+    for country in by_label.context_labels:
+        one, other = by_label.decide(country), by_feature.decide({"country": country})
+        assert replace(other, leaf=None) == one
+        assert other.leaf == f"country is {country}"
+    assert not by_feature.decide({"country": "XX"}).is_known
+
+
+def test_the_order_of_the_rows_does_not_matter(rng: np.random.Generator) -> None:
+    log = shop_log(rng)
+    options: dict[str, Any] = {"features": FEATURES, "alpha": 0.1}
+    one = learn_log(log, **options).policy
+    other = learn_log(log.take(pa.array(rng.permutation(len(log)))), **options).policy
+    assert one.partition is not None
+    assert other.partition is not None
+    assert one.context_labels == other.context_labels
+    assert one.actions.tolist() == other.actions.tolist()
+
+
+def test_a_saved_policy_decides_for_attributes_as_before(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """One by one, for a table, and after another day with the same leaves."""
+    log, (asked, _) = shop_log(rng), visits(rng, 200)
+    learner = RobustMCB(0.1, features=FEATURES).fit(log)
+    policy, path = learner.policy_, tmp_path / "policy.json"
+    policy.save(path)
+    loaded = Policy.load(path)
+    assert loaded.partition is not None
+    assert policy.partition is not None
+    assert loaded.partition.hash == policy.partition.hash
+    rows = asked.to_pylist()
+    for row, action in zip(rows, learner.predict(asked), strict=True):
+        decision = loaded.decide(row)
+        assert decision.action == action
+        assert decision.leaf in policy.context_labels
+    assert loaded.decide_many(rows)[0] == learner.predict(asked)
+    learner.save(tmp_path / "learner.zip")
+    again = RobustMCB.load(tmp_path / "learner.zip")
+    assert again.partial_fit(shop_log(rng)).policy_.context_labels == policy.context_labels
+
+
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
+)
+def test_tables_are_predicted_row_by_row(kind: Any) -> None:
+    """Not one default action per column, as for a list; for one context column and for several."""
+    users = np.repeat(np.arange(60), 4)
+    context = np.tile(["home", "search"], 120)
+    actions = np.tile(["tea", "tea", "milk", "milk"], 60)
+    rewards = np.where((context == "home") == (actions == "tea"), 1.0, 0.0)
+    log = {
+        "user": users,
+        "page": context,
+        "land": ["FR"] * 240,
+        "action": actions,
+        "reward": rewards,
+    }
+    asked = kind({"land": ["FR"] * 3, "page": ["home", "search", "home"]})
+    expected = ["tea", "milk", "tea"]
+    for columns in ("page", ["land", "page"]):
+        learner = RobustMCB(0.05).fit(pa.table(log), context=columns)
+        assert learner.predict(asked) == expected
+        assert learner.predict_expectations(asked).shape == (3, 2)
+    assert learner.predict([("FR", "home"), {"page": "search", "land": "FR"}, ("FR", "home")]) == (
+        expected
+    )
+
+
+def test_honest_intervals_come_from_users_who_had_no_say(rng: np.random.Generator) -> None:
+    """They are wider, allow for more colluders, and hold true means; decisions use everybody."""
+    log = shop_log(rng)
+    options: dict[str, Any] = {"features": FEATURES, "alpha": 0.05, "reward_range": (0, 1)}
+    plain = learn_log(log, **options).policy
+    honest = learn_log(log, honest=True, **options).policy
+    assert 0.4 * N_USERS < honest.source["honest"]["users"] < 0.6 * N_USERS
+    assert honest.source["honest"]["alpha"] > 0.05
+    width = np.nanmean(honest.high - honest.low)
+    assert width > np.nanmean(plain.high - plain.low)
+    decision = honest.decide({"country": "NO", "age": 30.0, "hour": 3})
+    assert decision.action == "tea"
+    assert decision.low <= BEST <= decision.high
+
+
+def test_advice_may_come_from_a_column(rng: np.random.Generator) -> None:
+    """Leaves begin with the choices of the other model, if they help."""
+    log = shop_log(rng)
+    ages = np.array([np.nan if age is None else age for age in log["age"].to_pylist()])
+    country = np.array(log["country"].to_pylist())
+    young = np.where(np.isnan(ages) | (ages < 40.0), "milk", "water")
+    model = np.where(np.isin(country, ["NO", "SE"]), "tea", young)
+    advised = log.append_column("model", pa.array(model))
+    policy = learn_log(advised, features=["hour"], advice="model", alpha=0.1).policy
+    assert set(policy.context_labels) == {"model is milk", "model is tea", "model is water"}
+    assert policy.decide({"hour": 3, "model": "water"}).action == "water"
+
+
+def test_bad_features_are_refused_with_the_way_out(rng: np.random.Generator) -> None:
+    log = shop_log(rng)
+    assert "no column 'contry'" in refusal(learn_log, log, features=["contry", "age"])
+    assert "Did you mean 'country'?" in refusal(learn_log, log, features=["contry", "age"])
+    message = refusal(learn_log, log, features=["age"], context=["country", "hour"])
+    assert "cannot be given as well" in message
+    assert "reward column" in refusal(learn_log, log, features=["age", "reward"])
+    assert "named twice" in refusal(learn_log, log, features=["age", "age"])
+    assert "no column 'oracle'" in refusal(learn_log, log, features=["age"], advice="oracle")
+    assert "not among the features" in refusal(learn_log, log, features=["age"], trusted=["hour"])
+    assert "`max_leaves`" in refusal(learn_log, log, features=["age"], max_leaves=0)
+    assert "needs `features`" in refusal(learn_log, log, honest=True)
+    assert "`tallies`" in refusal(learn_log, log, features=["age"], tallies="folder")
+    assert "learn_log" in refusal(learn_on_cluster, "log.parquet", features=["age"])
+    times = log.append_column("day", pa.array([0] * len(log)).cast(pa.timestamp("s")))
+    assert "the hour" in refusal(learn_log, times, features=["day", "age"])
+    events = Events.of(["u"], ["home"], ["tea"], [1.0])
+    assert "table or a file" in refusal(RobustMCB(features=["age"]).fit, events)
+
+
+def test_attributes_that_cannot_be_used_are_refused(rng: np.random.Generator) -> None:
+    policy = learn_log(shop_log(rng), features=FEATURES, alpha=0.1).policy
+    assert "lack 'hour'" in refusal(policy.decide, {"country": "NO", "age": 30})
+    assert "Did you mean 'countri'?" in refusal(
+        policy.decide, {"countri": "NO", "age": 30, "hour": 1}
+    )
+    message = refusal(policy.decide, {"country": "DE", "age": "old", "hour": 3})
+    assert "'age' is 'old'; it must be a number" in message
+    assert "not a tuple" in refusal(policy.decide, ("NO", 30, 3))
+    unknown = policy.decide({"country": None, "age": 30, "hour": 3})
+    assert (unknown.is_known, unknown.leaf) == (False, None)
+
+
+def test_deciding_for_attributes_loads_no_heavy_library(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.json"
+    learn_log(shop_log(rng), features=FEATURES, alpha=0.1).policy.save(path)
+    program = f"""
+import sys
+from unswayed import Policy
+Policy.load({str(path)!r}).decide({{"country": "NO", "age": 31, "hour": 3}})
+heavy = {{"numba", "duckdb", "matplotlib", "scipy", "pyarrow", "pandas"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,207 @@
+"""Flip fractions of whole decisions: brackets, attacks that were carried out, and labels."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from unswayed import Events, RobustMCB
+from unswayed.learners.design import Design, sticky_design, uniform_design
+from unswayed.learners.estimates import Estimates
+from unswayed.learners.flips import Certificate, Certify, decisions, flip_bounds
+from unswayed.learners.methods import METHODS
+from unswayed.learners.paper import learn_paper
+from unswayed.tallies import Tallies, tally
+
+LOUD = 1e5
+
+
+def sticky_world(
+    rng: np.random.Generator, *, n_users: int, n_contexts: int, n_actions: int, n_plays: int
+) -> tuple[Tallies, Design]:
+    """Return a log in which every user keeps one action per context, with its true groups."""
+    means = rng.uniform(0.2, 0.8, (n_contexts, n_actions))
+    assigned = rng.integers(n_actions, size=(n_users, n_contexts))
+    users = np.repeat(np.arange(n_users), n_plays)
+    contexts = rng.integers(n_contexts, size=users.size)
+    actions = assigned[users, contexts]
+    rewards = (rng.random(users.size) < means[contexts, actions]).astype(float)
+    sizes = np.stack([np.bincount(assigned[:, s], minlength=n_actions) for s in range(n_contexts)])
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    return tallies, Design(np.ones(n_contexts, np.bool_), sizes)
+
+
+def uniform_world(
+    rng: np.random.Generator, *, n_users: int, n_contexts: int, n_actions: int, n_plays: int
+) -> tuple[Tallies, Design]:
+    """Return a log of uniform plays in which the first action is the best by far."""
+    users = np.repeat(np.arange(n_users), n_plays)
+    contexts = rng.integers(n_contexts, size=users.size)
+    actions = rng.integers(n_actions, size=users.size)
+    rewards = (rng.random(users.size) < np.where(actions == 0, 0.8, 0.3)).astype(float)
+    tallies = tally(
+        users,
+        contexts,
+        actions,
+        rewards,
+        n_users=n_users,
+        n_contexts=n_contexts,
+        n_actions=n_actions,
+    )
+    return tallies, uniform_design(tallies)
+
+
+def learned(tallies: Tallies, design: Design, alpha: float) -> Estimates:
+    return learn_paper(tallies, design, alpha=alpha)
+
+
+def test_no_replacement_of_fewer_accounts_changes_a_tiny_decision(
+    rng: np.random.Generator,
+) -> None:
+    """Brute force: all coalitions below the bound, each member for or against its own action."""
+    n_flipped = 0
+    for _ in range(12):
+        tallies, design = sticky_world(rng, n_users=9, n_contexts=1, n_actions=2, n_plays=4)
+        before = learned(tallies, design, 0.15)
+        bounds = flip_bounds("paper", tallies, design, before, alpha=0.15)
+        assert bounds is not None
+        leader = decisions(before)[0]
+        fewest = None
+        for number in range(1, 10):
+            for coalition in combinations(range(9), number):
+                # One entry a user: the best a member can do is to be loud for the rival.
+                signs = np.where(tallies.cells == leader, -LOUD, LOUD)
+                is_in = np.isin(np.arange(9), coalition)
+                sums = np.where(is_in, signs, tallies.sums)
+                attacked = tallies.with_sums(tallies.counts, sums, tallies.squares)
+                if decisions(learned(attacked, design, 0.15))[0] != leader:
+                    fewest = number
+                    break
+            if fewest:
+                break
+        assert fewest is not None
+        n_flipped += 1
+        # Ties may go either way, so the two bounds may differ by an account.
+        assert round(bounds.lower[0] * 9) <= fewest <= round(bounds.upper[0] * 9)
+        assert bounds.upper[0] - bounds.lower[0] <= 1 / 9 + 1e-12
+    assert n_flipped == 12
+
+
+def test_no_removal_of_fewer_accounts_changes_a_tiny_decision(rng: np.random.Generator) -> None:
+    for _ in range(8):
+        tallies, design = sticky_world(rng, n_users=10, n_contexts=1, n_actions=2, n_plays=4)
+        before = learned(tallies, design, 0.15)
+        bounds = flip_bounds("paper", tallies, design, before, alpha=0.15)
+        assert bounds is not None
+        leader = decisions(before)[0]
+        for number in range(1, round(bounds.lower[0] * 10)):
+            for gone in combinations(range(10), number):
+                stays = ~np.isin(np.arange(10), gone)
+                fewer = tallies.of_users(np.flatnonzero(stays))
+                sizes = np.bincount(fewer.cells, minlength=2).reshape(1, 2)
+                after = learned(fewer, Design(design.is_sticky, sizes), 0.15)
+                assert decisions(after)[0] == leader
+
+
+def test_with_nobody_suspected_one_account_is_enough(rng: np.random.Generator) -> None:
+    """Negative control: without trimming the method is a plain mean."""
+    tallies, design = sticky_world(rng, n_users=400, n_contexts=2, n_actions=2, n_plays=10)
+    before = learned(tallies, design, 0.0)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=0.0)
+    assert bounds is not None
+    assert bounds.upper.tolist() == [1 / 400, 1 / 400]
+
+
+def test_more_suspicion_withstands_more_accounts_when_the_lead_is_large(
+    rng: np.random.Generator,
+) -> None:
+    """Far apart means fall only when more is replaced than is trimmed at one end."""
+    users = np.repeat(np.arange(500), 5)
+    actions = users % 2
+    rewards = np.where(actions == 1, 10.0, 0.0) + 0.1 * rng.standard_normal(users.size)
+    tallies = tally(
+        users, np.zeros_like(users), actions, rewards, n_users=500, n_contexts=1, n_actions=2
+    )
+    design = sticky_design(tallies)
+    lower = []
+    for alpha in (0.0, 0.05, 0.1, 0.2, 0.3):
+        bounds = flip_bounds("paper", tallies, design, learned(tallies, design, alpha), alpha=alpha)
+        assert bounds is not None
+        # A group of 250 is trimmed by at least alpha·250 at each end.
+        assert bounds.lower[0] * 500 >= alpha * 250
+        lower.append(bounds.lower[0])
+    assert lower == sorted(lower)
+
+
+def test_an_action_seen_by_few_is_lost_when_they_stay_away(rng: np.random.Generator) -> None:
+    """Six accounts met the chosen action, fewer than are trimmed of its group of fifty."""
+    visitors = np.append(np.arange(0, 12, 2), np.arange(1, 9, 2))
+    users = np.append(np.repeat(np.arange(100), 3), visitors)
+    contexts = np.append(np.zeros(300, np.int64), np.ones(10, np.int64))
+    rewards = np.append(rng.random(300), np.where(visitors % 2 == 0, 1.0, -1.0))
+    tallies = tally(users, contexts, users % 2, rewards, n_users=100, n_contexts=2, n_actions=2)
+    design = sticky_design(tallies)
+    before = learned(tallies, design, 0.1)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
+    assert bounds is not None
+    assert round(bounds.lower[1] * 100) == 1  # both trimmed means are zero: a tie
+    assert np.isnan(bounds.upper[1])  # whether the context itself survives must be tried
+    assert bounds.certificates[1] == Certificate.CONTEXT_STEP
+    assert bounds.held[1] == bounds.lower[1]
+    stays = np.repeat(np.arange(100), np.diff(tallies.indptr)) >= 12
+    fewer = tallies.of_entries(stays | (tallies.cells != 2))
+    assert decisions(learned(fewer, design, 0.1))[1] != 0
+
+
+def test_rare_contexts_get_one_account_and_an_attack_that_was_carried_out(
+    rng: np.random.Generator,
+) -> None:
+    tallies, design = uniform_world(rng, n_users=300, n_contexts=3, n_actions=2, n_plays=12)
+    before = learned(tallies, design, 0.1)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=0.1)
+    attacked = flip_bounds("paper", tallies, design, before, alpha=0.1, certify="attack")
+    assert bounds is not None
+    assert attacked is not None
+    assert bounds.lower.tolist() == [1 / 300] * 3
+    assert np.isnan(bounds.upper).all()
+    assert ((attacked.upper > 1 / 300) & (attacked.upper < 0.5)).all()
+
+
+@pytest.mark.parametrize(("n_contexts", "n_actions"), [(2, 3), (4, 4), (5, 4)])
+def test_attacks_on_trimmed_means_never_get_below_the_certified_share(
+    rng: np.random.Generator, n_contexts: int, n_actions: int
+) -> None:
+    """The last world must rank its contexts, and there an attack may do so for the learner."""
+    tallies, design = sticky_world(
+        rng, n_users=400, n_contexts=n_contexts, n_actions=n_actions, n_plays=20
+    )
+    before = learned(tallies, design, 0.1)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=0.1, certify="attack")
+    assert bounds is not None
+    assert not (bounds.upper < bounds.lower).any()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_attacks_fill_in_the_upper_bounds_of_a_uniform_log(
+    method: str, rng: np.random.Generator
+) -> None:
+    users = np.repeat(np.arange(150), 8)
+    actions = rng.integers(2, size=users.size)
+    rewards = (rng.random(users.size) < np.where(actions == 1, 0.8, 0.2)).astype(float)
+    log = Events.of(users, ["home"] * users.size, actions, rewards)
+    choices: tuple[tuple[Certify, bool], ...] = (("bounds", False), ("attack", True))
+    for certify, is_found in choices:
+        learner = RobustMCB(0.1, method=method, certify=certify).fit(log)
+        assert learner.flip_bounds_ is not None
+        assert np.isfinite(learner.flip_bounds_.upper).tolist() == [is_found]
+    assert RobustMCB(0.1, method=method, certify="none").fit(log).policy_.flip_fraction is None

@@ -1,0 +1,129 @@
+"""The habits of scikit-learn and of notebooks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+from tests.cli.shop import BEST, café_log
+from tests.refusals import refusal
+from unswayed import InputError, Policy, RobustMCB, learn_log
+from unswayed.errors import Note
+
+
+@pytest.fixture
+def learner(rng: np.random.Generator) -> RobustMCB:
+    """Return a learner that was fitted on the log of a café."""
+    return RobustMCB(alpha=0.1).fit(café_log(rng))
+
+
+def test_predict_warns_of_contexts_that_it_does_not_know(learner: RobustMCB) -> None:
+    assert learner.predict(["home", "search"]) == ["tea", "milk"]
+    with pytest.warns(Note, match=r"no context 'hime'.*default action.*Did you mean 'home'\?"):
+        learner.predict(["home", "hime"])
+    with pytest.warns(Note, match="and 1 more"):
+        learner.predict(["hime", "nowhere"])
+
+
+def test_a_clone_has_the_parameters_and_nothing_else(learner: RobustMCB) -> None:
+    learner.set_params(method="paper", actions=["tea", "milk", "water"])
+    copy = learner.__sklearn_clone__()  # what sklearn.base.clone calls
+    assert copy.get_params() == learner.get_params()
+    with pytest.raises(InputError, match="fit"):
+        copy.predict(["home"])
+
+
+def test_parameters_change_what_is_learned_next(learner: RobustMCB) -> None:
+    """The log stays; with fewer assumed colluders another policy comes out."""
+    assert learner.set_params(alpha=0.3) is learner
+    assert learner.policy().alpha == 0.3
+    assert learner.policy().decide("home").action == "tea"
+    with pytest.raises(TypeError, match="did you mean 'alpha'"):
+        learner.set_params(alhpa=0.2)
+    assert "below 0.5" in refusal(learner.set_params, alpha=0.7)
+    assert learner.get_params()["alpha"] == 0.3, "a refused change changes nothing"
+
+
+def test_what_decisions_rest_on_cannot_change_after_the_first() -> None:
+    learner = RobustMCB(actions=["tea", "milk"], contexts=["home"], secret=bytes(16))
+    same = RobustMCB(actions=["tea", "water"], contexts=["home"], secret=bytes(16))
+    same.set_params(actions=["tea", "milk"])
+    users = [f"user-{code}" for code in range(50)]
+    assert same.decide_many(users, ["home"] * 50) == learner.decide_many(users, ["home"] * 50)
+    assert "first decision" in refusal(learner.set_params, actions=["tea", "cola"])
+    learner.set_params(alpha=0.2)
+    assert learner.alpha == 0.2
+
+
+def test_score_is_the_cross_fitted_value_for_honest_users(
+    learner: RobustMCB, rng: np.random.Generator
+) -> None:
+    """Honest users get 0.9 from the best action, and the mean over all of the log is far lower.
+
+    One standard error of a mean over 2,000 plays of the chosen actions is below 0.01.
+    """
+    log = café_log(rng)
+    assert abs(learner.score(log) - 0.9) < 0.05
+    assert float(np.mean(log["reward"])) < 0.6
+
+
+def test_a_policy_is_a_table_and_a_picture(learner: RobustMCB) -> None:
+    table = learner.policy_.to_pandas()
+    chosen = table[table["is_chosen"]].set_index("context")["action"]
+    assert chosen.to_dict() == BEST
+    assert {"mean", "low", "high", "n", "context_probability"} <= set(table.columns)
+    for shown in (learner, learner.policy_):
+        axes = shown.plot()
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+        assert sorted(labels)[0] == "home: milk"
+        assert len(labels) == 9
+        pyplot.close("all")
+
+
+def test_notebooks_show_tables_with_labels_escaped() -> None:
+    rows = 40
+    log = {
+        "user": np.repeat(np.arange(20), 2 * rows // 20),
+        "context": np.array(["<b>home</b>"] * 2 * rows),
+        "action": np.array(["tea", "milk"] * rows),
+        "reward": np.array([1.0, 0.0] * rows),
+    }
+    import pandas as pd
+
+    learned = learn_log(pd.DataFrame(log), alpha=0.1)
+    html = learned._repr_html_()
+    assert "<table>" in html
+    assert "&lt;b&gt;home&lt;/b&gt;" in html
+    assert "<b>home" not in html
+    for thing in (learned, learned.policy):
+        assert "\n" not in repr(thing)
+        assert len(repr(thing)) < 200
+    fitted = RobustMCB().fit(pd.DataFrame(log))
+    assert "<table>" in fitted._repr_html_()
+    assert "RobustMCB(alpha=0.1)" in RobustMCB()._repr_html_()
+
+
+SCORER = """
+import sys
+for name in ("numba", "duckdb", "matplotlib", "pyarrow", "scipy", "pandas"):
+    sys.modules[name] = None  # importing it fails
+from unswayed import Policy
+policy = Policy.load(sys.argv[1])
+print(policy.decide("home").action, policy.decide_many(["search", "nowhere"])[1].tolist())
+"""
+
+
+def test_a_scorer_needs_numpy_alone(learner: RobustMCB, tmp_path: Path) -> None:
+    """A process that only loads policy.json needs none of the heavy packages."""
+    path = tmp_path / "policy.json"
+    learner.policy_.save(path)
+    assert Policy.load(path).decide("home").action == "tea"
+    done = subprocess.run(
+        [sys.executable, "-c", SCORER, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "tea [True, False]\n", done.stderr
