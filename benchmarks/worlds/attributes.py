@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.randomness import generator
+from worlds.world import Part
 
 Truth = Literal["none", "piecewise", "linear", "smooth"]
 Rewards = Literal["clicks", "stars", "baskets"]
@@ -23,12 +24,18 @@ N_TESTED = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of log."""
+    """A kind of log.
+
+    ``rate`` is about the mean of clicks and purchases. In ``is_uneven`` logs some honest users are
+    far more active than others, and some click more than others, whatever they are shown.
+    """
 
     truth: Truth = "piecewise"
     rewards: Rewards = "clicks"
     attack: Attack = "peace"
+    rate: float = 0.05
     is_greedy: bool = False
+    is_uneven: bool = False
     n_users: int = 3_000
     events_per_user: int = 20
     n_attributes: int = 6
@@ -38,9 +45,10 @@ class Kind:
     @property
     def name(self) -> str:
         """Return what distinguishes the kind."""
-        design = "greedy" if self.is_greedy else "uniform"
-        size = f"{self.n_users}u {self.n_attributes}d {self.n_actions}a"
-        return f"{self.attack} {self.truth} {self.rewards} {design} {size}"
+        words = [self.attack, self.truth, self.rewards, "greedy" if self.is_greedy else "uniform"]
+        words += ["uneven"] * self.is_uneven
+        size = f"{self.n_users}u x {self.events_per_user} {self.n_attributes}d {self.n_actions}a"
+        return " ".join([*words, size, f"{self.rate:g}"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,32 +79,42 @@ class World:
         return replace(self, log=kept, is_bot=np.zeros(len(kept), np.bool_))
 
 
-def kinds(part: str) -> list[Kind]:
-    """Return the kinds of logs of a part: small for development, wider for the others."""
-    base = [Kind(truth=truth, attack=attack) for attack in ATTACKS for truth in _TRUTHS[1:]] + [
-        Kind(truth="none"),
-        Kind(truth="none", attack="push"),
-    ]
-    if part == "development":
-        return base
-    wide = [
-        Kind(n_users=1_000, n_attributes=2, n_actions=2),
-        Kind(n_users=1_000, n_attributes=12, rewards="stars", truth="linear"),
-        Kind(n_users=10_000, n_attributes=20, n_actions=10, truth="smooth"),
-        Kind(n_users=4_000, n_attributes=8, n_actions=30, rewards="stars"),
-        Kind(n_users=6_000, rewards="baskets", truth="linear"),
-        Kind(n_users=5_000, is_greedy=True),
-        Kind(n_users=5_000, is_greedy=True, truth="linear", rewards="stars"),
-        Kind(n_users=20_000, events_per_user=8, truth="smooth", n_actions=8),
-    ]
-    attacked = [
-        replace(kind, attack=attack) for kind in wide for attack in ("peace", "push", "quiet")
-    ]
-    rest = [replace(kind, attack=attack) for kind in wide[::2] for attack in ("segment", "forged")]
-    return base + attacked + rest
+MOST_EVENTS = 250_000
+"""In one log, so that a table takes minutes."""
 
 
-_TRUTHS: tuple[Truth, ...] = ("none", "piecewise", "linear", "smooth")
+def kinds(part: Part, seed: int) -> list[Kind]:
+    """Return kinds of logs whose numbers are drawn anew for each part and seed.
+
+    Each attack meets each truth; users, attributes, actions and rates are log-uniform.
+    """
+    rng = generator(seed, "kinds with attributes", part)
+
+    def between(low: float, high: float) -> float:
+        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+    def drawn(truth: Truth, attack: Attack) -> Kind:
+        n_users = int(between(1_000, 50_000))
+        families: tuple[Rewards, ...] = ("clicks", "clicks", "stars", "baskets")
+        return Kind(
+            truth=truth,
+            attack=attack,
+            rewards=families[int(rng.integers(len(families)))],
+            rate=round(between(0.01, 0.1), 3),
+            is_greedy=bool(rng.random() < 0.5),
+            is_uneven=bool(rng.random() < 0.5),
+            n_users=n_users,
+            events_per_user=int(min(between(4, 40), MOST_EVENTS / n_users)),
+            n_attributes=int(between(2, 21)),
+            n_actions=int(between(2, 31)),
+            bots=round(between(0.03, 0.1), 3),
+        )
+
+    truths: tuple[Truth, ...] = ("piecewise", "linear", "smooth")
+    return [drawn(truth, attack) for attack in ATTACKS for truth in truths] + [
+        drawn("none", "peace"),
+        drawn("none", "push"),
+    ]
 
 
 class _Attributes:
@@ -183,8 +201,7 @@ class _Truth:
         utilities = self.utilities(columns)
         if self.kind.rewards == "stars":
             return 3.0 + 1.2 * np.tanh(0.5 * utilities)
-        rate = 0.05 if self.kind.rewards == "clicks" else 0.1
-        return rate * np.exp(0.7 * utilities.clip(-3.0, 2.5)) / 1.6 + 0.005
+        return self.kind.rate * np.exp(0.7 * utilities.clip(-3.0, 2.5)) / 1.6 + 0.1 * self.kind.rate
 
 
 def build(kind: Kind, seed: int) -> World:
@@ -192,7 +209,9 @@ def build(kind: Kind, seed: int) -> World:
     rng = generator(seed, "attributes", kind.name)
     attributes = _Attributes(kind, rng)
     truth = _Truth(kind, attributes, rng)
-    plays = rng.poisson(kind.events_per_user, kind.n_users).clip(2)
+    activity = rng.gamma(1.0, 1.0, kind.n_users) if kind.is_uneven else np.ones(kind.n_users)
+    levels = rng.gamma(4.0, 0.25, kind.n_users) if kind.is_uneven else np.ones(kind.n_users)
+    plays = rng.poisson(kind.events_per_user * activity).clip(2)
     users = np.repeat(np.arange(kind.n_users), plays)
     is_bot = users < kind.bots * kind.n_users * (kind.attack != "peace")
     columns = attributes.draw(users, kind.n_users, rng)
@@ -210,7 +229,7 @@ def build(kind: Kind, seed: int) -> World:
             column[is_bot] = rng.choice(column[~is_bot], int(is_bot.sum()))
     means = truth.means(columns)
     actions, propensities = _logged(kind, means, rng)
-    rewards = _rewards(kind, means[np.arange(len(users)), actions], rng)
+    rewards = _rewards(kind, means[np.arange(len(users)), actions], levels[users], rng)
     rewards = _forged(kind, rewards, is_bot, actions, best, target, rng)
     log = {
         "user": pa.array([f"u{code}" for code in rng.permutation(kind.n_users)[users]]),
@@ -241,10 +260,13 @@ def _logged(
     return actions, np.where(actions == guess, 0.6 + 0.4 / n_actions, 0.4 / n_actions)
 
 
-def _rewards(kind: Kind, means: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _rewards(
+    kind: Kind, means: FloatArray, levels: FloatArray, rng: np.random.Generator
+) -> FloatArray:
     if kind.rewards == "stars":
-        return np.rint(means + rng.normal(0.0, 1.0, len(means))).clip(1.0, 5.0)
-    bought = (rng.random(len(means)) < means).astype(np.float64)
+        noise = rng.normal(levels - 1.0, 1.0)
+        return np.rint(means + noise).clip(1.0, 5.0)
+    bought = (rng.random(len(means)) < means * levels).astype(np.float64)
     if kind.rewards == "baskets":
         bought *= np.round(rng.lognormal(3.0, 0.8, len(means)), 2)
     return bought

@@ -478,7 +478,9 @@ class RobustMCB(OnlineLearner):
                 shape = learn_shape(events, reading.attributes, self._shaping)
                 self._partition, events = shape.partition, shape.in_leaves(events)
             else:
-                events = in_leaves_of(self._partition, events, reading.attributes)
+                events = in_leaves_of(
+                    self._partition, events, reading.attributes, is_learned_from=True
+                )
         return tally_events(events)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -28,9 +29,11 @@ from unswayed.events import Columns, Events, OnBadRows, Reading, read_events
 from unswayed.events.known import KnownAccounts, read_known
 from unswayed.events.sources import Source
 from unswayed.learners.explaining import notes_on_bad_rows
+from unswayed.learners.features.shape import in_leaves_of, learn_shape
 from unswayed.learners.from_log import Listener
 from unswayed.learners.learning import check_actions
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
+from unswayed.learners.options import LearnOptions, listed_names
 from unswayed.learners.unknown_fraction import FLOOR, Auto, check_fraction_or_auto
 from unswayed.policy import Policy
 from unswayed.tallies import MIN_PROPENSITY, tally_events
@@ -89,6 +92,7 @@ def audit_log(
     min_propensity: float = MIN_PROPENSITY,
     memory: int | None = None,
     known: str | Path | KnownAccounts | None = None,
+    features: Sequence[str] | str = (),
     since: str | None = None,
     reference: Source | None = None,
     on_step: Listener = lambda _: None,
@@ -106,6 +110,8 @@ def audit_log(
     known
         Reviewed accounts, as ``read_known`` reads them. Fakes are flagged and lead to others.
         Honest ones are not flagged for what they did before the end of the review's day.
+    features
+        Attributes to learn the contexts from, as ``learn_log`` takes them.
     since
         A date, or a date and time: ``changes`` says what is new since then. The log needs times.
     reference
@@ -127,11 +133,14 @@ def audit_log(
         known = read_known(known)
     stated = check_fraction_or_auto(alpha)
     method = known_method(method)
+    columns = columns or Columns(may_lack_context=True)
+    if features:
+        columns = replace(columns, features=listed_names(features))
 
     def read(what: Source) -> Reading:
         return read_events(
             what,
-            columns=columns or Columns(may_lack_context=True),
+            columns=columns,
             query=query,
             on_bad_rows=on_bad_rows,
             memory=memory,
@@ -140,12 +149,18 @@ def audit_log(
 
     on_step("reading")
     reading = read(source)
-    events = replace(reading.events, times=reading.times)
+    events, shape = replace(reading.events, times=reading.times), None
     # What cannot be answered is said before any work is done.
     is_earlier = None if since is None else earlier_rows(events, since)
     clean = None if reference is None else read(reference)
     options = _Options(stated=stated, method=method, min_propensity=min_propensity, regime=regime)
     on_step("tallying")
+    if reading.attributes:
+        shaping = LearnOptions(
+            alpha=stated, method=method, min_propensity=min_propensity, features=columns.features
+        )
+        shape = learn_shape(events, reading.attributes, shaping)
+        events = shape.in_leaves(events)
     audit, policy = audit_events(
         events,
         source=reading.provenance.source,
@@ -164,6 +179,8 @@ def audit_log(
     if clean is not None:
         on_step("comparing")
         usual, where = replace(clean.events, times=clean.times), clean.provenance.source
+        if shape is not None:
+            usual = in_leaves_of(shape.partition, usual, clean.attributes)
         found, _ = audit_events(usual, source=where, **options)
         difference = difference_of(found, usual, events)
     return Audited(audit, events, policy, changes, difference)

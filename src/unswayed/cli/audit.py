@@ -67,6 +67,13 @@ def audit(
     target: Annotated[
         str | None, typer.Option(help="Action that the injected coalition lies about.")
     ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Attributes to learn the contexts from, as in learn.",
+        ),
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(
@@ -148,6 +155,7 @@ def audit(
             min_propensity=source.min_propensity,
             memory=source.memory_bytes,
             known=reviewed,
+            features=features or (),
             since=since,
             reference=reference,
             on_step=on_step,

@@ -15,7 +15,7 @@ the upper end from the policy as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +41,13 @@ from unswayed.events.sources import Source
 from unswayed.learners.bounded.method import Reviewed, find_coalitions
 from unswayed.learners.design import design_of_log
 from unswayed.learners.explaining import notes_on_bad_rows
+from unswayed.learners.features.shape import in_leaves_of
 from unswayed.learners.from_log import Listener
 from unswayed.learners.learning import check_precision, learn_policy
 from unswayed.learners.methods import method_names
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto, estimate_fraction
 from unswayed.policy import Origin, Policy
+from unswayed.policy.partition import Partition
 from unswayed.randomness import generator
 from unswayed.tallies import MIN_PROPENSITY, Tallies, tally_events
 from unswayed.tallies.log_summary import summarise
@@ -72,6 +74,12 @@ PROBABILITY = "probability"
 
 OTHER_LOG = "it was learned from another log"
 """Why a policy is evaluated as it is, if nothing speaks against that."""
+
+KEPT_LEAVES = (
+    "the policy was learned again with the leaves it has, which may have been learned from these "
+    "very users; if so, its value is a little too high. A log of other days has no such bias."
+)
+"""A note on policies with a partition."""
 
 FEWEST_USERS, SPLITS = 4, 3
 """A half needs two users; and, ours, how often users are split in halves."""
@@ -116,7 +124,8 @@ def evaluate_policy(
         As ``read_events`` takes them; or events.
     policy
         What is evaluated: a policy, or a table or file of a stochastic one with the log's columns
-        of context and action and a column ``probability``.
+        of context and action and a column ``probability``. If it was learned from features, the
+        log needs those columns, and contexts are the leaves.
     baseline
         What it is compared with, in the same forms; None for what was logged.
     baseline_name
@@ -149,6 +158,9 @@ def evaluate_policy(
     if isinstance(source, Events):
         events, name, times, columns = source, "the log", source.times, columns or Columns()
     else:
+        partition = _partition_of(policy, baseline)
+        if partition is not None:
+            columns = replace(columns or Columns(), features=partition.names)
         reading = read_events(
             source,
             columns=columns,
@@ -160,6 +172,8 @@ def evaluate_policy(
         events, times, read = reading.events, reading.times, reading.provenance
         name, columns, ends = read.source, read.columns, (read.first_time, read.last_time)
         notes = notes_on_bad_rows(read)
+        if partition is not None:
+            events = in_leaves_of(partition, events, reading.attributes)
     if not len(events):
         raise InputError("there are no events to evaluate a policy on; give at least one.")
     early = None
@@ -192,6 +206,8 @@ def evaluate_policy(
             reason = f"from the first {len(early):,} events and evaluated on the rest"
             policies.append(Judged(table, "holdout", reason))
         notes += more
+        if isinstance(one, Policy) and one.partition and policies[-1].fitting != "as it is":
+            notes += (KEPT_LEAVES,)
     on_step("evaluating")
     honest = Honest.of(events, found.weights, share=share)
     plain = Comparison.of(events, inverse, policies, np.ones(events.n_users))
@@ -378,6 +394,20 @@ def _reaching(found: Estimate, doubly: Estimate) -> Estimate:
         low=found.estimate - float(np.hypot(found.estimate - found.low, below)),
         high=found.estimate + float(np.hypot(found.high - found.estimate, above)),
     )
+
+
+def _partition_of(policy: Policy | Source, baseline: Policy | Source | None) -> Partition | None:
+    """Return the partition of the policy; refuse a baseline with contexts of another kind."""
+    found = [
+        one.partition if isinstance(one, Policy) else None
+        for one in ((policy,) if baseline is None else (policy, baseline))
+    ]
+    if len({None if one is None else one.hash for one in found}) > 1:
+        raise InputError(
+            "the policy and its baseline have different contexts: at least one was learned from "
+            "features, and not with the other's leaves. Evaluate each by itself."
+        )
+    return found[0]
 
 
 def _choices_of(policy: Policy, events: Events) -> tuple[FloatArray, tuple[str, ...]]:

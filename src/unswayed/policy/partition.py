@@ -386,7 +386,16 @@ class Partition:
 
     def leaves(self, columns: Mapping[str, AttributeColumn]) -> IntArray:
         """Return the code in ``labels`` of each row's leaf, −1 where there is none."""
-        codes = [feature.codes(columns[feature.name]) for feature in self.features]
+        codes = []
+        for feature in self.features:
+            column = columns[feature.name]
+            if isinstance(column, Categories) == feature.is_number and len(column):
+                held, needed = ("texts", "numbers") if feature.is_number else ("numbers", "texts")
+                raise InputError(
+                    f"column {feature.name!r} holds {held}, and the policy was learned from "
+                    f"{needed}; convert it."
+                )
+            codes.append(feature.codes(column))
         if self.advice is not None:
             codes.append(self.advice.choices(self.features, columns))
         return self.leaves_of_codes(codes)

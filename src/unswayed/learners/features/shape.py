@@ -112,14 +112,27 @@ class Shape:
         }
 
 
+#: The context of events whose attributes have values that the partition does not know.
+NO_LEAF = "(no leaf)"
+
+
 def in_leaves_of(
-    partition: Partition, events: Events, columns: Mapping[str, AttributeColumn]
+    partition: Partition,
+    events: Events,
+    columns: Mapping[str, AttributeColumn],
+    *,
+    is_learned_from: bool = False,
 ) -> Events:
-    """Return events with the leaves of a partition as contexts, without those that have none."""
-    leaves = partition.leaves(columns)
+    """Return events with the leaves of a partition as contexts.
+
+    Those without a leaf have the context ``NO_LEAF``; they are left out of what is learned from.
+    """
+    leaves, labels = partition.leaves(columns), partition.labels
     has_leaf = leaves >= 0
-    placed = replace(events, contexts=np.maximum(leaves, 0), context_labels=partition.labels)
-    return placed if has_leaf.all() else placed.rows(has_leaf)
+    if not has_leaf.all() and not is_learned_from:
+        leaves, labels = np.where(has_leaf, leaves, len(labels)), Labels.of([*labels, NO_LEAF])
+    placed = replace(events, contexts=np.maximum(leaves, 0), context_labels=labels)
+    return placed.rows(has_leaf) if is_learned_from else placed
 
 
 def learn_shape(
