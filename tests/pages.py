@@ -5,8 +5,11 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +25,9 @@ _BLOCK = re.compile(
 
 #: Seconds that the blocks of a page may take each.
 _LIMIT = 300
+
+#: The port of servers in pages; a reader here takes a free one instead.
+_PORT = "8321"
 
 
 @dataclass(frozen=True)
@@ -54,13 +60,23 @@ class Reader:
         self.folder = folder
         self.names: dict[str, object] = {}
         self.exported: dict[str, str] = {}
+        self.sessions: list[int] = []
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = str(free.getsockname()[1])
+
+    def leave(self) -> None:
+        """End what a page left running in the background."""
+        for session in self.sessions:
+            with suppress(ProcessLookupError):
+                os.killpg(session, signal.SIGTERM)
 
     def run(self, block: Block) -> None:
         """Run a block; a failure names its line."""
         match block.kind:
             case "python" | "toml" if block.text.startswith("# file: "):
                 name = block.text.partition("\n")[0].removeprefix("# file: ")
-                (self.folder / name).write_text(block.text, encoding="utf-8")
+                text = block.text.replace(_PORT, self.port)
+                (self.folder / name).write_text(text, encoding="utf-8")
             case "python" if ">>>" in block.text:
                 self._check_examples(block)
             case "python":
@@ -93,8 +109,8 @@ class Reader:
         """Run a shell script; variables that it exports stay."""
         for name, value in re.findall(r"^export (\w+)=(\S+)$", text, flags=re.MULTILINE):
             self.exported[name] = value
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", text],
+        with subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", text.replace(_PORT, self.port)],
             cwd=self.folder,
             env={
                 **os.environ,
@@ -102,10 +118,12 @@ class Reader:
                 "PYTHONPATH": str(ROOT / "src"),
                 **self.exported,
             },
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
-            timeout=_LIMIT,
-        )
-        assert done.returncode == 0, f"line {line}: {text}\n{done.stderr}"
-        return done.stdout
+            start_new_session=True,
+        ) as shell:
+            self.sessions.append(shell.pid)
+            printed, problems = shell.communicate(timeout=_LIMIT)
+        assert shell.returncode == 0, f"line {line}: {text}\n{problems}"
+        return printed

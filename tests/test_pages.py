@@ -30,8 +30,11 @@ def test_every_block_of_a_page_runs(
     """In order, in one folder; doctests and transcripts print what the page says."""
     monkeypatch.chdir(tmp_path)
     reader = Reader(tmp_path)
-    for block in runnable(page):
-        reader.run(block)
+    try:
+        for block in runnable(page):
+            reader.run(block)
+    finally:
+        reader.leave()
 
 
 def test_every_block_has_a_language_that_is_run_or_a_reason() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import unswayed
@@ -48,6 +49,7 @@ def test_the_command_lists_its_subcommands_with_a_line_each() -> None:
         (["limits", "--gap", "0", "--interactions", "10", "--alpha", "0.2"], "gap"),
         (["nonsense"], "nonsense"),
         (["simulate", "--nonsense"], "nonsense"),
+        (["demo", "--world", "newz"], "news"),
     ],
 )
 def test_bad_input_ends_in_one_sentence_and_exit_code_2(arguments: list[str], message: str) -> None:
@@ -69,6 +71,30 @@ def test_the_demo_tells_its_story_and_leaves_picture_and_log(tmp_path: Path) -> 
     assert {row["naive"] for row in told["results"]} == {"MegaCola"}
     for file in told["files"]:
         assert (tmp_path / file).stat().st_size > 1000
+
+
+def test_the_news_log_is_as_the_page_describes_it(tmp_path: Path) -> None:
+    """4% bots, clicks near 1.5%, propensities that are true, and the same bytes for a seed."""
+    files = [tmp_path / "a" / name for name in ("monday.parquet", "tuesday.parquet")]
+    for folder in ("a", "b"):
+        assert run("demo", "--world", "news", "--out", str(tmp_path / folder)).returncode == 0
+    assert files[0].read_bytes() == (tmp_path / "b" / "monday.parquet").read_bytes()
+    bots = set((tmp_path / "a" / "bots.csv").read_text().replace('"', "").split()[1:])
+    assert 700 < len(bots) < 900
+    for file in files:
+        log = pq.read_table(file).to_pandas()
+        is_bot = log.user.isin(bots)
+        assert 0.014 < log.click[~is_bot].mean() < 0.0155
+        assert 0.55 < log.click[is_bot & (log.story == "gossip")].mean() < 0.65
+        visits = log.user.value_counts()
+        assert visits.max() > 20 * visits.median()
+        shares = log.story.value_counts(normalize=True)
+        assert all(
+            abs(shares[story] - p) < 0.005
+            for story, p in {
+                tuple(row) for row in log[["story", "propensity"]].drop_duplicates().to_numpy()
+            }
+        )
 
 
 def test_the_demo_reads_well_on_a_terminal(tmp_path: Path) -> None:

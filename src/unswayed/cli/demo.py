@@ -1,4 +1,4 @@
-"""`unswayed demo`: a small shop under attack, in under a minute."""
+"""`unswayed demo`: a small shop under attack, in under a minute; or a click log to learn from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from unswayed.cli.options import Json, Seed
+from unswayed.demo.news import write_news
 from unswayed.demo.shop import (
     ADVERSARIAL_FRACTION,
     CONTEXTS,
@@ -19,17 +20,33 @@ from unswayed.demo.shop import (
     draw,
     play,
 )
+from unswayed.names import find
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 from unswayed.storage import check_writable_folder, whole_file
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the log.")] = Path("demo"),
+    world: Annotated[
+        str,
+        typer.Option(
+            help="cafe: simulate and compare; news: only write two days of a click log with bots, "
+            "its true click rates and the bots' names."
+        ),
+    ] = "cafe",
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Show what a coalition of fake customers does to a naive bandit, and to unswayed."""
+    write = find(world, {"cafe": None, "news": write_news}, kind="world")
     check_writable_folder(out)
+    if write is not None:
+        files = [str(file) for file in write(out, seed)]
+        if json:
+            print_json({"files": files})
+        else:
+            print_line(f"Written: {', '.join(files)}.")
+        return
     with progress_bar() as bar:
         bar.add_task("simulating customers and learning", total=None)
         outcome = play(seed)

@@ -162,10 +162,8 @@ def note_on_propensities(clipped_share: float, min_propensity: float, method: st
         if method == DEFAULT_METHOD
         else "events are weighted by 1/propensity"
     )
-    return (
-        f"{use}; {clipped_share:.2%} of the propensities are below {min_propensity:g} and count as "
-        "that."
-    )
+    clipped = f"{clipped_share:.2%} of the propensities are below {min_propensity:g}"
+    return f"{use}; {clipped} and count as that." if clipped_share else f"{use}."
 
 
 def note_on_cap(max_interactions: int, n_users_capped: int, n_events_dropped: int) -> str:
