@@ -44,8 +44,7 @@ from unswayed.arrays import FloatArray
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import estimate_context_probabilities
 from unswayed.learners.players import WARMUP_SHARE
-from unswayed.limits.calibration import Shape
-from unswayed.limits.planner import plan_traffic
+from unswayed.limits.planner import Shape, plan_traffic
 from unswayed.randomness import generator
 from unswayed.simulation.attacks.registry import ATTACKS as ALL_ATTACKS
 from unswayed.simulation.planned import verify_plan

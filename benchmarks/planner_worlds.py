@@ -12,9 +12,8 @@ import numpy as np
 from unswayed.arrays import FloatArray
 from unswayed.learners.players import EPSILON
 from unswayed.limits import instance_complexity
-from unswayed.limits.calibration import Shape, crowding
 from unswayed.limits.checks import Traffic
-from unswayed.limits.planner import EVERYDAY
+from unswayed.limits.planner import EVERYDAY, Shape, crowding
 from unswayed.simulation.arrivals import ACTIVITY_SPREAD
 from unswayed.simulation.instances import uniform_probabilities, zipf_probabilities
 from unswayed.simulation.planned import simulated_traffic, widest_gap

@@ -12,7 +12,6 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.randomness import generator
-from unswayed.simulation.arena import TASTE_LAWS, ratings
 from unswayed.simulation.attacks.base import (
     Aim,
     Attack,
@@ -23,10 +22,11 @@ from unswayed.simulation.attacks.base import (
     Turn,
     reward_ends,
 )
-from unswayed.simulation.attacks.on_plays import Plays
-from unswayed.simulation.attacks.registry import PLAY_ATTACKS, Knob, make_attack
+from unswayed.simulation.attacks.registry import Knob, make_attack
 from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards, zipf_probabilities
+from worlds.play_attacks import PLAY_ATTACKS, Plays
 from worlds.replays import play_contexts, pretended, rated_actions, replayed
+from worlds.tastes import TASTE_LAWS, ratings
 from worlds.world import NOBODY, World
 
 NO_ATTACK = "none"

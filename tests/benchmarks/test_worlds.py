@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from unswayed.errors import InputError
-from unswayed.simulation.attacks.registry import ATTACKS, PLAY_ATTACKS
+from unswayed.simulation.attacks.registry import ATTACKS
 from worlds import PARTS, Spec, World, build, specs
+from worlds.play_attacks import PLAY_ATTACKS
 
 SMALL = Spec(
     name="small",

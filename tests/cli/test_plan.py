@@ -18,8 +18,7 @@ from unswayed.cli.plan import plan as plan_command
 from unswayed.cli.plan import plan_words
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.limits.calibration import calibrated_methods
-from unswayed.limits.planner import plan_traffic
+from unswayed.limits.planner import calibrated_methods, plan_traffic
 from unswayed.simulation import planned
 
 COMMAND = Path(sys.executable).with_name("unswayed")

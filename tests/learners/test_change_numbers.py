@@ -44,12 +44,13 @@ def test_each_outcome_has_its_sentence() -> None:
         "too little was played before or after to test 1,234 means for change."
     )
     assert Changes((), 1234, 2000, 0.1251, level=0.05).statement() == (
-        "none of 1,234 mean rewards changed (error rate 5%, colluders allowed for); moves of about "
-        "0.13 would show."
+        "none of 1,234 mean rewards changed (error rate 5% if user means are near normal, "
+        "colluders allowed for); moves of about 0.13 would show."
     )
     assert Changes((FALL, RISE), 1234, 2000, 0.125).statement() == (
-        "2 of 1,234 mean rewards changed (error rate 1%, colluders allowed for): for instance "
-        "'soup' in 'dinner', from 0.5 to 0.75 before to -0.5 to 0.125 after."
+        "2 of 1,234 mean rewards changed (error rate 1% if user means are near normal, colluders "
+        "allowed for): for instance 'soup' in 'dinner', from 0.5 to 0.75 before to -0.5 "
+        "to 0.125 after."
     )
 
 

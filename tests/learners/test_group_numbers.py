@@ -55,15 +55,16 @@ def test_groups_say_how_many_there_are_and_what_they_gain() -> None:
     members = np.array([1, 0, 1, NO_GROUP] + [1] * 1000)
     assert Groups(members, (0.25, 0.123), 5).sizes.tolist() == [1, 1002]
     assert Groups(members, (0.25, 0.123), 5).statement() == (
-        "2 groups of taste (error rate 1%, colluders allowed for): 1 user gains at least 0.25 a "
-        "play, 1,002 users gain at least 0.12 a play where decisions differ; 1 user with the "
-        "common policy."
+        "2 groups of taste (error rate 1% if user means are near normal, colluders allowed for): "
+        "1 user gains at least 0.25 a play, 1,002 users gain at least 0.12 a play where "
+        "decisions differ; 1 user with the common policy."
     )
     nobody = np.full(3, NO_GROUP)
     assert Groups(nobody, (0.5,), 3).sizes.tolist() == [0]
     assert Groups(nobody, (), 14).statement() == (
         "the data do not support groups of taste: none of 14 candidates gains on held-out plays "
-        "(error rate 1%, colluders allowed for), and everybody gets the common policy."
+        "(error rate 1% if user means are near normal, colluders allowed for), and everybody "
+        "gets the common policy."
     )
 
 

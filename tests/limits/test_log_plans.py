@@ -9,8 +9,7 @@ import pytest
 from unswayed.errors import InputError
 from unswayed.events import Events
 from unswayed.limits.hiding import smallest_two_sided_coalition
-from unswayed.limits.log_plans import log_traffic, plan_from_log
-from unswayed.limits.planner import plan_traffic
+from unswayed.limits.planner import log_traffic, plan_from_log, plan_traffic
 
 
 def log_of(

@@ -11,9 +11,15 @@ from unswayed.cli.plan import plan_words
 from unswayed.errors import InputError
 from unswayed.learners.methods import METHODS
 from unswayed.limits import instance_complexity, total_variation
-from unswayed.limits.calibration import Shape, constants, method_constants
 from unswayed.limits.checks import Traffic
-from unswayed.limits.planner import FEWEST_USERS, Plan, plan_traffic
+from unswayed.limits.planner import (
+    FEWEST_USERS,
+    Plan,
+    Shape,
+    constants,
+    method_constants,
+    plan_traffic,
+)
 
 UNIFORM = np.full(100, 0.01)
 

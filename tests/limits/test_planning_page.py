@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from unswayed.cli.plan import plan
-from unswayed.limits.calibration import Shape, constants, method_constants
+from unswayed.limits.planner import Shape, constants, method_constants
 
 PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
 TEXT = PAGE.read_text(encoding="utf-8")

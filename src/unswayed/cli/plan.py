@@ -13,7 +13,6 @@ from unswayed.cli.options import Json, Seed, expanded, probabilities_in, process
 from unswayed.errors import InputError
 from unswayed.events import OnBadRows, read_events
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
-from unswayed.limits.calibration import calibrated_methods, constants
 from unswayed.limits.checks import (
     CALIBRATED_DEVIATION,
     MAX_CONTEXTS,
@@ -22,8 +21,18 @@ from unswayed.limits.checks import (
     Traffic,
     check_count,
 )
-from unswayed.limits.log_plans import LogPlan, log_traffic, plan_from_log
-from unswayed.limits.planner import DEFAULT_LEAD, PAPER_METHOD, MethodPlan, Plan, plan_traffic
+from unswayed.limits.planner import (
+    DEFAULT_LEAD,
+    PAPER_METHOD,
+    LogPlan,
+    MethodPlan,
+    Plan,
+    calibrated_methods,
+    constants,
+    log_traffic,
+    plan_from_log,
+    plan_traffic,
+)
 from unswayed.reports.tables import print_json, print_line, print_table, progress_bar
 from unswayed.simulation.instances import named_probabilities
 from unswayed.simulation.planned import (

@@ -1,7 +1,11 @@
 """Robust means of arrays: points in one dimension, rows in many; nothing of users or bandits."""
 
-from unswayed.estimators.bounded_means import bounded_mean_intervals
-from unswayed.estimators.contaminated_means import Intervals, mean_intervals, median_intervals
+from unswayed.estimators.intervals import (
+    Intervals,
+    bounded_mean_intervals,
+    mean_intervals,
+    median_intervals,
+)
 from unswayed.estimators.quantum_entropy import quantum_entropy_mean
 from unswayed.estimators.results import (
     GroupedEstimates,

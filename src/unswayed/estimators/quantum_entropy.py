@@ -19,8 +19,7 @@ from unswayed.estimators.spectral_filter import (
     in_deviations,
     prune,
 )
-from unswayed.estimators.spectrum import WeightedRows
-from unswayed.estimators.tails import kept_shares, weighted_quantile
+from unswayed.estimators.spectrum import WeightedRows, kept_shares, weighted_quantile
 from unswayed.names import known_keywords
 from unswayed.randomness import generator
 

@@ -20,9 +20,11 @@ from unswayed.estimators.spectrum import (
     HonestNoise,
     WeightedRows,
     believable_column_variances,
+    kept_shares,
+    robust_variance,
     top_direction,
+    weighted_quantile,
 )
-from unswayed.estimators.tails import kept_shares, robust_variance, weighted_quantile
 from unswayed.names import known_keywords
 
 MAX_ITERATIONS = 50

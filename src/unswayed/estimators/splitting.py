@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators.inputs import check_failure_probability, check_values
 from unswayed.estimators.results import UnivariateEstimate
-from unswayed.estimators.tails import NORMAL_QUARTILE
+from unswayed.estimators.spectrum import NORMAL_QUARTILE
 from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, largest_cut, trim_count
 from unswayed.names import known_keywords
 

@@ -88,7 +88,7 @@ class Changes:
             return (
                 f"too little was played before or after to test {self.n_cells:,} means for change."
             )
-        error = f"error rate {self.level:.0%}, colluders allowed for"
+        error = f"error rate {self.level:.0%} if user means are near normal, colluders allowed for"
         if not self.changes:
             return (
                 f"none of {self.n_tested:,} mean rewards changed ({error}); moves of about "

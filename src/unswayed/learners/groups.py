@@ -192,7 +192,7 @@ class Groups:
 
     def statement(self) -> str:
         """Return it as one sentence."""
-        error = f"error rate {LEVEL:.0%}, colluders allowed for"
+        error = f"error rate {LEVEL:.0%} if user means are near normal, colluders allowed for"
         if not self.gains:
             return (
                 f"the data do not support groups of taste: none of {self.n_tried} candidates gains "

@@ -13,17 +13,15 @@ from unswayed.limits.checks import (
     check_minority,
 )
 from unswayed.limits.hiding import (
+    ROUNDING,
+    largest_one_sided_interactions,
+    largest_two_sided_interactions,
     one_sided_distance,
     smallest_one_sided_coalition,
     smallest_two_sided_coalition,
     success_bound,
     two_sided_distance,
     two_sided_hellinger,
-)
-from unswayed.limits.horizon import (
-    ROUNDING,
-    largest_one_sided_interactions,
-    largest_two_sided_interactions,
 )
 from unswayed.names import known_keywords
 from unswayed.visible import percent

@@ -1,23 +1,423 @@
-"""How well a coalition can hide that one action is better: exact distances between two worlds.
+"""How well a coalition can hide that one action is better: exact, with the coalitions that do it.
 
 In the ordinary world each play of the action pays 1 with probability ``base`` (P0 over the
 ``interactions`` plays of one user), in the better world with probability ``base + gap`` (P1).
 ``interactions`` counts the plays of that one action by one user, not all plays of the user.
-All functions take arrays that broadcast, and give a number for numbers.
+Distances take arrays that broadcast, and give a number for numbers. Binomial sums stay accurate for
+a billion plays: no overflow, no cancellation.
+
+The best colluder needs only the number of ones it will ever return: it draws that number, and then
+returns its ones and zeros in random order. Drawing them one at a time from an urn costs nothing
+per play, and any beginning of the sequence is hidden at least as well as the whole.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unswayed.arrays import FloatArray
+from unswayed.arrays import FloatArray, IntArray
+from unswayed.compiled import compiled
 from unswayed.errors import InputError
-from unswayed.limits.adversaries import both_worlds, one_minus_exp
-from unswayed.limits.binomial import excess_over, single_log_ratios
-from unswayed.limits.checks import Floats, check_coalition, check_gap, check_interactions
+from unswayed.limits.checks import (
+    MAX_INTERACTIONS,
+    Floats,
+    Integers,
+    check_coalition,
+    check_count,
+    check_gap,
+    check_interactions,
+    check_minority,
+)
+
+NEGLIGIBLE = 1e-300
+"""Ours: outcomes rarer than this, relative to the likeliest, are left out of every sum."""
+
+
+@compiled
+def binomial_window(n: int, p: float) -> tuple[int, FloatArray]:
+    """Return the binomial probabilities where they are not negligible.
+
+    From the likeliest count outwards each probability follows from its neighbour, and the sum of
+    all scales them, so no factorial is ever formed. About 74·sqrt(n p (1−p)) entries.
+
+    Parameters
+    ----------
+    n, p
+        Number of draws and probability of a one.
+
+    Returns
+    -------
+    first, probabilities
+        ``probabilities[j]`` is P(K = first + j).
+    """
+    if p <= 0.0:
+        return 0, np.ones(1)
+    if p >= 1.0:
+        return n, np.ones(1)
+    mode = min(n, int((n + 1) * p))
+    odds = p / (1.0 - p)
+
+    weight, last = 1.0, mode
+    while last < n:
+        weight *= (n - last) / (last + 1) * odds
+        if weight < NEGLIGIBLE:
+            break
+        last += 1
+    weight, first = 1.0, mode
+    while first > 0:
+        weight *= first / (n - first + 1) / odds
+        if weight < NEGLIGIBLE:
+            break
+        first -= 1
+
+    weights = np.empty(last - first + 1)
+    weights[mode - first] = 1.0
+    for k in range(mode, last):
+        weights[k + 1 - first] = weights[k - first] * ((n - k) / (k + 1) * odds)
+    for k in range(mode, first, -1):
+        weights[k - 1 - first] = weights[k - first] * (k / (n - k + 1) / odds)
+
+    total, lost = 0.0, 0.0
+    for weight in weights:  # compensated, so that a million terms lose nothing
+        step = weight - lost
+        grown = total + step
+        lost = (grown - total) - step
+        total = grown
+    return first, weights / total
+
+
+@compiled
+def log_ratio(k: int, n: int, per_one: float, per_zero: float) -> float:
+    """Return log P1(k)/P0(k) from the log ratios of a single one and a single zero.
+
+    The ratios may be infinite (base 0, or base + gap = 1), so zero counts are left out.
+    """
+    ones = k * per_one if k > 0 else 0.0
+    zeros = (n - k) * per_zero if k < n else 0.0
+    return ones + zeros
+
+
+@compiled
+def excess(n: int, better: float, per_one: float, per_zero: float, fraction: float) -> float:
+    """Return Σ_k [(1−fraction)·P1(k) − P0(k)]_+ for binomial P1 (at `better`) and P0.
+
+    Each term is written P1(k)·(1 − e^−x) with x = log((1−fraction)·P1(k)/P0(k)), a product of two
+    numbers in [0, 1] known to full relative precision. x grows with k, so the sum runs from the
+    top count down to the first k where x is not positive.
+    """
+    first, probabilities = binomial_window(n, better)
+    kept = math.log1p(-fraction)
+    total, lost = 0.0, 0.0
+    for j in range(probabilities.size - 1, -1, -1):
+        surplus = -math.expm1(-(kept + log_ratio(first + j, n, per_one, per_zero)))
+        if not surplus > 0.0:
+            break
+        step = probabilities[j] * surplus - lost
+        grown = total + step
+        lost = (grown - total) - step
+        total = grown
+    return (1.0 - fraction) * total
+
+
+@compiled
+def excess_over(
+    n: IntArray,
+    better: FloatArray,
+    per_one: FloatArray,
+    per_zero: FloatArray,
+    fraction: FloatArray,
+) -> FloatArray:
+    """Return `excess` for each entry of five flat arrays of one length."""
+    result = np.empty(n.size)
+    for i in range(n.size):
+        result[i] = excess(n[i], better[i], per_one[i], per_zero[i], fraction[i])
+    return result
+
+
+def single_log_ratios(base: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return log((base+gap)/base) and log((1−base−gap)/(1−base)), infinite at the ends."""
+    with np.errstate(divide="ignore"):
+        return np.log1p(gap / base), np.log1p(np.maximum(-gap / (1 - base), -1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class CountDistribution:
+    """A distribution over the number of ones in a user's first plays.
+
+    Attributes
+    ----------
+    interactions
+        Number n of plays.
+    first
+        The smallest count listed.
+    probabilities
+        ``probabilities[j]`` is P(K = first + j); counts not listed have probability 0.
+    """
+
+    interactions: int
+    first: int
+    probabilities: FloatArray
+
+    def dense(self) -> FloatArray:
+        """Return the probabilities of all counts 0, ..., n."""
+        everything = np.zeros(self.interactions + 1)
+        everything[self.first : self.first + self.probabilities.size] = self.probabilities
+        return everything
+
+    def draw(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Draw independent counts (size,)."""
+        cumulative = np.cumsum(self.probabilities)
+        # Scaling to the last sum keeps rounding from ever drawing beyond the support.
+        uniforms = rng.random(size) * cumulative[-1]
+        places: IntArray = np.searchsorted(cumulative, uniforms, side="right").astype(np.int64)
+        return self.first + places
+
+
+@dataclass(frozen=True, slots=True)
+class HidingAdversary:
+    """The rewards of a hiding coalition's members when the contested action is played.
+
+    Attributes
+    ----------
+    counts
+        Distribution of the number of ones among a member's first n plays of the action.
+    afterwards
+        Probability of a one once those plays are over, when nothing is hidden any more.
+    distance
+        What stays visible in one user: the total variation distance between the two worlds.
+    """
+
+    counts: CountDistribution
+    afterwards: float
+    distance: float
+
+    def start(self, n_members: int, rng: np.random.Generator) -> RewardUrns:
+        """Create one urn per member, from which rewards are drawn play by play."""
+        ones = self.counts.draw(check_count(n_members, "n_members", at_least=0), rng)
+        return RewardUrns(ones, self.counts.interactions, afterwards=self.afterwards)
+
+
+@dataclass(frozen=True, slots=True)
+class HidingPair:
+    """The two coalitions that make two worlds look alike, and what is then seen in both.
+
+    Attributes
+    ----------
+    ordinary
+        The coalition beside good users whose mean reward is base.
+    better
+        The coalition beside good users whose mean reward is base + gap.
+    observed
+        Counts seen over all users in the ordinary world; the better world's differ from them by
+        `ordinary.distance`, which is zero when the coalition is large enough.
+    """
+
+    ordinary: HidingAdversary
+    better: HidingAdversary
+    observed: CountDistribution
+
+
+def binomial_counts(interactions: int, probability: float) -> CountDistribution:
+    """Return how many ones a good user returns.
+
+    >>> binomial_counts(2, 0.5).dense()
+    array([0.25, 0.5 , 0.25])
+    """
+    plays = int(check_interactions(interactions))
+    if not 0 <= probability <= 1:
+        raise InputError(f"probability is {probability}: it must lie between 0 and 1.")
+    first, probabilities = binomial_window(plays, float(probability))
+    return CountDistribution(plays, int(first), probabilities)
+
+
+def one_sided_adversary(
+    gap: float, interactions: int, alpha: float, *, base: float = 0.5
+) -> HidingAdversary:
+    """Return the paper's E^(n) at its best: it makes a better action look ordinary.
+
+    Parameters
+    ----------
+    gap, interactions, alpha, base
+        As in `one_sided_distance`, but single numbers, with at least one play.
+
+    Returns
+    -------
+    E = [P0 − (1−alpha) P1]_+/(alpha + H), with H = `one_sided_distance`. Afterwards the members
+    give the rewards of the ordinary world.
+
+    Notes
+    -----
+    Guarantee: TV(P0, (1−alpha) P1 + alpha E) = H, the least that any E attains, and at most H for
+    every shorter prefix. Deviations: the paper cuts E at a fixed deviation and divides by a
+    normaliser Z; this E is cut where it turns negative, which is optimal.
+
+    Examples
+    --------
+    >>> one_sided_adversary(0.1, 1, 0.2).counts.dense().round(3)
+    array([0.9, 0.1])
+    """
+    p0, _, ratio, first = both_worlds(gap, interactions, base)
+    fraction = float(check_coalition(alpha))
+    shortfall = p0 * one_minus_exp(np.log1p(-fraction) + ratio)
+    total = float(shortfall.sum())
+    counts = _trimmed(interactions, first, shortfall / total)
+    return HidingAdversary(counts, float(base), max(0.0, total - fraction))
+
+
+def two_sided_adversaries(
+    gap: float, interactions: int, alpha: float, *, base: float = 0.5
+) -> HidingPair:
+    """Return the pair of coalitions that makes the better and the ordinary world look alike.
+
+    Parameters
+    ----------
+    gap, interactions, alpha, base
+        As in `two_sided_distance`, but single numbers, with at least one play.
+
+    Returns
+    -------
+    Beside P0 the members follow [P1 − P0]_+/TV, beside P1 [P0 − P1]_+/TV. A coalition larger
+    than needed lets the rest of its mass follow max(P0, P1)/(1+TV), which is also what an observer
+    then sees in both worlds. Afterwards members behave like the other world's good users.
+
+    Notes
+    -----
+    Guarantee: the two mixtures differ by max(0, (1−alpha)·TV − alpha), the least possible.
+    Deviations: the paper hides one world only.
+
+    Examples
+    --------
+    >>> pair = two_sided_adversaries(0.25, 1, 0.2)
+    >>> pair.ordinary.counts.dense(), pair.better.counts.dense(), pair.observed.dense()
+    (array([0., 1.]), array([1., 0.]), array([0.4, 0.6]))
+    """
+    p0, p1, ratio, first = both_worlds(gap, interactions, base)
+    fraction = float(check_coalition(alpha))
+    surplus, shortfall = p1 * one_minus_exp(-ratio), p0 * one_minus_exp(ratio)
+    distance = float(surplus.sum())
+    busy = min(1.0, (1 - fraction) * distance / fraction)
+    idle = (1 - busy) * np.maximum(p0, p1) / (1 + distance)
+    beside_p0 = busy * surplus / distance + idle
+    beside_p1 = busy * shortfall / float(shortfall.sum()) + idle
+    left = max(0.0, (1 - fraction) * distance - fraction)
+    return HidingPair(
+        ordinary=HidingAdversary(_trimmed(interactions, first, beside_p0), float(base + gap), left),
+        better=HidingAdversary(_trimmed(interactions, first, beside_p1), float(base), left),
+        observed=_trimmed(interactions, first, (1 - fraction) * p0 + fraction * beside_p0),
+    )
+
+
+def both_worlds(
+    gap: ArrayLike, interactions: int, base: ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    """Return P0, P1 and log P1/P0 on one range of counts, and the first of these counts."""
+    gaps, bases = check_gap(gap, base)
+    n = int(check_interactions(interactions, at_least=1))
+    ordinary = binomial_counts(n, float(bases))
+    better = binomial_counts(n, float(bases + gaps))
+    first = min(ordinary.first, better.first)
+    end = max(world.first + world.probabilities.size for world in (ordinary, better))
+    both = np.zeros((2, end - first))
+    for row, world in zip(both, (ordinary, better), strict=True):
+        start = world.first - first
+        row[start : start + world.probabilities.size] = world.probabilities
+    per_one, per_zero = single_log_ratios(bases, gaps)
+    ones = np.arange(first, end)
+    # A count of zero contributes nothing, even where a single one would settle the matter.
+    with np.errstate(invalid="ignore"):
+        ratio = np.where(ones > 0, ones * per_one, 0.0) + np.where(
+            ones < n, (n - ones) * per_zero, 0.0
+        )
+    return both[0], both[1], np.nan_to_num(ratio, nan=0.0, posinf=np.inf, neginf=-np.inf), first
+
+
+def one_minus_exp(exponent: FloatArray) -> FloatArray:
+    """Return [1 − e^x]_+ without cancellation."""
+    return -np.expm1(np.minimum(exponent, 0.0))
+
+
+def _trimmed(interactions: int, first: int, probabilities: FloatArray) -> CountDistribution:
+    """Drop the zeros at both ends."""
+    support = np.flatnonzero(probabilities)
+    low, high = int(support[0]), int(support[-1]) + 1
+    return CountDistribution(int(interactions), first + low, probabilities[low:high])
+
+
+class RewardUrns:
+    """One urn per member: each play takes a ball without putting it back.
+
+    An urn that started with n balls, k of them ones, yields a uniformly random order of its k ones
+    and n − k zeros, whatever the moments at which it is drawn from. An empty urn yields
+    independent ones with probability `afterwards`.
+
+    Parameters
+    ----------
+    ones
+        Ones in each urn, shape (n_members,).
+    interactions
+        Balls n in each urn.
+    afterwards
+        Probability of a one from an empty urn.
+
+    Examples
+    --------
+    >>> urns = RewardUrns(np.array([3, 0]), 3, afterwards=1.0)
+    >>> urns.draw(np.array([0, 1, 0, 0, 0]), np.random.Generator(np.random.PCG64(0)))
+    array([1., 0., 1., 1., 1.])
+    >>> urns.remaining
+    array([0, 2])
+    """
+
+    def __init__(self, ones: ArrayLike, interactions: int, *, afterwards: float) -> None:
+        self._ones = np.array(ones, dtype=np.int64)
+        if self._ones.ndim != 1 or np.any((self._ones < 0) | (self._ones > interactions)):
+            raise InputError("ones must list, for each member, a count between 0 and interactions.")
+        if not 0 <= afterwards <= 1:
+            raise InputError(f"afterwards is {afterwards}: it must be a probability.")
+        self._remaining = np.full(self._ones.shape, interactions, dtype=np.int64)
+        self._afterwards = float(afterwards)
+
+    @property
+    def remaining(self) -> IntArray:
+        """Balls left in each urn, shape (n_members,)."""
+        return self._remaining.copy()
+
+    def draw(self, members: ArrayLike, rng: np.random.Generator) -> FloatArray:
+        """Draw one reward for each entry of `members`, in their order; members may repeat."""
+        drawn = np.asarray(members, dtype=np.int64).ravel()
+        if np.any((drawn < 0) | (drawn >= self._ones.size)):
+            raise InputError(f"members must be numbered from 0 to {self._ones.size - 1}.")
+        uniforms = rng.random(drawn.size)
+        return _draw(drawn, uniforms, self._ones, self._remaining, self._afterwards)
+
+
+@compiled
+def _draw(
+    members: IntArray,
+    uniforms: FloatArray,
+    ones: IntArray,
+    remaining: IntArray,
+    afterwards: float,
+) -> FloatArray:
+    rewards = np.zeros(members.size)
+    for i in range(members.size):
+        member = members[i]
+        left = remaining[member]
+        if left == 0:
+            if uniforms[i] < afterwards:
+                rewards[i] = 1.0
+            continue
+        if uniforms[i] * left < ones[member]:
+            rewards[i] = 1.0
+            ones[member] -= 1
+        remaining[member] = left - 1
+    return rewards
 
 
 def total_variation(gap: ArrayLike, interactions: ArrayLike, *, base: ArrayLike = 0.5) -> Floats:
@@ -244,7 +644,9 @@ def one_sided_hellinger(
     >>> round(1 - float(one_sided_hellinger(0.1, 5, 0.2)), 6)
     0.994048
     """
-    return _over(_one_sided, gap, interactions, alpha, base)
+    plays = check_interactions(interactions, at_least=1)
+    left: Floats = _over(_one_sided, np.float64, gap, plays, check_coalition(alpha), base)
+    return left
 
 
 def two_sided_hellinger(
@@ -266,11 +668,13 @@ def two_sided_hellinger(
     >>> float(two_sided_hellinger(0.1, 9, 0.2))
     0.0
     """
-    return _over(_two_sided, gap, interactions, alpha, base)
+    plays = check_interactions(interactions, at_least=1)
+    left: Floats = _over(_two_sided, np.float64, gap, plays, check_coalition(alpha), base)
+    return left
 
 
-def _one_sided(gap: float, interactions: int, fraction: float, base: float) -> float:
-    p0, p1, ratio, _ = both_worlds(gap, interactions, base)
+def _one_sided(gap: float, interactions: float, fraction: float, base: float) -> float:
+    p0, p1, ratio, _ = both_worlds(gap, int(interactions), base)
     shortfall = p0 * one_minus_exp(np.log1p(-fraction) + ratio)
     total = float(shortfall.sum())
     if total <= fraction:
@@ -278,8 +682,8 @@ def _one_sided(gap: float, interactions: int, fraction: float, base: float) -> f
     return _squared(p0, (1 - fraction) * p1 + fraction / total * shortfall)
 
 
-def _two_sided(gap: float, interactions: int, fraction: float, base: float) -> float:
-    p0, p1, ratio, _ = both_worlds(gap, interactions, base)
+def _two_sided(gap: float, interactions: float, fraction: float, base: float) -> float:
+    p0, p1, ratio, _ = both_worlds(gap, int(interactions), base)
     surplus, shortfall = p1 * one_minus_exp(-ratio), p0 * one_minus_exp(ratio)
     distance = float(surplus.sum())
     if (1 - fraction) * distance <= fraction:
@@ -295,18 +699,124 @@ def _squared(first: FloatArray, second: FloatArray) -> float:
     return float(0.5 * ((np.sqrt(first) - np.sqrt(second)) ** 2).sum())
 
 
-def _over(
-    function: Callable[[float, int, float, float], float],
+ROUNDING = 1e-12
+"""Ours: a coalition that is exactly large enough counts as large enough despite rounding."""
+
+
+def largest_one_sided_interactions(
     gap: ArrayLike,
-    interactions: ArrayLike,
     alpha: ArrayLike,
-    base: ArrayLike,
-) -> Floats:
+    *,
+    base: ArrayLike = 0.5,
+    tolerance: ArrayLike = 0.0,
+) -> Integers:
+    """Return the most plays per user for which the one-sided distance is at most a tolerance.
+
+    Parameters
+    ----------
+    gap, alpha, base
+        As in `one_sided_distance`; arrays broadcast.
+    tolerance
+        Distance per user that still counts as hidden. 0 asks for perfect hiding; the paper's
+        Lemma 4.2 uses n_users^−4.
+
+    Notes
+    -----
+    Guarantee: exact; the distance never falls as plays are added, because the shorter sequence is
+    a part of the longer. Deviations: none.
+
+    Examples
+    --------
+    >>> int(largest_one_sided_interactions(0.05, 0.2))
+    2
+    """
+    gaps, bases = check_gap(gap, base)
     fractions = check_coalition(alpha)
-    plays = check_interactions(interactions, at_least=1)
-    arrays = np.broadcast_arrays(np.asarray(gap, float), plays, fractions, np.asarray(base, float))
-    values = [
-        function(float(g), int(n), float(f), float(b))
-        for g, n, f, b in zip(*(array.ravel() for array in arrays), strict=True)
-    ]
-    return np.array(values).reshape(arrays[0].shape)[()]
+    tolerances = np.asarray(tolerance, dtype=np.float64)
+    if np.any(~(tolerances >= 0)):
+        raise InputError("tolerance must be at least 0: it is a total variation distance.")
+    if np.any(tolerances >= 1 - fractions):
+        raise InputError(
+            "tolerance is so large that any number of plays stays within it: the distance never "
+            "passes 1 - alpha. Give a tolerance below that."
+        )
+
+    def largest(gap: float, base: float, fraction: float, tolerance: float) -> int:
+        per_one, per_zero = (
+            float(ratio) for ratio in single_log_ratios(np.asarray(base), np.asarray(gap))
+        )
+        if tolerance == 0.0:
+            return _capped(math.floor(-math.log1p(-fraction) / per_one * (1 + ROUNDING)), gap)
+        allowed = tolerance * (1 + ROUNDING)
+        return _largest(
+            lambda n: excess(n, base + gap, per_one, per_zero, fraction) <= allowed, gap
+        )
+
+    plays: Integers = _over(largest, np.int64, gaps, bases, fractions, tolerances)
+    return plays
+
+
+def largest_two_sided_interactions(
+    gap: ArrayLike, alpha: ArrayLike, *, base: ArrayLike = 0.5
+) -> Integers:
+    """Return the most plays per user for which a coalition makes the two worlds look alike.
+
+    Parameters
+    ----------
+    gap, base
+        As in `total_variation`; arrays broadcast.
+    alpha
+        Share of colluders, above 0 and below one half: half of the users hide any gap for ever.
+
+    Notes
+    -----
+    Guarantee: exact; the largest n with TV(n) ≤ alpha/(1−alpha). It grows like (alpha/gap)².
+
+    Examples
+    --------
+    >>> [int(n) for n in np.atleast_1d(largest_two_sided_interactions([0.05, 0.1, 0.2], 0.2))]
+    [40, 9, 2]
+    """
+    gaps, bases = check_gap(gap, base)
+    fractions = check_minority(alpha)
+
+    def largest(gap: float, base: float, fraction: float) -> int:
+        per_one, per_zero = (
+            float(ratio) for ratio in single_log_ratios(np.asarray(base), np.asarray(gap))
+        )
+        allowed = fraction / (1 - fraction) * (1 + ROUNDING)
+        return _largest(lambda n: excess(n, base + gap, per_one, per_zero, 0.0) <= allowed, gap)
+
+    plays: Integers = _over(largest, np.int64, gaps, bases, fractions)
+    return plays
+
+
+def _largest(is_hidden: Callable[[int], bool], gap: float) -> int:
+    """Return the last n that is hidden, by doubling and halving; what is hidden never returns."""
+    hidden, visible = 0, 1
+    while is_hidden(visible):
+        hidden, visible = visible, 2 * visible
+        _capped(visible, gap)
+    while visible - hidden > 1:
+        middle = (hidden + visible) // 2
+        if is_hidden(middle):
+            hidden = middle
+        else:
+            visible = middle
+    return hidden
+
+
+def _capped(plays: int, gap: float) -> int:
+    if plays > MAX_INTERACTIONS:
+        raise InputError(
+            f"gap {gap} is so small that this coalition can hide it for more than "
+            f"{MAX_INTERACTIONS // 2:,} plays per user: it cannot be learned in practice."
+        )
+    return plays
+
+
+def _over(function: Callable[..., float], kind: Any, *values: ArrayLike) -> Any:
+    """Call a function of numbers for each entry of broadcast arrays; numbers in, number out."""
+    arrays = np.broadcast_arrays(*values)
+    found = [function(*map(float, entry)) for entry in zip(*map(np.ravel, arrays), strict=True)]
+    return np.asarray(found, dtype=kind).reshape(arrays[0].shape)[()]

@@ -1,21 +1,32 @@
-"""How much traffic a target takes: plays per user, users, and what can never be enough."""
+"""How much traffic a target takes: plays per user, users, and what can never be enough.
+
+Factors that the theory hides are fitted by simulation and shipped as ``constants.json`` with the
+experiment's results; ``plan_from_log`` plans with the traffic of a log.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
+from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
-from unswayed.limits.calibration import (
-    Shape,
-    alone_factor,
-    check_plan_failure,
-    context_factor,
-    crowding,
-    method_constants,
+from unswayed.events import Events
+from unswayed.limits.bounds import (
+    instance_complexity,
+    interactions_alone,
+    largest_swap_interactions,
+    lower_bound_interactions,
 )
 from unswayed.limits.checks import (
     CALIBRATED_DEVIATION,
@@ -23,20 +34,203 @@ from unswayed.limits.checks import (
     MAX_INTERACTIONS,
     N_ACTIONS,
     N_USERS,
+    PAPER_MAX_FRACTION,
+    SMALLEST_ARRIVAL_RATIO,
     Traffic,
     check_context_probabilities,
     check_count,
     check_positive,
     check_target,
 )
-from unswayed.limits.horizon import largest_two_sided_interactions
-from unswayed.limits.paper_bounds import (
-    instance_complexity,
-    interactions_alone,
-    lower_bound_interactions,
-)
-from unswayed.limits.swaps import largest_swap_interactions
+from unswayed.limits.hiding import largest_two_sided_interactions, smallest_two_sided_coalition
 from unswayed.names import known_keywords
+
+SMALLEST_FAILURE_PROBABILITY = 0.01
+"""Ours: losses are taken as normal over repetitions, which a handful of them cannot vouch for
+further out."""
+
+LARGEST_FAILURE_PROBABILITY = 0.5
+"""Ours: largest failure probability of a plan."""
+
+
+class Shape(StrEnum):
+    """Which estimators a world needs: one for frequent contexts, or two."""
+
+    FREQUENT = "frequent"
+    MIXED = "mixed"
+
+    @classmethod
+    def of(cls, n_contexts: int, n_actions: int) -> Shape:
+        """Return the shape of a world: with at most as many contexts as actions all are frequent.
+
+        >>> Shape.of(5, 5).value, Shape.of(6, 5).value
+        ('frequent', 'mixed')
+        """
+        return cls.FREQUENT if n_contexts <= n_actions else cls.MIXED
+
+
+@dataclass(frozen=True, slots=True)
+class MethodConstants:
+    """What was fitted for one method.
+
+    Attributes
+    ----------
+    factor
+        C: losses stay below C·K(B)·sqrt((alpha + few_users·crowding)/N), but for the failure
+        probability.
+    few_users
+        How much ``crowding`` weighs beside alpha.
+    warmup_share
+        Share of the plays that went into context probabilities when there were rare contexts.
+    traffic_growth
+        How many times as many plays the traffic takes as that of the calibration.
+    """
+
+    factor: float
+    few_users: float
+    warmup_share: float
+    traffic_growth: float
+
+
+def crowding(n_contexts: int, n_actions: int, n_users: int) -> float:
+    """Return A·log(SA)/L: how few users each group has.
+
+    Theorem 5.1 asks for groups of the order log(SA)/alpha, and L/A users are in each. Smaller
+    groups are trimmed by more than their share of colluders.
+
+    >>> round(crowding(5, 5, 1000), 4)
+    0.0161
+    """
+    return n_actions * math.log(max(n_contexts * n_actions, 2)) / n_users
+
+
+@cache
+def constants() -> dict[str, Any]:
+    """Return the shipped file: settings, seeds, versions and results of the calibration."""
+    text = files("unswayed.limits").joinpath("constants.json").read_text(encoding="utf-8")
+    value: dict[str, Any] = json.loads(text)
+    return value
+
+
+def calibrated_methods() -> tuple[str, ...]:
+    """Return the methods that were calibrated."""
+    return tuple(constants()["methods"])
+
+
+def method_constants(
+    method: str,
+    shape: Shape,
+    *,
+    alpha: float,
+    failure_probability: float,
+    traffic: Traffic | None = None,
+) -> MethodConstants:
+    """Return a method's constants for one question.
+
+    Parameters
+    ----------
+    method
+        One of ``calibrated_methods``.
+    shape
+        Which estimators are at work.
+    alpha
+        The factor was fitted at several fractions, since it grows with them: losses fall faster
+        than sqrt(alpha) when alpha does. In between it is interpolated, beyond it is constant.
+    failure_probability
+        From 0.01 to 0.5.
+    traffic
+        How rewards and visits come about; as in the calibration if not given.
+
+    Notes
+    -----
+    The factor is the worst over all calibrated worlds of mean loss plus z standard deviations, both
+    in units of the bound, against the worst of the attacks tried. Empirical: not a guarantee.
+    """
+    if method not in calibrated_methods():
+        raise InputError(
+            f"there are no constants for method {method!r}; plan for one of: "
+            f"{', '.join(calibrated_methods())}."
+        )
+    fitted = constants()["methods"][method]
+    rows = [row for row in fitted["rows"] if row["shape"] == shape]
+    return MethodConstants(
+        factor=_worst_at(rows, alpha, failure_probability),
+        few_users=float(fitted["few_users"][shape.value]),
+        warmup_share=float(fitted["warmup_share"]),
+        traffic_growth=_traffic_growth(fitted["traffic"], traffic or Traffic()),
+    )
+
+
+def context_factor(*, alpha: float, failure_probability: float) -> float:
+    """Return c: context probabilities err by at most c·sqrt((alpha + S/L)·L/T0) in l1 distance."""
+    return _worst_at(constants()["contexts"], alpha, failure_probability)
+
+
+def alone_factor(*, failure_probability: float) -> float:
+    """Return the factor of sqrt(A/N)·Σ sqrt(nu), the loss of a user who learns alone."""
+    return _worst(constants()["alone"], failure_probability)
+
+
+def check_plan_failure(failure_probability: float) -> float:
+    """Return a failure probability that the constants can speak about, or say why it is none."""
+    if not SMALLEST_FAILURE_PROBABILITY <= failure_probability <= LARGEST_FAILURE_PROBABILITY:
+        raise InputError(
+            f"the failure probability (delta) is {failure_probability}: the planner's constants "
+            f"are fitted for {SMALLEST_FAILURE_PROBABILITY} to {LARGEST_FAILURE_PROBABILITY}."
+        )
+    return float(failure_probability)
+
+
+def _traffic_growth(rows: list[dict[str, Any]], traffic: Traffic) -> float:
+    """Return how many times as many plays the traffic takes as that of the calibration.
+
+    Plays grow like the square of the measured loss. What was measured apart is multiplied.
+    """
+    growth = 1.0
+    if traffic.is_heavy_tailed:
+        growth *= _growth_of(rows, "heavy-tailed")
+    else:
+        ratios = sorted(row["value"] for row in rows if row["kind"] == "ratio")
+        growths = [max(1.0, _growth_of(rows, "ratio", ratio)) for ratio in ratios]
+        measured = np.interp(
+            np.log(traffic.arrival_ratio), np.log(ratios), np.maximum.accumulate(growths)
+        )
+        # Beyond what was measured: like the ratio, what the least busy user could cost at worst.
+        growth *= float(measured) * max(1.0, traffic.arrival_ratio / ratios[-1])
+    if traffic.base is not None:
+        growth *= _growth_of(rows, "clicks")
+    if traffic.exploration < 1.0:
+        # A power of the share, through what was measured at one share.
+        share = next(row["value"] for row in rows if row["kind"] == "exploration")
+        power = math.log(_growth_of(rows, "exploration")) / math.log(share)
+        growth *= float(traffic.exploration**power)
+    return growth
+
+
+def _growth_of(rows: list[dict[str, Any]], kind: str, value: float | None = None) -> float:
+    """Return the worst measured growth of plays for one kind of traffic, at least 1."""
+    found = [
+        (float(row["mean"]) / float(row["usual"])) ** 2
+        for row in rows
+        if row["kind"] == kind and value in (None, row["value"])
+    ]
+    return max(1.0, *found)
+
+
+def _worst_at(rows: list[dict[str, Any]], alpha: float, failure_probability: float) -> float:
+    """Return the worst factor at each fitted fraction, interpolated between them."""
+    fractions = sorted({row["alpha"] for row in rows})
+    worst = [
+        _worst([row for row in rows if row["alpha"] == fraction], failure_probability)
+        for fraction in fractions
+    ]
+    return float(np.interp(alpha, fractions, worst))
+
+
+def _worst(rows: list[dict[str, Any]], failure_probability: float) -> float:
+    deviations = float(ndtri(1.0 - check_plan_failure(failure_probability)))
+    return max(float(row["mean"]) + deviations * float(row["deviation"]) for row in rows)
+
 
 USERS_PER_CELL = 1.0
 """Ours: the constants are fitted with this many times SA/alpha users and more."""
@@ -319,3 +513,209 @@ def _method_plan(method: str, plan: Plan) -> MethodPlan:
         gain=interactions / plan.interactions_alone,
         exploration_cost=plan.lead * total,
     )
+
+
+LARGEST_RATIO = 8.0
+"""Ours: the largest ratio of the calibration; beyond it activity is planned as heavy-tailed."""
+
+MOST_USERS = 10**9
+"""Ours: largest number of users of a plan."""
+
+STEPS = 30
+"""Ours: halvings of an interval; the answer is known to a part in a billion of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LogTraffic:
+    """What a log says about the traffic behind it.
+
+    Attributes
+    ----------
+    n_users, n_actions
+        How many there are.
+    context_probabilities
+        Shape (n_contexts,); every account counts once, however often it comes.
+    interactions_per_user
+        Mean number of plays.
+    traffic
+        Rewards, activity and exploration.
+    """
+
+    n_users: int
+    n_actions: int
+    context_probabilities: FloatArray
+    interactions_per_user: float
+    traffic: Traffic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlan:
+    """What a target takes beyond a log.
+
+    Attributes
+    ----------
+    plan
+        The plan for the users that there are.
+    interactions_per_user
+        Mean number of plays in the log.
+    more_interactions
+        Plays per user that are missing; 0 if none are.
+    users_instead
+        Users in all with which the present plays per user would do; None if no number does.
+    withstands
+        Largest share of colluders for which the log is large enough; 0 if it never is.
+    hidden_by
+        Smallest share of colluders that could hide a difference of 2·epsilon from every method.
+    """
+
+    plan: Plan
+    interactions_per_user: float
+    more_interactions: int
+    users_instead: int | None
+    withstands: float
+    hidden_by: float
+
+
+def log_traffic(events: Events) -> LogTraffic:
+    """Extract the traffic parameters of a plan from a log.
+
+    Notes
+    -----
+    Deviation and click rate are medians over cells, so that lies in a few cells do not move them;
+    a log full of lies is described as it is. Rewards of 0 and 1 are clicks. Without propensities
+    all plays count as explored.
+    """
+    if len(events.users) == 0:
+        raise InputError("the log has no events to plan from.")
+    plays = np.bincount(events.users, minlength=events.n_users)
+    weights = 1.0 / plays[events.users]
+    shares = np.bincount(events.contexts, weights, minlength=events.n_contexts)
+    ratio = float(plays.max() / max(plays[plays > 0].min(), 1))
+    base, deviation = _rewards(events)
+    return LogTraffic(
+        n_users=int((plays > 0).sum()),
+        n_actions=events.n_actions,
+        context_probabilities=shares / shares.sum(),
+        interactions_per_user=float(plays.sum() / (plays > 0).sum()),
+        traffic=Traffic(
+            base=base,
+            deviation=deviation,
+            arrival_ratio=max(SMALLEST_ARRIVAL_RATIO, min(ratio, LARGEST_RATIO)),
+            is_heavy_tailed=ratio > LARGEST_RATIO,
+            exploration=_exploration(events),
+        ),
+    )
+
+
+def plan_from_log(
+    log: LogTraffic,
+    alpha: float,
+    target_suboptimality: float,
+    failure_probability: float,
+    *,
+    methods: tuple[str, ...],
+    lead: float = DEFAULT_LEAD,
+) -> LogPlan:
+    """Plan for a target with the traffic of a log; parameters as ``plan_traffic`` has them."""
+    had = log.interactions_per_user
+
+    def planned(n_users: int, fraction: float) -> Plan:
+        return plan_traffic(
+            log.context_probabilities,
+            log.n_actions,
+            fraction,
+            target_suboptimality,
+            failure_probability,
+            methods=methods,
+            n_users=n_users,
+            traffic=log.traffic,
+            lead=lead,
+        )
+
+    def suffices(n_users: int, fraction: float) -> bool:
+        try:
+            return planned(n_users, fraction).methods[0].interactions_per_user <= had
+        except InputError:  # out of reach
+            return False
+
+    plan = planned(log.n_users, alpha)
+    missing = max(0, math.ceil(plan.methods[0].interactions_per_user - had))
+    base = log.traffic.base
+    return LogPlan(
+        plan=plan,
+        interactions_per_user=had,
+        more_interactions=missing,
+        users_instead=_users_instead(log.n_users, lambda n: suffices(n, alpha)),
+        withstands=_largest_fraction(
+            target_suboptimality, lambda fraction: suffices(log.n_users, fraction)
+        ),
+        hidden_by=float(
+            smallest_two_sided_coalition(
+                2 * target_suboptimality / (log.traffic.scale if base is None else 1.0),
+                min(max(1, math.floor(had)), MAX_INTERACTIONS),
+                base=0.5 - target_suboptimality / log.traffic.scale if base is None else base,
+            )
+        ),
+    )
+
+
+def _users_instead(n_users: int, suffices: Callable[[int], bool]) -> int | None:
+    """Return the smallest number of users that does, from those that there are on."""
+    if suffices(n_users):
+        return n_users
+    if not suffices(MOST_USERS):
+        return None
+    low, high = n_users, MOST_USERS
+    while high - low > max(1, low // 1000):
+        middle = math.isqrt(low * high)
+        middle = min(max(middle, low + 1), high - 1)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
+
+
+def _largest_fraction(target: float, suffices: Callable[[float], bool]) -> float:
+    """Return the largest share of colluders above the target for which a log is large enough."""
+    low, high = target, PAPER_MAX_FRACTION
+    if not suffices(low + 1e-6):
+        return 0.0
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if suffices(middle) else (low, middle)
+    return low
+
+
+def _rewards(events: Events) -> tuple[float | None, float | None]:
+    """Return the click rate of a typical cell, or the deviation where rewards are no clicks."""
+    cells = events.contexts.astype(np.int64) * events.n_actions + events.actions
+    counts = np.bincount(cells)
+    is_met = counts > 0
+    weights = counts[is_met]
+    means = np.bincount(cells, events.rewards)[is_met] / weights
+    if np.isin(events.rewards, (0.0, 1.0)).all() and 0.0 < means.mean() < 1.0:
+        rate = _weighted_median(means, weights)
+        return (rate if 0.0 < rate < 1.0 else float(events.rewards.mean())), None
+    centred = events.rewards - np.bincount(cells, events.rewards)[cells] / counts[cells]
+    deviations = np.sqrt(np.bincount(cells, centred**2)[is_met] / weights)
+    found = _weighted_median(deviations, weights)
+    if found == 0.0:
+        raise InputError(
+            "rewards do not differ within most (context, action) pairs: there is nothing to "
+            "average, and nothing to plan."
+        )
+    return None, found
+
+
+def _exploration(events: Events) -> float:
+    """Return the share of plays that were uniform, from the smallest propensity of each context."""
+    if events.propensities is None:
+        return 1.0
+    smallest = np.full(events.n_contexts, np.inf)
+    np.minimum.at(smallest, events.contexts, events.propensities)
+    typical = float(np.median(smallest[np.isfinite(smallest)]))
+    return min(1.0, typical * events.n_actions)
+
+
+def _weighted_median(values: FloatArray, weights: np.ndarray) -> float:
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(weights[order])
+    return float(values[order[np.searchsorted(sums, sums[-1] / 2)]])

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.audit.auditing import audit_log
 from unswayed.errors import InputError
-from unswayed.estimators.contaminated_means import mean_intervals
+from unswayed.estimators import mean_intervals
 from unswayed.estimators.trimming import binomial_upper_quantiles, trimmed_mean
 from unswayed.events import Columns
 from unswayed.learners.epochs.planning import ALARM_WEIGHT
@@ -317,7 +317,7 @@ def _note(campaign: Campaign, version: int, since_ms: int | None, decisions: int
     since = f"{datetime.fromtimestamp(since_ms / 1000.0, UTC):%Y-%m-%d %H:%M} UTC"
     about = f"decisions under policy {version}, first served {since}"
     if decisions:
-        return f"{about}."
+        return f"{about}; intervals assume that means over users are near normal."
     before = f"; ?policy={version - 1} reports on the one before" if version else ""
     return (
         f"no {about}, has a closed reward window ({campaign.settings.reward_window:g} s) "

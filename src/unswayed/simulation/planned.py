@@ -13,9 +13,8 @@ from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.learners.methods import known_method
 from unswayed.learners.players import EPSILON
-from unswayed.limits.calibration import Shape, constants
 from unswayed.limits.checks import CALIBRATED_DEVIATION, Traffic, check_context_probabilities
-from unswayed.limits.planner import FEWEST_USERS, Plan, plan_traffic
+from unswayed.limits.planner import FEWEST_USERS, Plan, Shape, constants, plan_traffic
 from unswayed.processes import Workers
 from unswayed.simulation.arrivals import Order
 from unswayed.simulation.instances import GAP_SPREAD, RewardLaw

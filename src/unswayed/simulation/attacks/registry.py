@@ -26,7 +26,6 @@ from unswayed.simulation.attacks.loud import (
     Push,
     RunnerUpSwap,
 )
-from unswayed.simulation.attacks.on_plays import PLAY_ATTACKS
 from unswayed.simulation.attacks.shifts import (
     Focus,
     Framing,
@@ -52,8 +51,6 @@ from unswayed.simulation.attacks.wrappers import (
     ThrowawayAccounts,
     Wrapper,
 )
-
-__all__ = ["ATTACKS", "PLAY_ATTACKS", "Knob", "attacks_by_name", "knobs_of", "make_attack"]
 
 Knob = float | int | str
 
@@ -102,8 +99,7 @@ ATTACKS: dict[str, type[Attack]] = {
         BestResponse,
     )
 }
-"""All attacks by name, for the arena and for logged worlds; add your own, as docs/extend.md shows.
-``PLAY_ATTACKS`` are for logged worlds only: they see which action was played."""
+"""All attacks by name; add your own, as docs/extend.md shows."""
 
 
 def attacks_by_name() -> dict[str, type[Attack]]:

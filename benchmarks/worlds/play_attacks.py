@@ -1,7 +1,6 @@
 """Attacks on a log that is built whole: each returns the rewards of the colluders' plays.
 
-The worlds that judge learners were measured under these; ``registry`` lists them beside the attacks
-of the arena, any of which a world takes as well.
+Worlds take these beside all attacks of the arena (``unswayed.simulation.attacks.registry``).
 """
 
 from __future__ import annotations
