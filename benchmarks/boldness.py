@@ -2,7 +2,7 @@
 
     python benchmarks/boldness.py --seed 0
 
-Chose ``BOLDNESS`` in unswayed.learners.epochs.playing; 500 users with 500 interactions each,
+Chose ``BOLDNESS`` in unswayed.learners.players; 500 users with 500 interactions each,
 S = A = 5, 10% colluders who push.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from unswayed.learners.epochs import playing
+from unswayed.learners import players
 from unswayed.simulation.settings import PAPER_GAP, Settings
 from unswayed.simulation.simulate import Goal, run_repetition
 
@@ -32,12 +32,12 @@ def regret(share: float, size: float, seed: int) -> float:
         perturbation=size,
         seed=seed,
     )
-    usual = playing.BOLDNESS
-    playing.BOLDNESS = share
+    usual = players.BOLDNESS
+    players.BOLDNESS = share
     try:
         return run_repetition(settings, ALGORITHM, 0, Goal.REGRET).loss
     finally:
-        playing.BOLDNESS = usual
+        players.BOLDNESS = usual
 
 
 def main() -> None:

@@ -18,10 +18,10 @@ from unswayed.arrays import FloatArray, IntArray
 from unswayed.events import Labels
 from unswayed.learners.baselines import RclubStyle
 from unswayed.learners.design import uniform_design
-from unswayed.learners.groups import find_groups, group_decisions
 from unswayed.learners.interface import Setting
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD
+from unswayed.learners.tastes import find_groups, group_decisions
 from unswayed.randomness import generator
 from unswayed.tallies import tally
 

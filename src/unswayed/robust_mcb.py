@@ -25,9 +25,9 @@ from unswayed.learners.features.shape import in_leaves_of, learn_shape
 from unswayed.learners.flips import Certify, check_certify
 from unswayed.learners.learning import check_actions, learn_policy
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
-from unswayed.learners.online.learner import OnlineLearner
-from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS
-from unswayed.learners.online.saved import (
+from unswayed.learners.online import (
+    MAX_OPEN_DECISIONS,
+    OnlineLearner,
     damaged_learner,
     read_learner,
     write_learner,

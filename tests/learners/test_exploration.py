@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unswayed.learners.online.exploration import Exploration, check_bounds
+from unswayed.learners.exploration import Exploration, check_bounds
 from unswayed.learners.paper import estimate_context_probabilities, frequent_contexts
 from unswayed.policy import Assignment
 

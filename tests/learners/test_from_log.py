@@ -17,10 +17,9 @@ from unswayed.events import read_events
 from unswayed.learners.change_test import changes_between
 from unswayed.learners.explaining import NO_WINDOW
 from unswayed.learners.from_log import STEPS, LearnedLog
-from unswayed.learners.groups import find_groups
 from unswayed.learners.options import LearnOptions
-from unswayed.learners.personal import personal_decisions
 from unswayed.learners.reward_range import RewardBound
+from unswayed.learners.tastes import find_groups, personal_decisions
 from unswayed.tallies import tally_events
 from unswayed.tallies.log_data import windows_of
 from unswayed.tallies.log_summary import summarise

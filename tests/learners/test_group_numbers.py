@@ -9,9 +9,9 @@ from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Labels
 from unswayed.learners.design import Design, DesignName, uniform_design
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.groups import NO_GROUP, Groups, check_groups, group_decisions
 from unswayed.learners.methods import METHODS
 from unswayed.learners.paper import learn_paper
+from unswayed.learners.tastes import NO_GROUP, Groups, check_groups, group_decisions
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies, tally
 

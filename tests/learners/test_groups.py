@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unswayed.events import UNKNOWN, Labels
-from unswayed.learners.groups import NO_GROUP, Groups, check_groups, find_groups, group_decisions
+from unswayed.learners.tastes import NO_GROUP, Groups, check_groups, find_groups, group_decisions
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies, tally
 

@@ -21,7 +21,7 @@ from unswayed.learners.explaining import (
     notes_on_summary,
     shown_time,
 )
-from unswayed.learners.personal import Personal
+from unswayed.learners.tastes import Personal
 from unswayed.policy import PersonalDecisions
 
 SOUND = replace(

@@ -13,7 +13,7 @@ from tests.learners.recording import RECORDED, Recording
 from tests.refusals import refusal
 from unswayed import Columns, Events, RobustMCB
 from unswayed.errors import Note
-from unswayed.learners.online.open_decisions import MAX_OPEN_DECISIONS
+from unswayed.learners.online import MAX_OPEN_DECISIONS
 from unswayed.policy import Assignment
 
 pytestmark = pytest.mark.usefixtures("recorded")

@@ -4,7 +4,7 @@ import pytest
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import InputError
 from unswayed.events import Labels
-from unswayed.learners.personal import LEVEL, Personal, personal_decisions, residuals_of
+from unswayed.learners.tastes import LEVEL, Personal, personal_decisions, residuals_of
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies, tally
 

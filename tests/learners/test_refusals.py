@@ -12,11 +12,11 @@ from tests.refusals import refusal
 from unswayed import RobustMCB
 from unswayed.events import Events
 from unswayed.learners.change_test import changes_between
-from unswayed.learners.groups import check_groups
+from unswayed.learners.exploration import GrowingLabels
 from unswayed.learners.learning import check_actions, check_precision
-from unswayed.learners.online.growing import GrowingLabels
-from unswayed.learners.online.open_decisions import OpenDecisions
+from unswayed.learners.online import OpenDecisions
 from unswayed.learners.options import LearnOptions
+from unswayed.learners.tastes import check_groups
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.tallies import tally_events
 

@@ -8,7 +8,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import Labels
-from unswayed.learners.personal import personal_decisions, residuals_of
+from unswayed.learners.tastes import personal_decisions, residuals_of
 from unswayed.policy import Policy
 from unswayed.tallies import Tallies, tally
 

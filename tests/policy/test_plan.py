@@ -15,7 +15,7 @@ from unswayed.policy import (
     Mode,
     Rule,
 )
-from unswayed.policy.deciding import MODES
+from unswayed.policy.plan import MODES
 
 SECRET = bytes(range(16))
 ACTIONS = ["tea", "soup", "cake"]

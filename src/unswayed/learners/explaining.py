@@ -11,7 +11,7 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Label, Provenance
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.learners.personal import Personal
+from unswayed.learners.tastes import Personal
 from unswayed.policy import Policy, best_known
 from unswayed.policy.documents import json_number
 from unswayed.tallies import UserTallies

@@ -22,7 +22,7 @@ from unswayed.estimators.trimming import sort_within_groups, trim_count
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.methods import method_named
-from unswayed.learners.paper.recovery import (
+from unswayed.learners.paper import (
     FAILURE_PROBABILITY,
     RewardUnits,
     measure_units,

@@ -35,11 +35,10 @@ from unswayed.learners.explaining import (
 )
 from unswayed.learners.features.honest import with_partition
 from unswayed.learners.features.shape import learn_shape
-from unswayed.learners.groups import check_groups, find_groups, group_decisions
 from unswayed.learners.learning import learn_policy
 from unswayed.learners.options import LearnOptions
-from unswayed.learners.personal import personal_decisions
 from unswayed.learners.reward_range import reward_bound
+from unswayed.learners.tastes import check_groups, find_groups, group_decisions, personal_decisions
 from unswayed.learners.unknown_fraction import FLOOR
 from unswayed.policy import Policy
 from unswayed.storage import locked_folder

@@ -13,9 +13,9 @@ from unswayed.events.known import KnownAccounts, read_known
 from unswayed.events.thinning import check_cap, parsed_half_life
 from unswayed.learners.design import DesignName
 from unswayed.learners.flips import Certify, check_certify
-from unswayed.learners.groups import check_groups
 from unswayed.learners.methods import DEFAULT_METHOD, known_method
 from unswayed.learners.reward_range import RewardRange, parsed_reward_range, reward_bound
+from unswayed.learners.tastes import check_groups
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.names import known_keywords
 from unswayed.tallies import MIN_PROPENSITY

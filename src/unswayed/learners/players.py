@@ -2,27 +2,345 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
-from unswayed.arrays import FloatArray, IntArray
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.events import Events, Labels
+from unswayed.events.thinning import remembered
 from unswayed.learners.baselines import BASELINES
-from unswayed.learners.design import uniform_design
-from unswayed.learners.epochs import (
-    EpochPlayer,
-    ForgettingEpochPlayer,
-    PersonalEpochPlayer,
-    explore_then_commit,
-)
+from unswayed.learners.design import Design, sticky_design, uniform_design
+from unswayed.learners.epochs import Schedule, next_plan, planned_schedule, shows_coalition
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.interface import LearnerSpec, Setting, decided_shares
-from unswayed.learners.methods import METHODS, Method, method_names
-from unswayed.learners.online.exploration import Exploration, FrequentRule, frequent_rule
+from unswayed.learners.exploration import Exploration, FrequentRule, frequent_rule, next_plays
+from unswayed.learners.interface import LearnerMaker, LearnerSpec, Setting, decided_shares
+from unswayed.learners.methods import (
+    DEFAULT_METHOD,
+    METHODS,
+    Method,
+    known_method,
+    method_named,
+    method_names,
+)
 from unswayed.learners.paper import frequent_contexts, learn_paper
-from unswayed.policy import Assignment
+from unswayed.learners.tastes import residuals_of
+from unswayed.policy import Assignment, Decider, EpochPlan, Policy
 from unswayed.policy.assignment import SECRET_BYTES
-from unswayed.tallies import tally
+from unswayed.policy.plan import EXPLORE
+from unswayed.tallies import Accumulator, Tallies, tally, tally_events
+
+#: Ours: about what epochs explore in 500 interactions per user.
+COMMIT_FACTOR = 4
+
+#: Ours: in interactions per user; docs/epochs.md says what it costs where nothing changes.
+HALF_LIFE = 64.0
+
+#: Ours: epochs per half-life, so that the served policy is at most about one half-life old.
+LONGEST = 32.0
+
+_EMPTY = np.empty(0, np.int64)
+
+#: Ours: scale of posterior draws relative to the posterior deviation; full-width draws cost more
+#: than they find within 500 interactions (docs/epochs.md).
+BOLDNESS = 0.25
+
+#: Ours: standard errors by which the variance of tastes must lie above 0.
+CLEARLY = 3.0
+
+
+class EpochPlayer:
+    """Explores by plan, learns at the end of every epoch, and serves what it learned.
+
+    Only explorers' plays are learned from: their actions were drawn, and nobody can choose to be
+    one. The tallies of all epochs add up.
+
+    Parameters
+    ----------
+    setting
+        Numbers of users, contexts and actions, the believed share of colluders, randomness.
+    method
+        What to learn with. With "paper" and at most as many contexts as actions an explorer keeps
+        one action per context and epoch; epochs then count as different users, so that each keeps
+        one action per context as the paper's groups need it.
+    schedule
+        When epochs end; None plans it by the setting's size.
+    is_spread
+        Whether everybody explores now and then; False draws a share of the users who explore for
+        a whole epoch, as the paper has it.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        method: str = DEFAULT_METHOD,
+        schedule: Schedule | None = None,
+        is_spread: bool = True,
+    ) -> None:
+        self._setting = setting
+        self._method = known_method(method)
+        self._learn_by = method_named(self._method)
+        self.schedule = schedule or planned_schedule(
+            n_users=setting.n_users, n_contexts=setting.n_contexts, n_actions=setting.n_actions
+        )
+        self._is_sticky = method == "paper" and setting.n_contexts <= setting.n_actions
+        self._secret = setting.rng.bytes(SECRET_BYTES)
+        self._sums = Accumulator(n_actions=setting.n_actions)
+        self._n_played = 0
+        self._plays = np.zeros(setting.n_users, np.int64)
+        self._begin(
+            EpochPlan.start(
+                "arena",
+                range(setting.n_contexts),
+                range(setting.n_actions),
+                is_sticky=self._is_sticky,
+                is_spread=is_spread,
+            )
+        )
+
+    def play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        """Play arrivals; see ``Learner.play``."""
+        actions = np.empty(len(users), np.int64)
+        start = 0
+        while start < len(users):
+            left = self.schedule.end(self.plan.epoch) * self._setting.n_users - self._n_played
+            end = int(min(start + left, len(users)))
+            batch = slice(start, end)
+            actions[batch] = self._play(users[batch], contexts[batch], outcomes[batch])
+            start = end
+            self._n_played += batch.stop - batch.start
+            if end - batch.start == left:
+                self._end_epoch()
+        return actions
+
+    def action_probabilities(self, users: IntArray) -> FloatArray:  # noqa: ARG002 - one policy for all
+        """Return the served policy; in epoch 0, the policy learned so far. See ``Learner``."""
+        if self.plan.epoch == 0:
+            return decided_shares(self.learn()[0])
+        return np.eye(self._setting.n_actions)[[int(rule.action) for rule in self.plan.rules]]
+
+    def learn(self) -> tuple[Estimates, Tallies]:
+        """Learn from explorers' plays so far."""
+        tallies = self._tallies()
+        design: Design = sticky_design(tallies) if self._is_sticky else uniform_design(tallies)
+        estimates = self._learn_by(tallies, design, alpha=self._setting.alpha)
+        return estimates, tallies
+
+    def _tallies(self) -> Tallies:
+        """Return all explorers' plays so far."""
+        n_epochs = self.plan.epoch + 1 if self._is_sticky else 1
+        return self._sums.tallies(
+            n_users=n_epochs * self._setting.n_users, n_contexts=self._setting.n_contexts
+        )
+
+    def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        actions, modes = self._decided(users, contexts)
+        self._take(users, contexts, actions, outcomes, np.flatnonzero(modes == EXPLORE))
+        return actions
+
+    def _decided(
+        self, users: IntArray, contexts: IntArray
+    ) -> tuple[IntArray, npt.NDArray[np.int8]]:
+        """Apply the plan: actions, and the mode of each decision."""
+        plays = next_plays(self._plays, users)
+        rulings = self._decider.decide_many(self._digests[users], contexts, plays)
+        return rulings.actions, rulings.modes
+
+    def _take(
+        self,
+        users: IntArray,
+        contexts: IntArray,
+        actions: IntArray,
+        outcomes: FloatArray,
+        explores: IntArray,
+    ) -> None:
+        """Record explorers' rewards."""
+        self._sums.add(
+            self._rows(users[explores]),
+            contexts[explores],
+            actions[explores],
+            outcomes[explores, actions[explores]],
+        )
+
+    def _learned(self, policy: Policy, tallies: Tallies) -> None:
+        """Do nothing; a hook for subclasses at the end of an epoch."""
+
+    def _rows(self, users: IntArray) -> IntArray:
+        """Return the rows of the tallies that users write to in this epoch."""
+        return users + self.plan.epoch * self._setting.n_users if self._is_sticky else users
+
+    def _end_epoch(self) -> None:
+        estimates, tallies = self.learn()
+        policy = estimates.policy(
+            tallies,
+            Labels.numbered(self._setting.n_contexts),
+            Labels.numbered(self._setting.n_actions),
+            alpha=self._setting.alpha,
+            method=self._method,
+        )
+        self._learned(policy, tallies)
+        self._begin(
+            next_plan(
+                self.plan,
+                policy,
+                schedule=self.schedule,
+                n_users=self._setting.n_users,
+                is_alarmed=shows_coalition(estimates, tallies),
+            )
+        )
+
+    def _begin(self, plan: EpochPlan) -> None:
+        self.plan = plan
+        self._decider = Decider(plan, self._secret)
+        # The same in all epochs, and cheap next to learning.
+        self._digests = self._decider.digests(range(self._setting.n_users))
+
+
+def explore_then_commit(setting: Setting) -> EpochPlayer:
+    """Return the learner that explores ``COMMIT_FACTOR`` times a usual first epoch, and no more."""
+    planned = planned_schedule(
+        n_users=setting.n_users, n_contexts=setting.n_contexts, n_actions=setting.n_actions
+    )
+    return EpochPlayer(
+        setting, schedule=Schedule(first=COMMIT_FACTOR * planned.first, growth=math.inf)
+    )
+
+
+class ForgettingEpochPlayer(EpochPlayer):
+    """Epochs of bounded length that forget half of the plays with each half-life.
+
+    Parameters
+    ----------
+    setting
+        As for ``EpochPlayer``.
+    half_life
+        In interactions per user.
+    """
+
+    def __init__(self, setting: Setting, *, half_life: float = HALF_LIFE) -> None:
+        planned = planned_schedule(
+            n_users=setting.n_users, n_contexts=setting.n_contexts, n_actions=setting.n_actions
+        )
+        super().__init__(setting, schedule=replace(planned, longest=LONGEST))
+        self._half_life = half_life
+        self._events = Events(
+            _EMPTY,
+            _EMPTY,
+            _EMPTY,
+            np.empty(0),
+            Labels.numbered(setting.n_users),
+            Labels.numbered(setting.n_contexts),
+            Labels.numbered(setting.n_actions),
+            times=np.empty(0),
+        )
+        self._taken: list[tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray]] = []
+
+    def _take(
+        self,
+        users: IntArray,
+        contexts: IntArray,
+        actions: IntArray,
+        outcomes: FloatArray,
+        explores: IntArray,
+    ) -> None:
+        """Record explorers' rewards with the age of the campaign."""
+        rewards = outcomes[explores, actions[explores]]
+        ages = np.full(len(explores), self._n_played / self._setting.n_users)
+        self._taken.append((users[explores], contexts[explores], actions[explores], rewards, ages))
+
+    def _tallies(self) -> Tallies:
+        """Return the explorers' plays that are not forgotten."""
+        columns = [np.concatenate(column) for column in zip(*self._taken, strict=True)]
+        users, contexts, actions, rewards, times = columns
+        events = replace(
+            self._events,
+            users=users,
+            contexts=contexts,
+            actions=actions,
+            rewards=rewards,
+            times=times,
+        )
+        kept = events.rows(remembered(events, half_life=self._half_life))
+        return tally_events(kept).tallies
+
+
+class PersonalEpochPlayer(EpochPlayer):
+    """Epochs for what users have in common, Thompson sampling for what they do not.
+
+    After each epoch the size tau of tastes is estimated: how much more than by chance users' means
+    differ from the common ones, as a mean over users without the largest. Where that is not clearly
+    above 0, the common policy is played. Otherwise a user's mean rewards are taken for
+    normal with the common means and variance tau² before the user's own plays, and one draw from
+    what follows from those plays decides.
+
+    A coalition enters through the common means, which are robust, and through tau, which is
+    trimmed; the plays of a user depend on nobody else's.
+
+    Parameters
+    ----------
+    setting
+        As for ``EpochPlayer``.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        shape = (setting.n_users, setting.n_contexts, setting.n_actions)
+        self._own_sums, self._own_counts = np.zeros(shape), np.zeros(shape)
+        self.taste, self.noise = 0.0, 1.0
+        self._common = np.zeros(shape[1:])
+
+    def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
+        actions, modes = self._decided(users, contexts)
+        explores: BoolArray = modes == EXPLORE
+        if self.taste > 0.0:
+            own = np.flatnonzero(~explores)
+            actions[own] = self._sampled(users[own], contexts[own])
+        self._take(users, contexts, actions, outcomes, np.flatnonzero(explores))
+        rewards = outcomes[np.arange(len(users)), actions]
+        np.add.at(self._own_sums, (users, contexts, actions), rewards)
+        np.add.at(self._own_counts, (users, contexts, actions), 1.0)
+        return actions
+
+    def _sampled(self, users: IntArray, contexts: IntArray) -> IntArray:
+        """Return one draw of Thompson sampling for each arrival; shape (n,)."""
+        counts, sums = self._own_counts[users, contexts], self._own_sums[users, contexts]
+        variances = 1.0 / (1.0 / self.taste**2 + counts / self.noise**2)
+        means = variances * (self._common[contexts] / self.taste**2 + sums / self.noise**2)
+        draws = means + BOLDNESS * np.sqrt(variances) * self._setting.rng.standard_normal(
+            means.shape
+        )
+        best: IntArray = draws.argmax(axis=1)
+        return best
+
+    def _learned(self, policy: Policy, tallies: Tallies) -> None:
+        """Estimate tau and the noise anew."""
+        alpha, mean_rewards = self._setting.alpha, policy.capped_means
+        assert policy.sampling_errors is not None  # every method gives them
+        self._common = np.where(np.isnan(mean_rewards), -np.inf, mean_rewards)
+        if not (tallies.plays > 1).any():
+            return
+        found = residuals_of(tallies, mean_rewards, alpha=alpha)
+        self.noise = found.noise
+        counts = self._own_counts
+        known = (counts > 0) & np.isfinite(mean_rewards)
+        values = np.divide(self._own_sums, counts, where=known, out=np.zeros(counts.shape))
+        # E[n d² − σ²] = n (τ² + v) for n plays of a cell whose common mean has variance v, so the
+        # ratio of sums over a user estimates τ². Half-widths exceed deviations, which is prudent.
+        common = counts * np.where(known, policy.sampling_errors, 0.0) ** 2
+        differences = np.where(known, values - np.where(known, mean_rewards, 0.0), 0.0)
+        excess = (counts * differences**2 - known * self.noise**2 - common).sum(axis=(1, 2))
+        plays = (counts * known).sum(axis=(1, 2))
+        of_users = excess[plays > 0] / plays[plays > 0]
+        # Only the top is trimmed: that errs towards the common policy, colluders or not.
+        of_users = of_users[of_users <= np.quantile(of_users, 1.0 - alpha)]
+        variance = float(of_users.mean())
+        chance = float(of_users.std() / np.sqrt(len(of_users)))
+        self.taste = float(np.sqrt(variance)) if variance > CLEARLY * chance else 0.0
+
 
 #: Ours. Share of all interactions spent on context probabilities when S > A; the theorem asks for
 #: T₀ of the order of T.
@@ -166,41 +484,37 @@ _SUMMARIES = {
     "bounded": "bounds every account, takes out coalitions, decides by the smallest regret",
 }
 
-_VARIANTS = (
-    LearnerSpec(
-        name="paper-per-visit",
-        summary="Robust MCB as Section 3.1 reads: trimmed means of users' means per visit",
-        make=partial(Explorer, method=partial(learn_paper, per_visit=True)),
+_VARIANTS: tuple[tuple[str, LearnerMaker, str], ...] = (
+    (
+        "paper-per-visit",
+        partial(Explorer, method=partial(learn_paper, per_visit=True)),
+        "Robust MCB as Section 3.1 reads: trimmed means of users' means per visit",
     ),
-    LearnerSpec(
-        name="epochs",
-        summary="explores ever less and serves what bounded learned, epoch by epoch",
-        make=EpochPlayer,
+    (
+        "epochs",
+        EpochPlayer,
+        "explores ever less and serves what bounded learned, epoch by epoch",
     ),
-    LearnerSpec(
-        name="epochs-paper",
-        summary="the same with the paper's estimates",
-        make=partial(EpochPlayer, method="paper"),
+    ("epochs-paper", partial(EpochPlayer, method="paper"), "the same with the paper's estimates"),
+    (
+        "epochs-share",
+        partial(EpochPlayer, is_spread=False),
+        "epochs in which a secret share of the users explores, as the paper has it",
     ),
-    LearnerSpec(
-        name="epochs-share",
-        summary="epochs in which a secret share of the users explores, as the paper has it",
-        make=partial(EpochPlayer, is_spread=False),
+    (
+        "epochs-personal",
+        PersonalEpochPlayer,
+        "epochs for what users have in common, each user's own plays for the rest",
     ),
-    LearnerSpec(
-        name="epochs-personal",
-        summary="epochs for what users have in common, each user's own plays for the rest",
-        make=PersonalEpochPlayer,
+    (
+        "epochs-forget",
+        ForgettingEpochPlayer,
+        "epochs of bounded length in which older plays count less often",
     ),
-    LearnerSpec(
-        name="epochs-forget",
-        summary="epochs of bounded length in which older plays count less often",
-        make=ForgettingEpochPlayer,
-    ),
-    LearnerSpec(
-        name="explore-then-commit",
-        summary="one epoch of exploration, then what bounded learned, for ever",
-        make=explore_then_commit,
+    (
+        "explore-then-commit",
+        explore_then_commit,
+        "one epoch of exploration, then what bounded learned, for ever",
     ),
 )
 
@@ -210,24 +524,19 @@ def learner_specs() -> dict[str, LearnerSpec]:
 
     Looked up at each call, so that methods and baselines registered later are among them.
     """
-    specs = [_explorer(name, METHODS[name]) for name in method_names()]
-    specs += [_log_learner(name, METHODS[name]) for name in method_names()]
-    return {spec.name: spec for spec in (*specs, *_VARIANTS, *BASELINES.values())}
-
-
-def _explorer(name: str, method: Method) -> LearnerSpec:
-    summary = _SUMMARIES.get(name) or _first_line(method) or "a method of your own"
-    make = partial(Explorer, method=method, frequent=frequent_rule(name))
-    return LearnerSpec(name=name, summary=summary, make=make)
-
-
-def _log_learner(name: str, method: Method) -> LearnerSpec:
-    return LearnerSpec(
-        name=f"{name}-on-log",
-        summary=f"{name}, from the log of an epsilon-greedy system with its propensities",
-        make=partial(LogLearner, method=method),
-    )
-
-
-def _first_line(method: Method) -> str:
-    return (method.__doc__ or "").strip().partition("\n")[0]
+    online: list[tuple[str, LearnerMaker, str]] = []
+    on_logs: list[tuple[str, LearnerMaker, str]] = []
+    for name in method_names():
+        method = METHODS[name]
+        first_line = (method.__doc__ or "").strip().partition("\n")[0]
+        summary = _SUMMARIES.get(name) or first_line or "a method of your own"
+        online.append(
+            (name, partial(Explorer, method=method, frequent=frequent_rule(name)), summary)
+        )
+        summary = f"{name}, from the log of an epsilon-greedy system with its propensities"
+        on_logs.append((f"{name}-on-log", partial(LogLearner, method=method), summary))
+    specs = {
+        name: LearnerSpec(name=name, summary=summary, make=make)
+        for name, make, summary in (*online, *on_logs, *_VARIANTS)
+    }
+    return specs | BASELINES

@@ -6,10 +6,9 @@ from unswayed.lazy import lazy_names
 
 if TYPE_CHECKING:
     from unswayed.policy.assignment import Assignment, new_secret
-    from unswayed.policy.deciding import Decider, Mode, Ruling
     from unswayed.policy.origin import Origin
     from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
-    from unswayed.policy.plan import EpochPlan, Rule
+    from unswayed.policy.plan import Decider, EpochPlan, Mode, Rule, Ruling
     from unswayed.policy.policy import NO_BOUND, Decision, Policy, best_known, capped_means
 
 __all__ = [
@@ -34,10 +33,9 @@ __getattr__ = lazy_names(
     __name__,
     {
         "assignment": "Assignment new_secret",
-        "deciding": "Decider Mode Ruling",
         "origin": "Origin",
         "own_decisions": "GroupDecisions PersonalDecisions",
-        "plan": "EpochPlan Rule",
+        "plan": "Decider EpochPlan Mode Rule Ruling",
         "policy": "NO_BOUND Decision Policy best_known capped_means",
     },
 )

@@ -8,13 +8,20 @@ is stored, and the holder of the secret can check each decision later.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from unswayed.arrays import BoolArray, FloatArray, IntArray
+from unswayed.compiled import compiled
 from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Label, Labels
+from unswayed.policy.assignment import Assignment, Digests, siphash_of_four, uniform_index
 from unswayed.policy.documents import check_version, read_object, write_object
 
 FORMAT = "unswayed-epoch-plan"
@@ -311,3 +318,350 @@ def _rule(value: Mapping[str, Any]) -> Rule:
         is_spread=bool(_EXPLORERS.index(value["explorers"])),
         baseline=value.get("baseline"),
     )
+
+
+#: Beyond this a play's number does not fit into a signed word of the hash.
+LARGEST_PLAY = 2**62
+
+#: Ours: number of users whose digests are cached; a service's busy users are among them.
+KEPT_USERS = 1 << 17
+
+
+class Mode(StrEnum):
+    """Why an action was played."""
+
+    EXPLORE = "explore"
+    EXPLOIT = "exploit"
+    CONTROL = "control"
+
+
+#: Modes that users are drawn for; all others exploit.
+_DRAWN = (Mode.EXPLORE, Mode.CONTROL)
+
+#: Codes of the modes in ``Rulings``.
+MODES = tuple(Mode)
+EXPLORE, EXPLOIT, CONTROL = range(3)
+
+
+class Ruling(NamedTuple):
+    """One decision; a tuple, because a service makes hundreds of thousands a second.
+
+    Attributes
+    ----------
+    mode, action
+        What is played, and why.
+    propensity
+        The probability, over the secret, that a user gets this action in this context, whatever
+        the mode: what off-policy estimates divide by.
+    mode_propensity
+        The same given the mode: one over the number of surviving actions for explorers, else 1.
+        Learning from explorers alone goes by it.
+    is_known
+        Whether the plan knows the context.
+    """
+
+    mode: Mode
+    action: Label
+    propensity: float
+    mode_propensity: float
+    is_known: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rulings:
+    """Many decisions; shape (n,) each.
+
+    ``modes`` are positions in ``MODES``, ``actions`` are codes of the plan's actions.
+    """
+
+    modes: npt.NDArray[np.int8]
+    actions: IntArray
+    propensities: FloatArray
+    mode_propensities: FloatArray
+
+
+class Decider:
+    """A plan with the secret that decides.
+
+    Parameters
+    ----------
+    plan
+        What is played in this epoch.
+    secret
+        The 16 bytes of ``new_secret``, the same in all epochs of a campaign. With equal plans and
+        secrets, decisions are equal, on any machine.
+
+    Examples
+    --------
+    >>> plan = EpochPlan.start("spring", ["lunch"], ["tea", "soup"], explorer_share=0.5)
+    >>> decider = Decider(plan, bytes(16))
+    >>> ruling = decider.decide("ann", "lunch")
+    >>> ruling.mode, ruling.action, ruling.propensity
+    (<Mode.EXPLORE: 'explore'>, 'tea', 0.75)
+    >>> decider.decide("ann", "dinner").is_known
+    False
+    """
+
+    def __init__(self, plan: EpochPlan, secret: bytes) -> None:
+        self.plan = plan
+        self._assignment = Assignment(secret=secret, epoch=plan.epoch).for_campaign(plan.campaign)
+        explore, control = (self._assignment.digest("role", mode) for mode in _DRAWN)
+        low, high = self._assignment.key
+        self._draws = (low, high, explore, control, plan.epoch)
+        self._rows: dict[Label, _Row] = {}
+        self._users: dict[Label, int] = {}
+
+    def decide(self, user: Label, context: Label, play: int = 0) -> Ruling:
+        """Return what a user plays in a context.
+
+        Parameters
+        ----------
+        play
+            The number of this play, counted by the caller from 0, never repeated for a user in an
+            epoch. What is drawn per play is drawn by it; elsewhere it does not matter.
+        """
+        row = self._rows.get(context) if type(context) is str else None
+        if row is None:
+            row = self._row(context)
+        digest = self._users.get(user) if type(user) is str else None
+        if digest is None:
+            digest = self._digest(user)
+        if not 0 <= play <= LARGEST_PLAY:
+            raise InputError(f"play is {play}: plays are counted 0, 1, 2, ….")
+        return row.rulings[_slot(*self._draws, digest, play, *row.drawing)]  # type: ignore[arg-type]  # mypy loses count of three starred tuples
+
+    def digests(self, users: Iterable[Label]) -> Digests:
+        """Return the users as ``decide_many`` takes them; shape (n,)."""
+        return np.array([self._digest(user) for user in users], np.int64).view(np.uint64)
+
+    def decide_many(self, users: Digests, contexts: IntArray, plays: IntArray) -> Rulings:
+        """Return what ``decide`` does, for many plays in contexts that the plan knows.
+
+        Parameters
+        ----------
+        users
+            Shape (n,); from ``digests``.
+        contexts
+            Shape (n,); codes, the positions in ``plan.contexts``.
+        plays
+            Shape (n,); the numbers of the plays.
+        """
+        n_contexts = len(self.plan.contexts)
+        if len(contexts) and not (contexts.min() >= 0 and contexts.max() < n_contexts):
+            raise InputError(f"a context's code is not one of the plan's {n_contexts}.")
+        if len(plays) and plays.min() < 0:
+            raise InputError(f"play is {plays.min()}: plays are counted 0, 1, 2, ….")
+        table = self._table
+        slots = _slots(self._draw_array, users.view(np.int64), plays, contexts, *table.drawing)
+        return Rulings(
+            modes=table.modes[contexts, slots],
+            actions=table.actions[contexts, slots],
+            propensities=table.propensities[contexts, slots],
+            mode_propensities=table.mode_propensities[contexts, slots],
+        )
+
+    def places(self, users: list[str], contexts: list[str], plays: IntArray) -> list[int]:
+        """Return what ``decide`` does, for many plays at once, as positions in ``ruled``.
+
+        ``KeyError`` if a context is not known to the plan.
+        """
+        codes = np.array([*map(self._context_codes.__getitem__, contexts)], np.int64)
+        found: list[int | None] = [*map(self._users.get, users)]
+        if None in found:
+            found = [self._digest(user) for user in users]
+        table = self._table
+        digests = np.array(found, np.int64)
+        slots = _slots(self._draw_array, digests, plays, codes, *table.drawing)
+        places: list[int] = (codes * table.width + slots).tolist()
+        return places
+
+    @property
+    def ruled(self) -> list[Ruling]:
+        """All rulings of the contexts that the plan knows, in the order of ``places``."""
+        return self._table.rulings
+
+    @cached_property
+    def _draw_array(self) -> IntArray:
+        return np.array(self._draws)
+
+    @cached_property
+    def _context_codes(self) -> dict[Label, int]:
+        return {context: code for code, context in enumerate(self.plan.contexts)}
+
+    @cached_property
+    def _table(self) -> _Table:
+        rows = [self._new_row(context, rule) for context, rule in self._known()]
+        width = max((len(row.rulings) for row in rows), default=0)
+        codes = {action: code for code, action in enumerate(self.plan.actions)}
+        padded = [[*row.rulings, *[row.rulings[-1]] * (width - len(row.rulings))] for row in rows]
+
+        def column(of: Callable[[Ruling], float], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+            values = [[of(ruling) for ruling in row] for row in padded]
+            return np.array(values, dtype).reshape(len(rows), width)
+
+        return _Table(
+            drawing=tuple(
+                np.array(part, dtype)
+                for part, dtype in zip(
+                    zip(*(row.drawing for row in rows), strict=True), _DTYPES, strict=True
+                )
+            )
+            if rows
+            else tuple(np.zeros(0, dtype) for dtype in _DTYPES),
+            modes=column(lambda ruling: MODES.index(ruling.mode), np.int8),
+            actions=column(lambda ruling: codes[ruling.action], np.int64),
+            propensities=column(lambda ruling: ruling.propensity, np.float64),
+            mode_propensities=column(lambda ruling: ruling.mode_propensity, np.float64),
+            rulings=[ruling for row in padded for ruling in row],
+            width=width,
+        )
+
+    def _known(self) -> Iterator[tuple[Label, Rule]]:
+        return zip(self.plan.contexts, self.plan.rules, strict=True)
+
+    def _row(self, context: Label) -> _Row:
+        """Return the row of a context; rows of known contexts are cached."""
+        code = self.plan.contexts.code(context)
+        if code == UNKNOWN:
+            return self._new_row(context, self.plan.unknown, is_known=False)
+        row = self._new_row(context, self.plan.rules[code])
+        if type(context) is str:
+            self._rows[context] = row
+        return row
+
+    def _new_row(self, context: Label, rule: Rule, *, is_known: bool = True) -> _Row:
+        share, held = rule.explorer_share, self.plan.control_share
+        n = len(rule.surviving)
+
+        def ruling(mode: Mode, action: Label) -> Ruling:
+            explored = share * (action in rule.surviving) / n
+            served = explored + (1.0 - share) * (action == rule.action)
+            propensity = (1.0 - held) * served + held * (action == rule.baseline)
+            return Ruling(
+                mode, action, propensity, 1.0 / n if mode is Mode.EXPLORE else 1.0, is_known
+            )
+
+        rulings = [ruling(Mode.EXPLORE, action) for action in rule.surviving]
+        rulings.append(ruling(Mode.EXPLOIT, rule.action))
+        if rule.baseline is not None:
+            rulings.append(ruling(Mode.CONTROL, rule.baseline))
+        drawing = (
+            self._assignment.digest("context", context),
+            float(held),
+            float(share),
+            n,
+            rule.is_sticky,
+            rule.is_spread,
+        )
+        return _Row(drawing, tuple(rulings))
+
+    def _digest(self, user: Label) -> int:
+        """Return a user's digest, cached if possible."""
+        if type(user) not in (str, int):
+            raise InputError(f"user {user!r} is neither a string nor an integer.")
+        digest = self._users.get(user)
+        if digest is None:
+            try:
+                digest = self._assignment.digest("user", user)
+            except UnicodeEncodeError:
+                raise InputError(f"user {user!r} is not valid Unicode text.") from None
+            if len(self._users) >= KEPT_USERS:
+                self._users.clear()
+            self._users[user] = digest
+        return digest
+
+
+class _Row(NamedTuple):
+    """How one context is drawn, and the ruling of each slot: survivors, policy, baseline."""
+
+    drawing: tuple[int, float, float, int, bool, bool]
+    rulings: tuple[Ruling, ...]
+
+
+_DTYPES: tuple[type, ...] = (np.int64, np.float64, np.float64, np.int64, np.bool_, np.bool_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """All rows of a plan as arrays, of shape (n_contexts,) or (…, n_slots).
+
+    ``rulings`` are those of all slots, one context after another, ``width`` to each.
+    """
+
+    drawing: tuple[npt.NDArray[Any], ...]
+    modes: npt.NDArray[np.int8]
+    actions: IntArray
+    propensities: FloatArray
+    mode_propensities: FloatArray
+    rulings: list[Ruling]
+    width: int
+
+
+@compiled
+def _slot(
+    low: int,
+    high: int,
+    explore: int,
+    control: int,
+    epoch: int,
+    user: int,
+    play: int,
+    context: int,
+    control_share: float,
+    explorer_share: float,
+    n_surviving: int,
+    is_sticky: bool,
+    is_spread: bool,
+) -> int:
+    """Return the slot of one decision: a survivor, n_surviving to exploit, one more for control."""
+    key = (low, high)
+    # Controls are drawn without the epoch: they stay.
+    if control_share > 0.0 and _uniform(siphash_of_four(key, user, control, 0, 0)) < control_share:
+        return n_surviving + 1
+    # What is drawn once counts as play 0 and the others from 1, as in ``Assignment``.
+    explored = siphash_of_four(key, user, explore, epoch, play + 1 if is_spread else 0)
+    if _uniform(explored) >= explorer_share:
+        return n_surviving
+    hashed = siphash_of_four(key, user, context, epoch, 0 if is_sticky else play + 1)
+    return np.int64(uniform_index(hashed, np.uint64(n_surviving)))  # type: ignore[return-value]  # numba would mix signs
+
+
+@compiled
+def _slots(
+    draws: IntArray,
+    users: IntArray,
+    plays: IntArray,
+    contexts: IntArray,
+    digests: IntArray,
+    control_shares: FloatArray,
+    explorer_shares: FloatArray,
+    n_surviving: IntArray,
+    is_sticky: BoolArray,
+    is_spread: BoolArray,
+) -> IntArray:
+    """Return the slots of many decisions; shape (n,)."""
+    slots = np.empty(len(users), np.int64)
+    for row in range(len(users)):
+        context = contexts[row]
+        slots[row] = _slot(
+            draws[0],
+            draws[1],
+            draws[2],
+            draws[3],
+            draws[4],
+            users[row],
+            plays[row],
+            digests[context],
+            control_shares[context],
+            explorer_shares[context],
+            n_surviving[context],
+            is_sticky[context],
+            is_spread[context],
+        )
+    return slots
+
+
+@compiled
+def _uniform(hashed: np.uint64) -> float:
+    """Return a number in [0, 1) from 53 bits."""
+    return float(hashed >> np.uint64(11)) * 2.0**-53

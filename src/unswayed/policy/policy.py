@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,11 @@ from unswayed.names import closest
 from unswayed.policy.documents import check_version, json_number, read_object, write_object
 from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
 from unswayed.policy.partition import Partition, context_label
+from unswayed.visible import LABEL_LENGTH, percent, visible
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow as pa
     from matplotlib.axes import Axes
 
 FORMAT = "unswayed-policy"
@@ -390,13 +393,9 @@ class Policy:
 
         Needs matplotlib, the extra ``plots``. Without axes a new figure is made by pyplot.
         """
-        from unswayed.policy.showing import draw_estimates
-
         return draw_estimates(self, axes)
 
     def _repr_html_(self) -> str:
-        from unswayed.policy.showing import html_table
-
         return html_table(self)
 
     def to_json(self) -> dict[str, Any]:
@@ -598,3 +597,113 @@ def _plain_number(value: object) -> float:
 
 def _in_order(labels: Labels, values: Mapping[str, float | None]) -> FloatArray:
     return np.array([_plain_number(values[str(label)]) for label in labels], dtype=np.float64)
+
+
+def is_table(value: object) -> bool:
+    """Whether a value is a table of pandas, Polars or pyarrow, and not a list of contexts."""
+    return hasattr(value, "__arrow_c_stream__") and hasattr(value, "columns")
+
+
+def read_codes(
+    policy: Policy,
+    source: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    memory: int | None = None,
+) -> tuple[pa.Table, IntArray]:
+    """Return the rows of a file or table, and the codes of their contexts; −1 if unknown.
+
+    Without columns, those are read that the policy was learned from, cut into the same bins.
+    """
+    from unswayed.events import read_contexts  # the database is slow to import
+
+    partition = policy.partition
+    if partition is None:
+        learned_from, bins = policy.context_columns
+        found = read_contexts(source, columns=columns or learned_from, bins=bins, memory=memory)
+        return found.rows, policy.context_labels.codes(found.contexts)
+    if columns is not None:
+        raise InputError(
+            f"{option('--column', python='columns')} is for policies with context columns; this "
+            f"one reads the features {', '.join(partition.names)}."
+        )
+    numbers = {feature.name: feature.is_number for feature in partition.features}
+    found = read_contexts(source, columns=partition.names, numbers=numbers, memory=memory)
+    if not len(found.rows):
+        return found.rows, np.zeros(0, np.int64)
+    return found.rows, partition.leaves(found.attributes)
+
+
+#: Ours: contexts that are shown, the most visited first.
+MOST_SHOWN = 10
+
+#: Okabe and Ito's blue and orange, as in all our figures.
+_CHOSEN, _OTHER = "#0072B2", "#E69F00"
+
+
+def visited_first(policy: Policy) -> list[int]:
+    """Return the codes of the contexts that are shown, the most visited first."""
+    order: list[int] = (-policy.context_probabilities).argsort(kind="stable").tolist()
+    return order[:MOST_SHOWN]
+
+
+def html_table(policy: Policy) -> str:
+    """Return the decisions in the most visited contexts as an HTML table."""
+    rows = [["context", "share of visits", "action", "mean", "at least", "at most"]]
+    for code in visited_first(policy):
+        context = policy.context_labels[code]
+        decision = policy.decide(context)
+        rows.append(
+            [
+                str(context),
+                percent(float(policy.context_probabilities[code])),
+                str(decision.action),
+                *(_shown(value) for value in (decision.mean, decision.low, decision.high)),
+            ]
+        )
+    lines = [
+        "<tr>" + "".join(f"<{tag}>{escape(_text(cell))}</{tag}>" for cell in row) + "</tr>"
+        for tag, row in zip(["th", *["td"] * len(rows)], rows, strict=False)
+    ]
+    hidden = len(policy.context_labels) - MOST_SHOWN
+    more = f"<p>… and {hidden:,} more contexts.</p>" if hidden > 0 else ""
+    return f"<p>{escape(repr(policy))}</p><table>{''.join(lines)}</table>{more}"
+
+
+def draw_estimates(policy: Policy, axes: Axes | None) -> Axes:
+    """Draw mean and interval of every action in the most visited contexts."""
+    if axes is None:
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise InputError(
+                "pictures need matplotlib: install unswayed with the extra 'plots'."
+            ) from error
+        n_rows = len(visited_first(policy)) * len(policy.action_labels)
+        _, axes = pyplot.subplots(figsize=(7.0, 1.0 + 0.22 * n_rows), layout="constrained")
+    names: list[str] = []
+    for code in visited_first(policy):
+        for action in np.argsort(-policy.capped_means[code], kind="stable").tolist():
+            if np.isnan(mean := float(policy.mean_rewards[code, action])):
+                continue
+            is_chosen = action == policy.actions[code]
+            ends = policy.low[code, action], policy.high[code, action]
+            if np.isfinite(ends).all():
+                axes.hlines(len(names), *ends, color="#999999", linewidth=1)
+            colour = _CHOSEN if is_chosen else _OTHER
+            axes.plot(mean, len(names), marker="o" if is_chosen else ".", color=colour)
+            names.append(_text(f"{policy.context_labels[code]}: {policy.action_labels[action]}"))
+    axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])
+    axes.invert_yaxis()
+    axes.set_xlabel("mean reward for honest users; large blue: chosen; grey: worst case")
+    return axes
+
+
+def _shown(value: float) -> str:
+    if np.isinf(value):
+        return "no bound"
+    return "-" if np.isnan(value) else f"{value:.4g}"
+
+
+def _text(value: Any) -> str:
+    return visible(str(value), most=LABEL_LENGTH)

@@ -15,7 +15,7 @@ import pyarrow.parquet
 from unswayed.errors import InputError, option
 from unswayed.events import Label
 from unswayed.policy import Policy
-from unswayed.policy.rows import read_codes
+from unswayed.policy.policy import read_codes
 from unswayed.storage import check_writable, whole_file
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from unswayed.errors import InputError
 from unswayed.estimators import mean_intervals
 from unswayed.estimators.trimming import binomial_upper_quantiles, trimmed_mean
 from unswayed.events import Columns
-from unswayed.learners.epochs.planning import ALARM_WEIGHT
+from unswayed.learners.epochs import ALARM_WEIGHT
 from unswayed.learners.explaining import decision_rows
 from unswayed.learners.from_log import LearnedLog, learn_log
 from unswayed.learners.methods import DEFAULT_METHOD

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.events import UNKNOWN, Labels
-from unswayed.learners.epochs import Schedule, next_plan, planned_schedule
-from unswayed.learners.epochs.planning import MOST_DOUBT
+from unswayed.learners.epochs import MOST_DOUBT, Schedule, next_plan, planned_schedule
 from unswayed.policy import EpochPlan, Policy, Rule, best_known
 from unswayed.service.settings import Settings
 

@@ -11,7 +11,7 @@ import pytest
 from unswayed.events import Labels
 from unswayed.learners.bounded import learn_bounded, method
 from unswayed.learners.design import Design, sticky_design
-from unswayed.learners.epochs.planning import doubts_of, surviving_actions
+from unswayed.learners.epochs import doubts_of, surviving_actions
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import decision_rows
 from unswayed.learners.paper import (

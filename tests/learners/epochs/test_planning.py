@@ -6,8 +6,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import Labels
-from unswayed.learners.epochs import Schedule, next_plan
-from unswayed.learners.epochs.planning import REVIEW_EVERY
+from unswayed.learners.epochs import REVIEW_EVERY, Schedule, next_plan
 from unswayed.policy import EpochPlan, Policy
 
 ACTIONS = ["tea", "soup", "cake"]

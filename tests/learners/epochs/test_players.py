@@ -7,15 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from unswayed.learners.epochs import (
+from unswayed.learners.epochs import Schedule, planned_schedule
+from unswayed.learners.interface import Setting
+from unswayed.learners.players import (
     EpochPlayer,
     ForgettingEpochPlayer,
     PersonalEpochPlayer,
-    Schedule,
     explore_then_commit,
-    planned_schedule,
 )
-from unswayed.learners.interface import Setting
 
 Streams = Callable[..., np.random.Generator]
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from unswayed.learners.epochs import EpochPlayer
 from unswayed.learners.interface import Setting
+from unswayed.learners.players import EpochPlayer
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Regrets, run_regret
 from unswayed.simulation.attacks.registry import make_attack

@@ -10,7 +10,7 @@ import pytest
 from tests.learners.tiny_logs import cut_after, tallied
 from unswayed.errors import InputError
 from unswayed.estimators import spectral_filter
-from unswayed.learners.paper.context_probabilities import (
+from unswayed.learners.paper import (
     estimate_context_probabilities,
 )
 from unswayed.tallies import Tallies

@@ -7,8 +7,7 @@ from scipy import stats
 
 from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.paper import FAILURE_PROBABILITY, learn_paper
-from unswayed.learners.paper.recovery import measure_units
+from unswayed.learners.paper import FAILURE_PROBABILITY, learn_paper, measure_units
 from unswayed.learners.reward_range import RewardBound
 from unswayed.tallies import Tallies, tally
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.learners.tiny_logs import tallied
-from unswayed.learners.paper.recovery import RewardUnits, measure_units
+from unswayed.learners.paper import RewardUnits, measure_units
 from unswayed.tallies import Tallies
 
 Event = tuple[int, int, int, float]

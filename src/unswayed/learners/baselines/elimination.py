@@ -11,8 +11,13 @@ from scipy import special
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError
-from unswayed.learners.baselines.base import Baseline, index_of_best, means
-from unswayed.learners.baselines.tables import REWARD_SCALE, medians_of_means
+from unswayed.learners.baselines.tables import (
+    REWARD_SCALE,
+    Baseline,
+    index_of_best,
+    means,
+    medians_of_means,
+)
 from unswayed.learners.interface import Setting
 
 # Ours: a usual level; it enters through a logarithm only.

@@ -1,32 +1,231 @@
-"""Deciding and observing online, and what was learned last by the names of scikit-learn."""
+"""Deciding and observing online: open decisions, the state of a learner, and its file."""
 
 from __future__ import annotations
 
+import json
+import os
+import secrets
 import threading
 import warnings
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError, Note
 from unswayed.events import UNKNOWN, Events, Label, Labels, check_list
 from unswayed.events.sources import Source
 from unswayed.learners.estimates import Estimates
+from unswayed.learners.exploration import Exploration, GrowingLabels, frequent_rule
 from unswayed.learners.flips import FlipBounds
 from unswayed.learners.learning import check_actions
-from unswayed.learners.online.exploration import Exploration, frequent_rule
-from unswayed.learners.online.growing import GrowingLabels
-from unswayed.learners.online.open_decisions import OpenDecision, OpenDecisions
-from unswayed.learners.online.saved import SavedLearner
 from unswayed.learners.reward_range import RewardBound
 from unswayed.learners.unknown_fraction import SEARCHED_FRACTION, Auto, UnknownFraction
 from unswayed.policy import Assignment, Policy, new_secret
-from unswayed.policy.policy import Context
-from unswayed.policy.rows import is_table, read_codes
+from unswayed.policy.policy import Context, is_table, read_codes
+from unswayed.storage import temporary_folder, whole_file
 from unswayed.tallies import LogTallies, merged
+from unswayed.tallies.store import Index, load_piece, write_piece
+
+#: Ours: decisions that may wait for their reward; about 300 bytes each.
+MAX_OPEN_DECISIONS = 1_000_000
+
+_ID_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDecision:
+    """An action to play, and the id under which its reward is reported."""
+
+    id: str
+    action: Label
+
+
+class OpenDecisions:
+    """The codes (user, context, action) of decisions without a reward, by id.
+
+    Ids are drawn from the operating system's generator, so nobody can guess one. When there are
+    more than ``limit`` the oldest are forgotten, and their rewards refused.
+
+    Examples
+    --------
+    >>> waiting = OpenDecisions(limit=10)
+    >>> id_ = waiting.add((0, 1, 2))
+    >>> waiting.find(id_)
+    (0, 1, 2)
+    """
+
+    def __init__(self, *, limit: int) -> None:
+        if limit < 1:
+            raise InputError(f"max_open_decisions is {limit}; at least one must be kept.")
+        self._limit = limit
+        self._codes: dict[str, tuple[int, int, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def add(self, codes: tuple[int, int, int]) -> str:
+        """Keep a decision and return its id."""
+        decision_id = secrets.token_hex(_ID_BYTES)
+        self._codes[decision_id] = codes
+        if len(self._codes) > self._limit:
+            del self._codes[next(iter(self._codes))]
+        return decision_id
+
+    def find(self, decision_id: str) -> tuple[int, int, int]:
+        """Return the codes of a decision, or refuse an id that is not open."""
+        codes = self._codes.get(decision_id) if isinstance(decision_id, str) else None
+        if codes is None:
+            raise InputError(
+                f"decision {decision_id!r} is not open: it was never made here, its reward was "
+                f"reported before, or more than {self._limit:,} decisions were made since; report "
+                "each reward once, under the id of its decision."
+            )
+        return codes
+
+    def recoded(self, codes_of_actions: Mapping[int, int]) -> None:
+        """Give actions other codes; decisions for actions without one are forgotten."""
+        self._codes = {
+            id_: (user, context, codes_of_actions[action])
+            for id_, (user, context, action) in self._codes.items()
+            if action in codes_of_actions
+        }
+
+    def to_json(self) -> dict[str, list[int]]:
+        """Return the open decisions as plain JSON values, the oldest first."""
+        return {id_: list(codes) for id_, codes in self._codes.items()}
+
+    def restore(self, value: Mapping[str, Any], *, most: tuple[int, int, int]) -> None:
+        """Take over the decisions that ``to_json`` returned; codes must be below ``most``."""
+        for id_, codes in value.items():
+            user, context, action = (int(code) for code in codes)
+            numbers = (user, context, action)
+            if not all(0 <= code < end for code, end in zip(numbers, most, strict=True)):
+                raise ValueError(f"decision {id_!r} is of nobody")
+            self._codes[str(id_)] = numbers
+
+    def close(self, decision_id: str) -> None:
+        """Forget a decision whose reward was taken in."""
+        del self._codes[decision_id]
+
+
+FORMAT = "unswayed-learner"
+VERSION = 1
+
+_STATE, _USERS, _POLICY = "learner.json", "users.parquet", "policy.json"
+
+#: Ours: the file holds the secret of the assignment, so only its owner may read it.
+_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SavedLearner:
+    """The saved state of a learner.
+
+    Attributes
+    ----------
+    state
+        Parameters, contexts and open decisions; plain JSON values.
+    user_labels, plays
+        The users that were met, and how many actions were decided for each.
+    tallies
+        What was observed, by phase.
+    policy
+        What was learned last, if anything was.
+    """
+
+    state: dict[str, Any]
+    user_labels: Labels
+    plays: IntArray
+    tallies: dict[str, LogTallies]
+    policy: Policy | None
+
+
+def write_learner(path: str | os.PathLike[str], saved: SavedLearner) -> None:
+    """Write a learner to one file, whole or not at all; only the owner may read it."""
+    state = {
+        "format": FORMAT,
+        "version": VERSION,
+        **saved.state,
+        "pieces": {
+            name: {"contexts": list(part.context_labels), "actions": list(part.action_labels)}
+            for name, part in saved.tallies.items()
+        },
+    }
+    with temporary_folder() as folder:
+        content = folder / "learner"
+        content.mkdir()
+        (content / _STATE).write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
+        users = {"user": pa.array(saved.user_labels.values), "plays": saved.plays}
+        pq.write_table(pa.table(users), content / _USERS)
+        for name, part in saved.tallies.items():
+            write_piece(content, name, part)
+        if saved.policy is not None:
+            saved.policy.save(content / _POLICY)
+        with whole_file(path) as draft:
+            draft.chmod(_MODE)
+            with zipfile.ZipFile(draft, "w") as archive:
+                for file in sorted(content.iterdir()):
+                    archive.write(file, file.name)
+
+
+def read_learner(path: str | os.PathLike[str]) -> SavedLearner:
+    """Return what ``write_learner`` wrote; refuse anything else."""
+    name = os.fspath(path)
+    try:
+        with temporary_folder() as folder, zipfile.ZipFile(path) as archive:
+            content = folder / "learner"
+            content.mkdir()
+            for member in archive.namelist():
+                (content / Path(member).name).write_bytes(archive.read(member))
+            return _read(content, name)
+    except OSError as error:
+        raise InputError(f"cannot read the learner {name}: {error.strerror or error}.") from error
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, NotImplementedError) as error:
+        raise damaged_learner(name, error) from error
+    except (AttributeError, RecursionError, pa.ArrowException, RuntimeError) as error:
+        raise damaged_learner(name, error) from error
+
+
+def damaged_learner(name: str, error: Exception) -> InputError:
+    """Return the error for a file that holds no learner."""
+    return InputError(f"{name} holds no learner, or is damaged ({error}); save the learner again.")
+
+
+def _read(content: Path, name: str) -> SavedLearner:
+    state = json.loads((content / _STATE).read_text(encoding="utf-8"))
+    if state["format"] != FORMAT:
+        raise ValueError(f"its format is {state['format']!r}")
+    if state["version"] != VERSION:
+        raise InputError(
+            f"{name} has version {state['version']}, and this program reads version {VERSION}; use "
+            "the program that wrote it."
+        )
+    users = pq.read_table(content / _USERS)
+    tallies = {}
+    try:
+        for piece, labels in state["pieces"].items():
+            index = Index(
+                context_labels=Labels.of(labels["contexts"]),
+                action_labels=Labels.of(labels["actions"]),
+            )
+            part = load_piece(index, content, str(piece))
+            assert isinstance(part, LogTallies)  # the index keeps no events
+            tallies[str(piece)] = part
+        policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
+    except InputError as error:  # names the folder it was unpacked to, which is gone by now
+        raise ValueError("its tallies or its policy cannot be read") from error
+    plays = users["plays"].to_numpy().astype(np.int64)
+    return SavedLearner(state, Labels.of(users["user"].to_pylist()), plays, tallies, policy)
+
 
 Mode = Literal["explore", "policy"]
 

@@ -1,1 +1,0 @@
-"""Learning while deciding: exploration by keyed assignment, and its state."""

@@ -1,0 +1,850 @@
+"""The paper's method: Algorithm 1, the recovery procedure of its appendix, and Algorithm 2."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import ArrayLike
+from scipy import special
+
+from unswayed.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from unswayed.compiled import compiled
+from unswayed.engine import BlockedRows
+from unswayed.errors import InputError
+from unswayed.estimators import (
+    MeanEstimate,
+    bounded_mean_intervals,
+    spectral_filter,
+    trim_count,
+    trimmed_means,
+)
+from unswayed.estimators.rows import SparseRows
+from unswayed.learners.design import Design
+from unswayed.learners.estimates import Estimates
+from unswayed.tallies import Tallies, UserTallies, entry_users, row_sums
+
+#: The paper's constant in σ_s² := max(n_s(T₀), 20 log S) / T₀ (proof of Lemma D.1).
+SCALE_FLOOR = 20.0
+
+LARGEST_ACTIVITY = 20.0
+"""Ours: the paper takes the ratio of activities to be bounded; beyond, `learn` suggests a cap."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContextEstimate:
+    """Estimated context probabilities.
+
+    Attributes
+    ----------
+    context_probabilities
+        Shape (n_contexts,); ν̂, non-negative with sum one.
+    scales
+        Shape (n_contexts,); σ_s, about the square root of the probability, never zero.
+    filtered
+        The high-dimensional estimate behind them, one row an active user.
+    """
+
+    context_probabilities: FloatArray
+    scales: FloatArray
+    filtered: MeanEstimate
+
+
+Multivariate = Callable[[FloatArray, float], ArrayLike]
+"""A robust mean of rows: (rows of shape (n_users, n_columns), alpha) -> mean."""
+
+
+def robust_mean(
+    rows: BlockedRows,
+    alpha: float,
+    multivariate: Multivariate | None,
+    row_weights: FloatArray | None = None,
+) -> MeanEstimate:
+    """Return the robust mean of rows, by the spectral filter if no other estimator is given."""
+    if multivariate is None:
+        return spectral_filter(rows, alpha=alpha, row_weights=row_weights)
+    n_rows, n_columns = rows.shape
+    dense = rows.project(np.zeros(n_columns), np.eye(n_columns))
+    mean = np.asarray(multivariate(dense, alpha), dtype=np.float64)
+    if mean.shape != (n_columns,):
+        raise InputError(f"multivariate returned shape {mean.shape} instead of {(n_columns,)}.")
+    return MeanEstimate(mean, np.ones(n_rows), 0, (), "iterations", 0.0)
+
+
+def estimate_context_probabilities(
+    tallies: UserTallies, *, alpha: float, multivariate: Multivariate | None = None
+) -> ContextEstimate:
+    """Estimate ν from who visited what, robustly (Algorithm 1).
+
+    Parameters
+    ----------
+    tallies
+        The interactions of the first T₀ steps; lines 1–4 of the algorithm are their collection.
+    alpha
+        α, below 1/2.
+    multivariate
+        Another robust mean of rows than the spectral filter.
+
+    Notes
+    -----
+    Guarantee: ‖ν̂ − ν‖₁ ≤ ε with probability 9/10 for T₀ = O(L α/ε²) and L = Ω(S log S / α).
+
+    Deviations from the paper:
+
+    - The floor of the scales is 20 log(max(S, 2))/T₀, since log 1 = 0 (erratum 7).
+    - Line 5 counts the colluders' visits, so a flood inflates σ_s and hides itself in the scaled
+      coordinate (erratum 5). Lines 5–8 are run a second time with σ_s² = max(ν̂_s, floor), from
+      the weights of the first: from equal ones, good users who came to the flooded context, which
+      is rare, stand out as the flood does, and a fifth of them went with it.
+    - Users without interactions are left out.
+    - A user with more than ``LARGEST_ACTIVITY`` times as many interactions as the median one counts
+      with as many in line 5 and in T₀ (erratum 14). The rows b_i are shares and need no cap.
+    """
+    interactions = tallies.interactions
+    if not interactions.any():
+        raise InputError("there are no interactions to learn from; give at least one event.")
+    most = LARGEST_ACTIVITY * float(np.median(interactions[interactions > 0]))
+    total = float(np.minimum(interactions, most).sum())  # T₀
+    floor = SCALE_FLOOR * math.log(max(tallies.n_contexts, 2)) / total
+    # Line 5: σ_s² from the visits of everybody.
+    shares = tallies.blocks.add_blocks(_capped_visits, most) / total
+    weights: FloatArray | None = None
+    for _ in ("line 5 as printed", "erratum 5"):
+        scales = np.sqrt(np.maximum(shares, floor))
+        # Lines 6 and 7: the robust mean of the b_i = (1/n_i) Σ_t σ^-1 e_{s_t}. The rows are large,
+        # so they are not given a name that would keep them until the next ones are made.
+        filtered = robust_mean(tallies.rows(visit_rows, scales), alpha, multivariate, weights)
+        # Of a handful of users nobody may be left; then the second pass begins with all of them.
+        kept = np.maximum(filtered.weights, 0.0)
+        weights = kept if np.isfinite(kept).all() and kept.any() else None
+        # Line 8: ν̂ = diag(σ)·b̂. Rows of visits are shares, so ν̂ is a probability vector.
+        shares = scales * filtered.estimate
+    return ContextEstimate(
+        context_probabilities=shares / shares.sum(),
+        scales=np.sqrt(np.maximum(shares, floor)),
+        filtered=filtered,
+    )
+
+
+def _capped_visits(tallies: Tallies, most: float) -> FloatArray:
+    """Return the visits to each context, with the visits of very active users scaled down."""
+    factors = most / np.maximum(tallies.interactions, most)
+    weights = tallies.counts * np.repeat(factors, np.diff(tallies.indptr))
+    contexts = tallies.cells // tallies.n_actions
+    return np.bincount(contexts, weights, minlength=tallies.n_contexts).astype(np.float64)
+
+
+def visit_rows(tallies: Tallies, scales: FloatArray) -> SparseRows:
+    """Return b_i = (1/n_i) Σ_t σ_{s_t}^-1 e_{s_t} of each active user."""
+    # Room for as many entries as there may be; pages that are not reached cost nothing. Columns are
+    # unsigned, so that no product asks whether an index counts from the end: a sixth of its time.
+    data, indices = np.empty(len(tallies.cells)), np.empty(len(tallies.cells), np.uint32)
+    starts = _fill_visits(
+        tallies.indptr,
+        tallies.cells,
+        tallies.counts,
+        tallies.interactions,
+        1.0 / scales,
+        tallies.n_actions,
+        data,
+        indices,
+    )
+    return SparseRows(data[: starts[-1]], indices[: starts[-1]], starts, tallies.n_contexts)
+
+
+@compiled
+def _fill_visits(
+    indptr: IntArray,
+    cells: npt.NDArray[np.int32],
+    counts: FloatArray,
+    interactions: FloatArray,
+    factors: FloatArray,
+    n_actions: int,
+    data: FloatArray,
+    indices: IndexArray,
+) -> IntArray:
+    """Fill in shares of visits times factors; return where the rows of active users begin."""
+    starts = np.zeros(len(indptr), np.int64)
+    place, n_rows = -1, 0
+    for user in range(len(interactions)):
+        if interactions[user] <= 0:
+            continue
+        limit, factor = np.int64(0), 0.0  # the first cell beyond the context, and its factor
+        for entry in range(indptr[user], indptr[user + 1]):
+            if cells[entry] >= limit:
+                # (cell + ½)·(1/A) rounded down: exact, as the product is at least ½/A from a whole
+                # number and errs by less; an integer division would take half of the loop's time.
+                context = np.int64((cells[entry] + 0.5) * (1.0 / n_actions))
+                limit = (context + 1) * n_actions
+                factor = factors[context] / interactions[user]
+                place += 1
+                indices[place] = context
+                data[place] = counts[entry] * factor
+            else:
+                data[place] += counts[entry] * factor
+        n_rows += 1
+        starts[n_rows] = place + 1
+    return starts[: n_rows + 1]
+
+
+#: The paper's: its estimates hold with probability 9/10.
+FAILURE_PROBABILITY = 0.1
+
+Univariate = Callable[[FloatArray, float], float]
+"""A robust mean of points: (points of shape (n_points,), alpha) -> mean."""
+
+
+def recover_frequent(
+    tallies: UserTallies,
+    design: Design,
+    scales: FloatArray,
+    is_frequent: BoolArray,
+    *,
+    alpha: float,
+    per_visit: bool = False,
+    univariate: Univariate | None = None,
+) -> FloatArray:
+    """Estimate the contexts of S₊ one cell at a time, by trimmed means over the users.
+
+    b_{i,s} = (1/n_i) Σ_t r_t σ_s^-1 1{s_t = s} over the group I_{s,a}, as the appendix has it; or,
+    ``per_visit``, the mean reward of the user's visits to s, over those who came, as Section 3.1
+    has it. The latter estimates μ(s, a) itself, and users who never came do not count.
+
+    Parameters
+    ----------
+    scales, is_frequent
+        Shape (n_contexts,); σ_s, and whether s is in S₊.
+    univariate
+        Another robust mean of points than the trimmed mean.
+
+    Returns
+    -------
+    Shape (n_contexts, n_actions); b̂, estimates of σ_s^-1·ν(s)·μ(s, a). NaN outside of S₊.
+
+    Notes
+    -----
+    Guarantee: |b̂ − σ_s^-1 ν(s) μ(s,a)| = O(sqrt(α L/T)) for all cells of S₊ at once, given
+    |I_{s,a}| = Ω(log(SA)/α). Deviation from the paper: trimming covers the random number of
+    colluders in a group (erratum 11).
+    """
+    shape = (tallies.n_contexts, tallies.n_actions)
+    if not is_frequent.any():
+        return np.full(shape, np.nan)
+    entries = tallies.blocks.map_blocks(_frequent_entries, scales, is_frequent, per_visit)
+    values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
+    sizes = np.where(is_frequent[:, None], design.group_sizes, 0)
+    stored = np.bincount(groups, minlength=tallies.n_cells)
+    n_zeros = np.maximum(0 * stored if per_visit else sizes.ravel() - stored, 0)
+    if univariate is None:
+        estimates = trimmed_means(
+            values,
+            groups,
+            tallies.n_cells,
+            alpha=alpha,
+            failure_probability=FAILURE_PROBABILITY / tallies.n_cells,
+            n_zeros=n_zeros,
+        ).estimates
+    else:
+        estimates = np.full(tallies.n_cells, np.nan)
+        for cell in np.flatnonzero(stored + n_zeros):
+            points = np.append(values[groups == cell], np.zeros(n_zeros[cell]))
+            estimates[cell] = univariate(points, alpha)
+    return estimates.reshape(shape)
+
+
+def _frequent_entries(
+    tallies: Tallies, scales: FloatArray, is_frequent: BoolArray, per_visit: bool
+) -> tuple[FloatArray, IntArray]:
+    """Return b_{i,s} of every entry in S₊, or its mean per visit, and its cell."""
+    contexts = tallies.cells // tallies.n_actions
+    chosen = is_frequent[contexts]
+    cells = tallies.cells[chosen].astype(np.int64)
+    if per_visit:
+        return tallies.sums[chosen] / tallies.counts[chosen], cells
+    users = entry_users(tallies.indptr)[chosen]
+    factors = 1.0 / (scales[contexts[chosen]] * tallies.interactions[users])
+    return tallies.sums[chosen] * factors, cells
+
+
+def recover_rare(
+    tallies: UserTallies,
+    scales: FloatArray,
+    is_rare: BoolArray,
+    *,
+    alpha: float,
+    multivariate: Multivariate | None = None,
+) -> tuple[FloatArray, MeanEstimate]:
+    """Estimate all cells of S₋ together, by the high-dimensional robust mean over the users.
+
+    b_i = (A/n_i) Σ_t r_t σ_{s_t}^-1 1{s_t ∈ S₋} e_{(s_t, a_t)}, one row an active user. Returns b̂
+    as ``recover_frequent`` does, and the estimate of the rows.
+
+    Notes
+    -----
+    Guarantee: ‖b̂ − diag(σ^-1 ν) μ‖₂ = O(sqrt(α A L/T)) over S₋. Deviation from the paper: none.
+    """
+    filtered = robust_mean(tallies.rows(reward_rows, scales, is_rare), alpha, multivariate)
+    table = np.full((tallies.n_contexts, tallies.n_actions), np.nan)
+    table[is_rare] = filtered.estimate.reshape(-1, tallies.n_actions)
+    return table, filtered
+
+
+def reward_rows(tallies: Tallies, scales: FloatArray, is_rare: BoolArray) -> SparseRows:
+    """Return b_i = (A/n_i) Σ_t r_t σ_{s_t}^-1 1{s_t ∈ S₋} e_{(s_t, a_t)} of each active user.
+
+    Columns are the cells of S₋ in their order. Sums that are zero are not stored, which with
+    rewards of zero and one is every other one.
+    """
+    # How much less the columns of a context are than its cells; negative where it is left out.
+    shifts = np.where(is_rare, np.cumsum(~is_rare) * tallies.n_actions, -1)
+    data, indices = np.empty(len(tallies.cells)), np.empty(len(tallies.cells), np.uint32)
+    starts = _fill_rewards(
+        tallies.indptr,
+        tallies.cells,
+        tallies.sums,
+        tallies.interactions,
+        tallies.n_actions / scales,
+        shifts,
+        tallies.n_actions,
+        data,
+        indices,
+    )
+    n_columns = int(is_rare.sum()) * tallies.n_actions
+    return SparseRows(data[: starts[-1]], indices[: starts[-1]], starts, n_columns)
+
+
+@compiled
+def _fill_rewards(
+    indptr: IntArray,
+    cells: npt.NDArray[np.int32],
+    sums: FloatArray,
+    interactions: FloatArray,
+    factors: FloatArray,
+    shifts: IntArray,
+    n_actions: int,
+    data: FloatArray,
+    indices: IndexArray,
+) -> IntArray:
+    """Fill in rewards times factors; return where the rows of active users begin."""
+    starts = np.zeros(len(indptr), np.int64)
+    place, n_rows = 0, 0
+    for user in range(len(interactions)):
+        if interactions[user] <= 0:
+            continue
+        for entry in range(indptr[user], indptr[user + 1]):
+            if sums[entry] != 0.0:
+                context = np.int64((cells[entry] + 0.5) * (1.0 / n_actions))
+                if shifts[context] >= 0:
+                    data[place] = sums[entry] * factors[context] / interactions[user]
+                    indices[place] = cells[entry] - shifts[context]
+                    place += 1
+        n_rows += 1
+        starts[n_rows] = place
+    return starts[: n_rows + 1]
+
+
+SAMPLED_ENTRIES = 512
+"""Ours: entries per block that are looked at to guess the two values of binary rewards."""
+
+PIVOT_BITS = 20
+"""Ours: squares around a number of so few bits lose nothing of whole numbers up to 1e7."""
+
+TOLERANCE = 1e-6
+"""Ours: how far a mean square may be from that of two values, in squares of their distance."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewardUnits:
+    """Where rewards are measured from, so that a constant added to all of them changes nothing.
+
+    Attributes
+    ----------
+    origin
+        The smaller value of binary rewards; of others the median user's mean reward.
+    is_binary
+        Whether rewards have two values.
+    n_certain
+        Replacing so many accounts does not change the origin of binary rewards.
+    """
+
+    origin: float
+    is_binary: bool
+    n_certain: int
+
+
+def measure_units(tallies: UserTallies, *, alpha: float) -> RewardUnits:
+    """Return where rewards are to be measured from.
+
+    Notes
+    -----
+    Rewards are binary if all but as many users as may collude have rewards of the same two values
+    only, and if those who show both, or the larger one, are at least twice as many as those who
+    break the rule. Colluders who report other values can hide that rewards are binary if they are
+    more than half as many as those who show it; then less is assumed, and intervals are wider.
+
+    The squares of the tallies show it: with rewards in {v, w} every entry has
+    Σr² − (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w.
+    """
+    found = _two_values(np.concatenate(tallies.blocks.map_blocks(_sampled_entries)))
+    if found is not None:
+        n_shown, n_broken = tallies.blocks.add_blocks(_votes, *found).tolist()
+        n_allowed = math.ceil(alpha * int((tallies.interactions > 0).sum()))
+        if n_broken <= n_allowed and 2 * n_broken <= n_shown:
+            n_certain = min(n_allowed - n_broken, (n_shown - 2 * n_broken) // 3)
+            return RewardUnits(found[0], True, n_certain)
+    means = np.concatenate(tallies.blocks.map_blocks(user_means))
+    return RewardUnits(float(np.median(means)), False, 0)
+
+
+def measured_from(tallies: UserTallies, units: RewardUnits) -> UserTallies:
+    """Return the tallies with rewards measured from the origin; squares are left as they are."""
+    if units.origin == 0.0:
+        return tallies
+    return tallies.transformed(_moved, units.origin)
+
+
+def _moved(tallies: Tallies, origin: float) -> Tallies:
+    return replace(tallies, sums=tallies.sums - origin * tallies.counts)
+
+
+def user_means(tallies: Tallies) -> FloatArray:
+    """Return the mean reward of each active user."""
+    totals, numbers = row_sums(tallies.indptr, tallies.sums), tallies.interactions
+    means: FloatArray = totals[numbers > 0] / numbers[numbers > 0]
+    return means
+
+
+def _sampled_entries(tallies: Tallies) -> FloatArray:
+    """Return counts, sums and squares of some entries; shape (n, 3).
+
+    Half of them evenly spaced, half of them among those whose mean is not the usual one.
+    """
+    if not len(tallies.cells):
+        return np.empty((0, 3))
+    is_other = tallies.sums != np.median(tallies.sums / tallies.counts) * tallies.counts
+    chosen = np.concatenate(
+        [
+            positions[:: max(1, -(-len(positions) // (SAMPLED_ENTRIES // 2)))]
+            for positions in (np.arange(len(is_other)), np.flatnonzero(is_other))
+        ]
+    )
+    return np.column_stack([tallies.counts[chosen], tallies.sums[chosen], tallies.squares[chosen]])
+
+
+def _two_values(entries: FloatArray) -> tuple[float, float] | None:
+    """Return the smaller of two values and their distance, as most pairs of entries have them."""
+    counts, sums, squares = entries[entries[:, 0] > 0].T
+    if len(counts) < 2:
+        return None
+    pivot = _with_few_bits(float(np.median(sums / counts)))
+    squares = squares - 2.0 * pivot * sums + pivot * pivot * counts
+    means, squares = (sums - pivot * counts) / counts, squares / counts
+    order = np.argsort(means, kind="stable")
+    # Far apart in order, so that few pairs have equal means.
+    first, second = order[: len(order) // 2], order[(len(order) + 1) // 2 :]
+    first, second = np.tile(first, 2), np.concatenate([second, np.roll(second, 1)])
+    differs = means[first] != means[second]
+    first, second = first[differs], second[differs]
+    total = (squares[first] - squares[second]) / (means[first] - means[second])  # v + w
+    product = total * means[first] - squares[first]  # v·w
+    spans = np.sqrt(np.maximum(total * total - 4.0 * product, 0.0))
+    lows = (total - spans) / 2.0
+    lows, spans = lows[spans > 0], spans[spans > 0]
+    if not len(spans):
+        return None
+    # The pair of values that most agree with, up to rounding; medians of those that agree.
+    scale = float(np.median(spans))
+    rounded = np.rint(np.column_stack([lows, spans]) / scale * 1e3)
+    _, labels, sizes = np.unique(rounded, axis=0, return_inverse=True, return_counts=True)
+    chosen = labels.ravel() == sizes.argmax()
+    low, span = float(np.median(lows[chosen])), float(np.median(spans[chosen]))
+    # Rounded to a billionth of the span and decimally, so that zero is zero and two is two.
+    return round(pivot + low, 9 - math.ceil(math.log10(span))) + 0.0, float(f"{span:.9g}")
+
+
+def _with_few_bits(value: float) -> float:
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(float(np.rint(math.ldexp(mantissa, PIVOT_BITS))), exponent - PIVOT_BITS)
+
+
+def _votes(tallies: Tallies, low: float, span: float) -> IntArray:
+    """Return how many users show the larger of two values and nothing else, and anything else."""
+    return _count_votes(
+        tallies.indptr, tallies.counts, tallies.sums, tallies.squares, low, low + span
+    )
+
+
+@compiled
+def _count_votes(
+    indptr: IntArray,
+    counts: FloatArray,
+    sums: FloatArray,
+    squares: FloatArray,
+    low: float,
+    high: float,
+) -> IntArray:
+    votes = np.zeros(3, np.int64)
+    span = high - low
+    largest = max(abs(low), abs(high)) / span
+    allowed = TOLERANCE + 4.0 * 2.3e-16 * largest * largest
+    for user in range(indptr.size - 1):
+        vote = 0
+        for entry in range(indptr[user], indptr[user + 1]):
+            n = counts[entry]
+            if n <= 0:
+                continue
+            rest = squares[entry] - (low + high) * sums[entry] + low * high * n
+            if abs(rest) > allowed * n * span * span:
+                vote = 2
+            elif vote < 1 and sums[entry] - low * n > 0.5 * span * min(n, 1.0):
+                vote = 1
+        votes[vote] += 1
+    return votes[1:]
+
+
+def frequent_contexts(
+    context_probabilities: FloatArray, *, n_actions: int, is_sticky: BoolArray | None = None
+) -> BoolArray:
+    """Return S₊: True for the min(S, A) most probable contexts; of equal ones the first.
+
+    Where not all contexts are sticky, S₊ was fixed while playing, or never: those that are.
+
+    >>> frequent_contexts(np.array([0.1, 0.4, 0.2, 0.3]), n_actions=2).tolist()
+    [False, True, False, True]
+    """
+    if is_sticky is not None and not is_sticky.all():
+        return is_sticky
+    order = np.argsort(-context_probabilities, kind="stable")
+    is_frequent = np.zeros(len(order), dtype=np.bool_)
+    is_frequent[order[:n_actions]] = True
+    return is_frequent
+
+
+def split_contexts(
+    context_probabilities: FloatArray, *, n_actions: int, sticky_plays: float = 0.0
+) -> BoolArray:
+    """Return the S₊ with the smallest bound: the m most probable contexts, m at most min(S, A).
+
+    Parameters
+    ----------
+    context_probabilities
+        Shape (n_contexts,); ν̂.
+    sticky_plays
+        Plays n of a usual user, if plays are over and users kept one action in every context; 0
+        while S₊ is being chosen, as contexts beyond it will be played uniformly.
+
+    Notes
+    -----
+    By the proof of Theorem 5.1 the loss is O(sqrt(α L/T)) times
+
+    K_m = Σ_{j≤m} sqrt(ν_[j]) + sqrt(A · Σ_{j>m} ν_[j] · (1 + n·ν_[m+1])).
+
+    The last factor is one for uniform plays. Where users kept one action, a user's mean varies with
+    that action, too: by A·ν beside the A/n of chance. The paper has m = min(S, A) and K_m = K(B).
+    For S ≤ A that is kept. Beyond, K(B) has a bump: sqrt(2A) at S = 2A for uniform contexts, where
+    the filter alone, m = 0, has sqrt(A).
+
+    >>> split_contexts(np.full(4, 0.25), n_actions=4).sum()
+    np.int64(4)
+    >>> split_contexts(np.full(8, 0.125), n_actions=4).sum()
+    np.int64(0)
+    >>> split_contexts(np.array([0.9] + [0.01] * 10), n_actions=4).sum()
+    np.int64(1)
+    """
+    literal = frequent_contexts(context_probabilities, n_actions=n_actions)
+    if literal.all():
+        return literal
+    ranked = -np.sort(-context_probabilities)
+    heads = np.concatenate([[0.0], np.cumsum(np.sqrt(ranked[:n_actions]))])
+    tails = np.maximum(1.0 - np.concatenate([[0.0], np.cumsum(ranked[:n_actions])]), 0.0)
+    bounds = heads + np.sqrt(n_actions * tails * (1.0 + sticky_plays * ranked[: n_actions + 1]))
+    # Of equal bounds the largest m, which is the paper's.
+    m = n_actions - int(np.argmin(np.round(bounds[::-1], 9)))
+    return frequent_contexts(context_probabilities, n_actions=m)
+
+
+def learn_paper(
+    tallies: UserTallies,
+    design: Design,
+    *,
+    alpha: float,
+    warmup: Tallies | None = None,
+    per_visit: bool = False,
+    is_literal: bool = False,
+    univariate: Univariate | None = None,
+    multivariate: Multivariate | None = None,
+) -> Estimates:
+    """Estimate the good users' mean rewards from collected interactions (Algorithm 2).
+
+    Parameters
+    ----------
+    tallies
+        The interactions of lines 3–10.
+    design
+        How their actions were chosen (lines 5–9).
+    alpha
+        α, below 1/2.
+    warmup
+        The T₀ interactions of Algorithm 1, if they were collected apart. None reads the context
+        probabilities off ``tallies``, as on a log.
+    per_visit
+        Whether frequent contexts are estimated from users' means per visit (Section 3.1) instead of
+        sums over all of their interactions (appendix). For comparison only: a context that few
+        visit can then be full of colluders (erratum 9).
+    is_literal
+        Whether S₊ are the min(S, A) most probable contexts, as printed, whatever the bounds say:
+        the method ``paper-literal``.
+    univariate, multivariate
+        Other estimators than the trimmed mean and the spectral filter; see ``unswayed.paper``.
+
+    Notes
+    -----
+    Guarantee: suboptimality O(K(B)·sqrt(α L/T)) with probability 2/3, for L = Ω(SA log(SA)/α)
+    (Theorem 5.1; erratum 6 adds a term sqrt(2 ε A) to K(B)). The intervals are not the theorem's:
+    ``guard_intervals`` says what they assume; those of a context hold together with probability
+    9/10.
+
+    Deviations from the paper:
+
+    - S₊ has the size with the smallest bound (``split_contexts``), unless ``is_literal``.
+    - Trimmed means need the groups I_{s,a}, so only contexts that were played sticky are in S₊;
+      a log of uniform plays is base case 2 whatever its contexts.
+    - Rewards are measured from an origin of their own (``measure_units``), since a user who never
+      came counts as zero there: adding a constant to all rewards changes nothing.
+    - Mean rewards are reported as b̂·σ_s/ν̂_s, which estimates μ; b̂/σ_s estimates
+      ν·μ/σ_s², with the same best action (erratum 8).
+    """
+    # Line 1: the top-A frequent contexts S₊ from Algorithm 1.
+    contexts = estimate_context_probabilities(
+        tallies if warmup is None else warmup, alpha=alpha, multivariate=multivariate
+    )
+    probabilities = contexts.context_probabilities
+    if is_literal or not design.is_sticky.all():
+        is_frequent = frequent_contexts(
+            probabilities, n_actions=tallies.n_actions, is_sticky=design.is_sticky
+        )
+    else:
+        interactions = tallies.interactions
+        plays = float(np.median(interactions[interactions > 0]))
+        is_frequent = split_contexts(probabilities, n_actions=tallies.n_actions, sticky_plays=plays)
+
+    # Line 11: the recovery procedure, frequent and rare contexts apart.
+    units = measure_units(tallies, alpha=alpha)
+    measured = measured_from(tallies, units)
+    scaled_means = recover_frequent(
+        measured,
+        design,
+        contexts.scales,
+        is_frequent,
+        alpha=alpha,
+        per_visit=per_visit,
+        univariate=univariate,
+    )
+    user_weights = np.ones(tallies.n_users)
+    evidence: dict[str, Any] = {"context_filter": _filter_evidence(contexts.filtered)}
+    if not is_frequent.all():
+        rare_means, filtered = recover_rare(
+            measured, contexts.scales, ~is_frequent, alpha=alpha, multivariate=multivariate
+        )
+        user_weights[tallies.interactions > 0] = filtered.weights
+        evidence["reward_filter"] = _filter_evidence(filtered)
+        scaled_means = np.where(is_frequent[:, None], scaled_means, rare_means)
+
+    # Line 12 takes the largest mean of each context; the policy does that.
+    to_rewards = np.where(
+        # Elsewhere the zeros of absent users are no evidence.
+        (tallies.cell_users() > 0) & (probabilities > 0)[:, None],
+        (contexts.scales / np.maximum(probabilities, np.finfo(float).tiny))[:, None],
+        np.nan,
+    )
+    if per_visit:  # which are means already where contexts are frequent
+        to_rewards[is_frequent] = np.where(np.isnan(to_rewards[is_frequent]), np.nan, 1.0)
+    means = units.origin + scaled_means * to_rewards
+    intervals = guard_intervals(tallies, design, alpha=alpha, origin=units.origin)
+    is_known = ~np.isnan(means)
+    low = np.where(is_known, intervals.low, np.nan)
+    high = np.where(is_known, intervals.high, np.nan)
+    # Half-widths reach to the farther end, wherever the estimate lies.
+    half = np.maximum(high - means, means - low)
+    sampling_errors = np.minimum(intervals.sampling_errors, half)
+    return Estimates(
+        mean_rewards=means,
+        sampling_errors=sampling_errors,
+        bias_bounds=half - sampling_errors,
+        low=low,
+        high=high,
+        context_probabilities=contexts.context_probabilities,
+        frequent_contexts=is_frequent,
+        user_weights=user_weights,
+        decided_by=np.where(is_frequent, "trimmed mean", "spectral filter"),
+        evidence=evidence,
+    )
+
+
+def _filter_evidence(filtered: MeanEstimate) -> dict[str, Any]:
+    last = filtered.spectrum[-1] if filtered.spectrum else None
+    return {
+        "stopped": filtered.stopped,
+        "removed": filtered.removed,
+        "rounds": filtered.iterations,
+        "top_eigenvalue": None if last is None else last.top_eigenvalue,
+        "threshold": None if last is None else last.threshold,
+    }
+
+
+ENTRIES_AT_ONCE = 1 << 22
+"""Ours: cells are processed in batches of about this many entries, to bound memory."""
+
+COUNTED = 0.25
+"""Ours: this share of the failure probability is for the number of colluders in a cell."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellIntervals:
+    """Intervals of mean rewards; all of shape (n_contexts, n_actions), NaN without visitors.
+
+    Attributes
+    ----------
+    low, high
+        Ends; infinite where there is no bound.
+    sampling_errors
+        Half-width of what chance alone explains, if nobody colluded.
+    is_assumed
+        Whether they rest on an assumption that the operator did not state; then they are shown,
+        and rule nothing out.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    sampling_errors: FloatArray
+    is_assumed: bool = False
+
+
+def guard_intervals(
+    tallies: UserTallies, design: Design, *, alpha: float, origin: float | None = None
+) -> CellIntervals:
+    """Return intervals of all cells; those of a context hold together with probability 9/10.
+
+    Parameters
+    ----------
+    design
+        How actions were chosen, and what is stated of rewards.
+    origin
+        Sums of squares are taken around it, so that they keep their digits; None measures it.
+
+    Notes
+    -----
+    The unit is a user, and a user's value in a cell is the mean reward there, however often they
+    came. So coming more often gives no user more weight.
+
+    Guarantee: holds in finite samples, with no approximation (``bounded_mean_intervals``), if good
+    users are independent; if what a good user gets in a cell has the cell's mean, however often
+    they visit it (tastes are allowed, visits that depend on them are not), and lies in the stated
+    range or has at most the stated deviation; and if at most a share α of the users with
+    interactions collude. Without a range or a deviation there is no bound: a share α of the users
+    can carry any mean. Colluders choose their contexts, so all of those who can get an action may
+    be in its cell:
+
+    - in a sticky context a keyed assignment decides who can: of the group I_{s,a} at most an upper
+      quantile of a binomial number collude;
+    - elsewhere a colluder who comes often enough gets every action: at most α·L.
+
+    Deviation from the paper: it has no intervals.
+    """
+    if origin is None:
+        origin = measure_units(tallies, alpha=alpha).origin
+    shape = (tallies.n_contexts, tallies.n_actions)
+    visitors = tallies.cell_users().ravel()
+    share = FAILURE_PROBABILITY / tallies.n_actions
+    rewards = design.rewards
+    low, high = np.full(tallies.n_cells, rewards.low), np.full(tallies.n_cells, rewards.high)
+    if rewards.is_known:
+        everywhere = math.ceil(alpha * int((tallies.interactions > 0).sum()))
+        in_groups = trim_count(
+            design.group_sizes.astype(np.int64), alpha=alpha, failure_probability=COUNTED * share
+        )
+        n_bad = np.where(
+            design.is_sticky[:, None], np.minimum(in_groups, everywhere), everywhere
+        ).ravel()
+        # Where all visitors may collude there is no bound but the range.
+        is_open = visitors > n_bad
+        marks = np.cumsum(np.where(is_open, visitors, 0)) // ENTRIES_AT_ONCE
+        bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(visitors)]
+        for first, last in itertools.pairwise(bounds):
+            entries = tallies.blocks.map_blocks(_entries, first, is_open[first:last])
+            values, groups = (np.concatenate(column) for column in zip(*entries, strict=True))
+            low[first:last], high[first:last] = bounded_mean_intervals(
+                values,
+                groups,
+                last - first,
+                n_bad=n_bad[first:last],
+                failure_probability=(1.0 - COUNTED) * share,
+                value_range=rewards.range,
+                deviation=rewards.deviation if rewards.has_deviation else None,
+            )
+    is_met = visitors > 0
+    sums, squares = tallies.blocks.add_blocks(_moments, origin)
+    n = np.maximum(visitors, 1)  # the standard error of the plain mean over a cell's users
+    errors = np.sqrt(np.maximum(squares - sums**2 / n, 0.0) / np.maximum(n - 1, 1) / n)
+    errors = np.minimum(-special.ndtri(share / 2.0) * errors, (high - low) / 2.0)
+    return CellIntervals(
+        low=np.where(is_met, low, np.nan).reshape(shape),
+        high=np.where(is_met, high, np.nan).reshape(shape),
+        sampling_errors=np.where(is_met, errors, np.nan).reshape(shape),
+        is_assumed=rewards.is_assumed,
+    )
+
+
+def _entries(tallies: Tallies, first: int, is_open: BoolArray) -> tuple[FloatArray, IntArray]:
+    """Return users' means in the open ones of the cells from ``first`` on, and these cells."""
+    cells = tallies.cells.astype(np.int64) - first
+    chosen = np.flatnonzero((cells >= 0) & (cells < len(is_open)))
+    chosen = chosen[is_open[cells[chosen]]]
+    return tallies.sums[chosen] / tallies.counts[chosen], cells[chosen]
+
+
+def _moments(tallies: Tallies, origin: float) -> FloatArray:
+    """Return the sums of the users' means and of their squares, for each cell; shape (2, cells)."""
+    values = tallies.sums / tallies.counts - origin
+    return np.stack(
+        [
+            np.bincount(tallies.cells, values, minlength=tallies.n_cells),
+            np.bincount(tallies.cells, values**2, minlength=tallies.n_cells),
+        ]
+    )
+
+
+def allowed_actions(guard: CellIntervals) -> BoolArray:
+    """Return the actions that intervals do not rule out; shape (n_contexts, n_actions).
+
+    An action is ruled out if the interval of another one lies above its own. Where nothing is known
+    nothing is ruled out: neither an action without an interval, nor any action by one without a
+    bound. Nor is anything ruled out on an assumption (``CellIntervals.is_assumed``).
+
+    Notes
+    -----
+    Guarantee, for a context whose intervals hold, whoever chooses and however (proofs in
+    docs/guarantee.md):
+
+    - the best action is allowed, so ruling out others costs nothing;
+    - an allowed action loses at most R(s, a) = max(0, max_{b ≠ a} high(s, b) − low(s, a)) ≤ 2·W(s),
+      where W(s) is the widest interval of the context.
+
+    Deviation from the paper: it has no such rule.
+
+    Examples
+    --------
+    >>> low = np.array([[0.4, 0.25, 0.0]])
+    >>> allowed_actions(CellIntervals(low, low + 0.2, np.zeros((1, 3)))).tolist()
+    [[True, True, False]]
+    """
+    if guard.is_assumed:
+        return np.ones(guard.low.shape, dtype=np.bool_)
+    floor = np.where(np.isnan(guard.low), -np.inf, guard.low).max(axis=1, keepdims=True)
+    allowed: BoolArray = ~(guard.high < floor)  # NaN compares False
+    return allowed
