@@ -75,12 +75,10 @@ def by_groups(
         n_users=USERS,
         n_contexts=CONTEXTS,
         n_actions=ACTIONS,
-    )
+    ).labelled(*map(Labels.numbered, (USERS, CONTEXTS, ACTIONS)))
     policy = learn_policy(
         tallies,
         uniform_design(tallies),
-        Labels.numbered(CONTEXTS),
-        Labels.numbered(ACTIONS),
         alpha=alpha,
         method=DEFAULT_METHOD,
         certify="none",

@@ -41,14 +41,14 @@ from unswayed.learners.unknown_fraction import (
 from unswayed.names import known_keywords
 from unswayed.policy import Policy
 from unswayed.policy.partition import Partition
-from unswayed.tallies import LogTallies, Tallies, tally_events
-from unswayed.tallies.log_tallies import Phases, combined, with_log, without_action
+from unswayed.tallies import Tallies, tally_events
+from unswayed.tallies.log_data import Phases, combined, with_log, without_action
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: A table, a path, events, or tallies.
-Log = Events | LogTallies | Source
+Log = Events | Tallies | Source
 
 #: Labels that ``repr`` shows.
 _SHOWN = 6
@@ -273,15 +273,15 @@ class RobustMCB(OnlineLearner):
                         "nothing to learn from yet; call fit(log), or decide and observe, first."
                     )
                 tallies, design, warmup = exploration.observed()
-                users, contexts = self._users.labels(), self._contexts.labels()
-                actions = self._action_labels()
+                labels = (self._users.labels(), self._contexts.labels(), self._action_labels())
+                tallies = tallies.labelled(*labels)
             elif exploration is not None and exploration.n_events:
                 phases = with_log(phases, self._observed(exploration))
             elif self._learned_phases is phases:
                 return self.policy_
         if phases:
             return self._learn_log(combined(phases))
-        return self._learn(tallies, design, users, contexts, actions, warmup=warmup)
+        return self._learn(tallies, design, warmup=warmup)
 
     def add_action(self, action: Label) -> None:
         """Explore one more action from now on; what was learned stays until ``policy``."""
@@ -408,38 +408,20 @@ class RobustMCB(OnlineLearner):
             self._phases = self._learned_phases = phases
         return self
 
-    def _learn_log(self, log: LogTallies, design: DesignName = "auto") -> Policy:
+    def _learn_log(self, log: Tallies, design: DesignName = "auto") -> Policy:
         if self._actions is not None:
             log = log.with_actions(self._actions)
         tallies = log.in_blocks().uniform()
-        return self._learn(
-            tallies,
-            design_of_log(tallies, design),
-            log.user_labels,
-            log.context_labels,
-            log.action_labels,
-        )
+        return self._learn(tallies, design_of_log(tallies, design))
 
-    def _learn(
-        self,
-        tallies: Tallies,
-        design: Design,
-        user_labels: Labels,
-        context_labels: Labels,
-        action_labels: Labels,
-        *,
-        warmup: Tallies | None = None,
-    ) -> Policy:
+    def _learn(self, tallies: Tallies, design: Design, *, warmup: Tallies | None = None) -> Policy:
         learned = learn_policy(
             tallies,
             replace(design, rewards=self._rewards),
-            context_labels,
-            action_labels,
             alpha=self.alpha,
             method=self.method,
             certify=self.certify,
             warmup=warmup,
-            user_labels=user_labels,
         )
         policy = learned.policy
         if self._partition is not None:
@@ -450,21 +432,21 @@ class RobustMCB(OnlineLearner):
         with self._lock:  # all of one learning, or all of another
             self.policy_, self.estimates_ = learned.policy, learned.estimates
             self.flip_bounds_, self.unknown_fraction_ = learned.flips, learned.unknown_fraction
-            self._user_labels = user_labels
+            self._user_labels = tallies.user_labels
         return learned.policy
 
     def _tallied(
         self, log: Log, columns: Columns | None, on_bad_rows: OnBadRows | str, names: dict[str, Any]
-    ) -> LogTallies:
+    ) -> Tallies:
         """Return the tallies of a log of any kind, in the leaves of its features if there are."""
         if names:
             others = ("design", "columns", "on_bad_rows")
             columns = (columns or Columns()).renamed(names, others=others)
         features = self._shaping.columns.features
-        if isinstance(log, LogTallies | Events):
+        if isinstance(log, Tallies | Events):
             if features:
                 raise InputError("features need a table or a file, which has columns for them.")
-            return log if isinstance(log, LogTallies) else tally_events(log)
+            return log if isinstance(log, Tallies) else tally_events(log)
         if features:
             columns = replace(columns or Columns(), features=features)
         reading = read_events(log, columns=columns, on_bad_rows=on_bad_rows)

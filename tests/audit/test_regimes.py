@@ -13,7 +13,7 @@ from unswayed.tallies.log_summary import summarise
 
 def _regime(events: Events, wanted: RegimeName = "auto") -> str:
     tallies = tally_events(events).uniform()
-    findings = summarise(tallies, events.context_labels, events.action_labels, alpha=0.05)
+    findings = summarise(tallies, alpha=0.05)
     return regime_of_log(tallies, findings, wanted).name
 
 

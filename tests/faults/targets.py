@@ -26,7 +26,7 @@ from unswayed.events.sources import csv_header, find_files, named_columns
 from unswayed.memory import parsed_bytes
 from unswayed.policy import Policy
 from unswayed.tallies import tally_events
-from unswayed.tallies.store import first_log, load_index, load_tallies, save_tallies
+from unswayed.tallies.store import add_log, load_index, load_tallies
 from unswayed.visible import escaped, visible
 
 #: What one input may take of memory, in bytes, by our own accounts.
@@ -135,7 +135,7 @@ def run_index(folder: Path, data: bytes) -> None:
 def run_piece(folder: Path, data: bytes) -> None:
     """Load tallies whose entries are anything."""
     if not (folder / "tallies.json").exists():
-        save_tallies(folder, first_log(tally_events(read_events(small_log()).events), {}, {}))
+        add_log(folder, None, tally_events(read_events(small_log()).events), {}, {})
     (entries,) = folder.glob("entries-*")
     entries.write_bytes(data)
     refused(lambda: load_tallies(folder))
@@ -217,7 +217,7 @@ def sound_index() -> list[bytes]:
 
 def sound_piece() -> list[bytes]:
     """Return the entries of a piece."""
-    tallies = tally_events(read_events(small_log()).events).tallies
+    tallies = tally_events(read_events(small_log()).events)
     columns = {"cells": tallies.cells, "counts": tallies.counts, "sums": tallies.sums}
     return [as_parquet(pa.table({**columns, "squares": tallies.squares}))]
 

@@ -21,7 +21,7 @@ from unswayed.policy import Policy
 from unswayed.reports.policies import write_table
 from unswayed.reports.style import save
 from unswayed.tallies import tally_events
-from unswayed.tallies.store import first_log, load_tallies, save_tallies
+from unswayed.tallies.store import add_log, load_tallies
 
 #: Where the disk is full, as a share of what is to be written.
 SHARES = (0.0, 0.01, 0.5, 0.99)
@@ -62,11 +62,8 @@ def set_aside(rng: np.random.Generator, path: Path) -> None:
 
 def add_day(rng: np.random.Generator, folder: Path, *, keeps_events: bool) -> None:
     events = read_events(café_log(rng, 500)).events
-    stored = load_tallies(folder)
     fresh: Any = events if keeps_events else tally_events(events)
-    save_tallies(
-        folder, first_log(fresh, {}, {}) if stored is None else stored.with_log(fresh, {}, {})
-    )
+    add_log(folder, load_tallies(folder), fresh, {}, {})
 
 
 def run_again(folder: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.learners.recording import RECORDED, Recording
 from unswayed.engine.workers import connected
 from unswayed.learners.methods import METHODS
-from unswayed.tallies import cluster, log_tallies
+from unswayed.tallies import cluster, tallies
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recording:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut small logs as if they were large; the driver alone decides how."""
-    monkeypatch.setattr(log_tallies, "EVENTS_PER_BLOCK", 12_000)
+    monkeypatch.setattr(tallies, "EVENTS_PER_BLOCK", 12_000)
     monkeypatch.setattr(cluster, "ROWS_PER_PART", 9_000)
 
 

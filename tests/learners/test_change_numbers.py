@@ -13,7 +13,7 @@ from unswayed.learners.change_test import (
     changes_at,
     changes_between,
 )
-from unswayed.tallies import LogTallies, tally_events
+from unswayed.tallies import Tallies, tally_events
 
 RISE = Change("lunch", "tea", (0.25, 0.5), (0.75, 1.0))
 FALL = Change("dinner", "soup", (0.5, 0.75), (-0.5, 0.125))
@@ -70,7 +70,7 @@ def played(rng: np.random.Generator, *, n: int, moves: dict[tuple[int, int], flo
     return Events(users, contexts, actions, rewards, *labels, times=times)
 
 
-def halves(events: Events) -> tuple[LogTallies, LogTallies]:
+def halves(events: Events) -> tuple[Tallies, Tallies]:
     assert events.times is not None
     return tally_events(events.rows(events.times < 1.0)), tally_events(
         events.rows(events.times >= 1.0)

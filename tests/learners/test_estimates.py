@@ -44,7 +44,9 @@ def test_a_policy_holds_the_estimates_and_how_often_each_cell_was_played() -> No
     )
     contexts, actions = Labels.of(["home", "search"]), Labels.of(["tea", "milk"])
     estimates = estimated()
-    policy = estimates.policy(tallies, contexts, actions, alpha=0.125, method="paper")
+    policy = estimates.policy(
+        tallies.labelled(Labels.of([]), contexts, actions), alpha=0.125, method="paper"
+    )
     assert policy.context_labels is contexts
     assert policy.action_labels is actions
     low, high = estimates.interval

@@ -138,7 +138,7 @@ def test_plain_means_are_sums_by_plays_where_there_are_any() -> None:
         [0.5, 0.5, 0.9, -0.5, 0.0],
     )
     # More rewards of tea at home, larger ones of milk; elsewhere milk alone was played, in vain.
-    assert plain_actions(tally_events(log).tallies).tolist() == [1, 1, 1]
+    assert plain_actions(tally_events(log)).tolist() == [1, 1, 1]
 
 
 def test_plain_means_weigh_plays_by_their_propensities() -> None:

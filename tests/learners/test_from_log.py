@@ -67,9 +67,7 @@ def test_all_that_was_learned_and_read_is_returned(recorded: Recording) -> None:
     assert learned.interactions.dtype == np.int64
     assert learned.provenance.n_rows == 160
     tallies = tally_events(read_events(LOG).events)
-    assert learned.summary == summarise(
-        tallies.tallies, tallies.context_labels, tallies.action_labels, alpha=0.1
-    )
+    assert learned.summary == summarise(tallies, alpha=0.1)
     policy = learned.policy
     assert policy.decide("home").action == "tea"
     assert policy.decide("cart").action == "milk"
@@ -121,9 +119,7 @@ def test_an_unknown_share_is_chosen_noted_and_held_to_the_same_checks(recorded: 
     assert learned.notes[0].startswith("0 users had more than 100 interactions; ")
     assert learned.notes[1] == found["statement"]
     tallies = tally_events(read_events(LOG).events)
-    assert learned.summary == summarise(
-        tallies.tallies, tallies.context_labels, tallies.action_labels, alpha=alpha
-    )
+    assert learned.summary == summarise(tallies, alpha=alpha)
 
 
 def test_what_is_stated_of_rewards_reaches_the_method(recorded: Recording) -> None:

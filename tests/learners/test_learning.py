@@ -35,7 +35,7 @@ DESIGN = uniform_design(DAY)
 
 def learn(tallies: Tallies = DAY, design: Design = DESIGN, **options: Any) -> Any:
     given: dict[str, Any] = {"alpha": 0.2, "method": RECORDED} | options
-    return learn_policy(tallies, design, CONTEXTS, ACTIONS, **given)
+    return learn_policy(tallies.labelled(Labels.of([]), CONTEXTS, ACTIONS), design, **given)
 
 
 def test_the_policy_says_what_it_was_learned_from(recorded: Recording) -> None:
@@ -126,8 +126,8 @@ def test_nothing_is_learned_from_no_events_or_one_action(recorded: Recording) ->
     assert refusal(learn, empty) == (
         "there are no interactions to learn from; give at least one event."
     )
-    one = Labels.of(["tea"])
-    assert refusal(learn_policy, DAY, DESIGN, CONTEXTS, one, alpha=0.1, method=RECORDED) == (
+    one = replace(played((0, 0, 0, 1.0)), n_actions=1)
+    assert refusal(learn_policy, one, DESIGN, alpha=0.1, method=RECORDED) == (
         "there is 1 action; a decision needs at least two."
     )
     assert recorded.given == []

@@ -18,7 +18,7 @@ from unswayed.errors import InputError
 from unswayed.learners.bounded import method as bounded
 from unswayed.learners.bounded import rewards
 from unswayed.learners.from_log import learn_log, learn_on_cluster
-from unswayed.tallies import log_tallies
+from unswayed.tallies import tallies
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -35,7 +35,7 @@ def test_the_cluster_gives_the_same_bits_as_one_machine(
     assert_same_bits(here, there)
     assert here.policy.source["evidence"] == there.policy.source["evidence"]
     # The blocks are more than one, or nothing was tested.
-    assert log_tallies.n_blocks_for(here.summary.n_events) == 4
+    assert tallies.n_blocks_for(here.summary.n_events) == 4
 
 
 @pytest.mark.parametrize("rewards_are", ["noisy", "binary", "tastes"])
@@ -95,7 +95,7 @@ def test_one_block_alone_would_give_other_bits(
 ) -> None:
     """The negative control: sums over users depend on the blocks, so equality above means much."""
     in_blocks = learn_log(str(folder), alpha=0.1, method=method)
-    monkeypatch.setattr(log_tallies, "EVENTS_PER_BLOCK", 1 << 30)
+    monkeypatch.setattr(tallies, "EVENTS_PER_BLOCK", 1 << 30)
     in_one = learn_log(str(folder), alpha=0.1, method=method)
     assert (in_blocks.policy.mean_rewards != in_one.policy.mean_rewards).any()
     np.testing.assert_allclose(in_blocks.policy.mean_rewards, in_one.policy.mean_rewards, rtol=1e-9)

@@ -12,7 +12,7 @@ from unswayed.estimators.rows import Rows, SparseRows
 from unswayed.events import Labels, read_events
 from unswayed.events.hashing import text_hash, user_hashes
 from unswayed.tallies import Tallies, tally, tally_events
-from unswayed.tallies.log_tallies import n_blocks_for, user_bounds
+from unswayed.tallies.tallies import n_blocks_for, user_bounds
 
 BOUNDS = (0, 40, 40, 100, 300)
 

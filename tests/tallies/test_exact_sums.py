@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.events.logs import random_log
 from unswayed.errors import InputError
 from unswayed.events import read_events
-from unswayed.tallies import LogTallies, Tallies, merged, merged_logs, tally, tally_events
+from unswayed.tallies import Tallies, merged, merged_logs, tally, tally_events
 
 ARRAYS = ("indptr", "cells", "counts", "sums", "squares")
 
@@ -19,11 +19,11 @@ def assert_same_bits(first: Tallies, second: Tallies) -> None:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
 
 
-def assert_same_log(first: LogTallies, second: LogTallies) -> None:
+def assert_same_log(first: Tallies, second: Tallies) -> None:
     assert first.user_labels == second.user_labels
     assert first.context_labels == second.context_labels
     assert first.action_labels == second.action_labels
-    assert_same_bits(first.tallies, second.tallies)
+    assert_same_bits(first, second)
 
 
 def one_cell(rewards: np.ndarray) -> Tallies:
@@ -104,8 +104,8 @@ def test_small_propensities_are_clipped() -> None:
         {"user": [0], "context": [0], "action": [0], "reward": [1.0], "propensity": [1e-9]}
     )
     events = read_events(table).events
-    assert tally_events(events).tallies.counts.tolist() == [100.0]
-    assert tally_events(events, min_propensity=0.5).tallies.counts.tolist() == [2.0]
+    assert tally_events(events).counts.tolist() == [100.0]
+    assert tally_events(events, min_propensity=0.5).counts.tolist() == [2.0]
     with pytest.raises(InputError, match="min_propensity"):
         tally_events(events, min_propensity=0.0)
 

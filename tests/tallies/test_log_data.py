@@ -14,7 +14,7 @@ from tests.tallies.test_exact_sums import assert_same_log
 from unswayed.errors import InputError
 from unswayed.events import Events, read_events
 from unswayed.events.hashing import user_hashes
-from unswayed.tallies import LogTallies, tally_events
+from unswayed.tallies import Tallies, tally_events
 from unswayed.tallies.log_data import (
     Dropped,
     LogData,
@@ -22,7 +22,6 @@ from unswayed.tallies.log_data import (
     digest_of,
     merged_data,
     merged_events,
-    n_events_of,
     tallied,
     users_by_block,
     windows_of,
@@ -75,7 +74,7 @@ def test_sums_of_two_logs_are_those_of_one(rng: np.random.Generator) -> None:
     whole = events_of(rng)
     parts = [tally_events(part(whole, 0, 120)), tally_events(part(whole, 120, 300))]
     together = merged_data(parts)
-    assert isinstance(together, LogTallies)
+    assert isinstance(together, Tallies)
     assert_same_log(together, tally_events(whole))
 
 
@@ -116,7 +115,7 @@ def test_blocks_of_users_hold_each_user_once_and_add_up_to_the_log(
     data = kind(events_of(rng))
     blocks = users_by_block(data, 4)
     assert len(blocks) == 4
-    assert sum(n_events_of(block) for block in blocks) == n_events_of(data) == 300
+    assert sum(block.n_events for block in blocks) == data.n_events == 300
     for number, block in enumerate(blocks):
         assert (user_hashes(block.user_labels) >> np.uint64(62) == number).all()
     together = merged_data(blocks)
@@ -132,26 +131,26 @@ def test_a_cap_and_a_half_life_drop_events_and_say_how_many(rng: np.random.Gener
     assert tallied(sums, 0.01, 3) == (sums, Dropped())
     capped, dropped = tallied(log, 0.01, 3)
     kept = np.minimum(np.bincount(log.users), 3).sum()
-    assert capped.tallies.plays.sum() == kept
+    assert capped.plays.sum() == kept
     assert dropped == Dropped(int((np.bincount(log.users) > 3).sum()), 300 - kept, 0)
     faded, dropped = tallied(log, 0.01, None, 10.0)
-    assert dropped.n_events_forgotten == 300 - faded.tallies.plays.sum() > 200
+    assert dropped.n_events_forgotten == 300 - faded.plays.sum() > 200
     assert (dropped.n_users_capped, dropped.n_events_dropped) == (0, 0)
     both, dropped = tallied(log, 0.01, 1, 50.0)
-    assert both.tallies.plays.sum() == 300 - sum(dropped[1:])
+    assert both.plays.sum() == 300 - sum(dropped[1:])
     assert (row_counts(both) <= 1).all()
 
 
-def row_counts(log: LogTallies) -> Any:
+def row_counts(log: Tallies) -> Any:
     """Return how often each user played."""
-    return log.tallies.plays_of_users
+    return log.plays_of_users
 
 
 def test_weights_are_bounded_by_the_smallest_propensity_that_counts(
     rng: np.random.Generator,
 ) -> None:
     log = events_of(rng, propensities=np.full(300, 0.001))
-    assert tallied(log, 0.25, None)[0].tallies.counts.sum() == 1200.0
+    assert tallied(log, 0.25, None)[0].counts.sum() == 1200.0
 
 
 def test_windows_part_a_log_at_its_last_half_life() -> None:
@@ -165,8 +164,8 @@ def test_windows_part_a_log_at_its_last_half_life() -> None:
     found = windows_of(log, 5.0)
     assert found is not None
     before, after = found
-    assert before.tallies.plays_of_users.tolist() == [1.0, 1.0, 0.0, 0.0]
-    assert after.tallies.plays_of_users.tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert before.plays_of_users.tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert after.plays_of_users.tolist() == [0.0, 0.0, 1.0, 1.0]
     assert windows_of(log, 11.0) is None
     assert windows_of(log, 10.0) is not None
 

@@ -7,7 +7,7 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import read_events
-from unswayed.tallies import LogTallies, tally, tally_events
+from unswayed.tallies import Tallies, tally, tally_events
 from unswayed.tallies.log_summary import (
     LogSummary,
     check_learnable,
@@ -17,13 +17,13 @@ from unswayed.tallies.log_summary import (
 )
 
 
-def tallied(**columns: Any) -> LogTallies:
+def tallied(**columns: Any) -> Tallies:
     return tally_events(read_events(pa.table(columns)).events)
 
 
 def uniform_log(
     rng: np.random.Generator, n: int = 20_000, n_users: int = 500, **columns: Any
-) -> LogTallies:
+) -> Tallies:
     given = {
         "user": rng.integers(n_users, size=n),
         "context": rng.integers(5, size=n),
@@ -33,8 +33,8 @@ def uniform_log(
     return tallied(**{**given, **columns})
 
 
-def look(log: LogTallies, alpha: float = 0.1) -> LogSummary:
-    return summarise(log.in_blocks().uniform(), log.context_labels, log.action_labels, alpha=alpha)
+def look(log: Tallies, alpha: float = 0.1) -> LogSummary:
+    return summarise(log.in_blocks().uniform(), alpha=alpha)
 
 
 def test_findings_count_what_is_there() -> None:
@@ -103,7 +103,7 @@ def test_a_favoured_action_in_one_context_is_noticed(rng: np.random.Generator) -
     assert not found.looks_uniform
 
 
-def refused(log: LogTallies, match: str, *, alpha: float = 0.1) -> None:
+def refused(log: Tallies, match: str, *, alpha: float = 0.1) -> None:
     with pytest.raises(InputError, match=match):
         check_learnable(look(log, alpha), alpha=alpha)
 
@@ -119,7 +119,7 @@ def test_alpha_too_large_for_the_data_is_refused(rng: np.random.Generator) -> No
     refused(log, "smaller alpha", alpha=0.45)
 
 
-def without_support(rng: np.random.Generator, **columns: Any) -> LogTallies:
+def without_support(rng: np.random.Generator, **columns: Any) -> Tallies:
     """Return a log in which action 3 is never played in context 3."""
     n = 20_000
     contexts, actions = rng.integers(5, size=n), rng.integers(4, size=n)

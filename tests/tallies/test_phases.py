@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from unswayed.events import Events
-from unswayed.tallies import LogTallies, tally_events
-from unswayed.tallies.log_tallies import combined, with_log, without_action
+from unswayed.tallies import Tallies, tally_events
+from unswayed.tallies.log_data import combined, with_log, without_action
 
 MEANS = {"tea": 0.2, "milk": 0.5, "soup": 0.8}
 
 
 def phase(
     rng: np.random.Generator, actions: list[str], n_users: int = 200, n_plays: int = 20
-) -> LogTallies:
+) -> Tallies:
     users = np.repeat(np.arange(n_users), n_plays)
     played = rng.choice(actions, size=len(users))
     rewards = [float(rng.random() < MEANS[action]) for action in played]
@@ -23,7 +23,7 @@ def phase(
     )
 
 
-def shares(log: LogTallies) -> dict[str, float]:
+def shares(log: Tallies) -> dict[str, float]:
     """Return how much of the weight each action has."""
     tallies = log.uniform()
     weights = np.bincount(tallies.cells % tallies.n_actions, tallies.counts)
@@ -39,7 +39,7 @@ def test_every_action_weighs_the_same_whenever_it_came(rng: np.random.Generator)
     # Each share is a mean of 4,000 plays or more, weighted by at most 2: Hoeffding at 1e-6.
     tolerance = 2 * np.sqrt(np.log(2e6) / (2 * 4000))
     assert all(abs(share - 1 / 3) < tolerance for share in shares(log).values())
-    plays = np.bincount(log.tallies.cells % 3, log.tallies.plays)
+    plays = np.bincount(log.cells % 3, log.plays)
     soup = plays[log.action_labels.code("soup")] / plays.sum()
     assert abs(soup - 1 / 6) < tolerance / 2 < 1 / 6
     assert plays.sum() == 8000
@@ -54,9 +54,9 @@ def test_one_account_cannot_stretch_a_phase(rng: np.random.Generator) -> None:
     before = combined((first, second))
     after = combined((*with_log((first,), flood), second))
 
-    def weight_of_soup(log: LogTallies) -> float:
-        is_soup = log.tallies.cells % 3 == log.action_labels.code("soup")
-        return float((log.tallies.counts[is_soup] / log.tallies.plays[is_soup]).max())
+    def weight_of_soup(log: Tallies) -> float:
+        is_soup = log.cells % 3 == log.action_labels.code("soup")
+        return float((log.counts[is_soup] / log.plays[is_soup]).max())
 
     assert weight_of_soup(after) < 1.02 * weight_of_soup(before)
 
@@ -65,7 +65,7 @@ def test_logs_with_the_same_actions_are_one_phase(rng: np.random.Generator) -> N
     one, other = phase(rng, ["tea", "milk"]), phase(rng, ["milk", "tea"])
     phases = with_log(with_log((), one), other)
     assert len(phases) == 1
-    assert not combined(phases).tallies.is_weighted
+    assert not combined(phases).is_weighted
 
 
 def test_a_removed_action_leaves_the_others_as_if_it_had_never_been(
@@ -76,18 +76,16 @@ def test_a_removed_action_leaves_the_others_as_if_it_had_never_been(
     assert len(kept) == 1
     assert list(kept[0].action_labels) == ["milk", "tea"]
     old = sum(
-        part.tallies.plays[
-            part.tallies.cells % part.tallies.n_actions != part.action_labels.code("soup")
-        ].sum()
+        part.plays[part.cells % part.n_actions != part.action_labels.code("soup")].sum()
         if "soup" in part.action_labels
-        else part.tallies.plays.sum()
+        else part.plays.sum()
         for part in phases
     )
-    assert kept[0].tallies.plays.sum() == old
+    assert kept[0].plays.sum() == old
     assert shares(kept[0])["tea"] == pytest.approx(0.5, abs=0.06)
 
 
-def plays_of(actions: list[str], plays: list[int]) -> LogTallies:
+def plays_of(actions: list[str], plays: list[int]) -> Tallies:
     """Return a phase whose users play the actions in turn, each as often as it is told."""
     users = np.repeat(np.arange(len(plays)), plays)
     played = [actions[turn % len(actions)] for turn in range(len(users))]
@@ -102,7 +100,7 @@ def test_logs_with_propensities_and_without_are_different_phases() -> None:
         Events.of([0, 1], ["home"] * 2, ["tea", "milk"], [1.0, 0.0], propensities=[0.5, 0.5])
     )
     phases = with_log(with_log((), plain), weighted)
-    assert [log.tallies.is_weighted for log in phases] == [False, True]
+    assert [log.is_weighted for log in phases] == [False, True]
     soup = plays_of(["tea", "soup"], [1, 1])
     three = with_log(with_log((plain, soup, weighted), plain), soup)
-    assert [log.tallies.plays.sum() for log in three] == [8.0, 4.0, 2.0]
+    assert [log.plays.sum() for log in three] == [8.0, 4.0, 2.0]

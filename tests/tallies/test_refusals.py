@@ -16,17 +16,15 @@ import pytest
 from tests.refusals import refusal
 from tests.tallies.summaries import SOUND
 from unswayed.events import Events, Labels
-from unswayed.tallies import merged, tally_events
+from unswayed.tallies import merged, merged_logs, tally_events
 from unswayed.tallies.log_summary import check_learnable
-from unswayed.tallies.log_tallies import merged_logs
 from unswayed.tallies.store import (
     Index,
-    first_log,
+    add_log,
     has_piece,
     load_index,
     load_tallies,
     save_index,
-    save_tallies,
     write_piece,
 )
 
@@ -67,7 +65,7 @@ DAY = tally_events(LOG)
             "write them all as strings.",
         ),
         (
-            lambda: merged(DAY.tallies, replace(DAY.tallies, n_actions=3)),
+            lambda: merged(DAY, replace(DAY, n_actions=3)),
             "tallies of different users, contexts or actions cannot be merged; give both logs the "
             "same labels.",
         ),
@@ -76,14 +74,12 @@ DAY = tally_events(LOG)
             "the log has action 'tea', which is not among `actions`.",
         ),
         (
-            lambda: first_log(DAY, {"source": "mon.csv"}, {}).with_log(
-                DAY, {"source": "tue.csv"}, {}
-            ),
+            lambda: Index().with_log("7f", {}, {}).with_log("7f", {"source": "tue.csv"}, {}),
             "the log tue.csv was added to these tallies before, and would count twice; to learn "
             "from what is there, leave it out and give `tallies` alone, or start in a new folder.",
         ),
         (
-            lambda: first_log(DAY, {}, {"price": (1.0,)}).with_log(tally_events(WEIGHTED), {}, {}),
+            lambda: Index().with_log("7f", {}, {"price": (1.0,)}).with_log("7e", {}, {}),
             "these tallies were made with other bins of a context column; use the same, or a new "
             "folder.",
         ),
@@ -149,9 +145,8 @@ def test_a_log_at_the_limits_is_learned_from() -> None:
 def test_an_index_has_the_fields_of_its_format(tmp_path: Path) -> None:
     """A later version must read it: names and layout are a promise."""
     source = {"source": "täglich.csv"}
-    stored = first_log(DAY, source, {"price": (1.5, 2.5)})
-    save_tallies(tmp_path, stored)
-    digest = stored.index.logs[0]["digest"]
+    _, written = add_log(tmp_path, None, DAY, source, {"price": (1.5, 2.5)})
+    digest = written.logs[0]["digest"]
     assert json.loads((tmp_path / "tallies.json").read_text(encoding="utf-8")) == {
         "format": "unswayed-tallies",
         "version": 2,
@@ -186,7 +181,7 @@ def test_pieces_of_users_come_back_together(tmp_path: Path) -> None:
     """As a cluster writes them: each piece has some of the users, and all labels of the index."""
     for kind in (LOG, DAY):
         folder = tmp_path / type(kind).__name__
-        index = first_log(kind, {}, {}).index
+        index = Index().with_log("7f", {}, {})
         pieces = index.piece_names(2)
         other = replace(
             kind,
@@ -207,19 +202,18 @@ def test_pieces_of_users_come_back_together(tmp_path: Path) -> None:
                 n_events=4,
             ),
         )
-        found = load_tallies(folder)
-        assert found is not None
-        assert type(found.data) is type(kind)
-        assert sorted(found.data.user_labels) == ["ann", "ann II", "bob", "bob II"]
-        assert found.data.action_labels == kind.action_labels
+        found, _ = load_tallies(folder) or (None, None)
+        assert isinstance(found, type(kind))
+        assert sorted(found.user_labels) == ["ann", "ann II", "bob", "bob II"]
+        assert found.action_labels == kind.action_labels
         (folder / f"users-{pieces[1]}.parquet").unlink()
         assert not has_piece(folder, pieces[1])
 
 
 def test_a_folder_that_another_run_changed_is_not_overwritten(tmp_path: Path) -> None:
-    save_tallies(tmp_path, first_log(DAY, {}, {}))
+    add_log(tmp_path, None, DAY, {}, {})
     before = (tmp_path / "tallies.json").read_bytes()
-    assert refusal(save_tallies, tmp_path, first_log(tally_events(WEIGHTED), {}, {})) == (
+    assert refusal(add_log, tmp_path, None, tally_events(WEIGHTED), {}, {}) == (
         f"another run changed the tallies in {tmp_path} meanwhile, and nothing was written; run "
         "this again."
     )
@@ -278,7 +272,7 @@ def test_pieces_whose_numbers_point_anywhere_are_refused(
     kind: str, columns: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     """Loops follow them blindly."""
-    save_tallies(tmp_path, first_log(DAY, {}, {}))
+    add_log(tmp_path, None, DAY, {}, {})
     cells = {"cells": np.array([0, 3], np.int32)} if kind == "entries" else {}
     rewritten(tmp_path, kind, **{**cells, **columns})
     assert refusal(load_tallies, tmp_path) == (

@@ -204,8 +204,6 @@ def audit_events(
     tallies = tallied.uniform()
     summary = summarise(
         tallies,
-        events.context_labels,
-        events.action_labels,
         alpha=FLOOR if stated == "auto" else stated,
         min_propensity=min_propensity,
     )

@@ -177,8 +177,6 @@ def audit_server(
     learned = learn_policy(
         tallies,
         design_of_log(tallies, "auto"),
-        events.context_labels,
-        events.action_labels,
         alpha=stated,
         method=method,
         reviewed=Reviewed(is_fake, is_honest) if (is_fake | is_honest).any() else None,

@@ -201,7 +201,7 @@ def evaluate_policy(
             table, more = _choices_of(one, events)
             policies.append(_judged(one, events, tallies, table, origin))
         else:
-            again = _learned_again(one, early, _tallies(early, min_propensity))
+            again = _learned_again(one, _tallies(early, min_propensity))
             table, more = _choices_of(again, events)
             reason = f"from the first {len(early):,} events and evaluated on the rest"
             policies.append(Judged(table, "holdout", reason))
@@ -496,7 +496,7 @@ def _inverse_propensities(
             f"{clipped:.2%} of the propensities are below {min_propensity:g} and count as that.",
         )
         return 1.0 / np.maximum(events.propensities, min_propensity), note if clipped else ()
-    summary = summarise(tallies, events.context_labels, events.action_labels, alpha=0.0)
+    summary = summarise(tallies, alpha=0.0)
     if summary.looks_uniform:
         return np.full(len(events), float(events.n_actions)), ()
     plays = tallies.cell_sums("plays")
@@ -527,20 +527,18 @@ def _judged(
     for split in range(SPLITS):
         half_of = _halves_of(events.n_users, split)
         first, second = (
-            _learned_again(policy, events, tallies.of_users(np.flatnonzero(half_of != half)))
+            _learned_again(policy, tallies.of_users(np.flatnonzero(half_of != half)))
             for half in (0, 1)
         )
         halves.append((_choices_of(first, events)[0], _choices_of(second, events)[0]))
     return Judged(table, "cross-fitted", why, tuple(halves))
 
 
-def _learned_again(policy: Policy, events: Events, tallies: Tallies) -> Policy:
+def _learned_again(policy: Policy, tallies: Tallies) -> Policy:
     """Learn a policy from other tallies by the same method, with the same alpha."""
     return learn_policy(
         tallies,
         design_of_log(tallies, "auto"),
-        events.context_labels,
-        events.action_labels,
         alpha=policy.alpha,
         method=policy.method,
         certify="none",

@@ -145,7 +145,18 @@ class Events:
             times=None if self.times is None else self.times[selected],
         )
 
+    def of_range(self, first: int, last: int) -> Events:
+        """Return the events of the users from ``first`` up to ``last``."""
+        inside = self.rows((self.users >= first) & (self.users < last))
+        labels = Labels(self.user_labels.values[first:last])
+        return replace(inside, users=inside.users - first, user_labels=labels)
+
     def __len__(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_events(self) -> int:
+        """Number of events."""
         return len(self.users)
 
     @property

@@ -12,7 +12,7 @@ from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators import Intervals, mean_intervals
 from unswayed.events import Events, Label
 from unswayed.learners.design import Design, uniform_design
-from unswayed.tallies import LogTallies, Tallies, entry_users, tally_events
+from unswayed.tallies import Tallies, entry_users, tally_events
 
 LEVEL = 0.01
 """Ours: the probability with which any change at all is reported where there is none."""
@@ -128,8 +128,8 @@ def changes_at(
 
 
 def changes_between(
-    before: LogTallies,
-    after: LogTallies,
+    before: Tallies,
+    after: Tallies,
     *,
     alpha: float,
     design: Design | None = None,
@@ -158,7 +158,7 @@ def changes_between(
     than all of them. With propensities, all of them.
     """
     alpha = check_adversarial_fraction(alpha)
-    parts = (before.tallies, after.tallies)
+    parts = (before, after)
     shape = {(part.n_users, part.n_contexts, part.n_actions) for part in parts}
     if len(shape) > 1:
         raise InputError("windows with different labels cannot be compared; cut one log in two.")
@@ -178,7 +178,7 @@ def changes_between(
     widths = (high - low).mean(axis=0)
     found = np.flatnonzero(moved > 0.0)
     found = found[np.argsort(-moved[found], kind="stable")]
-    n_actions = before.tallies.n_actions
+    n_actions = before.n_actions
     return Changes(
         tuple(
             Change(

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.events import Labels
 from unswayed.policy import Policy, best_known
 from unswayed.tallies import UserTallies
 
@@ -77,21 +76,13 @@ class Estimates:
         high = self.mean_rewards + half_width if self.high is None else self.high
         return low, high
 
-    def policy(
-        self,
-        tallies: UserTallies,
-        context_labels: Labels,
-        action_labels: Labels,
-        *,
-        alpha: float,
-        method: str,
-    ) -> Policy:
-        """Return the decision table that plays the actions."""
+    def policy(self, tallies: UserTallies, *, alpha: float, method: str) -> Policy:
+        """Return the decision table that plays the actions; the tallies have labels."""
         low, high = self.interval
         counts = tallies.cell_sums("plays")
         return Policy(
-            context_labels=context_labels,
-            action_labels=action_labels,
+            context_labels=tallies.context_labels,
+            action_labels=tallies.action_labels,
             mean_rewards=self.mean_rewards,
             low=low,
             high=high,

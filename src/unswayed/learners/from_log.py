@@ -48,12 +48,11 @@ from unswayed.tallies.log_data import (
     LogData,
     PreparedLog,
     check_dated,
-    n_events_of,
     tallied,
     windows_of,
 )
 from unswayed.tallies.log_summary import LogSummary, check_learnable, summarise
-from unswayed.tallies.store import Index, first_log, load_index, load_tallies, save_tallies
+from unswayed.tallies.store import Index, add_log, load_index, load_tallies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +69,7 @@ def tally_log(
     with_users: bool = True,
     on_step: Listener,
 ) -> PreparedLog:
-    """Return a log as it is learned from, added to the folder of tallies if there is one.
+    """Read and tally a log, and add it to the folder of tallies if there is one.
 
     Parameters
     ----------
@@ -93,8 +92,8 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedL
     folder, min_propensity = options.tallies, options.min_propensity
     with nullcontext() if folder is None else locked_folder(folder):
         stored = None if folder is None else load_tallies(folder)
-        index = None if stored is None else stored.index
-        is_dated = _is_dated(None if stored is None else stored.data, options)
+        old, index = (None, None) if stored is None else stored
+        is_dated = _is_dated(old, options)
         keeps_events = _keeps_events(index, options) or is_dated
         reading = read_events(
             source,
@@ -118,11 +117,8 @@ def _read(source: Source, options: LearnOptions, on_step: Listener) -> PreparedL
             data = tally_events(events, min_propensity=min_propensity)
         del reading, events  # no longer needed, and large
         if folder is not None:
-            new = (data, provenance.to_json(), provenance.bins)
-            stored = first_log(*new) if stored is None else stored.with_log(*new)
-            save_tallies(folder, stored)
-            data, index = stored.data, stored.index
-            del stored, new  # large, too
+            data, index = add_log(folder, stored, data, provenance.to_json(), provenance.bins)
+            del stored, old  # large, too
     log = _tallied(data, options, provenance, clipped_share, index)
     return replace(log, shape=shape)
 
@@ -144,11 +140,11 @@ def _stored(options: LearnOptions) -> PreparedLog:
         )
     with locked_folder(options.tallies, is_reader=True):
         stored = load_tallies(options.tallies)
-    if stored is None or not stored.index.logs:
+    if stored is None or not stored[1].logs:
         raise InputError(f"{options.tallies} holds no tallies yet; give a log to add to them.")
-    _keeps_events(stored.index, options)
-    provenance = Provenance.from_json(stored.index.logs[-1])
-    log = _tallied(stored.data, options, provenance, None, stored.index)
+    data, index = stored
+    _keeps_events(index, options)
+    log = _tallied(data, options, Provenance.from_json(index.logs[-1]), None, index)
     return replace(log, is_new=False)
 
 
@@ -159,21 +155,18 @@ def _tallied(
     clipped_share: float | None,
     index: Index | None,
 ) -> PreparedLog:
-    """Return the data of a log as it is learned from."""
+    """Apply the cap and the half-life, and return the tallies."""
     half_life = None if options.half_life is None else float(options.half_life)
     windows = None
     if half_life is not None:
         data = check_dated(data, options.tallies)
         windows = windows_of(data, half_life)
-    log, dropped = tallied(
+    tallies, dropped = tallied(
         data, options.min_propensity, options.max_interactions_per_user, half_life
     )
-    log = log.in_blocks(n_events_of(data) - dropped.n_events_forgotten)
+    tallies = tallies.in_blocks(data.n_events - dropped.n_events_forgotten)
     return PreparedLog(
-        tallies=log.uniform(),
-        user_labels=log.user_labels,
-        context_labels=log.context_labels,
-        action_labels=log.action_labels,
+        tallies=tallies.uniform(),
         provenance=provenance,
         clipped_share=clipped_share,
         dropped=dropped,
@@ -349,17 +342,14 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
     stated_rewards = reward_bound(options.reward_range, options.reward_deviation)
     reviewed, known = None, options.known
     if isinstance(known, KnownAccounts):
-        reviewed = Reviewed.of(known, log.user_labels)
+        reviewed = Reviewed.of(known, log.tallies.user_labels)
     learned = learn_policy(
         log.tallies,
         replace(design_of_log(log.tallies, options.design), rewards=stated_rewards),
-        log.context_labels,
-        log.action_labels,
         alpha=stated,
         method=options.method,
         certify=options.certify,
         reviewed=reviewed,
-        user_labels=log.user_labels,
         times=log.times,
         on_attack=lambda done, total: on_step(f"attacking decision {done + 1:,} of {total:,}"),
     )
@@ -393,7 +383,7 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
         summary,
         log.provenance,
         notes,
-        log.user_labels,
+        log.tallies.user_labels,
         learned.estimates.user_weights,
         log.tallies.plays_of_users.astype(np.int64),
     )
@@ -403,8 +393,6 @@ def _checked(log: PreparedLog, options: LearnOptions, alpha: float) -> LogSummar
     """Return what a log looks like, unless nothing sound can be learned from it."""
     summary = summarise(
         log.tallies,
-        log.context_labels,
-        log.action_labels,
         alpha=alpha,
         min_propensity=options.min_propensity,
     )
@@ -419,10 +407,10 @@ def _with_own_decisions(
     tallies, alpha = log.tallies, policy.alpha
     assert isinstance(tallies, Tallies)  # a cluster refuses both options
     if options.groups is None:
-        own = personal_decisions(tallies, policy, log.user_labels, alpha=alpha)
+        own = personal_decisions(tallies, policy, tallies.user_labels, alpha=alpha)
         return replace(policy, personal=own.decisions), note_on_tastes(own, tallies.n_users)
     groups = find_groups(tallies, policy, alpha=alpha, n_groups=check_groups(options.groups))
-    decisions = group_decisions(groups, tallies, policy, log.user_labels, design=options.design)
+    decisions = group_decisions(groups, tallies, policy, tallies.user_labels, design=options.design)
     return replace(policy, groups=decisions), groups.statement()
 
 
@@ -451,5 +439,5 @@ def _changes(log: PreparedLog, options: LearnOptions, alpha: float) -> Changes |
         before,
         after,
         alpha=alpha,
-        design=design_of_log(after.tallies, options.design),
+        design=design_of_log(after, options.design),
     )

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from unswayed.errors import InputError
-from unswayed.events import Labels
 from unswayed.learners.bounded import Reviewed, learn_bounded
 from unswayed.learners.design import Design
 from unswayed.learners.estimates import Estimates
@@ -50,24 +49,21 @@ class Learned:
 def learn_policy(
     tallies: UserTallies,
     design: Design,
-    context_labels: Labels,
-    action_labels: Labels,
     *,
     alpha: float | Auto,
     method: str,
     certify: Certify = "bounds",
     warmup: Tallies | None = None,
     reviewed: Reviewed | None = None,
-    user_labels: Labels | None = None,
     times: tuple[str | None, str | None] = (None, None),
     on_attack: OnAttack = lambda _done, _total: None,
 ) -> Learned:
     """Learn a policy; parameters as ``RobustMCB``, its methods and ``flip_bounds`` take them.
 
-    ``reviewed`` is for the default method. Users' labels and the first and last time of the log are
-    recorded in the policy's ``Origin``.
+    The tallies have labels. ``reviewed`` is for the default method. Users' labels and the first and
+    last time of the log are recorded in the policy's ``Origin``.
     """
-    check_actions(len(action_labels))
+    check_actions(tallies.n_actions)
     method = known_method(method)
     learn = method_named(method)
     if reviewed is not None:
@@ -83,25 +79,20 @@ def learn_policy(
         unknown_fraction = estimate_fraction(tallies, reviewed)
         alpha = unknown_fraction.chosen
     estimates = learn(tallies, design, alpha=alpha, warmup=warmup)
-    policy = estimates.policy(
-        tallies,
-        context_labels,
-        action_labels,
-        alpha=alpha,
-        method=method,
-    )
+    policy = estimates.policy(tallies, alpha=alpha, method=method)
+    contexts = tallies.context_labels
     source: dict[str, Any] = {
         "events": int(policy.counts.sum()),
         "users": tallies.n_users,
         "evidence": {
             **estimates.evidence,
             "lies": named_lies(estimates.evidence.get("lies", []), policy),
-            "undecided": [context_labels[s] for s in estimates.evidence.get("undecided", [])],
+            "undecided": [contexts[s] for s in estimates.evidence.get("undecided", [])],
         },
         "changed": changed_decisions(policy, plain_actions(tallies)),
         "intervals": design.rewards.to_json(),
         "origin": Origin.of(
-            context_labels, action_labels, policy.counts, user_labels or Labels.of([]), times
+            contexts, tallies.action_labels, policy.counts, tallies.user_labels, times
         ).to_json(),
     }
     if unknown_fraction is not None:

@@ -30,7 +30,7 @@ from unswayed.learners.unknown_fraction import SEARCHED_FRACTION, Auto, UnknownF
 from unswayed.policy import Assignment, Policy, new_secret
 from unswayed.policy.policy import Context, is_table, read_codes
 from unswayed.storage import temporary_folder, whole_file
-from unswayed.tallies import LogTallies, merged
+from unswayed.tallies import Tallies, merged
 from unswayed.tallies.store import Index, load_piece, write_piece
 
 #: Ours: decisions that may wait for their reward; about 300 bytes each.
@@ -143,7 +143,7 @@ class SavedLearner:
     state: dict[str, Any]
     user_labels: Labels
     plays: IntArray
-    tallies: dict[str, LogTallies]
+    tallies: dict[str, Tallies]
     policy: Policy | None
 
 
@@ -218,7 +218,7 @@ def _read(content: Path, name: str) -> SavedLearner:
                 action_labels=Labels.of(labels["actions"]),
             )
             part = load_piece(index, content, str(piece))
-            assert isinstance(part, LogTallies)  # the index keeps no events
+            assert isinstance(part, Tallies)  # the index keeps no events
             tallies[str(piece)] = part
         policy = Policy.load(content / _POLICY) if (content / _POLICY).exists() else None
     except InputError as error:  # names the folder it was unpacked to, which is gone by now
@@ -512,14 +512,14 @@ class OnlineLearner(Fitted):
             frequent=frequent_rule(self.method),
         )
 
-    def _observed(self, exploration: Exploration) -> LogTallies:
+    def _observed(self, exploration: Exploration) -> Tallies:
         """Return all that was observed with the actions that there are."""
         phases = exploration.phases()
         tallies = merged(phases["main"], phases["warmup"])
         users, contexts = self._users.labels(), self._contexts.labels()
-        return LogTallies(tallies, users, contexts, self._action_labels())
+        return tallies.labelled(users, contexts, self._action_labels())
 
-    def _change_actions(self, actions: Labels) -> LogTallies | None:
+    def _change_actions(self, actions: Labels) -> Tallies | None:
         """Change the actions: new draws, uniform play; return what was observed before."""
         old, exploration = self._action_labels(), self._exploration
         observed = None
@@ -542,7 +542,7 @@ class OnlineLearner(Fitted):
         if exploration is not None:
             plays[:] = exploration.plays
             for name, part in exploration.phases().items():
-                tallies[name] = LogTallies(part, users, contexts, self._action_labels())
+                tallies[name] = part.labelled(users, contexts, self._action_labels())
         state = {
             "secret": self._assignment.secret.hex(),
             "epoch": self._assignment.epoch,
@@ -566,5 +566,5 @@ class OnlineLearner(Fitted):
             exploration.add_users(saved.user_labels)
             exploration.add_contexts(state["contexts"])
             exploration.alpha = float(state["exploration"]["adversarial_fraction"])
-            phases = {name: tallies[name].tallies for name in ("warmup", "main")}
+            phases = {name: tallies[name] for name in ("warmup", "main")}
             exploration.restore(state["exploration"]["sticky"], saved.plays, phases)

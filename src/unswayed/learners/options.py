@@ -19,7 +19,7 @@ from unswayed.learners.tastes import check_groups
 from unswayed.learners.unknown_fraction import Auto, check_fraction_or_auto
 from unswayed.names import known_keywords
 from unswayed.tallies import MIN_PROPENSITY
-from unswayed.tallies.log_tallies import check_min_propensity
+from unswayed.tallies.log_data import check_min_propensity
 
 MAX_LEAVES = 32
 """Ours: contexts that are learned from features, by default."""

@@ -175,13 +175,9 @@ class EpochPlayer:
 
     def _end_epoch(self) -> None:
         estimates, tallies = self.learn()
-        policy = estimates.policy(
-            tallies,
-            Labels.numbered(self._setting.n_contexts),
-            Labels.numbered(self._setting.n_actions),
-            alpha=self._setting.alpha,
-            method=self._method,
-        )
+        numbered = (Labels.numbered(tallies.n_contexts), Labels.numbered(tallies.n_actions))
+        labelled = tallies.labelled(tallies.user_labels, *numbered)
+        policy = estimates.policy(labelled, alpha=self._setting.alpha, method=self._method)
         self._learned(policy, tallies)
         self._begin(
             next_plan(
@@ -265,7 +261,7 @@ class ForgettingEpochPlayer(EpochPlayer):
             times=times,
         )
         kept = events.rows(remembered(events, half_life=self._half_life))
-        return tally_events(kept).tallies
+        return tally_events(kept)
 
 
 class PersonalEpochPlayer(EpochPlayer):

@@ -144,14 +144,9 @@ def parsed_reward_range(given: str | Sequence[float]) -> RewardRange:
 
 def bound_shown(tallies: UserTallies) -> RewardBound:
     """Return what to assume of rewards of which nothing is stated: a range if all are 0 or 1."""
-    if all(tallies.blocks.map_blocks(_is_binary)):
+    if tallies.are_binary():
         return RewardBound(low=0.0, high=1.0, is_assumed=True)
     return RewardBound()
-
-
-def _is_binary(block: Tallies) -> bool:
-    is_within = (block.sums >= 0.0) & (block.sums <= block.counts)
-    return bool((is_within & (block.sums == block.squares)).all())
 
 
 def check_rewards(tallies: UserTallies, rewards: RewardBound) -> None:

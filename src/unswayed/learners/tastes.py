@@ -586,15 +586,11 @@ def group_decisions(
     tables = []
     for number, size in enumerate(groups.sizes.tolist()):
         own = tallies.of_users(np.flatnonzero(groups.members == number))
+        own = own.labelled(own.user_labels, policy.context_labels, policy.action_labels)
         alpha = min(n_bad / size, LARGEST_FRACTION)
         learn = method_named(policy.method)
-        learned = learn(own, design_of_log(own, design), alpha=alpha).policy(
-            own,
-            policy.context_labels,
-            policy.action_labels,
-            alpha=alpha,
-            method=policy.method,
-        )
+        estimates = learn(own, design_of_log(own, design), alpha=alpha)
+        learned = estimates.policy(own, alpha=alpha, method=policy.method)
         differs = learned.is_learned & (learned.actions != policy.actions)
         tables.append(np.where(differs, learned.actions, UNKNOWN))
     members = np.flatnonzero(groups.members != NO_GROUP)

@@ -1,6 +1,6 @@
 """Per-user sums and counts, sparse and mergeable."""
 
-from unswayed.tallies.log_tallies import MIN_PROPENSITY, LogTallies, merged_logs, tally_events
+from unswayed.tallies.log_data import MIN_PROPENSITY, merged_logs, tally_events
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import (
     Accumulator,
@@ -17,7 +17,6 @@ from unswayed.tallies.tallies import (
 __all__ = [
     "MIN_PROPENSITY",
     "Accumulator",
-    "LogTallies",
     "Tallies",
     "UserRows",
     "UserTallies",

@@ -30,19 +30,13 @@ from unswayed.tallies.log_data import (
     digest_of,
     digest_text,
     merged_data,
-    n_events_of,
+    sorted_union,
     tallied,
+    tally_events,
     users_by_block,
 )
-from unswayed.tallies.log_tallies import (
-    MAX_BLOCKS,
-    LogTallies,
-    n_blocks_for,
-    sorted_union,
-    tally_events,
-)
 from unswayed.tallies.store import Index, has_piece, load_piece, save_index, write_piece
-from unswayed.tallies.tallies import BlockedTallies, Tallies
+from unswayed.tallies.tallies import MAX_BLOCKS, NO_LABELS, Tallies, UserTallies, n_blocks_for
 
 #: Ours: rows of a Parquet file that one task reads, in whole row groups.
 ROWS_PER_PART = 1 << 20
@@ -142,7 +136,7 @@ def summary_of(part: ReadPart) -> Summary:
     return Summary(
         data.context_labels,
         data.action_labels,
-        n_events_of(data),
+        data.n_events,
         part.n_clipped,
         part.provenance,
         rest.first,
@@ -301,15 +295,12 @@ def tally_on_cluster(
         blocks, index = _stored(blocks, folder, before, index)
     logs = blocks.transformed(tallied, min_propensity, max_interactions_per_user)
     n_users, dropped = zip(*logs.map_blocks(_size_and_dropped), strict=True)
-    users = Labels.of([])
+    users = NO_LABELS
     if with_users:
         users = Labels(np.concatenate(logs.map_blocks(_user_values)))
     uniform = logs.transformed(_uniform, sizes=n_users)
     return PreparedLog(
-        tallies=BlockedTallies(uniform, len(labels[0]), len(labels[1])),
-        user_labels=users,
-        context_labels=labels[0],
-        action_labels=labels[1],
+        tallies=UserTallies(uniform, len(labels[0]), len(labels[1]), users, *labels),
         provenance=log.provenance,
         clipped_share=log.clipped_share,
         dropped=Dropped(*map(sum, zip(*dropped, strict=True))),
@@ -426,17 +417,18 @@ def _lines_left_out(part: ReadPart) -> pa.Table:
     return None if part.left_out is None else part.left_out.lines
 
 
-def _size_and_dropped(block: tuple[LogTallies, Dropped]) -> tuple[int, Dropped]:
+def _size_and_dropped(block: tuple[Tallies, Dropped]) -> tuple[int, Dropped]:
     log, dropped = block
     return len(log.user_labels), dropped
 
 
-def _user_values(block: tuple[LogTallies, Dropped]) -> Any:
+def _user_values(block: tuple[Tallies, Dropped]) -> Any:
     return block[0].user_labels.values
 
 
-def _uniform(block: tuple[LogTallies, Dropped]) -> Tallies:
-    return block[0].uniform()
+def _uniform(block: tuple[Tallies, Dropped]) -> Tallies:
+    # Labels are not needed on the workers, which would send them along.
+    return block[0].uniform().labelled(NO_LABELS, NO_LABELS, NO_LABELS)
 
 
 def refuse_query() -> NoReturn:

@@ -15,7 +15,7 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, check_adversarial_fraction, option
 from unswayed.events import Labels
-from unswayed.tallies.log_tallies import MIN_PROPENSITY
+from unswayed.tallies.log_data import MIN_PROPENSITY
 from unswayed.tallies.summing import row_sums
 from unswayed.tallies.tallies import Tallies, UserTallies
 
@@ -70,14 +70,9 @@ class LogSummary:
 
 
 def summarise(
-    tallies: UserTallies,
-    context_labels: Labels,
-    action_labels: Labels,
-    *,
-    alpha: float,
-    min_propensity: float = MIN_PROPENSITY,
+    tallies: UserTallies, *, alpha: float, min_propensity: float = MIN_PROPENSITY
 ) -> LogSummary:
-    """Look at tallies before learning from them.
+    """Look at tallies, which have labels, before learning from them.
 
     Notes
     -----
@@ -86,6 +81,7 @@ def summarise(
     when fewer than two of its actions are supported.
     """
     alpha = check_adversarial_fraction(alpha)
+    labels = (tallies.context_labels, tallies.action_labels)
     found = tallies.blocks.map_blocks(_look_at_block)
     plays = np.concatenate([block.plays for block in found])
     active = plays[plays > 0]
@@ -114,12 +110,12 @@ def summarise(
         looks_uniform=p_value >= UNIFORM_LEVEL,
         n_rare_contexts=int(is_rare.sum()),
         rare_share=float(by_context[is_rare].sum() / max(n_events, 1)),
-        rarest_contexts=_names(context_labels, by_context, is_rare),
-        never_played=_cells(context_labels, action_labels, (visits == 0) & ~is_rare[:, None]),
-        unsupported=_cells(context_labels, action_labels, is_unsupported),
+        rarest_contexts=_names(labels[0], by_context, is_rare),
+        never_played=_cells(*labels, (visits == 0) & ~is_rare[:, None]),
+        unsupported=_cells(*labels, is_unsupported),
         lowest_reward_mean=min(block.lowest_mean for block in found),
         highest_reward_mean=max(block.highest_mean for block in found),
-        is_binary=all(block.is_binary for block in found),
+        is_binary=tallies.are_binary(),
     )
 
 
@@ -255,7 +251,6 @@ class _BlockSummary:
     is_weighted: bool
     lowest_mean: float
     highest_mean: float
-    is_binary: bool
 
 
 def _look_at_block(tallies: Tallies) -> _BlockSummary:
@@ -263,10 +258,7 @@ def _look_at_block(tallies: Tallies) -> _BlockSummary:
     n_pairs, lowest, highest = _pairs_and_range(
         tallies.indptr, tallies.cells, tallies.counts, tallies.sums, tallies.n_actions
     )
-    # Of numbers between 0 and 1 only these two are their own squares.
-    is_binary = lowest >= 0 and highest <= 1 and bool((tallies.sums == tallies.squares).all())
-    is_binary |= not len(tallies.cells)
-    return _BlockSummary(plays, n_pairs, tallies.is_weighted, lowest, highest, is_binary)
+    return _BlockSummary(plays, n_pairs, tallies.is_weighted, lowest, highest)
 
 
 @compiled

@@ -17,8 +17,7 @@ from unswayed.errors import InputError, option
 from unswayed.events import Events, Labels
 from unswayed.events.hashing import labels_of_column
 from unswayed.storage import make_folder, whole_file
-from unswayed.tallies.log_data import LogData, digest_of, digest_text, merged_data, n_events_of
-from unswayed.tallies.log_tallies import LogTallies
+from unswayed.tallies.log_data import LogData, digest_of, digest_text, merged_data
 from unswayed.tallies.tallies import Tallies, entry_users
 
 FORMAT = "unswayed-tallies"
@@ -78,58 +77,43 @@ class Index:
         return tuple(f"{state}-{piece:03d}" for piece in range(n_pieces))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredTallies:
-    """The contents of a folder of tallies, in memory."""
+def add_log(
+    folder: str | os.PathLike[str],
+    stored: tuple[LogData, Index] | None,
+    fresh: LogData,
+    source: Mapping[str, Any],
+    bins: Mapping[str, tuple[float, ...]],
+) -> tuple[LogData, Index]:
+    """Add a log to what a folder holds, write it, and return what the folder holds then.
 
-    data: LogData
-    index: Index = field(default_factory=Index)
-
-    def with_log(
-        self,
-        data: LogData,
-        source: Mapping[str, Any],
-        bins: Mapping[str, tuple[float, ...]],
-    ) -> StoredTallies:
-        """Return the tallies with one more log; a log that is in already is refused."""
-        index = self.index.with_log(digest_text([digest_of(data)]), source, bins)
-        return StoredTallies(merged_data([self.data, data]), index)
-
-
-def first_log(
-    data: LogData, source: Mapping[str, Any], bins: Mapping[str, tuple[float, ...]]
-) -> StoredTallies:
-    """Return stored tallies that hold one log."""
-    index = Index().with_log(digest_text([digest_of(data)]), source, bins)
-    return StoredTallies(data, index)
-
-
-def save_tallies(folder: str | os.PathLike[str], stored: StoredTallies) -> None:
-    """Write tallies to a folder; a half-written state never takes the place of a whole one."""
-    data = stored.data
-    pieces = stored.index.piece_names(1)
-    write_piece(folder, pieces[0], data)
+    A log that is in already is refused. A half-written state never replaces a whole one.
+    """
+    old, before = (None, Index()) if stored is None else stored
+    after = before.with_log(digest_text([digest_of(fresh)]), source, bins)
+    data = fresh if old is None else merged_data([old, fresh])
     index = replace(
-        stored.index,
+        after,
         keeps_events=isinstance(data, Events),
-        pieces=pieces,
+        pieces=after.piece_names(1),
         context_labels=data.context_labels,
         action_labels=data.action_labels,
-        n_events=n_events_of(data),
+        n_events=data.n_events,
     )
+    write_piece(folder, index.pieces[0], data)
     save_index(folder, index)
+    return data, index
 
 
-def load_tallies(folder: str | os.PathLike[str]) -> StoredTallies | None:
-    """Return the tallies of a folder, or None if there are none yet."""
+def load_tallies(folder: str | os.PathLike[str]) -> tuple[LogData, Index] | None:
+    """Return what a folder of tallies holds, or None if there is nothing yet."""
     index = load_index(folder)
     if index is None:
         return None
     pieces = [load_piece(index, folder, piece) for piece in index.pieces]
     if len(pieces) == 1:
-        return StoredTallies(pieces[0], index)
+        return pieces[0], index
     labels = {"context_labels": index.context_labels, "action_labels": index.action_labels}
-    return StoredTallies(merged_data(pieces, **labels), index)
+    return merged_data(pieces, **labels), index
 
 
 def save_index(folder: str | os.PathLike[str], index: Index) -> None:
@@ -213,9 +197,9 @@ def write_piece(folder: str | os.PathLike[str], piece: str, data: LogData) -> No
         if data.times is not None:
             entries["times"] = data.times[order]
     else:
-        n_rows = np.diff(data.tallies.indptr)
-        columns = {name: getattr(data.tallies, name) for name in ("cells", *Tallies.columns)}
-        n_entries = len(data.tallies.cells)  # columns that are left empty are not written
+        n_rows = np.diff(data.indptr)
+        columns = {name: getattr(data, name) for name in ("cells", *Tallies.columns)}
+        n_entries = len(data.cells)  # columns that are left empty are not written
         entries = {name: column for name, column in columns.items() if len(column) == n_entries}
     users = {"user": pa.array(data.user_labels.values), "entries": n_rows}
     for path, table in zip(_paths(target, piece), (entries, users), strict=True):
@@ -276,7 +260,7 @@ def _data(index: Index, columns: dict[str, Any], indptr: Any, users: Labels) -> 
             columns.get("times"),
         )
     shape = (len(index.context_labels), len(index.action_labels))
-    return LogTallies(Tallies(*shape, indptr, **columns), *labels)
+    return Tallies(*shape, indptr, **columns).labelled(*labels)
 
 
 def _paths(folder: Path, piece: str) -> tuple[Path, Path]:

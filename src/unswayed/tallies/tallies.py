@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -16,6 +16,8 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.engine import Blocked, BlockedRows
 from unswayed.errors import InputError
 from unswayed.estimators.rows import SparseRows
+from unswayed.events import UNKNOWN, Labels
+from unswayed.events.hashing import text_hash, user_hashes
 from unswayed.tallies.summing import (
     Grouping,
     cell_entries,
@@ -100,37 +102,55 @@ def _starts(lengths: IntArray) -> IntArray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def _nothing() -> FloatArray:
-    return np.empty(0)
+_NOTHING = np.empty(0)
+NO_LABELS = Labels.of([])
+
+#: Ours: target number of events per block: fits a worker's memory, and amortises the overhead of
+#: a task.
+EVENTS_PER_BLOCK = 1 << 21
+
+#: Ours: maximum number of blocks; larger logs get larger blocks.
+MAX_BLOCKS = 256
 
 
-class UserTallies(ABC):
-    """A user × cell matrix of tallies, cut into blocks of users.
+class UserTallies:
+    """A user × cell matrix of tallies, cut into blocks of users, here or on a cluster.
 
     ``Tallies`` are the plain case, with all rows here. Users are numbered through all blocks;
-    contexts and actions are coded alike in all.
+    contexts and actions are coded alike in all. Labels may be left empty.
     """
 
-    __slots__ = ()
+    __slots__ = (
+        *("_blocks", "n_contexts", "n_actions"),
+        *("user_labels", "context_labels", "action_labels"),
+    )
 
-    if TYPE_CHECKING:  # as properties these would be taken for defaults of the dataclass
+    n_contexts: int
+    n_actions: int
+    user_labels: Labels
+    context_labels: Labels
+    action_labels: Labels
 
-        @property
-        def n_users(self) -> int:
-            """Number of users, L."""
-
-        @property
-        def n_contexts(self) -> int:
-            """Number of contexts, S."""
-
-        @property
-        def n_actions(self) -> int:
-            """Number of actions, A."""
+    def __init__(
+        self,
+        blocks: Blocked[Tallies],
+        n_contexts: int,
+        n_actions: int,
+        *labels: Labels,
+    ) -> None:
+        """Make tallies of blocks; ``labels`` are those of users, contexts and actions."""
+        self._blocks, self.n_contexts, self.n_actions = blocks, n_contexts, n_actions
+        self.user_labels, self.context_labels, self.action_labels = labels
 
     @property
-    @abstractmethod
     def blocks(self) -> Blocked[Tallies]:
         """The tallies of each block."""
+        return self._blocks
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, L."""
+        return self.blocks.n_rows
 
     @property
     def n_cells(self) -> int:
@@ -140,12 +160,12 @@ class UserTallies(ABC):
     @property
     def interactions(self) -> FloatArray:
         """How many interactions each user had, n_i, weights included; shape (n_users,)."""
-        return self.blocks.map_rows(_interactions)
+        return self.blocks.map_rows(_row_sums, "counts")
 
     @property
     def plays_of_users(self) -> FloatArray:
         """How often each user played, without weights; shape (n_users,)."""
-        return self.blocks.map_rows(_plays)
+        return self.blocks.map_rows(_row_sums, "plays")
 
     def cell_sums(self, name: str) -> FloatArray:
         """Return the sum over users of a column of the tallies, for each cell; shape (S, A)."""
@@ -157,14 +177,21 @@ class UserTallies(ABC):
         total: IntArray = self.blocks.add_blocks(_cell_users)
         return total.reshape(self.n_contexts, self.n_actions)
 
+    def are_binary(self) -> bool:
+        """Return whether every reward is 0 or 1, so that means are rates."""
+        return all(self.blocks.map_blocks(_are_binary))
+
     def rows(self, function: Callable[..., SparseRows], *broadcast: Any) -> BlockedRows:
         """Return the sparse rows that a function makes of each block."""
         return BlockedRows.of(self.blocks.transformed(function, *broadcast))
 
     def transformed(self, function: Callable[..., Tallies], *broadcast: Any) -> UserTallies:
         """Return the tallies that a function makes of each block, of the same users."""
-        blocks = self.blocks.transformed(function, *broadcast)
-        return BlockedTallies(blocks, self.n_contexts, self.n_actions)
+        return UserTallies(
+            self.blocks.transformed(function, *broadcast),
+            *(self.n_contexts, self.n_actions),
+            *(self.user_labels, self.context_labels, self.action_labels),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,7 +207,9 @@ class Tallies(UserRows, UserTallies):
     cells
         Shape (n_entries,), int32; the columns of a row, ascending.
     counts
-        Shape (n_entries,); how often the user met the cell, or the sum of the weights there.
+        Shape (n_entries,); how often the user met the cell, or the sum of the weights there. With
+        propensities an event weighs 1/propensity, whatever the number of actions, so that logs add
+        up even if a later one brings new actions; ``uniform`` scales the weights for learning.
     sums, squares
         Shape (n_entries,); sum of the rewards there, and of their squares.
     counts_remainder, sums_remainder, squares_remainder
@@ -192,6 +221,8 @@ class Tallies(UserRows, UserTallies):
     bounds
         Where blocks of users begin, and n_users at the end; empty for one block. Sums over users
         that are made block by block are the same on every engine.
+    user_labels, context_labels, action_labels
+        What the codes stand for; empty if only the codes are known.
 
     Notes
     -----
@@ -200,12 +231,8 @@ class Tallies(UserRows, UserTallies):
     """
 
     columns: ClassVar[tuple[str, ...]] = (
-        "counts",
-        "sums",
-        "squares",
-        "counts_remainder",
-        "sums_remainder",
-        "squares_remainder",
+        *("counts", "sums", "squares"),
+        *("counts_remainder", "sums_remainder", "squares_remainder"),
         "weighted_plays",
     )
 
@@ -216,11 +243,14 @@ class Tallies(UserRows, UserTallies):
     counts: FloatArray
     sums: FloatArray
     squares: FloatArray
-    counts_remainder: FloatArray = field(default_factory=_nothing)
-    sums_remainder: FloatArray = field(default_factory=_nothing)
-    squares_remainder: FloatArray = field(default_factory=_nothing)
-    weighted_plays: FloatArray = field(default_factory=_nothing)
+    counts_remainder: FloatArray = field(default_factory=lambda: _NOTHING)
+    sums_remainder: FloatArray = field(default_factory=lambda: _NOTHING)
+    squares_remainder: FloatArray = field(default_factory=lambda: _NOTHING)
+    weighted_plays: FloatArray = field(default_factory=lambda: _NOTHING)
     bounds: tuple[int, ...] = ()
+    user_labels: Labels = NO_LABELS
+    context_labels: Labels = NO_LABELS
+    action_labels: Labels = NO_LABELS
 
     @property
     def blocks(self) -> Blocked[Tallies]:
@@ -232,11 +262,6 @@ class Tallies(UserRows, UserTallies):
         return Blocked.here([self.of_range(first, last) for first, last in ranges], sizes)
 
     @property
-    def interactions(self) -> FloatArray:
-        """How many interactions each user had, n_i; shape (n_users,)."""
-        return row_sums(self.indptr, self.counts)
-
-    @property
     def is_weighted(self) -> bool:
         """Whether ``counts`` holds importance weights and not plain counts."""
         return len(self.weighted_plays) > 0
@@ -245,6 +270,19 @@ class Tallies(UserRows, UserTallies):
     def plays(self) -> FloatArray:
         """How often the user met the cell, without weights; shape (n_entries,)."""
         return self.weighted_plays if self.is_weighted else self.counts
+
+    @property
+    def n_events(self) -> int:
+        """Number of plays of all users."""
+        return int(self.plays.sum())
+
+    def labelled(self, users: Labels, contexts: Labels, actions: Labels) -> Tallies:
+        """Return the same tallies with labels."""
+        return replace(self, user_labels=users, context_labels=contexts, action_labels=actions)
+
+    def uniform(self) -> Tallies:
+        """Return the tallies as if every action had been played with probability 1/A."""
+        return self.scaled(1.0 / self.n_actions) if self.is_weighted else self
 
     def scaled(self, factor: float | FloatArray) -> Tallies:
         """Multiply all weights by a factor, or by one factor per entry."""
@@ -258,10 +296,36 @@ class Tallies(UserRows, UserTallies):
             counts=counts,
             sums=sums,
             squares=squares,
-            counts_remainder=_nothing(),
-            sums_remainder=_nothing(),
-            squares_remainder=_nothing(),
+            counts_remainder=_NOTHING,
+            sums_remainder=_NOTHING,
+            squares_remainder=_NOTHING,
         )
+
+    def without_action(self, action: object) -> Tallies:
+        """Return the tallies without the plays of one action, as if it had never been there."""
+        removed = self.action_labels.code(action)
+        kept = self.of_entries(self.cells % self.n_actions != removed)
+        contexts, actions = np.divmod(kept.cells, self.n_actions)
+        return replace(
+            kept,
+            n_actions=self.n_actions - 1,
+            cells=contexts * (self.n_actions - 1) + actions - (actions > removed),
+            action_labels=Labels.of(label for label in self.action_labels if label != action),
+        )
+
+    def with_actions(self, action_labels: Labels) -> Tallies:
+        """Return the same tallies with the given actions, in their order, more or as many."""
+        codes = action_labels.codes(self.action_labels)
+        if (codes == UNKNOWN).any():
+            unknown = self.action_labels[int(np.flatnonzero(codes == UNKNOWN)[0])]
+            raise InputError(f"the log has action {unknown!r}, which is not among `actions`.")
+        contexts, actions = np.divmod(self.cells, self.n_actions)
+        cells = contexts * np.int32(len(action_labels)) + codes.astype(np.int32)[actions]
+        users = entry_users(self.indptr).astype(np.int32)
+        tallies = summed(
+            [self], [users], [cells], self.n_users, self.n_contexts, len(action_labels)
+        )
+        return tallies.labelled(self.user_labels, self.context_labels, action_labels)
 
     def csr(self, values: FloatArray) -> sparse.csr_array:
         """Return a sparse (n_users, n_cells) array that holds ``values`` at the entries."""
@@ -269,36 +333,37 @@ class Tallies(UserRows, UserTallies):
             (values, self.cells, self.indptr), shape=(self.n_users, self.n_cells), copy=False
         )
 
+    def in_blocks(self, n_events: int | None = None) -> Tallies:
+        """Return the same tallies cut into blocks of users, as the number of events decides.
+
+        ``n_events`` counts those too that a cap left out; None takes what is in the tallies.
+        """
+        if self.bounds:
+            return self
+        n_blocks = n_blocks_for(self.n_events if n_events is None else n_events)
+        return replace(self, bounds=tuple(user_bounds(self.user_labels, n_blocks)))
+
+    # Not by super() below: a dataclass with slots is another class than the one defined here.
+
+    def of_range(self, first: int, last: int) -> Tallies:
+        """Return the rows of the users from ``first`` up to ``last``, as views."""
+        return self._named(UserRows.of_range(self, first, last), slice(first, last))
+
+    def of_users(self, users: IntArray) -> Tallies:
+        """Return the rows of some users, given by their codes."""
+        return self._named(UserRows.of_users(self, users), users)
+
+    def _named(self, rows: Tallies, users: Any) -> Tallies:
+        if not len(self.user_labels):
+            return rows
+        return replace(rows, user_labels=Labels(self.user_labels.values[users]))
+
     def _chosen(self, indptr: IntArray, entries: Any) -> Tallies:
-        # Not by super(): a dataclass with slots is another class than the one that is defined here.
         return replace(UserRows._chosen(self, indptr, entries), bounds=())
 
 
-class BlockedTallies(UserTallies):
-    """Tallies whose blocks are made by the engine, here or on a cluster."""
-
-    __slots__ = ("_blocks", "n_actions", "n_contexts", "n_users")
-
-    n_users: int
-    n_contexts: int
-    n_actions: int
-
-    def __init__(self, blocks: Blocked[Tallies], n_contexts: int, n_actions: int) -> None:
-        self._blocks = blocks
-        self.n_users, self.n_contexts, self.n_actions = blocks.n_rows, n_contexts, n_actions
-
-    @property
-    def blocks(self) -> Blocked[Tallies]:
-        """The tallies of each block."""
-        return self._blocks
-
-
-def _interactions(tallies: Tallies) -> FloatArray:
-    return tallies.interactions
-
-
-def _plays(tallies: Tallies) -> FloatArray:
-    return row_sums(tallies.indptr, tallies.plays)
+def _row_sums(tallies: Tallies, name: str) -> FloatArray:
+    return row_sums(tallies.indptr, getattr(tallies, name))
 
 
 def _cell_sums(tallies: Tallies, name: str) -> FloatArray:
@@ -309,11 +374,48 @@ def _cell_users(tallies: Tallies) -> IntArray:
     return cell_entries(tallies.cells, tallies.n_cells)
 
 
+def _are_binary(tallies: Tallies) -> bool:
+    # Of numbers between 0 and 1 only these two are their own squares.
+    is_within = (tallies.sums >= 0.0) & (tallies.sums <= tallies.counts)
+    return bool((is_within & (tallies.sums == tallies.squares)).all())
+
+
+def n_blocks_for(n_events: int) -> int:
+    """Return how many blocks a log is cut into: a power of two that its size alone decides.
+
+    >>> n_blocks_for(1_000), n_blocks_for(20_000_000)
+    (1, 16)
+    """
+    n_blocks = 1
+    while n_blocks < MAX_BLOCKS and n_blocks * EVENTS_PER_BLOCK < n_events:
+        n_blocks *= 2
+    return n_blocks
+
+
+def user_bounds(users: Labels, n_blocks: int) -> list[int]:
+    """Return where the blocks begin among users in their order, and where the last one ends.
+
+    Block b of B holds the users whose hash is in [b·2^64/B, (b+1)·2^64/B), whoever else there is.
+    """
+    limits = [(block << 64) // n_blocks for block in range(1, n_blocks)]
+    if limits and users.type_name not in ("string", "integer"):
+        hashes = user_hashes(users)
+        return [0, *np.searchsorted(hashes, np.array(limits, np.uint64)).tolist(), len(users)]
+    bounds = [0]
+    for limit in limits:  # a few hundred hashes instead of one for every user
+        bounds.append(
+            bisect.bisect_left(
+                range(len(users)),
+                limit,
+                lo=bounds[-1],
+                key=lambda code: text_hash(str(users[code])),
+            )
+        )
+    return [*bounds, len(users)]
+
+
 #: Events kept as they are before they are summed; bounds memory in long-lived processes.
 BUFFERED_EVENTS = 1 << 18
-
-
-_NOTHING = np.empty(0)
 
 
 def tally(
@@ -416,19 +518,22 @@ def summed(
     grouping = grouped(all_users, all_cells, positions(len(all_users)), n_users)
     del all_users, all_cells
 
-    def added(values: list[FloatArray], rests: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        columns = np.concatenate(values)
-        return _exact_sums(grouping, columns, _joined(values, rests))
-
-    counts, count_rests = added([p.counts for p in parts], [p.counts_remainder for p in parts])
-    sums, sum_rests = added([p.sums for p in parts], [p.sums_remainder for p in parts])
-    squares, square_rests = added([p.squares for p in parts], [p.squares_remainder for p in parts])
-    plays = _NOTHING
+    columns: dict[str, Any] = {}
+    for name in ("counts", "sums", "squares"):
+        values = np.concatenate([getattr(part, name) for part in parts])
+        rests = [getattr(part, f"{name}_remainder") for part in parts]
+        if any(map(len, rests)):
+            sizes = [len(part.cells) for part in parts]
+            rests = [
+                rest if len(rest) else np.zeros(size)
+                for rest, size in zip(rests, sizes, strict=True)
+            ]
+        added = _exact_sums(grouping, values, np.concatenate(rests))
+        columns[name], columns[f"{name}_remainder"] = added
     if any(part.is_weighted for part in parts):
-        plays, _ = added([p.plays for p in parts], [_NOTHING for _ in parts])
-    rests = (count_rests, sum_rests, square_rests)
-    rows = (grouping.indptr, grouping.cells)
-    return Tallies(n_contexts, n_actions, *rows, counts, sums, squares, *rests, plays)
+        plays = np.concatenate([part.plays for part in parts])
+        columns["weighted_plays"], _ = _exact_sums(grouping, plays)
+    return Tallies(n_contexts, n_actions, grouping.indptr, grouping.cells, **columns)
 
 
 def check_size(n_contexts: int, n_actions: int) -> None:
@@ -446,18 +551,6 @@ def _exact_sums(
     """Return sums and remainders; nothing for these if no sum was rounded."""
     sums, lows = grouped_sums(grouping, values, remainders)
     return sums, lows if lows.any() else _NOTHING
-
-
-def _joined(values: Sequence[FloatArray], remainders: Sequence[FloatArray]) -> FloatArray:
-    """Return the remainders of all parts in one array; empty if no part has any."""
-    if not any(map(len, remainders)):
-        return _NOTHING
-    return np.concatenate(
-        [
-            rests if len(rests) else np.zeros(len(column))
-            for column, rests in zip(values, remainders, strict=True)
-        ]
-    )
 
 
 class Accumulator:

@@ -102,13 +102,8 @@ def test_what_is_excluded_keeps_its_mean_and_is_not_chosen(
     assert estimates.is_excluded is not None
     assert estimates.is_excluded.tolist() == [[False, True]]
     assert estimates.actions.tolist() == [BEST]
-    policy = estimates.policy(
-        tallies,
-        Labels.of(["home"]),
-        Labels.of(["tea", "milk"]),
-        alpha=STATED,
-        method="bounded",
-    )
+    labels = (Labels.of([]), Labels.of(["home"]), Labels.of(["tea", "milk"]))
+    policy = estimates.policy(tallies.labelled(*labels), alpha=STATED, method="bounded")
     assert policy.decide("home").action == policy.decide("unknown").action == "tea"
     (row,) = decision_rows(policy)
     assert (row["excluded"], row["runner_up"], row["lead"]) == (["milk"], None, None)

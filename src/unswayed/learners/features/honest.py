@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from unswayed.errors import InputError, option
-from unswayed.events import Labels
 from unswayed.learners.design import design_of_log
 from unswayed.learners.features.shape import Shape
 from unswayed.learners.learning import learn_policy
@@ -63,12 +62,9 @@ def with_partition(policy: Policy, log: PreparedLog, options: LearnOptions) -> t
         apart = learn_policy(
             half,
             replace(design_of_log(half, options.design), rewards=rewards),
-            log.context_labels,
-            log.action_labels,
             alpha=share,
             method=options.method,
             certify="none",
-            user_labels=Labels(log.user_labels.values[others]),
         ).policy
         policy = replace(
             policy,
