@@ -35,8 +35,8 @@ def test_tables_and_summary_are_those_of_the_committed_claims(tmp_path: Path) ->
         shutil.copy2(DOCS / page, docs / page)
 
     def published() -> list[bool]:
-        command = [sys.executable, ROOT / "scripts" / "publish-reproduction", "nothing", docs]
-        subprocess.run(command, check=True, timeout=60)
+        script = str(ROOT / "scripts" / "publish-reproduction")
+        subprocess.run([sys.executable, script, "nothing", str(docs)], check=True, timeout=60)
         return [(docs / page).read_text() == (DOCS / page).read_text() for page in pages]
 
     assert published() == [True, True, True]
