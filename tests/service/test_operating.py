@@ -50,9 +50,76 @@ def health_seconds(server: Running) -> float:
 def test_head_is_answered_at_once(sqlite_shop: Running) -> None:
     with connected(sqlite_shop) as connection:
         connection.settimeout(3.0)
-        for _ in range(2):
-            connection.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for path in (b"/healthz", b"/console/login"):
+            connection.sendall(b"HEAD %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
             assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
+def request(method: str, path: str, body: object = None, headers: str = "") -> bytes:
+    """Return a request as it goes over the wire."""
+    data = b"" if body is None else json.dumps(body).encode()
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n"
+    return f"{head}{headers}\r\n".encode() + data
+
+
+def responses(connection: socket.socket) -> list[tuple[int, bytes]]:
+    """Return status and body of all responses until the connection is closed."""
+    data = b"".join(iter(lambda: connection.recv(65_536), b""))
+    found = []
+    while data:
+        head, _, data = data.partition(b"\r\n\r\n")
+        length = int(head.partition(b"content-length: ")[2].split(b"\r\n")[0])
+        found.append((int(head.split()[1]), data[:length]))
+        data = data[length:]
+    return found
+
+
+@pytest.mark.parametrize("size", [1_000_000, 97, 1])
+def test_requests_are_answered_in_order_however_they_are_cut(tmp_path: Path, size: int) -> None:
+    """Decisions and rewards that come whole take a shorter way than others."""
+    limits = ServerSettings(keep_alive_seconds=1, max_request_bytes=2_000)
+    with (
+        running(f"sqlite:///{tmp_path}/shop.db", tmp_path, server=limits) as server,
+        connected(server) as connection,
+    ):
+        token = server.decide()["token"]
+        ann = {"user": "ann", "context": "lunch"}
+        sent = [
+            (request("POST", "/v1/shop/reward", {"token": token, "reward": 1.0}), 200),
+            (request("GET", "/healthz"), 200),
+            (request("POST", "/v1/shop/decide", ann), 200),
+            (request("POST", "/v1/shop/reward", {"token": token, "reward": 2.0}), 409),
+            (request("POST", "/v1/shop/decide", {**ann, "top": 10**30}), 200),
+            (request("POST", "/v1/shop/decide", {**ann, "user": 3_000 * "a"}), 413),
+            (request("POST", "/v1/shop/decide?x=1", ann), 400),
+            (request("POST", "/v1/shop/decide", {**ann, "idempotency_key": "k"}), 200),
+            (request("POST", "/v1/other/decide", ann), 404),
+            (request("POST", "/v1/shop/reward", {"token": token, "reward": 1.0}), 200),
+        ]
+        data = b"".join(one for one, _ in sent)
+        for start in range(0, len(data), size):
+            connection.sendall(data[start : start + size])
+        # The connection is closed when it was idle for a second.
+        found = responses(connection)
+    assert [status for status, _ in found] == [status for _, status in sent]
+    assert json.loads(found[0][1]) == json.loads(found[-1][1])
+    assert sorted(json.loads(found[4][1])["ranked"]) == sorted(SHOP.actions)
+
+
+def test_a_connection_that_is_to_be_closed_is_closed(sqlite_shop: Running) -> None:
+    for path in ("/healthz", "/v1/shop/decide"):
+        with connected(sqlite_shop) as connection:
+            body = {"user": "ann", "context": "lunch"}
+            connection.sendall(request("POST", path, body, "Connection: close\r\n"))
+            (found,) = responses(connection)
+            assert found[0] == (200 if "decide" in path else 405)
+
+
+def test_what_is_not_http_is_refused_in_the_one_shape(sqlite_shop: Running) -> None:
+    with connected(sqlite_shop) as connection:
+        connection.sendall(b"nonsense\r\n\r\n")
+        ((status, body),) = responses(connection)
+        assert (status, json.loads(body)["error"]["code"]) == (400, "not_http")
 
 
 @pytest.mark.parametrize("start", [b"X-Long: ", b""])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from unswayed.errors import InputError
 from unswayed.service.database import Connection, StoreError
@@ -35,14 +35,26 @@ Result = TypeVar("Result")
 Headers = Mapping[bytes, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """A response other than JSON with status 200."""
 
     body: bytes
     status: int = 200
     content_type: bytes = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    def header_list(self) -> list[tuple[bytes, bytes]]:
+        """Return all headers."""
+        headers = [
+            (b"content-type", self.content_type),
+            (b"content-length", b"%d" % len(self.body)),
+            *self.headers,
+        ]
+        if self.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        elif self.status in (429, 503):
+            headers.append((b"retry-after", b"1"))
+        return headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +107,7 @@ def _too_large(most: int) -> Refusal:
     return Refusal(413, "too_large", f"the body is larger than {most:,} bytes; send less at once.")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One request, checked: its campaign, path and query parameters, and decoded body."""
 
     service: Service
@@ -171,63 +182,92 @@ class Endpoint:
             object.__setattr__(self, "plain_decoder", msgspec.json.Decoder(self.plain_body))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request; errors, too, get one response in the documented shape."""
-        service: Service = scope["app"].state.service
+        """Handle a request whose body is still to come."""
+        path, query = scope.get("path_params") or {}, scope["query_string"]
+        service, client = scope["app"].state.service, scope.get("client")
+        address = client[0] if client else ""
+        reply = await self.reply(service, address, scope["headers"], path, receive, query, send)
+        if reply is not None:
+            await respond(send, reply)
+
+    async def reply(
+        self,
+        service: Service,
+        address: str,
+        header_list: Iterable[tuple[bytes, bytes]],
+        path: Mapping[str, str],
+        body: bytes | Receive,
+        query: bytes = b"",
+        send: Send | None = None,
+    ) -> Reply | None:
+        """Return the response, errors too; None if it was streamed to ``send``."""
+        headers = dict(header_list)
         started = time.perf_counter()
         status = 500
         try:
-            result = await self._result(service, scope, receive)
+            result = await self._result(service, address, headers, path, body, query)
             if isinstance(result, Streamed):
                 status = 200
+                assert send is not None
                 await _stream(result, send)
-            else:
-                if not isinstance(result, Reply):
-                    result = Reply(msgspec.json.encode(result), self.status)
-                status = result.status
-                await respond(send, result)
+                return None
+            if not isinstance(result, Reply):
+                result = Reply(msgspec.json.encode(result), self.status)
+            status = result.status
         except Refusal as refusal:
             status = refusal.status
             service.metrics.count("unswayed_refusals_total", code=refusal.code)
-            await respond(send, Reply(refusal.body(), status))
+            return Reply(refusal.body(), status)
         except BrokenStreamError:
             raise
         except Exception:
             logger.exception("%s %s failed", self.method, self.path)
             failure = Refusal(500, "internal", "an internal error occurred; it was logged.")
-            await respond(send, Reply(failure.body(), 500))
+            return Reply(failure.body(), 500)
+        else:
+            return result
         finally:
             seconds = time.perf_counter() - started
             service.metrics.add_response(self.path, status, seconds)
             if service.server.log_requests:
                 fields = {
-                    "request_id": request_id(dict(scope["headers"]).get(b"x-request-id")),
+                    "request_id": request_id(headers.get(b"x-request-id")),
                     "method": self.method,
                     "route": self.path,  # and not the address, in which a user may be named
-                    "campaign": scope.get("path_params", {}).get("campaign", ""),
+                    "campaign": path.get("campaign", ""),
                     "status": status,
                     "milliseconds": round(1000.0 * seconds, 3),
                 }
                 logger.info("request", extra={"fields": fields})
 
-    async def _result(self, service: Service, scope: Scope, receive: Receive) -> Any:
-        path = scope.get("path_params") or {}
+    async def _result(
+        self,
+        service: Service,
+        address: str,
+        headers: Headers,
+        path: Mapping[str, str],
+        body: bytes | Receive,
+        query_string: bytes,
+    ) -> Any:
         campaign = path.get("campaign", EVERY_CAMPAIGN)
-        headers = dict(scope["headers"])
         if self.roles is not None:
-            client = scope.get("client")
-            self._check_caller(service, headers, client[0] if client else "", campaign)
-        body = None
+            self._check_caller(service, headers, address, campaign)
+        decoded = None
         if self.decoder is not None:
-            body = self._decoded(await read_body(service, headers, receive))
+            if not isinstance(body, bytes):
+                body = await read_body(service, headers, body)
+            elif len(body) > service.server.max_request_bytes:
+                raise _too_large(service.server.max_request_bytes)
+            decoded = self._decoded(body)
         query = {}
-        if scope["query_string"]:
-            given = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if query_string:
+            given = parse_qs(query_string.decode("latin-1"), keep_blank_values=True)
             unknown = sorted(set(given) - set(self.query))
             if unknown:
                 raise bad_request(f"there is no query parameter {unknown[0][:80]!r}.")
             query = {name: values[-1] for name, values in given.items()}
         try:
-            return await self.handler(Call(service, campaign, path, query, body))
+            return await self.handler(Call(service, campaign, path, query, decoded))
         except InputError as error:
             raise Refusal(422, "bad_input", str(error)) from None
         except StoreError as error:
@@ -302,19 +342,7 @@ def check_origin(headers: Headers) -> None:
 
 async def respond(send: Send, reply: Reply) -> None:
     """Send a response."""
-    start: Message = {
-        "type": "http.response.start",
-        "status": reply.status,
-        "headers": [
-            (b"content-type", reply.content_type),
-            (b"content-length", str(len(reply.body)).encode()),
-            *reply.headers,
-        ],
-    }
-    if reply.status == 401:
-        start["headers"].append((b"www-authenticate", b"Bearer"))
-    elif reply.status in (429, 503):
-        start["headers"].append((b"retry-after", b"1"))
+    start = {"type": "http.response.start", "status": reply.status, "headers": reply.header_list()}
     await send(start)
     await send({"type": "http.response.body", "body": reply.body})
 

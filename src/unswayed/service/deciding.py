@@ -141,7 +141,7 @@ class Ranking:
             for one in self.ranked(context)
             if one != first and (eligible is None or one in eligible)
         )
-        return [first, *islice(others, number - 1)]
+        return [first, *islice(others, min(number, len(self.plan.actions)) - 1)]
 
     def ruling(self, due: Ruling, context: str, eligible: frozenset[str]) -> Ruling:
         """Return what is played in the place of what is due, with its exact propensity."""

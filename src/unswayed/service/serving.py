@@ -13,21 +13,24 @@ import http
 import ipaddress
 import logging
 import math
+import re
 import resource
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from unswayed.errors import InputError, option
 from unswayed.service import catalogue
 from unswayed.service.app import Launch, create_app
+from unswayed.service.calls import Endpoint, Reply
 from unswayed.service.database import Connection, Database, StoreError, opened
+from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
 from unswayed.service.keys import all_keys, make_key
 from unswayed.service.metrics import Metrics, start_logs
@@ -279,6 +282,11 @@ _FRAMING = 6
 OTHER_DESCRIPTORS = 200
 
 
+#: The busiest routes, which take the short way.
+_BUSY = re.compile(rb"/v1/([a-z0-9_-]+)/(decide|reward)")
+_ENDPOINTS = {one.path.rpartition("/")[2].encode(): one for one in ENDPOINTS}
+
+
 class OneWrite:
     """A transport that keeps the head of a response back until its body comes.
 
@@ -291,6 +299,10 @@ class OneWrite:
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._head = b""
+
+    def write_all(self, data: bytes) -> None:
+        """Write a head with its body."""
+        self._transport.write(data)
 
     def write(self, data: bytes) -> None:
         """Write, except for the head of a response."""
@@ -317,8 +329,52 @@ class OneWrite:
         return getattr(self._transport, name)
 
 
+class _Whole:
+    """A request that came in one piece: handled without a task, answered with one write.
+
+    To the protocol it is a cycle like uvicorn's, so that requests behind it wait for their turn.
+    """
+
+    response_started = False
+    disconnected = False
+    message_event = asyncio.Event()
+
+    def __init__(self, protocol: LimitedProtocol, campaign: str, endpoint: Endpoint) -> None:
+        self._protocol = protocol
+        self._campaign = campaign
+        self._endpoint = endpoint
+        self._handling: Coroutine[Any, Any, Reply | None]
+        self.keep_alive = True
+        self.response_complete = False
+        self.body = b""
+
+    def begin(self) -> None:
+        """Handle the request, now that all of it is here."""
+        protocol = self._protocol
+        self._handling = self._endpoint.reply(
+            protocol.app.state.service,
+            protocol.client[0] if protocol.client else "",
+            protocol.headers,
+            {"campaign": self._campaign},
+            self.body,
+        )
+        self._go_on()
+
+    def _go_on(self, _: object = None) -> None:
+        """Run until the response is there, or until the next time that the store is waited for."""
+        try:
+            self._handling.send(None).add_done_callback(self._go_on)
+        except StopIteration as done:
+            self.response_complete = True
+            self._protocol.answer(done.value, keep_alive=self.keep_alive)
+
+
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol on such a transport, with limits; see ``limited``."""
+    """uvicorn's protocol on such a transport, with limits; see ``limited``.
+
+    Requests for single decisions and rewards that come in one piece take a short way: uvicorn's,
+    with a task and an event for each, costs more than deciding does.
+    """
 
     limits: ClassVar[ServerSettings]
     _sweeping: ClassVar[asyncio.TimerHandle | None] = None
@@ -330,6 +386,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._outside_body = 0
         self._seen: tuple[object, ...] = ()
         self._seen_at = math.inf
+        self._whole: _Whole | None = None
+        self._idle_since: float | None = None
         super().connection_made(OneWrite(transport))  # type: ignore[arg-type]
         kind = type(self)
         if kind._sweeping is None:
@@ -349,6 +407,8 @@ class LimitedProtocol(HttpToolsProtocol):
         """Parse, and refuse a request with too much outside of its body."""
         n_before, was_receiving = self._n_requests, self._is_receiving
         super().data_received(data)
+        if self._whole is not None:
+            self._take_long_way()
         n_begun = self._n_requests - n_before
         # Of a piece with the end of another request it is not known what belongs to the last one.
         if self._is_receiving and n_begun <= (not was_receiving or not n_before):
@@ -357,21 +417,79 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._refuse(431, "headers_too_large", "the headers are too long; send fewer.")
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Begin a request; what uvicorn keeps of it is made if it takes the long way."""
         self._n_requests += 1
         self._is_receiving = True
         self._outside_body = 0
+        self._idle_since = None
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+
+    def on_headers_complete(self) -> None:
+        """Look whether the request can take the short way; it has to come in one piece."""
+        busy = _BUSY.fullmatch(self.url)
+        if (
+            busy is not None
+            and self.parser.get_method() == b"POST"
+            and not self.expect_100_continue
+            and not self.flow.write_paused
+            and (self.cycle is None or self.cycle.response_complete)
+            and self.parser.get_http_version() == "1.1"
+            and self.parser.should_keep_alive()
+            and not self.parser.should_upgrade()
+        ):
+            self._whole = _Whole(self, busy[1].decode(), _ENDPOINTS[busy[2]])
+        else:
+            self._take_long_way()
+
+    def _take_long_way(self) -> None:
+        """Hand the request over to uvicorn, with as much of its body as there is."""
+        whole, self._whole = self._whole, None
+        url, headers, expected = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
+        self.url, self.expect_100_continue = url, expected
+        self.headers += headers
+        super().on_headers_complete()
+        if whole is not None and whole.body:
+            super().on_body(whole.body)
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
         self._outside_body -= _FRAMING * len(body)
-        super().on_body(body)
+        if self._whole is not None:
+            self._whole.body += body
+        else:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End a request; from now on it is the server's turn."""
         self._is_receiving = False
-        super().on_message_complete()
+        whole, self._whole = self._whole, None
+        if whole is None:
+            super().on_message_complete()
+        else:
+            self.cycle = whole  # type: ignore[assignment]  # it is used like one
+            whole.begin()
+
+    def answer(self, reply: Reply, *, keep_alive: bool) -> None:
+        """Send the response of a request that took the short way."""
+        if self.transport.is_closing():
+            return
+        headers = [*self.server_state.default_headers, *reply.header_list()]
+        if not keep_alive:
+            headers.append((b"connection", b"close"))
+        lines = b"".join([b"%s: %s\r\n" % header for header in headers])
+        self.transport.write_all(  # type: ignore[attr-defined]  # it is a OneWrite
+            b"%s%s\r\n%s" % (STATUS_LINE[reply.status], lines, reply.body)
+        )
+        if not keep_alive:
+            self.transport.close()
+        if self.pipeline:
+            self.on_response_complete()
+        else:
+            self.server_state.total_requests += 1
+            self._idle_since = self.loop.time()
 
     def on_response_complete(self) -> None:
         """End a response; one to HEAD, too, which has no body to bring its head along."""
@@ -413,6 +531,10 @@ class LimitedProtocol(HttpToolsProtocol):
     def _check_time(self, now: float) -> None:
         """Cut the connection off if what it does has not moved for too long."""
         n_unsent = self.transport.get_write_buffer_size()
+        if self._idle_since is not None and not n_unsent:
+            if now - self._idle_since >= self.limits.keep_alive_seconds:
+                self.transport.close()
+            return
         is_slow = self._is_waited_for() and self.timeout_keep_alive_task is None
         if not is_slow and not n_unsent:
             self._seen, self._seen_at = (), math.inf
@@ -425,6 +547,10 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._drop()
             else:
                 self._refuse(408, "too_slow", "the request was not complete in time.")
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP."""
+        self._refuse(400, "not_http", msg[:1].lower() + msg[1:])
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         """Respond with an error of the one shape, and close the connection."""

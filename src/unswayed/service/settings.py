@@ -200,7 +200,7 @@ def check_label(kind: str, label: str) -> str:
         raise InputError(f"the {kind} {label!r} is not valid Unicode text.") from None
     if not 1 <= n_bytes <= LONGEST_LABEL or "\0" in label:
         raise InputError(
-            f"a {kind} has between 1 and {LONGEST_LABEL} bytes without NUL; this one has {n_bytes}."
+            f"{kind} has {n_bytes} bytes: give between 1 and {LONGEST_LABEL}, without NUL."
         )
     return label
 

@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -272,7 +272,7 @@ async def users(call: Call, viewer: Viewer) -> Response:
     if _DECISION.fullmatch(asked.strip()):
         return _to(f"/console/c/{call.campaign}/decisions/{asked.strip()}")
     if not asked:
-        latest = await endpoints.list_decisions(replace(call, query={}))
+        latest = await endpoints.list_decisions(call._replace(query={}))
         shown = (call.campaign, latest)
         return _page(call, viewer, "Users and decisions", "users", *shown, area="/users")
     found = await endpoints.list_decisions(call)
@@ -348,7 +348,7 @@ async def audit_now(call: Call, _: Viewer) -> Response:
 
 async def login(request: Request) -> Response:
     """Ask for a key; or take it, and begin a session. The key itself is not kept."""
-    if request.method == "GET":
+    if request.method != "POST":
         return page("Sign in", content("login", ""))
     service: Service = request.app.state.service
     try:
