@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -348,6 +349,54 @@ def latency_while_learning(*, n: int) -> dict[str, Any]:
     }
 
 
+#: Mean rewards of honest users by context and action; each context has another best action.
+RATES = {
+    context: [base * (2.0 if place == best else 1.0) for place in range(len(SHOP.actions))]
+    for best, (context, base) in enumerate(zip(SHOP.contexts, (0.15, 0.1, 0.15, 0.1), strict=True))
+}
+
+
+def silent_traffic(times: int, rate: float, seed: int, n_users: int = 1_000) -> dict[str, Any]:
+    """Learn and audit with so many times as many accounts that ask once and report nothing.
+
+    No account lies. ``rate`` scales all mean rewards; the users come 24 times each.
+    """
+    rng = random.Random(seed)
+    rows = [(f"user-{n}", rng.choice(SHOP.contexts)) for n in range(n_users) for _ in range(24)]
+    rows += [(f"crawler-{n}", rng.choice(SHOP.contexts)) for n in range(times * n_users)]
+    rng.shuffle(rows)
+    with serving(window=1.0) as server, httpx.Client(base_url=server.address, timeout=60.0) as http:
+        for start in range(0, len(rows), 1_000):
+            part = rows[start : start + 1_000]
+            asked = [{"user": user, "context": context} for user, context in part]
+            made = http.post("/v1/shop/decide/batch", json={"decisions": asked}).json()["decisions"]
+            rewards = [
+                {"token": one["token"], "reward": 1.0}
+                for (user, context), one in zip(part, made, strict=True)
+                if user.startswith("user")
+                and rng.random() < rate * RATES[context][SHOP.actions.index(one["action"])]
+            ]
+            http.post("/v1/shop/reward/batch", json={"rewards": rewards or [{}]})
+        time.sleep(2.5)
+        path = f"/v1/shop/learn/{http.post('/v1/shop/learn').json()['id']}"
+        while (job := http.get(path).json())["state"] in ("queued", "running"):
+            time.sleep(0.2)
+        policy = http.get("/v1/shop/policy").json()["policy"]
+        audit = http.get("/v1/shop/audit").json()
+    means = policy["source"]["plain_means"]
+    best = {context: SHOP.actions[place] for place, context in enumerate(SHOP.contexts)}
+    plain = {context: max(means[context], key=means[context].__getitem__) for context in best}
+    return {
+        "what": f"{times} silent accounts for each user, mean rewards x {rate:g}, seed {seed}",
+        "plain means right": sum(plain[context] == best[context] for context in best),
+        "served right": sum(policy["policy"][context] == best[context] for context in best),
+        "of": len(best),
+        "silent share": job["result"]["silent_share"],
+        "flagged": audit.get("flagged"),
+        "audit": audit.get("statement", audit.get("error")),
+    }
+
+
 def percentile_99(values: list[float]) -> float:
     """Return the 99th percentile."""
     return statistics.quantiles(values, n=100)[98]
@@ -359,7 +408,16 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--requests", type=int, default=4_000)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--silent", action="store_true", help="learn among accounts that never report, instead"
+    )
     arguments = parser.parse_args()
+    if arguments.silent:
+        for times in (0, 3, 5):
+            for rate in (1.0, 0.2):
+                for seed in range(arguments.turns):
+                    print(json.dumps(silent_traffic(times, rate, seed)), flush=True)
+        return
     n, turns = arguments.requests, arguments.turns
     results = [compare_in_process(n=25 * n, turns=turns)]
     with serving() as server:
