@@ -365,7 +365,7 @@ def silent_traffic(times: int, rate: float, seed: int, n_users: int = 1_000) -> 
     rows = [(f"user-{n}", rng.choice(SHOP.contexts)) for n in range(n_users) for _ in range(24)]
     rows += [(f"crawler-{n}", rng.choice(SHOP.contexts)) for n in range(times * n_users)]
     rng.shuffle(rows)
-    with serving(window=1.0) as server, httpx.Client(base_url=server.address, timeout=60.0) as http:
+    with serving(window=1.0) as server, httpx.Client(base_url=server.address, timeout=600) as http:
         for start in range(0, len(rows), 1_000):
             part = rows[start : start + 1_000]
             asked = [{"user": user, "context": context} for user, context in part]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -220,6 +221,10 @@ class Endpoint:
             return Reply(refusal.body(), status)
         except BrokenStreamError:
             raise
+        except asyncio.CancelledError:
+            status = 503
+            refusal = Refusal(503, "stopping", "the server stops; send it again.")
+            return Reply(refusal.body(), status)
         except Exception:
             logger.exception("%s %s failed", self.method, self.path)
             failure = Refusal(500, "internal", "an internal error occurred; it was logged.")
