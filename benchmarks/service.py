@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -356,13 +357,13 @@ RATES = {
 }
 
 
-def silent_traffic(times: int, rate: float, seed: int, n_users: int = 1_000) -> dict[str, Any]:
+def silent_traffic(times: int, rate: float, visits: int, seed: int) -> dict[str, Any]:
     """Learn and audit with so many times as many accounts that ask once and report nothing.
 
-    No account lies. ``rate`` scales all mean rewards; the users come 24 times each.
+    No account lies. ``rate`` scales all mean rewards; each of the users comes so many times.
     """
-    rng = random.Random(seed)
-    rows = [(f"user-{n}", rng.choice(SHOP.contexts)) for n in range(n_users) for _ in range(24)]
+    rng, n_users = random.Random(seed), 24_000 // visits
+    rows = [(f"user-{n}", rng.choice(SHOP.contexts)) for n in range(n_users) for _ in range(visits)]
     rows += [(f"crawler-{n}", rng.choice(SHOP.contexts)) for n in range(times * n_users)]
     rng.shuffle(rows)
     with serving(window=1.0) as server, httpx.Client(base_url=server.address, timeout=600) as http:
@@ -387,7 +388,9 @@ def silent_traffic(times: int, rate: float, seed: int, n_users: int = 1_000) -> 
     best = {context: SHOP.actions[place] for place, context in enumerate(SHOP.contexts)}
     plain = {context: max(means[context], key=means[context].__getitem__) for context in best}
     return {
-        "what": f"{times} silent accounts for each user, mean rewards x {rate:g}, seed {seed}",
+        "what": f"{times} silent accounts for each user with {visits} visits",
+        "rate": rate,
+        "seed": seed,
         "plain means right": sum(plain[context] == best[context] for context in best),
         "served right": sum(policy["policy"][context] == best[context] for context in best),
         "of": len(best),
@@ -413,10 +416,9 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     if arguments.silent:
-        for times in (0, 3, 5):
-            for rate in (1.0, 0.2):
-                for seed in range(arguments.turns):
-                    print(json.dumps(silent_traffic(times, rate, seed)), flush=True)
+        for times, rate, visits in product((0, 3, 5), (1.0, 0.2), (24, 6)):
+            for seed in range(arguments.turns):
+                print(json.dumps(silent_traffic(times, rate, visits, seed)), flush=True)
         return
     n, turns = arguments.requests, arguments.turns
     results = [compare_in_process(n=25 * n, turns=turns)]

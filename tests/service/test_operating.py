@@ -115,11 +115,25 @@ def test_a_connection_that_is_to_be_closed_is_closed(sqlite_shop: Running) -> No
             assert found[0] == (200 if "decide" in path else 405)
 
 
-def test_what_is_not_http_is_refused_in_the_one_shape(sqlite_shop: Running) -> None:
-    with connected(sqlite_shop) as connection:
-        connection.sendall(b"nonsense\r\n\r\n")
-        ((status, body),) = responses(connection)
-        assert (status, json.loads(body)["error"]["code"]) == (400, "not_http")
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (b"nonsense\r\n\r\n", 400, "not_http"),
+        (b"GET /healthz HTTP/1.1\r\nX-Long: " + 70_000 * b"a", 431, "headers_too_large"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_the_one_shape(
+    sqlite_shop: Running, sent: bytes, status: int, code: str
+) -> None:
+    """Also after other requests on the same connection."""
+    for first in ("", "/healthz", "/readyz"):
+        with connected(sqlite_shop) as connection:
+            if first:
+                connection.sendall(request("GET", first))
+                assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+            connection.sendall(sent)
+            ((found, body),) = responses(connection)
+            assert (found, json.loads(body)["error"]["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("start", [b"X-Long: ", b""])

@@ -29,7 +29,7 @@ def test_every_line_of_the_threat_model_names_tests_that_exist() -> None:
 
 
 def test_every_setting_and_route_is_documented() -> None:
-    page = (ROOT / "docs/service.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/service-reference.md").read_text(encoding="utf-8")
     for struct in (Settings, ServerSettings):
         for name in struct.__struct_fields__:
             assert f"| `{name}`" in page, name

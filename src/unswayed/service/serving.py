@@ -556,7 +556,8 @@ class LimitedProtocol(HttpToolsProtocol):
         """Respond with an error of the one shape, and close the connection."""
         if self.transport.is_closing():
             return
-        if self.cycle is None or not self.cycle.response_started:
+        cycle = self.cycle
+        if cycle is None or not cycle.response_started or cycle.response_complete:
             body = Refusal(status, code, message).body()
             self.transport.write(
                 b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"

@@ -206,6 +206,7 @@ _environment.filters.update(
     summary=_summary,
     shifts=_shifts,
     suspected=is_suspected,
+    sentence=lambda text: text[:1].upper() + text[1:],
     quoted=lambda text: quote(text, safe=""),
     exact=lambda text: Markup(html.escape(text)),
 )
