@@ -223,8 +223,8 @@ class Endpoint:
             raise
         except asyncio.CancelledError:
             status = 503
-            refusal = Refusal(503, "stopping", "the server stops; send it again.")
-            return Reply(refusal.body(), status)
+            stopping = Refusal(503, "stopping", "the server stops; send it again.")
+            return Reply(stopping.body(), status)
         except Exception:
             logger.exception("%s %s failed", self.method, self.path)
             failure = Refusal(500, "internal", "an internal error occurred; it was logged.")
