@@ -49,7 +49,7 @@ and nearly the most to plain ones. Pilots would take half of its time."""
 OBLIVIOUS_ATTACKS = tuple(
     name for name, kind in ATTACKS.items() if kind.knows == Knowledge.OBLIVIOUS
 )
-"""The oblivious zoo: attacks that know their aim and nothing else."""
+"""Attacks that know their aim and nothing else; the rival of the aim is the best action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

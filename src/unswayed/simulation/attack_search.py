@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,131 +14,11 @@ from unswayed.arrays import FloatArray
 from unswayed.errors import InputError
 from unswayed.processes import WorkerPool
 from unswayed.randomness import generator
-from unswayed.simulation.attacks.best_response import DIRECTIONS, PROMOTED, SHARED
+from unswayed.simulation.attacks.base import Between, Range
 from unswayed.simulation.attacks.registry import Knob, attacks_by_name, knobs_of
 from unswayed.simulation.instances import RewardLaw
 from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, Row, Summary, run_repetition, summarise
-
-NEARBY = 0.15
-"""Ours: step size when a neighbour is drawn, as a share of each knob's range."""
-
-JUMP = 0.2
-"""Ours: probability that a neighbour changes a categorical knob."""
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    """A knob between two numbers, evenly or, if ``is_log``, evenly in its logarithm."""
-
-    low: float
-    high: float
-    is_log: bool = False
-
-    def value(self, unit: float) -> Knob:
-        """Return the value at a place from 0 to 1."""
-        if self.is_log:
-            return float(self.low * (self.high / self.low) ** unit)
-        return float(self.low + (self.high - self.low) * unit)
-
-    def place(self, value: Knob) -> float:
-        """Return the place of a value; of one beyond an end, the end."""
-        number = min(max(float(value), self.low), self.high)
-        if self.is_log:
-            return float(np.log(number / self.low) / np.log(self.high / self.low))
-        return (number - self.low) / (self.high - self.low)
-
-    def nearby(self, unit: float, rng: np.random.Generator) -> float:
-        """Perturb a position, reflecting at the ends."""
-        moved = abs(unit + NEARBY * rng.standard_normal()) % 2.0
-        return float(min(moved, 2.0 - moved))
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """A knob with a few choices."""
-
-    choices: tuple[Knob, ...]
-
-    def value(self, unit: float) -> Knob:
-        """Return the choice at a place from 0 to 1."""
-        return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
-
-    def place(self, value: Knob) -> float:
-        """Return the position of a choice; unknown values count as the first."""
-        number = self.choices.index(value) if value in self.choices else 0
-        return (number + 0.5) / len(self.choices)
-
-    def nearby(self, unit: float, rng: np.random.Generator) -> float:
-        """Keep the choice, or replace it at random."""
-        return float(rng.random()) if rng.random() < JUMP else unit
-
-
-Range = Between | OneOf
-
-SHARE = Between(0.0, 1.0)
-_LOUD: dict[str, Range] = {"strength": SHARE, "filler": SHARE}
-_TAILORED: dict[str, Range] = {
-    "magnitude": Between(0.01, 1.0, is_log=True),
-    "direction": OneOf(tuple(DIRECTIONS)),
-    "promoted": OneOf(PROMOTED),
-    "honest": Between(0.0, 0.9),
-    "contexts_share": SHARE,
-    "opposed": Between(0.0, 0.5),
-    "shared": OneOf(SHARED),
-}
-_INNER: dict[str, Range] = {"inner": OneOf(("push", "nuke", "runner-up-swap", "tailored"))}
-_FRAMING: dict[str, Range] = {
-    "strength": Between(0.2, 3.0, is_log=True),
-    "decoys": Between(0.0, 0.2),
-    "reach": Between(0.5, 3.9, is_log=True),
-}
-
-KNOBS: dict[str, Mapping[str, Range]] = {
-    "honest": {},
-    "flip": {"strength": Between(0.1, 10.0, is_log=True)},
-    "push": _LOUD,
-    "nuke": _LOUD,
-    "average": {"strength": SHARE},
-    "bandwagon": {"strength": SHARE},
-    "power-user": {"strength": SHARE},
-    "runner-up-swap": {"strength": SHARE},
-    "extreme": {"magnitude": Between(0.5, 1000.0, is_log=True)},
-    "heavy-tail": {"scale": Between(0.01, 100.0, is_log=True)},
-    "trim-edge": {"trim": Between(0.0, 0.49)},
-    "hide-in-covariance": {
-        "threshold": Between(1.01, 5.0, is_log=True),
-        "directions": OneOf((1, 2, 3, 5)),
-    },
-    "variance-shell": {"radius": Between(0.05, 2.0, is_log=True)},
-    "subtractive": {"draws": OneOf((2, 3, 4, 6, 8, 16))},
-    "framing": _FRAMING,
-    "scapegoats": _FRAMING,
-    "sleeper": {**_INNER, "wake": Between(0.0, 0.9)},
-    "on-off": {**_INNER, "period": OneOf((1, 2, 3, 5, 10))},
-    "epoch-sleeper": _INNER,
-    "epoch-on-off": {**_INNER, "first": OneOf((0, 1))},
-    "epoch-strike": {**_INNER, "epoch": OneOf((0, 1, 2, 3, 4, 5, 6))},
-    "throwaway-accounts": _INNER,
-    "explorer-flood": _INNER,
-    "context-poisoning": {**_LOUD, "mode": OneOf(("inflate", "crowd"))},
-    "frequency-flood": _LOUD,
-    "id-grinding": _LOUD,  # whoever has the secret could do more; a searching attacker has not
-    "mimicry": {"strength": SHARE},
-    "shifted-replay": {
-        "magnitude": Between(0.01, 1.0, is_log=True),
-        "direction": OneOf(tuple(DIRECTIONS)),
-    },
-    "lockstep": {"strength": SHARE},
-    "private-subsets": {"share": SHARE},
-    "focus": {"share": SHARE, "mode": OneOf(("frequent", "random"))},
-    "sub-coalitions": {"parts": OneOf((1, 2, 3, 5))},
-    "ladder": {"height": Between(0.5, 50.0, is_log=True), "rungs": SHARE},
-    "hiding": {"plays": OneOf((0, 1, 2, 5, 10))},
-    "hiding-two-sided": {"plays": OneOf((0, 1, 2, 5, 10))},
-    "tailored": _TAILORED,
-}
-"""Ours: the range of each knob. An attack of a plugin that is not listed is tried as it comes."""
 
 _NOT_SEARCHED = ("best-response",)
 """Attacks that search by themselves and are left out."""
@@ -172,14 +53,14 @@ class Candidate:
 
 def attacks_for(*, is_binary: bool) -> list[str]:
     """Return the attacks that can be played with such rewards."""
-    known = [name for name in KNOBS if is_binary or name not in ONLY_BINARY]
-    others = [name for name in attacks_by_name() if name not in (*KNOBS, *_NOT_SEARCHED)]
-    return known + others
+    left_out = _NOT_SEARCHED if is_binary else (*_NOT_SEARCHED, *ONLY_BINARY)
+    return [name for name in attacks_by_name() if name not in left_out]
 
 
-def ranges_of(attack: str) -> Mapping[str, Range]:
-    """Return where each knob of an attack is looked for; empty for one without ranges."""
-    return KNOBS.get(attack, {})
+def ranges_of(attack: str) -> dict[str, Range]:
+    """Return where each knob of an attack is searched; an attack without ranges is tried as is."""
+    knobs = fields(cast(Any, attacks_by_name()[attack]))
+    return {knob.name: knob.metadata["range"] for knob in knobs if "range" in knob.metadata}
 
 
 def drawn(attacks: list[str], rng: np.random.Generator) -> Candidate:
@@ -197,11 +78,6 @@ def neighbour(of: Candidate, rng: np.random.Generator) -> Candidate:
         of.attack,
         tuple(r.nearby(unit, rng) for r, unit in zip(ranges.values(), of.units, strict=True)),
     )
-
-
-def n_numbers(attack: str) -> int:
-    """Return how many knobs of an attack are numbers between two ends."""
-    return sum(isinstance(r, Between) for r in ranges_of(attack).values())
 
 
 def stepped(of: Candidate, step: FloatArray) -> Candidate:
@@ -236,6 +112,9 @@ climb from its winner must have ended; what is left is a last race."""
 
 CLIMBED_WORLDS = 3
 """Ours: worlds in which a step of the climb is judged, the same for all of them."""
+
+FIRST_STEP, LAST_STEP = 0.15, 0.01
+"""Ours: first and smallest step of a climb, as shares of each knob's range."""
 
 FINALISTS = 5
 """Ours: number of candidates in a race."""
@@ -409,7 +288,13 @@ class Search:
             n_worlds *= 2
 
     def climb(self, start: Candidate, until: int, rng: np.random.Generator) -> None:
-        """Hill-climb from one candidate on common worlds while the budget lasts."""
+        """Hill-climb over all numeric knobs from one candidate while the budget lasts.
+
+        Simultaneous perturbation (Spall 1992): a random sign for each knob, one step to both sides,
+        in the same worlds, so that differences come from the knobs and not from chance. Decisions
+        jump, and so does the harm: the climb moves only if a side is worse for the learner, and
+        otherwise halves its step.
+        """
 
         def harm(candidates: list[Candidate]) -> list[float]:
             self._try(list(dict.fromkeys(candidates)), CLIMBED_WORLDS)
@@ -417,7 +302,22 @@ class Search:
 
         missing = max(CLIMBED_WORLDS - len(self.harms[start]), 0)
         steps = (until - self.runs - missing) // (2 * CLIMBED_WORLDS)
-        climb(start, harm, steps=steps, rng=rng)
+        n = sum(isinstance(r, Between) for r in ranges_of(start.attack).values())
+        if n == 0 or steps < 1:
+            return
+        size, top = FIRST_STEP, start
+        (height,) = harm([top])
+        for _ in range(steps):
+            signs = rng.choice((-1.0, 1.0), size=n)
+            sides = [stepped(top, size * signs), stepped(top, -size * signs)]
+            heights = harm(sides)
+            best = int(np.argmax(heights))
+            if heights[best] > height:
+                top, height = sides[best], heights[best]
+                continue
+            size /= 2.0
+            if size < LAST_STEP:
+                return
 
     def race(self, budget: int) -> Candidate:
         """Spend the budget, all runs so far counted, on the best so far and return the winner.
@@ -482,53 +382,3 @@ def _harm(settings: Settings, goal: Goal, task: Task) -> float:
     algorithm, candidate, world = task
     attacked = replace(settings, attack=candidate.attack, knobs=candidate.knobs)
     return run_repetition(attacked, algorithm, world, goal).loss
-
-
-FIRST_STEP = 0.15
-"""Ours: initial step size, as a share of each knob's range."""
-
-LAST_STEP = 0.01
-"""Ours: smallest step size of a climb."""
-
-Harm = Callable[[list[Candidate]], list[float]]
-
-
-def climb(start: Candidate, harm: Harm, *, steps: int, rng: np.random.Generator) -> Candidate:
-    """Maximise over all numeric knobs by stochastic hill climbing.
-
-    Parameters
-    ----------
-    start
-        Where to begin.
-    harm
-        Mean harm of candidates in worlds that are the same for all of them, so that differences
-        come from the knobs and not from chance.
-    steps
-        Largest number of steps; each asks for two candidates. One more is asked for at the start.
-    rng
-        Draws the directions.
-
-    Notes
-    -----
-    Simultaneous perturbation (Spall 1992): a random sign for each knob, one step to both sides.
-    Their difference is an unbiased estimate of the slope, whatever the number of knobs. Decisions
-    jump, and so does the harm; therefore the climb goes to a side only if it is worse for the
-    learner than the place it stands on, and otherwise halves its step.
-    """
-    size, top = FIRST_STEP, start
-    n = n_numbers(start.attack)
-    if n == 0 or steps < 1:
-        return top
-    (height,) = harm([top])
-    for _ in range(steps):
-        signs = rng.choice((-1.0, 1.0), size=n)
-        sides = [stepped(top, size * signs), stepped(top, -size * signs)]
-        heights = harm(sides)
-        best = int(np.argmax(heights))
-        if heights[best] > height:
-            top, height = sides[best], heights[best]
-            continue
-        size /= 2.0
-        if size < LAST_STEP:
-            break
-    return top

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from enum import Flag
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from unswayed.names import find
 from unswayed.simulation.instances import Instance, RewardLaw, draw_rewards
 
 N = TypeVar("N", int, float)
+Knob = float | int | str
 
 
 class Knowledge(Flag):
@@ -208,11 +209,13 @@ class Offer:
     aim: Aim
 
 
+@dataclass_transform(kw_only_default=True)
 class Attack(ABC):
     """A coalition's plan. Its class names it, sums it up and says what it knows.
 
     An attack object plays one run: `begin` first, then for every round `contexts`, `rewards` and,
-    if it knows histories, `observe`. Knobs are the fields of the (dataclass) attack.
+    if it knows histories, `observe`. Subclasses become dataclasses, and their fields are the knobs.
+    The summary is the first line of the docstring, unless it is given.
     """
 
     name: ClassVar[str]
@@ -224,11 +227,17 @@ class Attack(ABC):
     briefing: Briefing
     rng: np.random.Generator
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "summary" not in vars(cls) and cls.__doc__:
+            words = cls.__doc__.partition("\n")[0].rstrip(".")
+            cls.summary = words[:1].lower() + words[1:]
+        dataclass(kw_only=True)(cls)
+
     def __post_init__(self) -> None:
-        attack: Any = self  # a dataclass, or this would not be called
-        for knob in fields(attack):
-            if "check" in knob.metadata:
-                knob.metadata["check"](knob.name, getattr(self, knob.name))
+        for one in fields(cast(Any, self)):
+            if "check" in one.metadata:
+                one.metadata["check"](one.name, getattr(self, one.name))
 
     def enrol(self, offer: Offer, rng: np.random.Generator) -> IntArray | None:  # noqa: ARG002 - a hook
         """Return the user codes to register under, shape (n_accounts,); None takes random ones."""
@@ -255,36 +264,106 @@ class Attack(ABC):
         """See a round that was played; only attacks that know histories are shown any."""
 
 
-def fraction(default: float) -> float:
-    """Return the field of a knob in [0, 1]."""
-    return _knob(default, lambda value: 0.0 <= value <= 1.0, "it must lie between 0 and 1")
+NEARBY = 0.15
+"""Ours: step size of a search when a neighbour is drawn, as a share of each knob's range."""
+
+JUMP = 0.2
+"""Ours: probability that a neighbour changes a categorical knob."""
 
 
-def positive(default: float) -> float:
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A knob between two numbers, evenly or, if ``is_log``, evenly in its logarithm."""
+
+    low: float
+    high: float
+    is_log: bool = False
+
+    def value(self, unit: float) -> Knob:
+        """Return the value at a place from 0 to 1."""
+        if self.is_log:
+            return float(self.low * (self.high / self.low) ** unit)
+        return float(self.low + (self.high - self.low) * unit)
+
+    def place(self, value: Knob) -> float:
+        """Return the place of a value; of one beyond an end, the end."""
+        number = min(max(float(value), self.low), self.high)
+        if self.is_log:
+            return float(np.log(number / self.low) / np.log(self.high / self.low))
+        return (number - self.low) / (self.high - self.low)
+
+    def nearby(self, unit: float, rng: np.random.Generator) -> float:
+        """Perturb a position, reflecting at the ends."""
+        moved = abs(unit + NEARBY * rng.standard_normal()) % 2.0
+        return float(min(moved, 2.0 - moved))
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A knob with a few choices."""
+
+    choices: tuple[Knob, ...]
+
+    def value(self, unit: float) -> Knob:
+        """Return the choice at a place from 0 to 1."""
+        return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
+
+    def place(self, value: Knob) -> float:
+        """Return the position of a choice; unknown values count as the first."""
+        number = self.choices.index(value) if value in self.choices else 0
+        return (number + 0.5) / len(self.choices)
+
+    def nearby(self, unit: float, rng: np.random.Generator) -> float:
+        """Keep the choice, or replace it at random."""
+        return float(rng.random()) if rng.random() < JUMP else unit
+
+
+Range = Between | OneOf
+
+
+def fraction(
+    default: float, search: tuple[float, float] = (0.0, 1.0), *, is_log: bool = False
+) -> float:
+    """Return the field of a knob in [0, 1], and where attack searches look for it."""
+    range_ = Between(*search, is_log=is_log)
+    return knob(default, lambda value: 0.0 <= value <= 1.0, "it must lie between 0 and 1", range_)
+
+
+def positive(default: float, search: tuple[float, float]) -> float:
     """Return the field of a knob that is positive and finite."""
-    return _knob(default, lambda value: 0.0 < value < np.inf, "it must be positive and finite")
+    range_ = Between(*search, is_log=True)
+    return knob(
+        default, lambda value: 0.0 < value < np.inf, "it must be positive and finite", range_
+    )
 
 
-def at_least(lowest: int, default: int) -> int:
-    """Return the field of a knob with a smallest value."""
-    return _knob(default, lambda value: value >= lowest, f"at least {lowest} is needed")
+def at_least(lowest: int, default: int, search: tuple[int, ...] = ()) -> int:
+    """Return the field of a knob with a smallest value; searched only if there are choices."""
+    range_ = OneOf(search) if search else None
+    return knob(default, lambda value: value >= lowest, f"at least {lowest} is needed", range_)
 
 
-def one_of(choices: Iterable[str], default: str, *, kind: str) -> str:
-    """Return the field of a knob that names one of several choices."""
+def one_of(choices: Iterable[str], default: str, *, kind: str, search: tuple[str, ...] = ()) -> str:
+    """Return the field of a knob that names one of several choices; all are searched by default."""
+    names = tuple(choices)
 
     def check(_knob: str, value: str) -> None:
-        find(value, dict.fromkeys(choices), kind=kind)
+        find(value, dict.fromkeys(names), kind=kind)
 
-    return field(default=default, metadata={"check": check})
+    return field(default=default, metadata={"check": check, "range": OneOf(search or names)})
 
 
-def _knob(default: N, is_valid: Callable[[N], bool], rule: str) -> N:
+def knob(default: N, is_valid: Callable[[N], bool], rule: str, search: Range | None) -> N:
+    """Return the field of a knob with a rule, and where attack searches look for it."""
+
     def check(knob: str, value: N) -> None:
         if not is_valid(value):
             raise InputError(f"{knob} is {value}: {rule}.")
 
-    return field(default=default, metadata={"check": check})
+    metadata: dict[str, Any] = {"check": check}
+    return field(
+        default=default, metadata=metadata if search is None else metadata | {"range": search}
+    )
 
 
 MEMORY_PER_CELL = 32

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,9 +35,8 @@ SHARED = ("nothing", "contexts", "answers")
 """What the accounts share; each level includes those before it."""
 
 
-@dataclass(kw_only=True)
 class ShiftedReplay(Replaying):
-    """Replay good users' rewards, moved a chosen way by a chosen amount.
+    """Replays good users' rewards, moved up on the target and down on the rival.
 
     Parameters
     ----------
@@ -48,8 +47,7 @@ class ShiftedReplay(Replaying):
     """
 
     name = "shifted-replay"
-    summary = "replays good users' rewards, moved up on the target and down on the rival"
-    magnitude: float = fraction(0.3)
+    magnitude: float = fraction(0.3, (0.01, 1.0), is_log=True)
     direction: str = one_of(DIRECTIONS, "both", kind="direction")
 
     def rewards(self, turn: Turn) -> FloatArray:
@@ -69,7 +67,6 @@ class ShiftedReplay(Replaying):
         return np.full(n, self.magnitude * (self.briefing.highest - self.briefing.lowest))
 
 
-@dataclass(kw_only=True)
 class BestResponse(Attack):
     """Rehearse shifted replays of all directions and sizes against the algorithm; play the worst.
 
@@ -118,9 +115,8 @@ def _shifted_replay(candidate: tuple[float, str]) -> ShiftedReplay:
     return ShiftedReplay(magnitude=magnitude, direction=direction)
 
 
-@dataclass(kw_only=True)
 class Tailored(Attack):
-    """Mix honest rewards with rewards whose mean is moved.
+    """Honest rewards mixed with shifted ones; every part of it is a knob, for searches.
 
     Parameters
     ----------
@@ -144,14 +140,13 @@ class Tailored(Attack):
     """
 
     name = "tailored"
-    summary = "honest rewards mixed with shifted ones; every part of it is a knob, for searches"
     knows = Knowledge.BANDIT
-    magnitude: float = fraction(0.2)
+    magnitude: float = fraction(0.2, (0.01, 1.0), is_log=True)
     direction: str = one_of(DIRECTIONS, "both", kind="direction")
     promoted: str = one_of(PROMOTED, "runner-up", kind="promoted action")
-    honest: float = fraction(0.0)
+    honest: float = fraction(0.0, (0.0, 0.9))
     contexts_share: float = fraction(1.0)
-    opposed: float = fraction(0.0)
+    opposed: float = fraction(0.0, (0.0, 0.5))
     shared: str = one_of(SHARED, "contexts", kind="thing to share")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:

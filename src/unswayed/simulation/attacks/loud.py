@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from unswayed.arrays import FloatArray, IntArray
@@ -26,7 +24,6 @@ from unswayed.simulation.attacks.base import (
 )
 
 
-@dataclass(kw_only=True)
 class Loud(Attack):
     """One end of the range for the action aimed at, the other end for all others.
 
@@ -56,12 +53,10 @@ class Loud(Attack):
         return rewards
 
 
-@dataclass(kw_only=True)
 class Push(Loud):
-    """Praise the target and damn everything else."""
+    """The highest reward for the target, the lowest for every other action."""
 
     name = "push"
-    summary = "the highest reward for the target, the lowest for every other action"
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return the highest reward on the target and the lowest elsewhere, up to coins."""
@@ -71,12 +66,10 @@ class Push(Loud):
         )
 
 
-@dataclass(kw_only=True)
 class Nuke(Loud):
-    """Damn the rival and praise everything else."""
+    """The lowest reward for the rival (the best action), the highest for all others."""
 
     name = "nuke"
-    summary = "the lowest reward for the rival (the best action), the highest for all others"
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return the lowest reward on the rival and the highest elsewhere, up to coins."""
@@ -86,18 +79,15 @@ class Nuke(Loud):
         )
 
 
-@dataclass(kw_only=True)
 class FrequencyFlood(Push):
-    """Push, from accounts that come as often as the arrival bound c_L lets them."""
+    """Push from accounts that come as often as the arrival bound c_L allows."""
 
     name = "frequency-flood"
-    summary = "push from accounts that come as often as the arrival bound c_L allows"
     is_eager = True
 
 
-@dataclass(kw_only=True)
 class ContextPoisoning(Push):
-    """Push, from contexts chosen to mislead a method that treats frequent contexts apart.
+    """Push from the most frequent contexts (mode=crowd) or from the rarest (mode=inflate).
 
     How frequent contexts are is counted from those nature gives to the coalition's own accounts.
 
@@ -109,9 +99,8 @@ class ContextPoisoning(Push):
     """
 
     name = "context-poisoning"
-    summary = "push from the most frequent contexts (mode=crowd) or from the rarest (mode=inflate)"
     knows = Knowledge.ALGORITHM
-    mode: str = one_of(("crowd", "inflate"), "inflate", kind="mode of context-poisoning")
+    mode: str = one_of(("inflate", "crowd"), "inflate", kind="mode of context-poisoning")
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Reset the counters for a new run."""
@@ -128,12 +117,10 @@ class ContextPoisoning(Push):
         return self.rng.choice(frequent, turn.contexts.size)
 
 
-@dataclass(kw_only=True)
 class Honest(Attack):
-    """Report honest rewards."""
+    """Honest rewards: the negative control."""
 
     name = "honest"
-    summary = "honest rewards: the negative control"
     knows = Knowledge.BANDIT
 
     def rewards(self, turn: Turn) -> FloatArray:
@@ -141,9 +128,8 @@ class Honest(Attack):
         return honest_table(self.briefing, turn, self.rng)
 
 
-@dataclass(kw_only=True)
 class Flip(Attack):
-    """Report rewards with the mean's sign flipped: r = -strength * mu + noise.
+    """The mean reward with its sign flipped (mirrored at 1/2 when rewards are binary).
 
     Binary rewards cannot be negative, so there the mean is mirrored at one half.
 
@@ -155,9 +141,8 @@ class Flip(Attack):
     """
 
     name = "flip"
-    summary = "the mean reward with its sign flipped (mirrored at 1/2 when rewards are binary)"
     knows = Knowledge.BANDIT
-    strength: float = positive(1.0)
+    strength: float = positive(1.0, (0.1, 10.0))
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return draws around the flipped means."""
@@ -166,9 +151,8 @@ class Flip(Attack):
         return self.briefing.honest_rewards(centre - self.strength * (means - centre), self.rng)
 
 
-@dataclass(kw_only=True)
 class Extreme(Attack):
-    """Report +M on the target and -M on the rival, if the range of rewards is not checked.
+    """+M for the target, -M for the rival, far beyond any good reward.
 
     Parameters
     ----------
@@ -177,8 +161,7 @@ class Extreme(Attack):
     """
 
     name = "extreme"
-    summary = "+M for the target, -M for the rival, far beyond any good reward"
-    magnitude: float = positive(100.0)
+    magnitude: float = positive(100.0, (0.5, 1000.0))
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return coins, with huge rewards on target and rival."""
@@ -189,9 +172,8 @@ class Extreme(Attack):
         return rewards
 
 
-@dataclass(kw_only=True)
 class HeavyTail(Attack):
-    """Report Cauchy rewards, which have no mean, signed by the aim.
+    """Draws of a Cauchy law: positive for the target, negative for the rival, both elsewhere.
 
     Parameters
     ----------
@@ -200,8 +182,7 @@ class HeavyTail(Attack):
     """
 
     name = "heavy-tail"
-    summary = "Cauchy rewards: positive for the target, negative for the rival, both elsewhere"
-    scale: float = positive(1.0)
+    scale: float = positive(1.0, (0.01, 100.0))
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return Cauchy draws with the aim's signs."""
@@ -217,9 +198,8 @@ class HeavyTail(Attack):
         return rewards
 
 
-@dataclass(kw_only=True)
 class IdGrinding(Push):
-    """Push, from accounts whose names fall into the target's group of one context.
+    """Push from account names chosen to fall into one group of a guessable assignment.
 
     The coalition hashes candidate names as the algorithm does, with the secret it believes in. Of
     the group's names it takes the share that freely chosen names would give it,
@@ -236,7 +216,6 @@ class IdGrinding(Push):
     """
 
     name = "id-grinding"
-    summary = "push from account names chosen to fall into one group of a guessable assignment"
     knows = Knowledge.ALGORITHM
     context: int = 0
     secret: str = "00" * SECRET_BYTES
@@ -267,7 +246,6 @@ class IdGrinding(Push):
         return np.concatenate([ground, others])
 
 
-@dataclass(kw_only=True)
 class Shilling(Attack):
     """Praise the target from an ordinary-looking profile.
 
@@ -292,12 +270,10 @@ class Shilling(Attack):
         return rewards
 
 
-@dataclass(kw_only=True)
 class Average(Shilling):
-    """Report rewards around each action's average over contexts, as public ratings show it."""
+    """Each action's average over contexts, except the highest reward for the target."""
 
     name = "average"
-    summary = "each action's average over contexts, except the highest reward for the target"
 
     def profile(self, turn: Turn) -> FloatArray:
         """Return draws around the actions' averages."""
@@ -306,12 +282,10 @@ class Average(Shilling):
         return self.briefing.honest_rewards(means, self.rng)
 
 
-@dataclass(kw_only=True)
 class Bandwagon(Shilling):
-    """Praise the most popular action and the target, and toss coins elsewhere."""
+    """The highest reward for the most popular action and for the target, coins elsewhere."""
 
     name = "bandwagon"
-    summary = "the highest reward for the most popular action and for the target, coins elsewhere"
 
     def profile(self, turn: Turn) -> FloatArray:
         """Return coins, with the overall favourite praised."""
@@ -321,18 +295,15 @@ class Bandwagon(Shilling):
         return rewards
 
 
-@dataclass(kw_only=True)
 class PowerUser(Shilling):
-    """Behave like a good user who comes very often, except on the target."""
+    """Honest accounts that come as often as c_L allows, except for praising the target."""
 
     name = "power-user"
-    summary = "honest accounts that come as often as c_L allows, except for praising the target"
     is_eager = True
 
 
-@dataclass(kw_only=True)
 class RunnerUpSwap(Attack):
-    """Exchange the best action and the runner-up, and be honest about everything else.
+    """Best and runner-up exchanged, honest about everything else.
 
     Parameters
     ----------
@@ -343,7 +314,6 @@ class RunnerUpSwap(Attack):
     """
 
     name = "runner-up-swap"
-    summary = "best and runner-up exchanged, honest about everything else"
     knows = Knowledge.BANDIT
     strength: float = fraction(1.0)
 
@@ -360,12 +330,10 @@ class RunnerUpSwap(Attack):
         return rewards
 
 
-@dataclass(kw_only=True)
 class Mimicry(Shilling, Replaying):
-    """Replay good users' rewards, except for praising the target."""
+    """Replays good users' rewards, except the highest reward for the target."""
 
     name = "mimicry"
-    summary = "replays good users' rewards, except the highest reward for the target"
     knows = Knowledge.HISTORIES
 
     def profile(self, turn: Turn) -> FloatArray:

@@ -8,51 +8,10 @@ from inspect import Parameter, signature
 from unswayed.errors import InputError
 from unswayed.names import find
 from unswayed.plugins import load_plugins
-from unswayed.simulation.attacks.base import Attack
-from unswayed.simulation.attacks.best_response import BestResponse, ShiftedReplay, Tailored
-from unswayed.simulation.attacks.loud import (
-    Average,
-    Bandwagon,
-    ContextPoisoning,
-    Extreme,
-    Flip,
-    FrequencyFlood,
-    HeavyTail,
-    Honest,
-    IdGrinding,
-    Mimicry,
-    Nuke,
-    PowerUser,
-    Push,
-    RunnerUpSwap,
-)
-from unswayed.simulation.attacks.shifts import (
-    Focus,
-    Framing,
-    HideInCovariance,
-    HidingOneSided,
-    HidingTwoSided,
-    Ladder,
-    Lockstep,
-    PrivateSubsets,
-    Scapegoats,
-    SubCoalitions,
-    Subtractive,
-    TrimEdge,
-    VarianceShell,
-)
-from unswayed.simulation.attacks.wrappers import (
-    EpochOnOff,
-    EpochSleeper,
-    EpochStrike,
-    ExplorerFlood,
-    OnOff,
-    Sleeper,
-    ThrowawayAccounts,
-    Wrapper,
-)
+from unswayed.simulation.attacks import best_response, loud, shifts, wrappers
+from unswayed.simulation.attacks.base import Attack, Knob
 
-Knob = float | int | str
+__all__ = ["ATTACKS", "Knob", "attacks_by_name", "knobs_of", "make_attack"]
 
 DEFAULT_INNER = "push"
 """Ours: what a wrapper wraps by default."""
@@ -60,43 +19,43 @@ DEFAULT_INNER = "push"
 ATTACKS: dict[str, type[Attack]] = {
     kind.name: kind
     for kind in (
-        Honest,
-        Flip,
-        Push,
-        Nuke,
-        Average,
-        Bandwagon,
-        PowerUser,
-        RunnerUpSwap,
-        Extreme,
-        HeavyTail,
-        TrimEdge,
-        HideInCovariance,
-        VarianceShell,
-        Subtractive,
-        Framing,
-        Scapegoats,
-        Sleeper,
-        OnOff,
-        EpochSleeper,
-        EpochOnOff,
-        EpochStrike,
-        ThrowawayAccounts,
-        ExplorerFlood,
-        ContextPoisoning,
-        FrequencyFlood,
-        IdGrinding,
-        Mimicry,
-        ShiftedReplay,
-        Lockstep,
-        PrivateSubsets,
-        Focus,
-        SubCoalitions,
-        Ladder,
-        HidingOneSided,
-        HidingTwoSided,
-        Tailored,
-        BestResponse,
+        loud.Honest,
+        loud.Flip,
+        loud.Push,
+        loud.Nuke,
+        loud.Average,
+        loud.Bandwagon,
+        loud.PowerUser,
+        loud.RunnerUpSwap,
+        loud.Extreme,
+        loud.HeavyTail,
+        shifts.TrimEdge,
+        shifts.HideInCovariance,
+        shifts.VarianceShell,
+        shifts.Subtractive,
+        shifts.Framing,
+        shifts.Scapegoats,
+        wrappers.Sleeper,
+        wrappers.OnOff,
+        wrappers.EpochSleeper,
+        wrappers.EpochOnOff,
+        wrappers.EpochStrike,
+        wrappers.ThrowawayAccounts,
+        wrappers.ExplorerFlood,
+        loud.ContextPoisoning,
+        loud.FrequencyFlood,
+        loud.IdGrinding,
+        loud.Mimicry,
+        best_response.ShiftedReplay,
+        shifts.Lockstep,
+        shifts.PrivateSubsets,
+        shifts.Focus,
+        shifts.SubCoalitions,
+        shifts.Ladder,
+        shifts.HidingOneSided,
+        shifts.HidingTwoSided,
+        best_response.Tailored,
+        best_response.BestResponse,
     )
 }
 """All attacks by name; add your own, as docs/extend.md shows."""
@@ -133,7 +92,7 @@ def make_attack(name: str, knobs: Mapping[str, Knob] | None = None) -> Attack:
     kind = find(name, attacks_by_name(), kind="attack")
     own = dict(knobs or {})
     chosen: dict[str, object] = {}
-    if issubclass(kind, Wrapper):
+    if issubclass(kind, wrappers.Wrapper):
         inner = str(own.pop("inner", DEFAULT_INNER))
         inner_knobs = {knob: own.pop(knob) for knob in list(own) if knob.startswith("inner.")}
         chosen["inner"] = make_attack(

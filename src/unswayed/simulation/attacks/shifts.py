@@ -6,7 +6,6 @@ Shifts are sized to evade filters or trimming, or to incriminate honest users.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -17,6 +16,7 @@ from unswayed.estimators.trimming import DEFAULT_FAILURE_PROBABILITY, trim_count
 from unswayed.limits import HidingAdversary, RewardUrns, one_sided_adversary, two_sided_adversaries
 from unswayed.simulation.attacks.base import (
     Attack,
+    Between,
     Briefing,
     Knowledge,
     PlayedRound,
@@ -25,6 +25,7 @@ from unswayed.simulation.attacks.base import (
     at_least,
     fraction,
     honest_table,
+    knob,
     one_of,
     positive,
 )
@@ -58,9 +59,8 @@ class Shifting(Attack):
         return rewards
 
 
-@dataclass(kw_only=True)
 class HideInCovariance(Shifting):
-    """Shift each account as far as the covariance of all users still looks honest.
+    """Best-to-runner-up shift just below an eigenvalue threshold, over k directions.
 
     Under uniform play, a user's summed residuals along the direction "runner-up up, best down, in
     every context" have variance sigma² m over its m = 2 N / A plays there. Accounts without noise
@@ -78,15 +78,11 @@ class HideInCovariance(Shifting):
     """
 
     name = "hide-in-covariance"
-    summary = "best-to-runner-up shift just below an eigenvalue threshold, over k directions"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    threshold: float = 1.2
-    directions: int = at_least(1, 1)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.threshold > 1.0:
-            raise InputError(f"threshold is {self.threshold}: it must be above 1.")
+    threshold: float = knob(
+        1.2, lambda value: value > 1.0, "it must be above 1", Between(1.01, 5.0, is_log=True)
+    )
+    directions: int = at_least(1, 1, (1, 2, 3, 5))
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Size the shift and hand out contexts to the parts of the coalition."""
@@ -105,9 +101,8 @@ class HideInCovariance(Shifting):
         return [self.shift * self.direction[turn.contexts] * is_own[:, None]]
 
 
-@dataclass(kw_only=True)
 class VarianceShell(Shifting):
-    """Put each account at a good user's distance from the centre, all on the same side.
+    """Accounts at a good user's distance from the centre, all on the same side.
 
     A good user's residuals over N plays have norm sigma sqrt(N). Each account reaches that norm
     without any noise, by a shift of sigma A sqrt(S / (2 N)) on the 2 S cells of best and runner-up
@@ -120,9 +115,8 @@ class VarianceShell(Shifting):
     """
 
     name = "variance-shell"
-    summary = "accounts at a good user's distance from the centre, all on the same side"
     knows = Knowledge.BANDIT
-    radius: float = positive(1.0)
+    radius: float = positive(1.0, (0.05, 2.0))
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Size the shift."""
@@ -135,9 +129,8 @@ class VarianceShell(Shifting):
         return [self.shift * self.direction[turn.contexts]]
 
 
-@dataclass(kw_only=True)
 class Subtractive(Attack):
-    """Withhold one tail of honest draws: give the best for the target, the worst for the rival.
+    """Honest draws with one tail withheld: best of k for the target, worst for the rival.
 
     Every reward is one that a good user gives as well; what is missing is the other tail.
 
@@ -148,9 +141,8 @@ class Subtractive(Attack):
     """
 
     name = "subtractive"
-    summary = "honest draws with one tail withheld: best of k for the target, worst for the rival"
     knows = Knowledge.BANDIT
-    draws: int = at_least(1, 4)
+    draws: int = at_least(1, 4, (2, 3, 4, 6, 8, 16))
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, the chosen ones on target and rival."""
@@ -165,9 +157,8 @@ class Subtractive(Attack):
         return rewards
 
 
-@dataclass(kw_only=True)
 class Framing(Shifting):
-    """Pull every context from the best action to the runner-up, too little to change decisions.
+    """Pulls too little to change decisions, so that honest users are accused.
 
     A search for two populations finds them, and only one of the two hypotheses changes decisions:
     the wrong one, by which the users who favour the best action most are the colluders. Accounts
@@ -185,11 +176,10 @@ class Framing(Shifting):
     """
 
     name = "framing"
-    summary = "pulls too little to change decisions, so that honest users are accused"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    strength: float = positive(0.7)
-    decoys: float = fraction(0.0)
-    reach: float = positive(3.0)
+    strength: float = positive(0.7, (0.2, 3.0))
+    decoys: float = fraction(0.0, (0.0, 0.2))
+    reach: float = positive(3.0, (0.5, 3.9))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -221,20 +211,17 @@ class Framing(Shifting):
         ]
 
 
-@dataclass(kw_only=True)
 class Scapegoats(Framing):
-    """Change decisions, while some accounts lie far on the other side.
+    """Changes decisions, while a few accounts lie far on the other side.
 
     They are there to be accused in the others' place, or to make the others look like the majority.
     """
 
     name = "scapegoats"
-    summary = "changes decisions, while a few accounts lie far on the other side"
-    strength: float = positive(1.5)
-    decoys: float = fraction(0.1)
+    strength: float = positive(1.5, (0.2, 3.0))
+    decoys: float = fraction(0.1, (0.0, 0.2))
 
 
-@dataclass(kw_only=True)
 class Hiding(Attack):
     """Draw rewards of contested actions from urns whose counts hide which action is best.
 
@@ -249,7 +236,7 @@ class Hiding(Attack):
     """
 
     knows = Knowledge.BANDIT
-    plays: int = at_least(0, 0)
+    plays: int = at_least(0, 0, (0, 1, 2, 5, 10))
 
     @abstractmethod
     def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
@@ -288,24 +275,20 @@ class Hiding(Attack):
         ]
 
 
-@dataclass(kw_only=True)
 class HidingOneSided(Hiding):
-    """The paper's E^(n): the best action looks like the runner-up in a world without colluders."""
+    """The paper's E^(n): histories that make the best action look like the runner-up."""
 
     name = "hiding"
-    summary = "the paper's E^(n): histories that make the best action look like the runner-up"
 
     def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
         """Return the one-sided adversary of the best action."""
         return [one_sided_adversary(gap, plays, self.briefing.alpha, base=base)]
 
 
-@dataclass(kw_only=True)
 class HidingTwoSided(Hiding):
-    """Best and runner-up look alike: the worlds in which either is the best are both poisoned."""
+    """The pair of hiding coalitions: best and runner-up get histories that look alike."""
 
     name = "hiding-two-sided"
-    summary = "the pair of hiding coalitions: best and runner-up get histories that look alike"
 
     def adversaries(self, gap: float, plays: int, base: float) -> list[HidingAdversary]:
         """Return the adversaries of the best action and of the runner-up."""
@@ -313,9 +296,8 @@ class HidingTwoSided(Hiding):
         return [pair.better, pair.ordinary]
 
 
-@dataclass(kw_only=True)
 class Lockstep(Attack):
-    """Give all accounts one and the same history: one script, many names.
+    """Identical histories from one script: honest, except on target and rival.
 
     The script is a good user's draws with target and rival exchanged for the ends of the range.
 
@@ -326,7 +308,6 @@ class Lockstep(Attack):
     """
 
     name = "lockstep"
-    summary = "identical histories from one script: honest, except on target and rival"
     knows = Knowledge.BANDIT
     strength: float = fraction(1.0)
 
@@ -345,9 +326,8 @@ class Lockstep(Attack):
         return np.repeat(row, turn.contexts.size, axis=0)
 
 
-@dataclass(kw_only=True)
 class PrivateSubsets(Attack):
-    """Let each account lie in contexts of its own only, and be honest elsewhere.
+    """Each account lies about target and rival in a private random subset of contexts.
 
     Parameters
     ----------
@@ -356,7 +336,6 @@ class PrivateSubsets(Attack):
     """
 
     name = "private-subsets"
-    summary = "each account lies about target and rival in a private random subset of contexts"
     knows = Knowledge.BANDIT
     share: float = fraction(0.5)
 
@@ -376,9 +355,8 @@ class PrivateSubsets(Attack):
         return rewards
 
 
-@dataclass(kw_only=True)
 class Focus(PrivateSubsets):
-    """Lie in a few contexts only, all accounts in the same ones, and be honest elsewhere.
+    """Honest except on target and rival in a few contexts, the same for all accounts.
 
     Too few coordinates move for a spectrum to show it.
 
@@ -392,9 +370,13 @@ class Focus(PrivateSubsets):
     """
 
     name = "focus"
-    summary = "honest except on target and rival in a few contexts, the same for all accounts"
     share: float = fraction(0.1)
-    mode: str = one_of(("frequent", "rare", "random"), "frequent", kind="mode of focus")
+    mode: str = one_of(
+        ("frequent", "rare", "random"),
+        "frequent",
+        kind="mode of focus",
+        search=("frequent", "random"),
+    )
 
     def lies(self, briefing: Briefing, rng: np.random.Generator) -> BoolArray:
         """Choose the contexts."""
@@ -409,9 +391,8 @@ class Focus(PrivateSubsets):
         return np.broadcast_to(is_attacked, (briefing.n_accounts, briefing.n_contexts))
 
 
-@dataclass(kw_only=True)
 class SubCoalitions(Attack):
-    """Split into parts that each promote another action against the same rival.
+    """Parts of the coalition promote different actions; all demote the rival.
 
     Parameters
     ----------
@@ -420,9 +401,8 @@ class SubCoalitions(Attack):
     """
 
     name = "sub-coalitions"
-    summary = "parts of the coalition promote different actions; all demote the rival"
     knows = Knowledge.BANDIT
-    parts: int = at_least(1, 3)
+    parts: int = at_least(1, 3, (1, 2, 3, 5))
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return honest draws, with each part's own target praised and the rival damned."""
@@ -437,9 +417,8 @@ class SubCoalitions(Attack):
         return rewards
 
 
-@dataclass(kw_only=True)
 class Ladder(Shifting):
-    """Spread the accounts' lies over evenly spaced sizes.
+    """Best-to-runner-up shifts of all sizes, so that each account looks like the next.
 
     Clustering that joins users who look alike, link by link, puts everybody into one
     cluster: the first rung looks like a good user, each rung like the next, and the accounts on the
@@ -455,9 +434,8 @@ class Ladder(Shifting):
     """
 
     name = "ladder"
-    summary = "best-to-runner-up shifts of all sizes, so that each account looks like the next"
     knows = Knowledge.BANDIT | Knowledge.ALGORITHM
-    height: float = positive(8.0)
+    height: float = positive(8.0, (0.5, 50.0))
     rungs: float = fraction(0.5)
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
@@ -505,9 +483,8 @@ def trim_edge(*, alpha: float, trim: float) -> float:
     return float(np.clip(-special.ndtri(beyond), 0.0, FARTHEST_EDGE))
 
 
-@dataclass(kw_only=True)
 class TrimEdge(Replaying):
-    """Steer each account's mean to the trimming edge: up on the target, down on the rival.
+    """Account means just where trimming stops: up on the target, down on the rival.
 
     Means and deviations of good users are read off the histories. Each reward tops up the
     account's total in that (context, action) to n mu + x* sigma sqrt(n), so that its mean over n
@@ -522,9 +499,8 @@ class TrimEdge(Replaying):
     """
 
     name = "trim-edge"
-    summary = "account means just where trimming stops: up on the target, down on the rival"
     knows = Knowledge.ALGORITHM | Knowledge.HISTORIES
-    trim: float = fraction(0.0)
+    trim: float = fraction(0.0, (0.0, 0.49))
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Find the edge and prepare the books."""

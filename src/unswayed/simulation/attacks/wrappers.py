@@ -7,27 +7,30 @@ may know. Against learners without epochs the same rounds are attacked.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
-from unswayed.errors import InputError
 from unswayed.learners.epochs import planned_schedule
 from unswayed.simulation.attacks.base import (
     Attack,
     Briefing,
     Knowledge,
     Offer,
+    OneOf,
     PlayedRound,
     Replaying,
     Turn,
     at_least,
     fraction,
+    knob,
 )
 
+SEARCHED = ("push", "nuke", "runner-up-swap", "tailored")
+"""Ours: the inner attacks that searches try."""
 
-@dataclass(kw_only=True)
+
 class Wrapper(Replaying):
     """Play another attack while awake, and replay good users' histories while asleep.
 
@@ -35,7 +38,7 @@ class Wrapper(Replaying):
     share.
     """
 
-    inner: Attack
+    inner: Attack = field(metadata={"range": OneOf(SEARCHED)})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,9 +75,8 @@ class Wrapper(Replaying):
             self.inner.observe(played)
 
 
-@dataclass(kw_only=True)
 class Sleeper(Wrapper):
-    """Behave well until trust is earned, then attack.
+    """Replays good histories for a while, then plays another attack.
 
     Parameters
     ----------
@@ -86,17 +88,15 @@ class Sleeper(Wrapper):
     """
 
     name = "sleeper"
-    summary = "replays good histories for a while, then plays another attack"
-    wake: float = fraction(0.2)
+    wake: float = fraction(0.2, (0.0, 0.9))
 
     def is_awake(self, round_number: int) -> bool:
         """Return whether the sleep is over."""
         return round_number >= self.wake * self.briefing.interactions_per_user
 
 
-@dataclass(kw_only=True)
 class OnOff(Wrapper):
-    """Attack in every other epoch, and behave well in between.
+    """Replays good histories and plays another attack in turns, epoch by epoch.
 
     Parameters
     ----------
@@ -107,15 +107,13 @@ class OnOff(Wrapper):
     """
 
     name = "on-off"
-    summary = "replays good histories and plays another attack in turns, epoch by epoch"
-    period: int = at_least(1, 5)
+    period: int = at_least(1, 5, (1, 2, 3, 5, 10))
 
     def is_awake(self, round_number: int) -> bool:
         """Return whether the epoch is a bad one."""
         return (round_number // self.period) % 2 == 1
 
 
-@dataclass(kw_only=True)
 class EpochAware(Wrapper):
     """Play another attack in some epochs, and replay good users' histories in the others."""
 
@@ -144,9 +142,8 @@ class EpochAware(Wrapper):
         return True
 
 
-@dataclass(kw_only=True)
 class EpochSleeper(EpochAware):
-    """Behave well until the last decision is about to be made, and lie in the epoch before it.
+    """Good until the epoch that the last policy is learned from, then another attack.
 
     Parameters
     ----------
@@ -155,16 +152,14 @@ class EpochSleeper(EpochAware):
     """
 
     name = "epoch-sleeper"
-    summary = "good until the epoch that the last policy is learned from, then another attack"
 
     def attacks_in(self, epoch: int) -> bool:
         """Return whether the epoch is the one before the last, or the last."""
         return epoch >= self.last_epoch - 1
 
 
-@dataclass(kw_only=True)
 class EpochOnOff(EpochAware):
-    """Lie in every other epoch.
+    """Plays another attack in every other epoch, and replays good histories between.
 
     Parameters
     ----------
@@ -175,22 +170,15 @@ class EpochOnOff(EpochAware):
     """
 
     name = "epoch-on-off"
-    summary = "plays another attack in every other epoch, and replays good histories between"
-    first: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.first not in (0, 1):
-            raise InputError(f"first is {self.first}: give 0 or 1.")
+    first: int = knob(0, lambda value: value in (0, 1), "give 0 or 1", OneOf((0, 1)))
 
     def attacks_in(self, epoch: int) -> bool:
         """Return whether the epoch is a bad one."""
         return epoch % 2 == self.first
 
 
-@dataclass(kw_only=True)
 class EpochStrike(EpochAware):
-    """Lie in one epoch only, to have the best action eliminated there.
+    """Plays another attack in a single epoch, to have the best action eliminated there.
 
     Parameters
     ----------
@@ -201,17 +189,15 @@ class EpochStrike(EpochAware):
     """
 
     name = "epoch-strike"
-    summary = "plays another attack in a single epoch, to have the best action eliminated there"
-    epoch: int = at_least(0, 0)
+    epoch: int = at_least(0, 0, (0, 1, 2, 3, 4, 5, 6))
 
     def attacks_in(self, epoch: int) -> bool:
         """Return whether it is the epoch to strike in."""
         return epoch == self.epoch
 
 
-@dataclass(kw_only=True)
 class ThrowawayAccounts(EpochAware):
-    """Let each account lie in one epoch of its own, as accounts do that are made for a day.
+    """Each account plays another attack in one epoch of its own and is good otherwise.
 
     Parameters
     ----------
@@ -220,7 +206,6 @@ class ThrowawayAccounts(EpochAware):
     """
 
     name = "throwaway-accounts"
-    summary = "each account plays another attack in one epoch of its own and is good otherwise"
 
     def contexts(self, turn: Turn) -> IntArray:
         """Return the contexts that nature gave: not all accounts attack."""
@@ -241,9 +226,8 @@ class ThrowawayAccounts(EpochAware):
         return rewards
 
 
-@dataclass(kw_only=True)
 class ExplorerFlood(EpochAware):
-    """Come as often as the arrival bound c_L allows, so as to be drawn to explore more often.
+    """Another attack by accounts that come as often as c_L allows, to explore more.
 
     Parameters
     ----------
@@ -252,7 +236,6 @@ class ExplorerFlood(EpochAware):
     """
 
     name = "explorer-flood"
-    summary = "another attack by accounts that come as often as c_L allows, to explore more"
 
     def __post_init__(self) -> None:
         super().__post_init__()
