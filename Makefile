@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_OPTIONS := $(shell test -t 2 || echo --quiet)
 VERSION := $(shell $(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
 
-.PHONY: demo demo-service test test-all fuzz mutate docs check lock clean
+.PHONY: demo demo-service test test-all fuzz mutate docs check lock wheel release clean
 
 demo: $(VENV)/.installed
 	$(BIN)/unswayed demo
@@ -37,6 +37,12 @@ check: $(VENV)/.installed-dev
 
 lock: $(VENV)/.installed
 	scripts/lock
+
+wheel: $(VENV)/.installed
+	$(BIN)/python -m hatchling build -d dist
+
+release:
+	scripts/release
 
 clean:
 	rm -rf $(VENV)

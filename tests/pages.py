@@ -56,8 +56,11 @@ def blocks_of(page: Path) -> list[Block]:
 class Reader:
     """Somebody who types the blocks of a page, in one folder and one Python session."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, installed: Path | None = None) -> None:
+        """Start in a folder, with the commands of this tree, or with those that are installed."""
         self.folder = folder
+        self.commands = installed or Path(sys.executable).parent
+        self.environment = {**os.environ, "PYTHONPATH": "" if installed else str(ROOT / "src")}
         self.names: dict[str, object] = {}
         self.exported: dict[str, str] = {}
         self.sessions: list[int] = []
@@ -113,9 +116,8 @@ class Reader:
             ["bash", "-euo", "pipefail", "-c", text.replace(_PORT, self.port)],
             cwd=self.folder,
             env={
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-                "PYTHONPATH": str(ROOT / "src"),
+                **self.environment,
+                "PATH": f"{self.commands}:{os.environ['PATH']}",
                 **self.exported,
             },
             stdout=subprocess.PIPE,

@@ -101,6 +101,15 @@ def test_the_site_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_p
         assert not [each for each in loaded if "//" in "".join(each)], page.name
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/notebooks/*.ipynb")), ids=lambda p: p.stem)
+def test_a_notebook_runs_and_prints_what_it_holds(path: Path) -> None:
+    """Run ``scripts/run-notebooks`` when this fails and the new output is right."""
+    script = runpy.run_path(str(ROOT / "scripts/run-notebooks"))
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert script["run"](notebook) == script["outputs"](notebook)
+
+
 def test_the_page_of_stable_names_lists_what_the_package_exports() -> None:
     page = (ROOT / "docs/stable.md").read_text(encoding="utf-8")
     assert [name for name in unswayed.__all__ if f"`{name}`" not in page] == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from matplotlib import pyplot
 
 from tests.cli.shop import BEST, café_log
 from tests.refusals import refusal
-from unswayed import InputError, Policy, RobustMCB, learn_log
+from unswayed import InputError, Policy, RobustMCB, audit_log, evaluate_policy, learn_log
 from unswayed.errors import Note
 
 
@@ -72,6 +74,25 @@ def test_score_is_the_cross_fitted_value_for_honest_users(
     assert float(np.mean(log["reward"])) < 0.6
 
 
+def test_columns_are_named_in_the_call_wherever_a_log_is_read(rng: np.random.Generator) -> None:
+    log = café_log(rng)
+    renamed = log.rename_columns([f"my {name}" for name in log.column_names])
+    names: dict[str, Any] = {name: f"my {name}" for name in log.column_names}
+    policy = learn_log(renamed, alpha=0.2, **names).policy
+    assert policy.decide("home").action == BEST["home"]
+    for call, same in (
+        (audit_log(renamed, **names).verdict, audit_log(log).verdict),
+        (
+            evaluate_policy(renamed, policy, **names).honest.value,
+            evaluate_policy(log, policy).honest.value,
+        ),
+    ):
+        assert call == same
+    for function in (audit_log, partial(evaluate_policy, policy=policy)):
+        with pytest.raises(TypeError, match="did you mean 'known'"):
+            function(log, knwon="accounts.csv")
+
+
 def test_a_policy_is_a_table_and_a_picture(learner: RobustMCB) -> None:
     table = learner.policy_.to_pandas()
     chosen = table[table["is_chosen"]].set_index("context")["action"]
@@ -127,3 +148,25 @@ def test_a_scorer_needs_numpy_alone(learner: RobustMCB, tmp_path: Path) -> None:
         [sys.executable, "-c", SCORER, str(path)], capture_output=True, text=True, check=False
     )
     assert done.stdout == "tea [True, False]\n", done.stderr
+
+
+#: What DuckDB takes for a kernel of Jupyter: it then wants ipywidgets for its progress bar.
+_JUPYTER = """
+import sys, types
+kernel = types.SimpleNamespace(config={"IPKernelApp": {}})
+sys.modules["IPython"] = types.ModuleType("IPython")
+sys.modules["IPython"].get_ipython = lambda: kernel
+"""
+
+
+def test_jupyter_without_ipywidgets_reads_logs() -> None:
+    """The negative control: DuckDB alone refuses there to have its bar turned off."""
+    read = "import unswayed; from unswayed.learners.warm_up import small_log\n"
+    read += "print(len(unswayed.read_events(small_log('clicks')).events))"
+    bar = "import duckdb; duckdb.connect().sql('SET enable_progress_bar = false')"
+    for code, printed in ((read, "2000\n"), (bar, "")):
+        done = subprocess.run(
+            [sys.executable, "-c", _JUPYTER + code], capture_output=True, text=True, check=False
+        )
+        assert done.stdout == printed, done.stderr
+        assert bool(printed) == (done.returncode == 0)

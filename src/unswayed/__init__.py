@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+if os.name != "posix":
+    raise ImportError(
+        "unswayed locks files as POSIX systems do: use Linux, macOS, or WSL on Windows."
+    )
 
 from unswayed.lazy import lazy_names
 

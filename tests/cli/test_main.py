@@ -1,6 +1,7 @@
 """The real command, run as a person would."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -36,6 +37,26 @@ def test_the_command_lists_its_subcommands_with_a_line_each() -> None:
     listed = run("--help").stdout
     for name in COMMANDS:
         assert re.search(rf"│ {name} +\w+", listed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("unswayed lea", "learn"), ("unswayed learn --alp", "--alpha")]
+)
+def test_a_shell_completes_commands_and_options(typed: str, offered: str) -> None:
+    done = subprocess.run(
+        [COMMAND],
+        env={
+            **os.environ,
+            "_UNSWAYED_COMPLETE": "complete_bash",
+            "COMP_WORDS": typed,
+            "COMP_CWORD": str(typed.count(" ")),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [offered]
+    assert "_unswayed_completion" in run("--show-completion", "bash").stdout
 
 
 @pytest.mark.parametrize(

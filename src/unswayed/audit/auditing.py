@@ -96,6 +96,7 @@ def audit_log(
     since: str | None = None,
     reference: Source | None = None,
     on_step: Listener = lambda _: None,
+    **names: Any,
 ) -> Audited:
     """Audit a log.
 
@@ -118,6 +119,8 @@ def audit_log(
         A log with the same columns that is believed clean: ``difference`` says what moved.
     on_step
         Called with each of ``STEPS`` as it begins.
+    names
+        Fields of ``Columns``, such as ``user="account_id"``, as ``learn_log`` takes them.
 
     Examples
     --------
@@ -133,7 +136,8 @@ def audit_log(
         known = read_known(known)
     stated = check_fraction_or_auto(alpha)
     method = known_method(method)
-    columns = columns or Columns(may_lack_context=True)
+    others = ("alpha", "regime", "known", "since", "reference", "columns")
+    columns = (columns or Columns(may_lack_context=True)).renamed(names, others=others)
     if features:
         columns = replace(columns, features=listed_names(features))
 

@@ -25,7 +25,7 @@ from unswayed.names import closest
 from unswayed.visible import SENTENCE_LENGTH, visible
 
 _STYLE: dict[str, Any] = {
-    "add_completion": False,
+    "add_completion": False,  # the root has it
     "pretty_exceptions_enable": False,
     "rich_markup_mode": "markdown",  # the default swallows what stands in [brackets]
 }
@@ -108,7 +108,12 @@ def _summary(name: str) -> str:
     raise LookupError(f"{function}.py defines no {function}")
 
 
-app = typer.Typer(name="unswayed", cls=_Subcommands, no_args_is_help=True, **_STYLE)
+app = typer.Typer(
+    name="unswayed",
+    cls=_Subcommands,
+    no_args_is_help=True,
+    **{**_STYLE, "add_completion": True},
+)
 
 
 def _print_version(wanted: bool) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -115,6 +116,7 @@ def evaluate_policy(
     min_propensity: float = MIN_PROPENSITY,
     memory: int | None = None,
     on_step: Listener = lambda _: None,
+    **names: Any,
 ) -> Evaluation:
     """Estimate how much better a policy is for honest users, from a log of another one.
 
@@ -142,6 +144,8 @@ def evaluate_policy(
         Smaller propensities are raised to this one.
     on_step
         Called with each of ``STEPS`` as it begins.
+    names
+        Fields of ``Columns``, such as ``user="account_id"``, as ``learn_log`` takes them.
 
     Notes
     -----
@@ -152,6 +156,9 @@ def evaluate_policy(
     the odds; see ``hidden``.
     """
     stated = check_fraction_or_auto(alpha)
+    if names:
+        others = ("alpha", "baseline", "holdout", "known", "columns")
+        columns = (columns or Columns()).renamed(names, others=others)
     on_step("reading")
     notes: tuple[str, ...] = ()
     ends: tuple[str | None, str | None] = (None, None)

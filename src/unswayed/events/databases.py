@@ -6,7 +6,7 @@ import decimal
 import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -32,7 +32,8 @@ def quiet_connection(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection, and close it; its own progress bar would mix with ours."""
     with duckdb.connect(path, read_only=read_only) as connection:
-        connection.sql("SET enable_progress_bar = false")
+        with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no bar to set
+            connection.sql("SET enable_progress_bar = false")
         yield connection
 
 
