@@ -37,7 +37,7 @@ def rows(events: Events, order: np.ndarray) -> Events:
 def test_half_of_the_events_of_each_half_life_is_left(rng: np.random.Generator) -> None:
     """Systematic sampling has no more variance than independent draws: five deviations of those."""
     events = log(rng)
-    kept = forgotten(events, half_life=7 * DAY).events
+    kept = forgotten(events, half_life=7 * DAY)
     assert events.times is not None
     assert kept.times is not None
     ages = (events.times.max() - events.times) / DAY
@@ -56,7 +56,7 @@ def test_a_user_keeps_as_many_events_as_the_weights_sum_up_to(rng: np.random.Gen
     due = np.bincount(
         events.users, np.exp2((events.times - events.times.max()) / (3 * DAY)), events.n_users
     )
-    kept = forgotten(events, half_life=3 * DAY).events
+    kept = forgotten(events, half_life=3 * DAY)
     found = dict.fromkeys(events.user_labels, 0)
     for code, count in enumerate(np.bincount(kept.users, minlength=kept.n_users)):
         found[kept.user_labels[code]] = count
@@ -65,19 +65,19 @@ def test_a_user_keeps_as_many_events_as_the_weights_sum_up_to(rng: np.random.Gen
 
 def test_rewards_do_not_decide_what_is_kept(rng: np.random.Generator) -> None:
     """The kept mean is right within five standard errors, although ties are sorted by reward."""
-    kept = forgotten(log(rng, 60_000), half_life=5 * DAY).events
+    kept = forgotten(log(rng, 60_000), half_life=5 * DAY)
     assert abs(kept.rewards.mean()) < 5.0 / np.sqrt(len(kept))
 
 
 def test_neither_order_nor_other_users_change_what_is_kept(rng: np.random.Generator) -> None:
     events = log(rng, 4_000)
     assert events.times is not None
-    first = forgotten(events, half_life=4 * DAY).events
-    mixed = forgotten(rows(events, rng.permutation(len(events))), half_life=4 * DAY).events
+    first = forgotten(events, half_life=4 * DAY)
+    mixed = forgotten(rows(events, rng.permutation(len(events))), half_life=4 * DAY)
     assert account(first) == account(mixed)
     # The last event sets the clock, so it stays.
     some = (events.users < 50) | (events.times == events.times.max())
-    fewer = forgotten(events.rows(some), half_life=4 * DAY).events
+    fewer = forgotten(events.rows(some), half_life=4 * DAY)
     known = {f"u{code}" for code in range(50)}
     assert [row for row in account(fewer) if row[0] in known] == [
         row for row in account(first) if row[0] in known

@@ -1,24 +1,48 @@
+"""Users are coded in the order of a hash of their labels, however a log is read."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from unswayed.events import Labels, hashing
-from unswayed.events.hashing import USER_HASH, text_hash, text_hashes, user_hashes
+from unswayed.events import Labels, read_events, reading
+from unswayed.events.hashing import USER_HASH, user_hashes
 
 
-@pytest.mark.parametrize("few", [0, 1_000])
-def test_texts_of_every_length_have_the_md5_of_the_standard_library(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, few: int
+@pytest.mark.parametrize("n", [10, 6_000])
+def test_few_and_many_users_have_the_md5_of_the_standard_library(
+    rng: np.random.Generator, n: int
 ) -> None:
-    """Lengths around 56 and 64 bytes need one block more; some characters take several bytes."""
-    monkeypatch.setattr(hashing, "_FEW", few)
     alphabet = np.array(list("abcXYZ019-_ äß中😀"))
-    texts = ["".join(rng.choice(alphabet, size=n)) for n in range(200)]
-    column = pa.array(texts)
-    assert text_hashes(column).tolist() == [text_hash(text) for text in texts]
-    assert text_hashes(column.slice(50, 20)).tolist() == [text_hash(text) for text in texts[50:70]]
-    assert len(text_hashes(column.slice(0, 0))) == 0
+    texts = ["".join(rng.choice(alphabet, size=k % 70)) + f"#{k}" for k in range(n)]
+    expected = [hashlib.md5(text.encode()).digest()[8:] for text in texts]
+    found = user_hashes(Labels.of(texts))
+    assert found.tolist() == [int.from_bytes(half, "little") for half in expected]
+
+
+@pytest.mark.parametrize("kind", [str, int, float, lambda code: code % 2 == 0])
+def test_users_are_found_again_in_later_batches(
+    kind: Callable[[int], object], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log is read in batches of rows, and its users are numbered over all of them."""
+    monkeypatch.setattr(reading, "_BATCH", 2_048)  # what DuckDB hands out at least
+    users: list[Any] = [kind(code) for code in rng.integers(3_000, size=20_000).tolist()]
+    n = len(users)
+    table = pa.table({"user": users, "context": [0] * n, "action": [0] * n, "reward": np.arange(n)})
+    events = read_events(table).events
+    labels = list(events.user_labels)
+    assert sorted(labels) == sorted(set(users))
+    order = np.argsort(events.rewards)
+    assert [labels[code] for code in events.users[order]] == users
+
+
+def test_both_zeros_are_one_user() -> None:
+    table = pa.table({"user": [-0.0, 0.0], "context": [0, 0], "action": [0, 1], "reward": [0, 1]})
+    assert str(list(read_events(table).events.user_labels)) == "[0.0]"
 
 
 @pytest.mark.parametrize(

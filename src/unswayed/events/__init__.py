@@ -6,10 +6,9 @@ from unswayed.lazy import lazy_names
 
 if TYPE_CHECKING:
     from unswayed.events.columns import Columns, parsed_bins
-    from unswayed.events.contexts import read_contexts
     from unswayed.events.events import Events
     from unswayed.events.labels import UNKNOWN, Label, Labels, check_list, parsed_label
-    from unswayed.events.reading import OnBadRows, Provenance, Reading, read_events
+    from unswayed.events.reading import OnBadRows, Provenance, Reading, read_contexts, read_events
 
 __all__ = [
     "UNKNOWN",
@@ -31,9 +30,8 @@ __getattr__ = lazy_names(
     __name__,
     {
         "columns": "Columns parsed_bins",
-        "contexts": "read_contexts",
         "events": "Events",
         "labels": "UNKNOWN Label Labels check_list parsed_label",
-        "reading": "OnBadRows Provenance Reading read_events",
+        "reading": "OnBadRows Provenance Reading read_contexts read_events",
     },
 )

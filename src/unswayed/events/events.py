@@ -145,6 +145,21 @@ class Events:
             times=None if self.times is None else self.times[selected],
         )
 
+    def with_used_labels(self) -> Events:
+        """Return the same events without labels that have none."""
+        users, user_labels = _used(self.users, self.user_labels)
+        contexts, context_labels = _used(self.contexts, self.context_labels)
+        actions, action_labels = _used(self.actions, self.action_labels)
+        return replace(
+            self,
+            users=users,
+            contexts=contexts,
+            actions=actions,
+            user_labels=user_labels,
+            context_labels=context_labels,
+            action_labels=action_labels,
+        )
+
     def of_range(self, first: int, last: int) -> Events:
         """Return the events of the users from ``first`` up to ``last``."""
         inside = self.rows((self.users >= first) & (self.users < last))
@@ -173,6 +188,13 @@ class Events:
     def n_actions(self) -> int:
         """Number of actions, A."""
         return len(self.action_labels)
+
+
+def _used(codes: Codes, labels: Labels) -> tuple[npt.NDArray[np.int32], Labels]:
+    is_used = np.zeros(len(labels), np.bool_)
+    is_used[codes] = True
+    new_codes = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
+    return new_codes[codes], Labels(labels.values[is_used])
 
 
 def _encode(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,14 +17,18 @@ from unswayed.arrays import FloatArray
 from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.events.attributes import AttributeColumn, AttributeReader, attribute_sql
-from unswayed.events.bins import robust_edges
-from unswayed.events.column_sql import context_sql, label_sql, number_sql, seconds_sql
+from unswayed.events.column_sql import (
+    context_sql,
+    label_sql,
+    number_sql,
+    robust_edges,
+    seconds_sql,
+)
 from unswayed.events.columns import Columns
 from unswayed.events.databases import quiet_connection
-from unswayed.events.encoding import Encoder
 from unswayed.events.events import LARGEST_REWARD, Events
 from unswayed.events.hashing import labels_of_column, ordered_users
-from unswayed.events.labels import Labels
+from unswayed.events.labels import Label, Labels
 from unswayed.events.sources import OpenLog, Source, named, opened, quoted
 from unswayed.events.thinning import latest_possible
 from unswayed.memory import CELL_BYTES, CONTEXT_BYTES, ROW_BYTES, USER_BYTES, MemoryBudget
@@ -153,8 +157,8 @@ def _copy(connection: duckdb.DuckDBPyConnection, query: str, choice: OnBadRows) 
             raise OSError(str(error).splitlines()[0]) from error
 
 
-#: Rows that come from DuckDB at a time: few enough to stay in the cache while they are encoded.
-_BATCH = 1 << 16
+#: Ours: rows that come from DuckDB at a time; the known users are hashed again for each batch.
+_BATCH = 1 << 20
 
 #: Ours: estimated bytes per attribute of an event, encoded and as the linear model reads it.
 _ATTRIBUTE_BYTES = 40
@@ -299,20 +303,17 @@ def read_events(
             )
         has_times = (with_times or is_dated) and log.columns.time is not None
         _create_view(log, edges, may_be_words=is_part, has_times=has_times, is_dated=is_dated)
-        scanned = _scan(log, budget, has_times=has_times)
-        reasons, n_good = scanned.bad_rows, len(scanned.events)
-        n_rows = n_good + sum(reasons.values())
-        first, last = _time_range(log)
-        provenance = Provenance(log.name, n_rows, log.columns, reasons, edges, first, last)
+        reading = _scan(log, budget, edges, has_times=has_times)
+        reasons = reading.provenance.bad_rows
         if is_part:
-            rest = left_out(log, choice) if reasons else None
-            return Reading(scanned.events, provenance, rest)
-        is_refused = reasons and not choice.keeps_going
-        check_usable(provenance, choice, first_bad=first_bad_row(log) if is_refused else None)
+            return replace(reading, left_out=left_out(log, choice) if reasons else None)
+        first_bad = first_bad_row(log) if reasons and not choice.keeps_going else None
+        check_usable(reading.provenance, choice, first_bad=first_bad)
         if choice.quarantine is not None and reasons:
             write_quarantine(log, choice)
-        events = replace(scanned.events, times=scanned.times) if is_dated else scanned.events
-        return Reading(events, provenance, times=scanned.times, attributes=scanned.attributes)
+        if is_dated:
+            return replace(reading, events=replace(reading.events, times=reading.times))
+        return reading
 
 
 def check_usable(provenance: Provenance, choice: OnBadRows, *, first_bad: int | None) -> None:
@@ -409,17 +410,9 @@ def _time_range(log: OpenLog) -> tuple[str | None, str | None]:
     return found[0], found[1]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Scanned:
-    """The usable rows in file order, and the number of bad rows by reason."""
-
-    events: Events
-    bad_rows: dict[str, int]
-    times: FloatArray | None
-    attributes: dict[str, AttributeColumn]
-
-
-def _scan(log: OpenLog, budget: MemoryBudget, *, has_times: bool) -> _Scanned:
+def _scan(
+    log: OpenLog, budget: MemoryBudget, edges: dict[str, tuple[float, ...]], *, has_times: bool
+) -> Reading:
     """Read the rows: usable ones become codes and numbers, the others are counted by reason."""
     log.connection.sql(
         "CREATE TEMP TABLE grouped AS SELECT context, count(*) AS n FROM log GROUP BY context"
@@ -453,43 +446,55 @@ def _scan(log: OpenLog, budget: MemoryBudget, *, has_times: bool) -> _Scanned:
     ).to_arrow_reader(_BATCH)
     # There are many users: encoding them here costs less than a pass that finds them and a join.
     # DuckDB reads the next rows meanwhile.
-    encoder, users = Encoder(), np.empty(n_rows, np.int32)
+    known, users = None, np.empty(n_rows, np.int32)
     n_good = 0
     for batch in batches:
         rows = slice(n_good, n_good + len(batch))
-        users[rows] = encoder.codes(batch.column("user"))
+        known, users[rows] = _encoded(known, batch.column("user"))
         for name, array in columns.items():
             array[rows] = np.from_dlpack(batch.column(name))  # to_numpy would import pandas
         if attributes:
             collected.add([batch.column(name) for name in attributes])
         n_good += len(batch)
-        budget.check(needed + encoder.n_values * USER_BYTES, f"{size}, and so many users,")
-    labels["user"], places = ordered_users(encoder.values())
-    columns["user"] = users[:n_good]
-    _recode(columns["user"], places)
-    if n_good < n_rows:  # some labels may occur in bad rows only
-        columns = {name: array[:n_good].copy() for name, array in columns.items()}
-        for name in ("context", "action"):
-            labels[name], columns[name] = _used(labels[name], columns[name])
-    bad_rows = _bad_rows(log) if n_good < n_rows else {}
-    if log.n_broken:
-        bad_rows["line is broken"] = log.n_broken
+        budget.check(needed + len(known) * USER_BYTES, f"{size}, and so many users,")
+    user_labels, places = ordered_users(known)
+    _recode(users[:n_good], places)
+    columns = {
+        name: array[:n_good].copy() if n_good < n_rows else array
+        for name, array in ({"user": users} | columns).items()
+    }
     events = Events(
         columns["user"],
         columns["context"],
         columns["action"],
         columns["reward"],
-        labels["user"],
+        user_labels,
         labels["context"],
         labels["action"],
         columns.get("propensity"),
     )
-    return _Scanned(
+    bad_rows = {}
+    if n_good < n_rows:  # some labels may occur in bad rows only
+        events, bad_rows = events.with_used_labels(), _bad_rows(log)
+    if log.n_broken:
+        bad_rows["line is broken"] = log.n_broken
+    n_rows = n_good + sum(bad_rows.values())
+    bad_rows = dict(sorted(bad_rows.items()))
+    return Reading(
         events,
-        dict(sorted(bad_rows.items())),
-        columns.get("moment"),
-        collected.columns(log.columns.features) if n_good else {},
+        Provenance(log.name, n_rows, log.columns, bad_rows, edges, *_time_range(log)),
+        times=columns.get("moment"),
+        attributes=collected.columns(log.columns.features) if n_good else {},
     )
+
+
+def _encoded(known: pa.Array | None, column: pa.Array) -> tuple[pa.Array, npt.NDArray[Any]]:
+    """Return the distinct values of a column after those known, and the code of each row."""
+    found = column.dictionary_encode()
+    if known is None:
+        return found.dictionary, np.from_dlpack(found.indices)
+    both = pa.chunked_array([known, found.dictionary]).dictionary_encode().chunk(1)
+    return both.dictionary, np.from_dlpack(both.indices)[np.from_dlpack(found.indices)]
 
 
 def _bad_rows(log: OpenLog) -> dict[str, int]:
@@ -532,9 +537,54 @@ def _narrowest(n_labels: int) -> npt.DTypeLike:
     return next(kind for kind in (np.int8, np.int16, np.int32) if n_labels <= np.iinfo(kind).max)
 
 
-def _used(labels: Labels, codes: npt.NDArray[Any]) -> tuple[Labels, npt.NDArray[Any]]:
-    """Drop labels without rows."""
-    is_used = np.zeros(len(labels), np.bool_)
-    is_used[codes] = True
-    new_codes = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
-    return Labels(labels.values[is_used]), new_codes[codes]
+#: Ours: estimated bytes per value of a row that is written back.
+_VALUE_BYTES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRows:
+    """All columns of some rows, and the context of each; None where a part is missing.
+
+    ``attributes`` holds features instead, if they were asked for.
+    """
+
+    rows: pa.Table
+    contexts: list[Label | None]
+    attributes: Mapping[str, AttributeColumn] = field(default_factory=dict)
+
+
+def read_contexts(
+    source: Source,
+    *,
+    columns: Sequence[str],
+    bins: Mapping[str, tuple[float, ...]] | None = None,
+    numbers: Mapping[str, bool] | None = None,
+    memory: int | None = None,
+) -> ContextRows:
+    """Return the rows of a file or table with their contexts, in the order of the file.
+
+    With ``numbers`` the columns are features, and it says which of them are numbers. ``memory`` is
+    how many bytes they may take; by default three quarters of what is free.
+    """
+    wanted = Columns(context=tuple(columns))
+    budget = MemoryBudget.of(memory)
+    with opened(source, wanted, contexts_only=True, memory=budget) as log:
+        ((n_rows,),) = log.connection.sql("SELECT count(*) FROM raw").fetchall()
+        n_bytes = n_rows * (ROW_BYTES + _VALUE_BYTES * len(log.types))
+        budget.check(n_bytes, f"{log.name} with {n_rows:,} rows")
+        if numbers is not None:
+            selected = [attribute_sql(log.types, name, is_number=numbers[name]) for name in columns]
+            names = [f"attribute_{place}" for place in range(len(columns))]
+            listed = ", ".join(
+                f"{sql} AS {name}" for sql, name in zip(selected, names, strict=True)
+            )
+            reader = AttributeReader()
+            for batch in log.connection.sql(f"SELECT {listed} FROM raw").to_arrow_reader():
+                reader.add(batch.columns)
+            rows = log.connection.sql("FROM raw").to_arrow_table()
+            return ContextRows(rows, [], reader.columns(columns))
+        edges = {column: edges for column, edges in (bins or {}).items() if column in columns}
+        context = context_sql(log.types, columns, edges)
+        found = log.connection.sql(f"SELECT {context} AS context FROM raw").to_arrow_table()
+        rows = log.connection.sql("FROM raw").to_arrow_table()
+    return ContextRows(rows, found["context"].to_pylist())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import time
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,19 +14,9 @@ from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.events.events import Events
 from unswayed.events.hashing import bits, label_hashes, row_hashes, user_hashes
-from unswayed.events.labels import Labels
 
 
-@dataclass(frozen=True, slots=True)
-class Capped:
-    """Events after capping, and how many users and events that touched."""
-
-    events: Events
-    n_users_capped: int
-    n_events_dropped: int
-
-
-def capped(events: Events, *, max_interactions: int) -> Capped:
+def capped(events: Events, *, max_interactions: int) -> Events:
     """Keep at most ``max_interactions`` events of each user, chosen by a hash of the event.
 
     Notes
@@ -42,7 +31,7 @@ def capped(events: Events, *, max_interactions: int) -> Capped:
     interactions = np.bincount(events.users, minlength=events.n_users)
     over = interactions > max_interactions
     if not over.any():
-        return Capped(events, 0, 0)
+        return events
     rows = np.flatnonzero(over[events.users])
     users, contexts, actions = (
         column[rows].astype(np.int64) for column in (events.users, events.contexts, events.actions)
@@ -69,7 +58,7 @@ def capped(events: Events, *, max_interactions: int) -> Capped:
     by_hash = np.lexsort((hashes, users))
     keep = np.ones(len(events), np.bool_)
     keep[rows[order[by_hash[_places(is_new_user) >= max_interactions]]]] = False
-    return Capped(events.rows(keep), int(over.sum()), int((~keep).sum()))
+    return events.rows(keep)
 
 
 def check_cap(max_interactions: int) -> None:
@@ -102,15 +91,7 @@ TOLERANCE = SECONDS["d"]
 START = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """Events after forgetting, and how many were left out."""
-
-    events: Events
-    n_events_dropped: int
-
-
-def forgotten(events: Events, *, half_life: float) -> Forgotten:
+def forgotten(events: Events, *, half_life: float) -> Events:
     """Keep an event of age t with probability 2^(−t/half_life); the age is that at the last event.
 
     Notes
@@ -127,11 +108,10 @@ def forgotten(events: Events, *, half_life: float) -> Forgotten:
     Examples
     --------
     >>> log = Events.of(["ann"] * 3, ["home"] * 3, ["tea"] * 3, [1, 2, 3], times=[0, 80, 90])
-    >>> forgotten(log, half_life=10.0).events.rewards.tolist()
+    >>> forgotten(log, half_life=10.0).rewards.tolist()
     [3.0]
     """
-    is_kept = remembered(events, half_life=half_life)
-    return Forgotten(_without_unused(events.rows(is_kept)), int((~is_kept).sum()))
+    return events.rows(remembered(events, half_life=half_life)).with_used_labels()
 
 
 def remembered(events: Events, *, half_life: float) -> BoolArray:
@@ -168,29 +148,6 @@ def _passes(users: IntArray, weights: FloatArray, starts: FloatArray) -> BoolArr
             result[row] = True
             total -= 1.0
     return result
-
-
-def _without_unused(events: Events) -> Events:
-    """Drop labels without events."""
-    users, user_labels = _used(events.users, events.user_labels)
-    contexts, context_labels = _used(events.contexts, events.context_labels)
-    actions, action_labels = _used(events.actions, events.action_labels)
-    return replace(
-        events,
-        users=users,
-        contexts=contexts,
-        actions=actions,
-        user_labels=user_labels,
-        context_labels=context_labels,
-        action_labels=action_labels,
-    )
-
-
-def _used(codes: npt.NDArray[np.integer], labels: Labels) -> tuple[npt.NDArray[np.int32], Labels]:
-    is_used = np.zeros(len(labels), np.bool_)
-    is_used[codes] = True
-    new_codes = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
-    return new_codes[codes], Labels(labels.values[is_used])
 
 
 def parsed_half_life(value: float | str) -> float:

@@ -9,15 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from unswayed.errors import Note
-from unswayed.events.encoding import Encoder
 from unswayed.learners.from_log import learn_log
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.randomness import generator
 
 N_USERS, N_PLAYS, N_CONTEXTS, N_ACTIONS = 100, 20, 4, 3
-
-N_IDS = 5_000
-"""Enough ids that their table must grow, which large logs need and these small ones do not."""
 
 COLLUDING = 0.2
 """Share of users who push one action, so that the code for flagged users is compiled."""
@@ -35,8 +31,6 @@ def warm_up(
     a free processor, and many of a busy one. ``on_kind`` is called with each of ``KINDS`` as it
     begins.
     """
-    for ids in (range(N_IDS), [f"user {code}" for code in range(N_IDS)]):
-        Encoder().codes(pa.array(ids))
     for kind in KINDS:
         on_kind(kind)
         with warnings.catch_warnings():

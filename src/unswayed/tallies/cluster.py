@@ -19,7 +19,7 @@ from unswayed.arrays import FloatArray
 from unswayed.engine import Blocked, Workers, order_statistics
 from unswayed.errors import InputError, option
 from unswayed.events import Columns, Labels, OnBadRows, Provenance, read_events
-from unswayed.events.bins import edge_ranks, edges_at, read_numbers, votes_on
+from unswayed.events.column_sql import edge_ranks, edges_at, read_numbers, votes_on
 from unswayed.events.databases import is_database, quiet_connection
 from unswayed.events.reading import LeftOut, check_usable, write_parts
 from unswayed.events.sources import Files, damaged_file, find_files

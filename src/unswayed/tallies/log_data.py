@@ -144,15 +144,14 @@ def tallied(
     """Return the tallies of a log's data; a half-life and a cap are for events only."""
     if isinstance(data, Tallies):
         return data, Dropped()
-    n_users_capped = n_events_dropped = n_events_forgotten = 0
+    n_events, n_users_capped = len(data), 0
     if half_life is not None:
-        remembered = forgotten(data, half_life=half_life)
-        data, n_events_forgotten = remembered.events, remembered.n_events_dropped
+        data = forgotten(data, half_life=half_life)
+    n_remembered = len(data)
     if max_interactions_per_user is not None:
-        sampled = capped(data, max_interactions=max_interactions_per_user)
-        data, n_users_capped = sampled.events, sampled.n_users_capped
-        n_events_dropped = sampled.n_events_dropped
-    dropped = Dropped(n_users_capped, n_events_dropped, n_events_forgotten)
+        n_users_capped = int((np.bincount(data.users) > max_interactions_per_user).sum())
+        data = capped(data, max_interactions=max_interactions_per_user)
+    dropped = Dropped(n_users_capped, n_remembered - len(data), n_events - n_remembered)
     return tally_events(data, min_propensity=min_propensity), dropped
 
 
