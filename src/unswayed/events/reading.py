@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unswayed.arrays import FloatArray
-from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.events.attributes import AttributeColumn, AttributeReader, attribute_sql
 from unswayed.events.column_sql import (
@@ -458,7 +457,9 @@ def _scan(
         n_good += len(batch)
         budget.check(needed + len(known) * USER_BYTES, f"{size}, and so many users,")
     user_labels, places = ordered_users(known)
-    _recode(users[:n_good], places)
+    for first in range(0, n_good, _BATCH):  # in place, without a copy of all
+        rows = slice(first, min(first + _BATCH, n_good))
+        users[rows] = places[users[rows]]
     columns = {
         name: array[:n_good].copy() if n_good < n_rows else array
         for name, array in ({"user": users} | columns).items()
@@ -523,13 +524,6 @@ def _coded_labels(log: OpenLog, column: str) -> Labels:
     """Return the labels of a column in the order of their codes."""
     relation = log.connection.sql(f'SELECT "{column}" FROM {column}_codes ORDER BY {column}_code')
     return labels_of_column(relation.to_arrow_table()[0])
-
-
-@compiled
-def _recode(codes: npt.NDArray[np.int32], new_codes: npt.NDArray[np.int32]) -> None:
-    """Map codes in place, to avoid a large copy."""
-    for row in range(len(codes)):
-        codes[row] = new_codes[codes[row]]
 
 
 def _narrowest(n_labels: int) -> npt.DTypeLike:
