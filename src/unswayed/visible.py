@@ -1,8 +1,11 @@
-"""Safe terminal text: control characters are escaped; percentages and counts of things."""
+"""Safe terminal text: control characters are escaped; numbers, percentages and counts."""
 
 from __future__ import annotations
 
+import math
+import re
 import unicodedata
+from decimal import Decimal
 
 #: Ours: characters of a cell in a table, and of a sentence that names labels.
 LABEL_LENGTH = 200
@@ -13,6 +16,10 @@ _ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 #: Formats that some scripts and emoji need, and that do nothing else.
 _HARMLESS = "\u200c\u200d"
+
+
+#: A number as people write it, perhaps with a sign, a unit or a mark.
+_NUMBER = re.compile(r"[+-]?[0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?( ?%)?")
 
 
 def visible(text: str, *, most: int, keep: str = "") -> str:
@@ -72,3 +79,24 @@ def percent(share: float) -> str:
     ('27.3%', '0.0832%', '100%')
     """
     return f"{100 * share:.3g}%"
+
+
+def is_number(cell: str | float | None) -> bool:
+    """Whether a cell is a number, bare or with a unit, or nothing.
+
+    >>> is_number("1,234.5%"), is_number(None), is_number("0.1 to 0.2")
+    (True, True, False)
+    """
+    return not isinstance(cell, str) or _NUMBER.fullmatch(cell) is not None
+
+
+def number(value: float, digits: int = 3, *, sign: str = "") -> str:
+    """Return a number with so many significant digits, without an exponent where it is readable.
+
+    >>> number(2.822e-05), number(1030.4), number(0.25, sign="+"), number(4.459e-21)
+    ('0.0000282', '1,030', '+0.25', '4.46e-21')
+    """
+    text = f"{value:{sign}.{digits}g}"
+    if not math.isfinite(value):
+        return "no bound" if math.isinf(value) else "-"
+    return f"{Decimal(text):{sign},f}" if value == 0.0 or 1e-6 <= abs(value) < 1e15 else text

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 
 from audit import audit_production, audit_reviews
-from unswayed.audit.results import (
-    COMMAND,
-    FLAGGED_WHERE_SERVERS_CHOSE,
-    FLAGGED_WHERE_USERS_CHOSE,
-)
+from unswayed.audit.results import FLAGGED_WHERE_SERVERS_CHOSE, FLAGGED_WHERE_USERS_CHOSE
 from worlds.production import build_production, production_specs
 from worlds.reviews import build_reviews, review_specs
 
@@ -52,7 +48,7 @@ def test_production_logs_flag_as_few_honest_accounts_as_audits_say() -> None:
 
 def test_the_page_has_the_rates_and_the_command() -> None:
     text = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
-    assert COMMAND in text
+    assert "python benchmarks/audit.py --part validation --every 1 --kinds production" in text
     stated = [float(found) for found in re.findall(r"(\.\d+)% of honest accounts", text)]
     rates = [100 * FLAGGED_WHERE_SERVERS_CHOSE, 100 * FLAGGED_WHERE_USERS_CHOSE]
     assert stated == pytest.approx(rates)

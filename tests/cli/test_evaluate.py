@@ -13,7 +13,7 @@ import pytest
 from tests.browser import NARROW, WIDE, browser
 from tests.cli.shop import unswayed
 from unswayed import InputError, evaluate_policy, learn_log
-from unswayed.reports.evaluation_page import evaluation_page
+from unswayed.reports.evaluations import evaluation_page
 
 N_USERS, N_PLAYS = 900, 25
 HOSTILE = "<script>document.title='owned'</script>"

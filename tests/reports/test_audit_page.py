@@ -16,12 +16,12 @@ import pytest
 
 from tests.audit.markets import market
 from tests.browser import FLAGS, NARROW, WIDE, browser
-from unswayed.audit.auditing import audit_log
+from unswayed.audit.auditing import Audited, audit_log
 from unswayed.audit.redteam import RedTeam, RedTeamRow
 from unswayed.audit.results import Audit
-from unswayed.reports.audit_page import audit_page
-from unswayed.reports.result_tables import write_data, write_page
-from unswayed.reports.svg import Bars, diverging_bars, text_of
+from unswayed.reports.audits import audit_page, write_data
+from unswayed.reports.page import write_page
+from unswayed.reports.svg import Bars, bars, text_of
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 ROWS = tuple(
@@ -31,7 +31,7 @@ ROWS = tuple(
 
 
 @pytest.fixture(scope="module")
-def audit() -> Audit:
+def audited() -> Audited:
     """Return an audit in which every label attacks the page."""
     drawn = market(np.random.default_rng(6), n_groups=12)
     table = drawn.table()
@@ -43,12 +43,17 @@ def audit() -> Audit:
             "time": table["time"],
         }
     )
-    return audit_log(hostile).audit
+    return audit_log(hostile)
 
 
 @pytest.fixture(scope="module")
-def page(audit: Audit) -> str:
-    return audit_page(audit, RedTeam("push", HOSTILE, 100, ROWS))
+def audit(audited: Audited) -> Audit:
+    return audited.audit
+
+
+@pytest.fixture(scope="module")
+def page(audited: Audited) -> str:
+    return audit_page(audited, RedTeam("push", HOSTILE, 100, ROWS))
 
 
 def test_nothing_is_fetched_and_nothing_of_the_log_is_run(page: str) -> None:
@@ -76,8 +81,8 @@ def test_a_typical_report_is_small(page: str) -> None:
     assert len(page.encode()) < 1_000_000
 
 
-def test_the_same_audit_gives_the_same_page(page: str, audit: Audit) -> None:
-    assert audit_page(audit, RedTeam("push", HOSTILE, 100, ROWS)) == page
+def test_the_same_audit_gives_the_same_page(page: str, audited: Audited) -> None:
+    assert audit_page(audited, RedTeam("push", HOSTILE, 100, ROWS)) == page
 
 
 def test_the_data_beside_the_report_say_the_same(audit: Audit, tmp_path: Path) -> None:
@@ -91,7 +96,7 @@ def test_the_data_beside_the_report_say_the_same(audit: Audit, tmp_path: Path) -
 
 
 def test_pictures_escape_their_labels() -> None:
-    drawn = diverging_bars([Bars(HOSTILE, 1.0), Bars("b", -2.0)], title=HOSTILE)
+    drawn = bars([Bars(HOSTILE, 1.0), Bars("b", -2.0)], title=HOSTILE)
     assert "<script" not in drawn
     assert text_of("a\x00\u202eb") == "a\\x00\\u202eb"
 
@@ -175,8 +180,8 @@ def test_labels_of_any_length_fit_wide_and_narrow(tmp_path: Path) -> None:
             "reward": rewards,
         }
     )
-    found = audit_log(log, alpha=0.2, regime="server").audit
-    assert found.is_attacked
+    found = audit_log(log, alpha=0.2, regime="server")
+    assert found.verdict == "attacked"
     assert len(found.statement) < 500
     path = tmp_path / "report.html"
     write_page(audit_page(found), path)

@@ -37,7 +37,6 @@ from unswayed.audit.results import (
     Interval,
     ItemShift,
     SharedItem,
-    measured_on,
 )
 from unswayed.errors import InputError, option
 from unswayed.learners.bounded import Reviewed
@@ -47,10 +46,11 @@ from unswayed.learners.design import design_of_log
 from unswayed.learners.estimates import Estimates
 from unswayed.learners.explaining import is_suspected, notes_on_policy, plain_actions
 from unswayed.learners.learning import Learned, learn_policy
-from unswayed.learners.unknown_fraction import Auto
+from unswayed.learners.unknown_fraction import Auto, UnknownFraction
 from unswayed.policy import Policy
 from unswayed.randomness import generator
 from unswayed.tallies import Tallies, UserTallies, entry_users
+from unswayed.visible import counted, number
 
 ACCUSED = 0.5
 """Accounts that keep less than this weight are flagged."""
@@ -65,6 +65,9 @@ FALSE_DISCOVERIES = 0.01
 """Ours: false discovery rate of accounts that get a reason without being flagged."""
 
 QUIET = "quiet coalition"
+
+NEARLY_NONE = 0.005
+"""Ours: smaller shares of accounts are called very few."""
 
 LARGEST_SHARE = 0.5
 """Upper end of every interval of the share: a colluding majority cannot be detected."""
@@ -215,7 +218,8 @@ def audit_server(
             threshold="a weight below one half",
             nominal=float(weights[accounts.is_flagged].sum() / max(float(weights.sum()), 1.0)),
             realised=FLAGGED_WHERE_SERVERS_CHOSE,
-            measured_on=measured_on("attacked logs", "production"),
+            measured_on="attacked logs with known colluders (python benchmarks/audit.py --part "
+            "validation --every 1 --kinds production)",
         ),
         histogram=histogram_of(
             "log-odds of membership in a coalition", agreement.evidence, agreement.nulls, None
@@ -403,7 +407,7 @@ def _statement(
     changed: tuple[ChangedDecision, ...],
 ) -> str:
     doubt = "".join(
-        f" Suspected: about {lie.accounts:,.0f} accounts "
+        f" Suspected: about {counted(lie.accounts, 'account')} "
         + (
             f"that reward {lie.items} with {lie.mean:.3g} on average over all, and "
             f"{lie.usual:.3g} without them"
@@ -416,27 +420,39 @@ def _statement(
     )
     if not any(lie.is_flagged for lie in lies):
         unknown = learned.unknown_fraction
-        hidden_from = None if unknown is None else unknown.hidden_from
-        unseen = (
-            f" One of {hidden_from:.1%} of the accounts or more could be hidden from every method."
-            if hidden_from is not None and hidden_from < LARGEST_SHARE
-            else ""
-        )
+        hidden = None if unknown is None else _hidden(unknown)
+        unseen = "" if hidden is None else f" {hidden}"
         return f"No coalition was found{' for certain' * bool(doubt)}.{doubt}{unseen}"
     what = moved_items(items) or "rate alike, against the rest"
-    decisions = f"{len(changed):,} decision{'s' * (len(changed) > 1)}"
+    decisions = counted(len(changed), "decision")
     cost = sum(change.cost * change.share for change in changed)
     loss = (
-        f" The naive policy would change {decisions} and cost good users {cost:.4g} a visit."
+        f" Plain means would change {decisions} and cost honest users {number(cost)} per visit."
         if changed
-        else " No decision of the naive policy is changed by it."
+        else " It changes no decision of plain means."
     )
     weights = learned.estimates.user_weights
     n_users, n_flagged = len(weights), int((weights < ACCUSED).sum())
     return (
-        f"{n_flagged:,} accounts stand out, and up to {share.high * n_users:,.0f} of "
-        f"{n_users:,} may belong to them; they {what}.{loss}{doubt} "
+        f"A coalition was found: {counted(n_flagged, 'account')} stand out, and up to "
+        f"{share.high * n_users:,.0f} of {n_users:,} may belong to it; they {what}.{loss}{doubt} "
         f"{flagged_by_mistake(FLAGGED_WHERE_SERVERS_CHOSE, n_users - n_flagged)}"
+    )
+
+
+def _hidden(unknown: UnknownFraction) -> str | None:
+    """Return the share of accounts that could hide from every method, as a sentence."""
+    share = unknown.hidden_from
+    if share is None or share >= LARGEST_SHARE:
+        return None
+    if share < NEARLY_NONE:
+        return (
+            "The best action and the next one are so close in most contexts that lies of very few "
+            "accounts could exchange them unseen."
+        )
+    return (
+        f"No method can exclude that {share:.1%} of the accounts or more collude and exchange the "
+        "best action and the next one."
     )
 
 
@@ -447,12 +463,7 @@ def _limits(learned: Learned) -> tuple[str, ...]:
         about_share.append(
             "Lies in few contexts, and lies that turn only close decisions, may not be seen."
         )
-        if unknown.hidden_from is not None and unknown.hidden_from < LARGEST_SHARE:
-            about_share.append(
-                f"No method can exclude that {unknown.hidden_from:.1%} of the accounts or more "
-                "collude and exchange the best action and the next one; a coalition of one half "
-                "looks like honest users."
-            )
+        about_share += [sentence] if (sentence := _hidden(unknown)) else []
     return (
         *about_share,
         "Not detected one by one: accounts that lie about items that they met once or twice.",

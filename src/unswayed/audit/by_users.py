@@ -33,7 +33,6 @@ from unswayed.audit.results import (
     Interval,
     ItemShift,
     SharedItem,
-    measured_on,
 )
 from unswayed.events import Label
 from unswayed.learners.bounded.means import cell_means, find_caps, shrunken
@@ -44,6 +43,9 @@ from unswayed.randomness import generator
 
 UNLIKE = 2.0
 """Ours: deviation from which a habit is given as a reason."""
+
+MOST_HABITS = 2
+"""Ours: habits that a reason names, the most unusual ones first."""
 
 MOST_GROUPS = 30
 """Ours: maximum number of group cards."""
@@ -96,7 +98,8 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
             threshold=f"{FLAGGED:g} deviations from the middle of the log",
             nominal=float(special.ndtr(-FLAGGED)),
             realised=FLAGGED_WHERE_USERS_CHOSE,
-            measured_on=measured_on("ratings", "textbook"),
+            measured_on="real ratings with injected profiles (python benchmarks/audit.py --kinds "
+            "textbook --seeds 4 5)",
         ),
         histogram=histogram_of(
             "deviations of accounts from the middle of the log", found.deviations, normal, FLAGGED
@@ -160,7 +163,7 @@ def _in_words(found: Coordination) -> tuple[list[str], list[str]]:
     ]
     for code in np.flatnonzero(found.is_flagged).tolist():
         number = int(found.group_of[code])
-        parts = found.profiles.words(found.profiles.values[code], UNLIKE)
+        parts = found.profiles.words(found.profiles.values[code], UNLIKE)[:MOST_HABITS]
         if found.targets[code] > 0.0:
             parts.insert(0, "shares a rating with accounts of the same habits")
         if number >= 0:
@@ -179,14 +182,15 @@ def _card(
         " share a target and their habits"
         if np.isnan(group.seen)
         else f" rated the same items alike: {group.seen:.1f} shared by a pair, where "
-        f"{group.expected:.2f} are expected of accounts with their numbers of each rating"
+        f"{group.expected:.2f} are expected by chance"
     )
     close = (
         f" {group.close:.0%} of them were rated within {_span(found.window)} of each other."
         if found.window is not None and np.isfinite(group.close)
         else ""
     )
-    habits = f" Compared with others, a member {', '.join(group.habits)}." if group.habits else ""
+    habits = " and ".join(group.habits[:MOST_HABITS])
+    habits = f" Compared with others, a member {habits}." if habits else ""
     return log.card(
         f"group {number + 1}",
         members,

@@ -29,7 +29,7 @@ from unswayed.audit.results import (
 from unswayed.events import Events
 from unswayed.tallies import Tallies, UserTallies, entry_users
 from unswayed.tallies.log_summary import LogSummary
-from unswayed.visible import shortened
+from unswayed.visible import percent, shortened
 
 TIME_STEPS, BARS = 60, 40
 """Ours: steps of a timeline, and bars of a histogram."""
@@ -405,13 +405,13 @@ def flagged_by_mistake(rate: float, n_honest: int) -> str:
     """Return how many honest accounts to expect among the flagged ones, as a sentence.
 
     >>> flagged_by_mistake(0.002, 1000)
-    'Expect about 2 of the 1,000 other accounts to be flagged by mistake, as in test logs.'
+    'About 2 of the flagged accounts may be honest: in test logs 0.2% of honest accounts are.'
     """
     expected = rate * n_honest
-    count = f"about {expected:,.0f}" if expected >= 0.95 else "less than one"
+    count = f"About {expected:,.0f}" if expected >= 0.5 else "Fewer than one"
     return (
-        f"Expect {count} of the {n_honest:,} other accounts to be flagged by mistake, as in test "
-        "logs."
+        f"{count} of the flagged accounts may be honest: in test logs {percent(rate)} of honest "
+        "accounts are."
     )
 
 

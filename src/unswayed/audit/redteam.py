@@ -28,7 +28,7 @@ from unswayed.learners.unknown_fraction import Auto
 from unswayed.policy import Policy
 from unswayed.randomness import generator
 from unswayed.tallies import tally_events
-from unswayed.visible import shortened
+from unswayed.visible import number, shortened
 
 Kind = Literal["push", "nuke", "swap", "quiet"]
 KINDS: dict[Kind, str] = {
@@ -93,17 +93,24 @@ class RedTeam:
 
     def statement(self) -> str:
         """Return in a sentence from which size on the coalition is found, and what it moves."""
-        seen = [row.share for row in self.rows if row.accounts and row.verdict == "attacked"]
-        found = (
-            f"is called an attack from {min(seen):.0%} of the accounts on"
-            if seen
-            else "is never called an attack"
-        )
+        first, *others = self.rows
         worst = max(self.rows, key=lambda row: abs(row.robust_shift))
+        seen = [row.share for row in others if row.verdict == "attacked"]
+        if first.verdict == "attacked":
+            shares = [row.detected for row in others]
+            found = (
+                f"has {min(shares):.0%} to {max(shares):.0%} of its members flagged; this log is "
+                "called attacked without it, too"
+            )
+        elif seen:
+            found = f"is called an attack from {min(seen):.0%} of the accounts on"
+        else:
+            found = "is never called an attack"
         return (
             f"A {self.kind} coalition for {shortened(self.target, MOST_LETTERS)!r} {found}. At its "
-            f"worst, with {worst.share:.0%}, it moves the robust mean by {worst.robust_shift:+.3g} "
-            f"and the plain mean by {worst.naive_shift:+.3g}."
+            f"worst, with {worst.share:.0%} of the accounts, it moves the robust mean by "
+            f"{number(worst.robust_shift, sign='+')} and the plain mean by "
+            f"{number(worst.naive_shift, sign='+')}."
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from unswayed.compiled import compiled
 from unswayed.errors import InputError, option
 from unswayed.tallies import Tallies, UserTallies
 from unswayed.tallies.log_summary import UNIFORM_LEVEL, LogSummary
+from unswayed.visible import counted
 
 RegimeName = Literal["auto", "server", "users"]
 REGIMES: tuple[RegimeName, ...] = ("auto", "server", "users")
@@ -69,8 +70,8 @@ def regime_of_log(tallies: UserTallies, summary: LogSummary, wanted: RegimeName)
     if expected >= LEAST_REPEATS and seen < FEW_REPEATS * expected:
         return Regime(
             "users",
-            f"users met the same item again {seen:,.0f} times, and chance would have made it "
-            f"{expected:,.0f} times",
+            f"users met an item again {counted(seen, 'time')}, where random choice would give "
+            f"{expected:,.0f}",
         )
     if tallies.n_actions >= MANY_ACTIONS:
         return Regime("users", f"{tallies.n_actions:,} items are chosen unevenly")

@@ -356,8 +356,6 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-COMMAND = "python benchmarks/audit.py --part validation --every 1 --kinds"
-
 FLAGGED_WHERE_SERVERS_CHOSE = 0.0079
 """Share of honest accounts that count less than half in attacked production logs; .0040 without the
 worst of 29 logs."""
@@ -365,11 +363,6 @@ worst of 29 logs."""
 FLAGGED_WHERE_USERS_CHOSE = 0.004
 """Share of honest accounts that are flagged in real ratings with injected profiles; in attacked
 markets it is .0002, and in real ratings believed clean nobody is flagged."""
-
-
-def measured_on(what: str, kind: str) -> str:
-    """Return what a rate was measured on, and with which command."""
-    return f"{what} with known liars ({COMMAND} {kind})"
 
 
 class Alarm(NamedTuple):

@@ -17,17 +17,9 @@ from unswayed.errors import InputError
 from unswayed.events.known import read_known
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
-from unswayed.reports.audit_page import audit_page
+from unswayed.reports.audits import audit_page, check_cases, print_audit, write_cases, write_data
+from unswayed.reports.page import write_page
 from unswayed.reports.policies import check_table, write_table
-from unswayed.reports.result_tables import (
-    check_cases,
-    print_audit,
-    print_comparisons,
-    print_red_team,
-    write_cases,
-    write_data,
-    write_page,
-)
 from unswayed.reports.tables import print_json, print_line, steps_bar
 from unswayed.storage import check_writable, check_writable_folder
 
@@ -180,20 +172,17 @@ def audit(
     if cases is not None:
         write_cases(found.table("cases"), cases)
     if out is not None:
-        write_page(audit_page(found.audit, red_team, found.changes, found.difference), out)
+        write_page(audit_page(found, red_team), out)
     if data is not None:
         write_data(found.audit, report, data)
     if figures is not None:
-        from unswayed.reports.result_figures import write_audit_figures
+        from unswayed.reports.figures import write_audit_figures
 
         write_audit_figures(found.audit, red_team, figures)
     if json:
         print_json(report)
     else:
-        print_audit(found.audit)
-        print_comparisons(found.changes, found.difference)
-        if red_team is not None:
-            print_red_team(red_team)
+        print_audit(found, red_team)
         if out is not None:
             print_line(f"The report is in {out}.")
         for reason in alarm.reasons:

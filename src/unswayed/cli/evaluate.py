@@ -13,7 +13,8 @@ from unswayed.evaluation.evaluating import ASSUMED_SHARE, STEPS, evaluate_policy
 from unswayed.evaluation.results import LOGGING
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.policy import Policy
-from unswayed.reports.result_tables import print_evaluation, write_page
+from unswayed.reports.evaluations import evaluation_page, print_evaluation
+from unswayed.reports.page import write_page
 from unswayed.reports.tables import print_json, steps_bar
 from unswayed.storage import check_writable, check_writable_folder
 
@@ -92,12 +93,10 @@ def evaluate(
             on_step=on_step,
         )
     if figures is not None:
-        from unswayed.reports.result_figures import write_evaluation_figures
+        from unswayed.reports.figures import write_evaluation_figures
 
         write_evaluation_figures(found, figures)
     if out is not None:
-        from unswayed.reports.evaluation_page import evaluation_page
-
         write_page(evaluation_page(found), out)
     if json:
         print_json(found.to_json())

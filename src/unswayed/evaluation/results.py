@@ -10,6 +10,7 @@ import pyarrow as pa
 from unswayed.evaluation.estimators import Estimate, EstimatorName
 from unswayed.events import Label
 from unswayed.policy.documents import json_number
+from unswayed.visible import number, percent
 
 LOGGING = "logging"
 """The baseline that is what was logged."""
@@ -116,7 +117,7 @@ class Evaluation:
     @property
     def condition(self) -> str:
         """What the intervals of honest users assume, in words."""
-        return f"if at most {100.0 * self.share:.3g}% of the accounts collude"
+        return f"if at most {percent(self.share)} of the accounts collude"
 
     @property
     def statement(self) -> str:
@@ -124,9 +125,10 @@ class Evaluation:
         uplift, chance = self.honest.uplift, self.honest.sampling
         against = "what was logged" if self.baseline == LOGGING else self.baseline
         words = [
-            f"For honest users the policy gains {uplift.estimate:+.3g} per visit over {against}: "
-            f"{chance.low:.3g} to {chance.high:.3g} if nobody lies unseen, {uplift.low:.3g} to "
-            f"{uplift.high:.3g} {self.condition} (doubly robust, 95% intervals)."
+            f"For honest users the policy gains {number(uplift.estimate, sign='+')} per visit over "
+            f"{against}: {number(chance.low)} to {number(chance.high)} if nobody lies unseen, "
+            f"{number(uplift.low)} to {number(uplift.high)} {self.condition} (doubly robust, 95% "
+            "intervals)."
         ]
         if self.holds_to is not None:
             better = "better" if uplift.estimate > 0.0 else "worse"

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from unswayed.reports.svg import text_of
+from unswayed.storage import whole_file
+from unswayed.visible import is_number, number
 
 Value = str | float | int | None
 
-LONG, SHORT = 60, 24
-"""Length in characters from which a cell gets a minimum width, and up to which it never wraps."""
+SHORT = 24
+"""Length in characters up to which a cell never wraps; longer ones get a minimum width."""
 
 STYLE = """
 :root{color-scheme:light dark;--back:#fff;--card:#f6f7f9;--ink:#1b1f24;--soft:#57606a;
@@ -153,6 +155,12 @@ def page(title: str, body: Sequence[str]) -> str:
     )
 
 
+def write_page(text: str, path: Path) -> None:
+    """Write a page."""
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
 def section(title: str, *parts: str) -> str:
     """Return a section with its heading, which the contents list up to a colon."""
     place = re.sub(r"[^a-z0-9]+", "-", title.partition(":")[0].lower()).strip("-")
@@ -210,18 +218,17 @@ def table(
     """
     if not rows:
         return paragraph("None.", "soft")
-    is_number = [
-        any(row[at] is not None for row in rows)
-        and all(not isinstance(row[at], str) for row in rows)
+    are_numbers = [
+        any(row[at] is not None for row in rows) and all(map(is_number, (row[at] for row in rows)))
         for at in range(len(columns))
     ]
     head = "".join(
         f"<th{_number_class(number)}>{text_of(name)}</th>"
-        for name, number in zip(columns, is_number, strict=True)
+        for name, number in zip(columns, are_numbers, strict=True)
     )
     more = ' class="more"'
     lines = [
-        f"<tr{more if at >= shown else ''}>" + "".join(map(_cell, row, is_number)) + "</tr>"
+        f"<tr{more if at >= shown else ''}>" + "".join(map(_cell, row, are_numbers)) + "</tr>"
         for at, row in enumerate(rows)
     ]
     fold = (
@@ -241,18 +248,16 @@ def _number_class(is_number: bool) -> str:
     return ' class="number"' if is_number else ""
 
 
-def _cell(value: Value, is_number: bool) -> str:
+def _cell(value: Value, is_numeric: bool) -> str:
     match value:
         case None:
             text = "-"
         case float():
-            text = f"{value:.4g}" if math.isfinite(value) else "-"
+            text = number(value, 4)
         case int():
             text = f"{value:,}"
         case _:
             text = value
-    length = (
-        "" if is_number or SHORT < len(text) <= LONG else "short" if len(text) <= SHORT else "long"
-    )
-    kind = f' class="{length}"' if length else _number_class(is_number)
+    length = "" if is_numeric else "short" if len(text) <= SHORT else "long"
+    kind = f' class="{length}"' if length else _number_class(is_numeric)
     return f"<td{kind}>{text_of(text, most=400)}</td>"

@@ -11,14 +11,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from unswayed.visible import visible
+from unswayed.visible import number, visible
 
 WIDTH = 480.0
 ROW = 22.0
 LABEL_WIDTH = 130.0
 MOST_LETTERS = 18
-LEFT, ROOM = 66.0, 310.0
-"""Of curves: where they begin, and how wide they are."""
+CAPTION = 20.0
+"""Height of the line above a picture that says what it shows."""
+
+Place = Callable[[float], float]
 
 
 class Bars(NamedTuple):
@@ -63,63 +65,38 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [round(step * k, 12) for k in range(first, last + 1)]
 
 
-def _axis(values: Sequence[float], at: Callable[[float], float], y: float) -> list[str]:
-    """Draw the ticks of a horizontal axis."""
-    parts = []
-    for value in values:
-        parts.append(_line(at(value), y, at(value), y + 4.0, "axis"))
-        parts.append(_words(f"{value:.4g}", at(value), y + 16.0, "middle"))
-    return parts
-
-
-def diverging_bars(rows: Sequence[Bars], *, title: str) -> str:
-    """Draw one bar for each row, to the right for what is raised and to the left for the rest."""
-    largest = max((abs(row.first) for row in rows), default=0.0) or 1.0
-    middle = LABEL_WIDTH + (WIDTH - LABEL_WIDTH) / 2.0
-    half = (WIDTH - LABEL_WIDTH) / 2.0 - 64.0
-    parts = [_line(middle, 0.0, middle, ROW * len(rows), "axis")]
-    for place, row in enumerate(rows):
-        y = place * ROW
-        length = half * abs(row.first) / largest
-        x = middle if row.first >= 0 else middle - length
-        kind = "naive" if row.first >= 0 else "robust"
-        parts.append(_row_label(row.label, y))
-        parts.append(_box(x, y + 4.0, length, ROW - 8.0, kind))
-        at = middle + length + 4.0 if row.first >= 0 else middle - length - 4.0
-        parts.append(
-            _words(f"{row.first:+.3g}", at, y + 15.0, "start" if row.first >= 0 else "end")
-        )
-    bottom = ROW * max(len(rows), 1)
-    reach = half / largest
-    values = ticks(-largest, largest) if any(row.first < 0 for row in rows) else ticks(0.0, largest)
-    parts.append(_line(middle - half, bottom, middle + half, bottom, "axis"))
-    parts.extend(_axis(values, lambda value: middle + reach * value, bottom))
-    return _picture(parts, bottom + 20.0, title)
-
-
-def paired_bars(
-    rows: Sequence[Bars], *, title: str, width: float = WIDTH, label_width: float = LABEL_WIDTH
+def bars(
+    rows: Sequence[Bars],
+    *,
+    title: str,
+    width: float = WIDTH,
+    label_width: float = LABEL_WIDTH,
+    is_share: bool = False,
 ) -> str:
-    """Draw two bars for each row, one below the other."""
-    largest = max((max(row.first, row.second or 0.0) for row in rows), default=0.0) or 1.0
-    room = width - label_width - 60.0
-    parts = []
-    for place, row in enumerate(rows):
-        y = place * (ROW + 8.0)
-        parts.append(_row_label(row.label, y + 2.0, label_width))
-        pair = ((row.first, "naive"), (row.second, "robust"))
-        drawn = [(value, kind) for value, kind in pair if value is not None]
-        top = y + (2.0 if len(drawn) == 2 else 8.0)
-        for value, kind in drawn:
-            length = room * max(value, 0.0) / largest
-            parts.append(_box(label_width, top, length, 10.0, kind))
-            parts.append(_words(f"{value:.3g}", label_width + length + 4.0, top + 9.0, "start"))
-            top += 12.0
-    bottom = (ROW + 8.0) * max(len(rows), 1)
-    parts.append(_line(label_width, bottom, label_width + room, bottom, "axis"))
-    scale = room / largest
-    parts.extend(_axis(ticks(0.0, largest, 4), lambda value: label_width + scale * value, bottom))
-    return _picture(parts, bottom + 20.0, title, width=width)
+    """Draw one or two bars for each row, from zero to the right, or to the left if negative.
+
+    Of two bars the first is naive and the second robust; of one the sign says which it is.
+    """
+    values = [value for row in rows for value in row[1:] if value is not None]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    signs = "+" * (low < 0.0)
+    texts = {x: f"{x:.1%}" if is_share else number(x, sign=signs) for x in values}
+    room = 12.0 + 7.0 * max(map(len, texts.values()), default=0)
+    at = _scale(low, high, label_width + room * (low < 0.0), width - room)
+    parts, y = [], 0.0
+    for row in rows:
+        pair = [(row.first, "robust" if row.second is None and row.first < 0.0 else "naive")]
+        pair += [] if row.second is None else [(row.second, "robust")]
+        parts.append(_row_label(row.label, y + 6.0 * len(pair) + 6.0, label_width))
+        for value, kind in pair:
+            start, end = sorted((at(0.0), at(value)))
+            parts.append(_box(start, y + 4.0, end - start, 11.0, kind))
+            x, anchor = (end + 4.0, "start") if value >= 0.0 else (start - 4.0, "end")
+            parts.append(_words(texts[value], x, y + 14.0, anchor))
+            y += 13.0
+        y += ROW - 13.0
+    parts.append(_line(at(0.0), 0.0, at(0.0), y, "axis"))
+    return _picture([*parts, *_axis(low, high, at, y, is_share=is_share)], y + 20.0, title, width)
 
 
 def histogram(
@@ -134,36 +111,31 @@ def histogram(
 
     Heights are square roots, so that a few accounts far out can be seen beside thousands.
     """
-    height, base, left = 170.0, 150.0, 44.0
-    span = (edges[-1] - edges[0]) or 1.0
+    base, left = 150.0, 44.0
     largest = math.sqrt(max(*seen, *expected, 1e-9))
-
-    def place(value: float) -> float:
-        return left + (WIDTH - left - 10.0) * (value - edges[0]) / span
+    at = _scale(edges[0], edges[-1], left, WIDTH - 10.0)
 
     def top(share: float) -> float:
-        return base - 130.0 * math.sqrt(share) / largest
+        return base - 140.0 * math.sqrt(share) / largest
 
     parts = []
-    line = [f"M{place(edges[0]):.1f} {base:.1f}"]
+    line = [f"M{left:.1f} {base:.1f}"]
     for low, high, share, null in zip(edges[:-1], edges[1:], seen, expected, strict=True):
-        is_beyond = threshold is not None and low >= threshold
         if share > 0:
-            width = max(place(high) - place(low) - 1.0, 0.5)
-            kind = "naive" if is_beyond else "robust"
-            parts.append(_box(place(low), top(share), width, base - top(share), kind))
-        line.append(f"L{place(low):.1f} {top(null):.1f} L{place(high):.1f} {top(null):.1f}")
+            kind = "naive" if threshold is not None and low >= threshold else "robust"
+            width = max(at(high) - at(low) - 1.0, 0.5)
+            parts.append(_box(at(low), top(share), width, base - top(share), kind))
+        line.append(f"L{at(low):.1f} {top(null):.1f} L{at(high):.1f} {top(null):.1f}")
     parts.append(f'<path class="null" d="{" ".join(line)}"/>')
-    parts.append(_line(left, base, WIDTH - 10.0, base, "axis"))
-    parts.extend(_axis(ticks(edges[0], edges[-1], 6), place, base))
-    for share in (1.0, 0.1, 0.01, 0.001):
+    parts += _axis(edges[0], edges[-1], at, base, most=6)
+    for share in (1.0, 0.5, 0.2, 0.05, 0.01):
         if math.sqrt(share) <= largest:
             parts.append(_line(left - 4.0, top(share), left, top(share), "axis"))
-            parts.append(_words(f"{share:.4g}", left - 6.0, top(share) + 4.0, "end"))
+            parts.append(_words(f"{share:.0%}", left - 6.0, top(share) + 4.0, "end"))
     if threshold is not None and edges[0] <= threshold <= edges[-1]:
-        parts.append(_line(place(threshold), 8.0, place(threshold), base, "axis"))
-        parts.append(_words("flagged from here", place(threshold) + 4.0, 16.0, "start"))
-    return _picture(parts, height, title)
+        parts.append(_line(at(threshold), 8.0, at(threshold), base, "axis"))
+        parts.append(_words("flagged from here", at(threshold) + 4.0, 16.0, "start"))
+    return _picture(parts, base + 20.0, title)
 
 
 def timeline(
@@ -175,60 +147,53 @@ def timeline(
     width: float = WIDTH,
 ) -> str:
     """Draw two counts over time, each as a share of its own total."""
-    height, base, left = 150.0, 130.0, 44.0
+    base, left = 130.0, 44.0
     shares = [[count / max(sum(some), 1) for count in some] for some in (first, second)]
     largest = max(*shares[0], *shares[1], 1e-9)
-    step = (width - left - 10.0) / max(len(starts), 1)
+    at = _scale(0.0, len(starts), left, width - 10.0)
+    up = _scale(0.0, largest, base, 10.0)
     parts = []
     for some, kind in ((shares[1], "robust"), (shares[0], "naive")):
         line = [f"M{left:.1f} {base:.1f}"]
-        for number, share in enumerate(some):
-            y = base - 115.0 * share / largest
-            x = left + step * number
-            line.append(f"L{x:.1f} {y:.1f} L{x + step:.1f} {y:.1f}")
+        for k, share in enumerate(some):
+            line.append(f"L{at(k):.1f} {up(share):.1f} L{at(k + 1):.1f} {up(share):.1f}")
         line.append(f"L{width - 10:.1f} {base:.1f}Z")
         parts.append(f'<path class="area {kind}" d="{" ".join(line)}"/>')
     parts.append(_line(left, base, width - 10.0, base, "axis"))
-    for share in ticks(0.0, largest, 3):
-        y = base - 115.0 * share / largest
-        parts.append(_line(left - 4.0, y, left, y, "axis"))
-        parts.append(_words(f"{share:.3g}", left - 6.0, y + 4.0, "end"))
+    parts += _side_axis(0.0, largest, up, left, is_share=True)
     parts.append(_words(starts[0].partition("T")[0], left, base + 15.0, "start"))
     parts.append(_words(starts[-1].partition("T")[0], width - 10.0, base + 15.0, "end"))
-    return _picture(parts, height, title, width=width)
+    return _picture(parts, base + 20.0, title, width)
 
 
 def curves(
-    places: Sequence[float], lines: Sequence[tuple[str, str, Sequence[float]]], *, title: str
+    places: Sequence[float],
+    lines: Sequence[tuple[str, str, Sequence[float]]],
+    *,
+    title: str,
+    is_share: bool = False,
 ) -> str:
     """Draw lines over shares; each has a name, a class and its values."""
-    height, base = 190.0, 160.0
+    base, left, right = 160.0, 66.0, 376.0
     values = [value for _, _, some in lines for value in some]
     low, high = min(0.0, *values), max(0.0, *values)
-    span = (high - low) or 1.0
-    most = max(places) or 1.0
-
-    def at(place: float, value: float) -> str:
-        x = LEFT + ROOM * place / most
-        return f"{x:.1f} {base - 140.0 * (value - low) / span:.1f}"
-
-    parts = [_line(LEFT, base, LEFT + ROOM, base, "axis")]
-    for value in (low, high):
-        y = base - 140.0 * (value - low) / span
-        parts.append(_words(f"{value:.2g}", LEFT - 6.0, y + 4.0, "end"))
+    at, up = _scale(0.0, max(places), left, right), _scale(low, high, base, 20.0)
+    parts = [_line(left, base, right, base, "axis")]
+    parts += _side_axis(low, high, up, left, is_share=is_share)
     for place in places:
-        x = LEFT + ROOM * place / most
-        parts.append(_words(f"{place:.0%}", x, base + 15.0, "middle"))
+        parts.append(_words(f"{place:.0%}", at(place), base + 15.0, "middle"))
     used: list[float] = []
     for name, kind, some in lines:
-        points = " L".join(at(place, value) for place, value in zip(places, some, strict=True))
+        points = " L".join(
+            f"{at(place):.1f} {up(value):.1f}" for place, value in zip(places, some, strict=True)
+        )
         parts.append(f'<path class="line {kind}" d="M{points}"/>')
-        y = base - 140.0 * (some[-1] - low) / span + 4.0
+        y = up(some[-1]) + 4.0
         while any(abs(y - other) < 13.0 for other in used):
             y -= 13.0
         used.append(y)
-        parts.append(_words(name, LEFT + ROOM + 8.0, y, "start"))
-    return _picture(parts, height, title)
+        parts.append(_words(name, right + 8.0, y, "start"))
+    return _picture(parts, base + 30.0, title)
 
 
 def intervals(rows: Sequence[tuple[str, Sequence[tuple[str, Strip]]]], *, title: str) -> str:
@@ -237,19 +202,16 @@ def intervals(rows: Sequence[tuple[str, Sequence[tuple[str, Strip]]]], *, title:
     Each row has a label and pairs of a colour class and a strip; infinite ends reach the edge.
     """
     strips = [strip for _, some in rows for _, strip in some]
-    numbers = [x for strip in strips for x in (strip.mean, strip.low, strip.high) if x is not None]
+    numbers = [x for strip in strips for x in strip[:3] if x is not None]
     low, high = min(numbers, default=0.0), max(numbers, default=1.0)
-    left, room = LABEL_WIDTH + 8.0, WIDTH - LABEL_WIDTH - 24.0
-
-    def at(value: float) -> float:
-        return left + room * (value - low) / ((high - low) or 1.0)
-
+    left, right = LABEL_WIDTH + 8.0, WIDTH - 16.0
+    at = _scale(low, high, left, right)
     parts, y = [], 6.0
     for label, some in rows:
-        parts.append(_row_label(label, y + 5.0 * len(some) - 11.0))
+        parts.append(_row_label(label, y + 5.0 * len(some) + 4.0))
         for kind, strip in some:
             start = left if strip.low is None else at(strip.low)
-            end = left + room if strip.high is None else at(strip.high)
+            end = right if strip.high is None else at(strip.high)
             parts.append(_box(start, y + 3.0, max(end - start, 1.0), 4.0, f"{kind} area"))
             parts.append(
                 f'<circle class="{kind}" cx="{at(strip.mean):.1f}" cy="{y + 5:.1f}" r="4"/>'
@@ -258,11 +220,7 @@ def intervals(rows: Sequence[tuple[str, Sequence[tuple[str, Strip]]]], *, title:
         y += 8.0
     if low < 0.0 < high:
         parts.insert(0, _line(at(0.0), 0.0, at(0.0), y, "axis"))
-    parts.append(_line(left, y, left + room, y, "axis"))
-    for value, anchor in ((low, "start"), (0.0, "middle"), (high, "end")):
-        if low <= value <= high:
-            parts.append(_words(f"{value:.3g}", at(value), y + 15.0, anchor))
-    return _picture(parts, y + 20.0, title)
+    return _picture([*parts, *_axis(low, high, at, y)], y + 20.0, title)
 
 
 def interval_strip(strip: Strip, span: tuple[float, float], *, title: str) -> str:
@@ -272,11 +230,10 @@ def interval_strip(strip: Strip, span: tuple[float, float], *, title: str) -> st
     at its edge.
     """
     width, height, margin = 120.0, 16.0, 6.0
-    low, high = span
-    room = (width - 2.0 * margin) / ((high - low) or 1.0)
+    place = _scale(*span, margin, width - margin)
 
     def at(value: float) -> float:
-        return margin + room * (min(max(value, low), high) - low)
+        return min(max(place(value), margin), width - margin)
 
     left = margin if strip.low is None else at(strip.low)
     right = width - margin if strip.high is None else at(strip.high)
@@ -287,21 +244,59 @@ def interval_strip(strip: Strip, span: tuple[float, float], *, title: str) -> st
     ]
     if strip.naive is not None:
         parts.append(_box(at(strip.naive) - 1.5, 1.0, 3.0, height - 2.0, "naive"))
-    return _picture(parts, height, title, width=width)
+    return _picture(parts, height, title, width, caption=0.0)
 
 
-def _picture(parts: Sequence[str], height: float, title: str, *, width: float = WIDTH) -> str:
+def _scale(low: float, high: float, start: float, end: float) -> Place:
+    """Return where on a line each value of a range is."""
+    unit = (end - start) / ((high - low) or 1.0)
+    return lambda value: start + unit * (value - low)
+
+
+def _axis(
+    low: float, high: float, at: Place, y: float, *, most: int = 4, is_share: bool = False
+) -> list[str]:
+    """Draw a horizontal axis with its ticks."""
+    parts = [_line(at(low), y, at(high), y, "axis")]
+    for value in ticks(low, high, most):
+        parts.append(_line(at(value), y, at(value), y + 4.0, "axis"))
+        parts.append(_words(_tick(value, is_share), at(value), y + 16.0, "middle"))
+    return parts
+
+
+def _side_axis(low: float, high: float, at: Place, x: float, *, is_share: bool) -> list[str]:
+    """Draw the ticks of a vertical axis."""
+    parts = []
+    for value in ticks(low, high, 4):
+        parts.append(_line(x - 4.0, at(value), x, at(value), "axis"))
+        parts.append(_words(_tick(value, is_share), x - 6.0, at(value) + 4.0, "end"))
+    return parts
+
+
+def _tick(value: float, is_share: bool) -> str:
+    return f"{number(100.0 * value)}%" if is_share else number(value)
+
+
+def _picture(
+    parts: Sequence[str],
+    height: float,
+    title: str,
+    width: float = WIDTH,
+    *,
+    caption: float = CAPTION,
+) -> str:
+    """Return a picture, with its title above it unless there is no room for a caption."""
+    shown = _words(title, 0.0, 12.0, "start") if caption else ""
     return (
-        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" '
-        f'xmlns="http://www.w3.org/2000/svg"><title>{text_of(title)}</title>'
-        + "".join(parts)
-        + "</svg>"
+        f'<svg viewBox="0 0 {width:g} {height + caption:g}" role="img" '
+        f'xmlns="http://www.w3.org/2000/svg"><title>{text_of(title)}</title>{shown}'
+        f'<g transform="translate(0 {caption:g})">{"".join(parts)}</g></svg>'
     )
 
 
 def _row_label(label: str, y: float, width: float = LABEL_WIDTH) -> str:
     short = label if len(label) <= MOST_LETTERS else label[: MOST_LETTERS - 1] + "…"
-    return _words(short, width - 8.0, y + 15.0, "end")
+    return _words(short, width - 8.0, y, "end")
 
 
 def _words(text: str, x: float, y: float, anchor: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from rich.box import HEAVY_HEAD
 from rich.cells import cell_len
@@ -20,15 +20,28 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from unswayed.visible import LABEL_LENGTH, SENTENCE_LENGTH, percent, visible
+from unswayed.visible import LABEL_LENGTH, SENTENCE_LENGTH, is_number, number, percent, visible
 
 Cell = str | int | float | None
 
-#: A number as people write it, perhaps with a sign, a unit or a mark.
-_NUMBER = re.compile(r"[+-]?[0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?( ?%)?")
+SHOWN = 10
+"""Rows of a longer table that a terminal shows."""
+
+
+class Table(NamedTuple):
+    """Columns and rows, for a terminal (``print_some``) and for a page (``page.table``)."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+    def only(self, *columns: str) -> Table:
+        """Return some of the columns."""
+        places = [self.columns.index(column) for column in columns]
+        return Table(columns, [[row[place] for place in places] for row in self.rows])
+
 
 #: Control and format characters that JSON leaves as they are, and halves of surrogate pairs.
 _UNSAFE = re.compile(
@@ -46,11 +59,11 @@ def print_table(
     """
     console = _console()
     texts = [[visible(_shown(cell), most=LABEL_LENGTH) for cell in row] for row in rows]
-    are_numbers = [all(_is_number(row[place]) for row in rows) for place in range(len(columns))]
+    are_numbers = [all(is_number(row[place]) for row in rows) for place in range(len(columns))]
     by_column = [[column, *cells] for column, *cells in zip(columns, *texts, strict=True)]
     least = [
-        _least_width(cells, is_number=is_number)
-        for cells, is_number in zip(by_column, are_numbers, strict=True)
+        _least_width(cells, is_numeric=is_numeric)
+        for cells, is_numeric in zip(by_column, are_numbers, strict=True)
     ]
     frame, gaps = 3 * len(columns) + 1, 2 * (len(columns) - 1)
     has_frame = sum(least) + frame <= console.width
@@ -58,7 +71,7 @@ def print_table(
     if room < 0:
         _print_rows(console, title, columns, texts)
     else:
-        table = Table(
+        table = RichTable(
             title=_text(title),
             title_justify="left",
             title_style="bold",
@@ -68,10 +81,10 @@ def print_table(
             pad_edge=has_frame,
         )
         widths = _widths(least, [max(map(cell_len, cells)) for cells in by_column], room)
-        for column, is_number, width in zip(columns, are_numbers, widths, strict=True):
+        for column, is_numeric, width in zip(columns, are_numbers, widths, strict=True):
             table.add_column(
                 _text(column),
-                justify="right" if is_number else "left",
+                justify="right" if is_numeric else "left",
                 width=width,
                 overflow="fold",
             )
@@ -82,6 +95,14 @@ def print_table(
         console.print(_text(note, most=SENTENCE_LENGTH, keep="\n"))
 
 
+def print_some(title: str, table: Table, *, n_rows: int | None = None, more: str = "") -> None:
+    """Print the first rows of a table, if there are any, and how many there are beyond them."""
+    if table.rows:
+        hidden = (len(table.rows) if n_rows is None else n_rows) - SHOWN
+        note = f"And {hidden:,} more. {more}".rstrip() if hidden > 0 else None
+        print_table(title, table.columns, table.rows[:SHOWN], note=note)
+
+
 def _print_rows(
     console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
@@ -89,7 +110,7 @@ def _print_rows(
     console.print(_text(title), style="bold")
     width = max(cell_len(column) for column in columns)
     for row in rows:
-        lines = Table.grid(padding=(0, 2))
+        lines = RichTable.grid(padding=(0, 2))
         lines.add_column(min_width=width, no_wrap=True)
         lines.add_column(overflow="fold")
         for column, cell in zip(columns, row, strict=True):
@@ -116,17 +137,12 @@ def _widths(least: Sequence[int], natural: Sequence[int], room: int) -> list[int
     return widths
 
 
-def _least_width(texts: Sequence[str], *, is_number: bool) -> int:
+def _least_width(texts: Sequence[str], *, is_numeric: bool) -> int:
     """Return the width that breaks neither the name of a column, nor a number or word in it."""
     words = [word for text in texts[:1] for word in text.split()]
     for text in texts[1:]:
-        words += [text] if is_number else text.split()
+        words += [text] if is_numeric else text.split()
     return max((cell_len(word) for word in words), default=1)
-
-
-def _is_number(cell: Cell) -> bool:
-    """Whether a cell is a number, bare or with a unit, or nothing."""
-    return not isinstance(cell, str) or _NUMBER.fullmatch(cell) is not None
 
 
 def rate(value: float | None) -> str | None:
@@ -191,6 +207,8 @@ def _shown(cell: Cell) -> str:
         case None:
             return "-"
         case float():
-            return "no bound" if math.isinf(cell) else f"{cell:.4g}"
+            return number(cell, 4)
+        case int():
+            return f"{cell:,}"
         case _:
-            return str(cell)
+            return cell

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from unswayed.learners.explaining import is_suspected
 from unswayed.learners.from_log import STEPS
 from unswayed.reports.page import STYLE
-from unswayed.reports.svg import Bars, Strip, diverging_bars, interval_strip, text_of
+from unswayed.reports.svg import Bars, Strip, bars, interval_strip, text_of
 
 #: Ours: letters of a text that are shown; labels have at most 256 bytes.
 _MOST_LETTERS = 2_000
@@ -189,7 +189,7 @@ def _summary(lies: Sequence[Mapping[str, Any]], changed: Mapping[str, Any]) -> s
 
 def _shifts(items: Sequence[Mapping[str, Any]]) -> Markup:
     rows = [Bars(str(item["action"]), item["shift"]) for item in items[:_MOST_BARS]]
-    return Markup(diverging_bars(rows, title="shift of each action's mean"))
+    return Markup(bars(rows, title="shift of each action's mean"))
 
 
 _environment = Environment(

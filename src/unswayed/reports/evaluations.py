@@ -1,0 +1,162 @@
+"""An evaluation for people: on a terminal, and as one self-contained HTML page."""
+
+from __future__ import annotations
+
+import math
+
+from unswayed.evaluation import Evaluation
+from unswayed.evaluation.estimators import Estimate
+from unswayed.reports.page import beside, key, page, paragraph, section, tiles
+from unswayed.reports.page import table as html_table
+from unswayed.reports.svg import Strip, intervals, text_of
+from unswayed.reports.tables import Table, print_line, print_some, rate
+from unswayed.visible import number
+
+DRAWN = 12
+"""Contexts in the picture; the table has all."""
+
+KEY = (
+    ("logged", "logging"),
+    ("naive", "naive: all users alike"),
+    ("robust", "robust: honest users"),
+)
+
+
+def evaluation_tables(found: Evaluation) -> dict[str, Table]:
+    """Return the tables of an evaluation by name."""
+    return {
+        "estimates": Table(
+            ["estimator", "users", "value", "uplift", "uplift if nobody lies unseen"],
+            [
+                [
+                    one.estimator.upper(),
+                    "honest" if one.robust else "all",
+                    _text(one.value),
+                    _text(one.uplift, sign="+"),
+                    _text(one.sampling, sign="+"),
+                ]
+                for one in found.estimates
+            ],
+        ),
+        "contexts": Table(
+            ["context", "share", "action", "plays", "logging", "value", "uplift"],
+            [
+                [
+                    str(one.context),
+                    rate(one.share),
+                    str(one.action),
+                    f"{one.plays:,}",
+                    number(one.logged.estimate),
+                    number(one.robust.estimate),
+                    _text(one.uplift, sign="+"),
+                ]
+                for one in found.contexts
+            ],
+        ),
+    }
+
+
+def print_evaluation(found: Evaluation) -> None:
+    """Print the value of a policy."""
+    tables = evaluation_tables(found)
+    print_line(found.statement)
+    print_some("Estimates", tables["estimates"].only("estimator", "users", "value", "uplift"))
+    print_line(
+        "value: mean reward per visit. uplift: over the baseline. IPS: inverse propensity scores; "
+        "SNIPS: the same, normalised; DR: doubly robust, used below. Intervals of honest users "
+        f"hold {found.condition}."
+    )
+    columns = ("context", "share", "action", "plays", "value", "uplift")
+    print_some("By context", tables["contexts"].only(*columns))
+    print_line(
+        "For honest users. share: of the visits. plays: of the policy's action in the log. value: "
+        "mean reward of the policy. uplift: what it gains over the baseline, with a 95% interval. "
+        "--json also has the values for all users."
+    )
+    print_line(
+        f"Effective sample: {found.effective_sample_size:,.0f} of {found.n_events:,} events, which "
+        f"leave the uplift uncertain by ±{number(_half(found.honest.sampling))}. "
+        f"{1.0 - found.weight_kept:.1%} of the accounts' weight was removed as a likely coalition."
+    )
+    for remark in _remarks(found):
+        print_line(remark)
+
+
+def evaluation_page(found: Evaluation) -> str:
+    """Return the page of an evaluation."""
+    tables = evaluation_tables(found)
+    is_open = found.honest.uplift.low <= 0.0 <= found.honest.uplift.high
+    kinds = {True: "robust", False: "naive"}
+    by_estimator = [("logging", [("logged", _strip(found.logged))])]
+    for name in dict.fromkeys(one.estimator for one in found.estimates):
+        some = [one for one in found.estimates if one.estimator == name]
+        by_estimator.append((name.upper(), [(kinds[o.robust], _strip(o.value)) for o in some]))
+    by_context = [
+        (str(one.context), [(kind, _strip(getattr(one, kind))) for kind, _ in KEY])
+        for one in found.contexts[:DRAWN]
+    ]
+    parts = [
+        "<h1>Evaluation</h1>",
+        paragraph(
+            f"{found.source}. Events: {found.n_events:,}, accounts: {found.n_users:,}. Baseline: "
+            f"{found.baseline}.",
+            "soft",
+        ),
+        f'<div class="answer{" suspected" if is_open else ""}">'
+        f"{text_of(found.statement, most=4_000)}</div>",
+        _tiles(found),
+        section(
+            "Mean reward per visit",
+            paragraph(
+                f"95% intervals; those of honest users hold {found.condition}. IPS: inverse "
+                "propensity scores; SNIPS: the same, normalised; DR: doubly robust.",
+                "soft small",
+            ),
+            beside(
+                intervals(by_estimator, title="mean reward per visit, by estimator"),
+                intervals(by_context, title="mean reward per visit by DR, by context")
+                if by_context
+                else "",
+            ),
+            key(*KEY),
+            html_table(*tables["estimates"], name="estimates"),
+        ),
+        section("By context", html_table(*tables["contexts"], shown=20, name="contexts")),
+        section("Remarks", *map(paragraph, _remarks(found) or ["None."])),
+    ]
+    return page(f"Evaluation on {found.source}", parts)
+
+
+def _tiles(found: Evaluation) -> str:
+    holds = "none" if found.holds_to is None else f"{found.holds_to:.1%}"
+    return tiles(
+        [
+            (number(found.honest.uplift.estimate, sign="+"), "uplift per visit for honest users"),
+            (f"±{number(_half(found.honest.sampling))}", "from chance alone (95%)"),
+            (holds, "of the accounts may collude without changing the uplift's sign"),
+            (f"{found.effective_sample_size:,.0f}", "effective events"),
+            (f"{1.0 - found.weight_kept:.1%}", "of the accounts' weight removed as a coalition"),
+        ]
+    )
+
+
+def _remarks(found: Evaluation) -> list[str]:
+    return [f"Warning: {text}" for text in found.warnings] + [
+        f"Note: {text}" for text in found.notes
+    ]
+
+
+def _strip(found: Estimate) -> Strip:
+    """Return what is drawn of an estimate; ends without a bound reach the edge."""
+    low, high = (x if math.isfinite(x) else None for x in (found.low, found.high))
+    mean = found.estimate if math.isfinite(found.estimate) else 0.0
+    return Strip(mean, low, high, None)
+
+
+def _text(found: Estimate, sign: str = "") -> str:
+    low, high = number(found.low), number(found.high)
+    return f"{number(found.estimate, sign=sign)} ({low} to {high})"
+
+
+def _half(found: Estimate) -> float:
+    return (found.high - found.low) / 2.0
