@@ -14,7 +14,6 @@ from unswayed.memory import parsed_bytes
 from unswayed.names import closest
 from unswayed.policy import NO_BOUND, Policy
 from unswayed.policy.documents import json_number
-from unswayed.reports.policies import check_table, predicted_table, write_table
 from unswayed.reports.tables import Cell, print_json, print_line, print_table, rate
 
 NOT_USEFUL = "none useful"
@@ -55,6 +54,8 @@ def predict(
             raise InputError(
                 "--file needs --out, where to write the actions, such as actions.parquet."
             )
+        from unswayed.reports.policies import check_table, predicted_table, write_table
+
         check_table(out, table_format)
         columns = None if column is None else [name.strip() for name in column.split(",")]
         table, n_unknown = predicted_table(

@@ -339,23 +339,21 @@ class Comparison:
         """Return the same for one split. What is hidden is computed for DR, and moves all alike."""
         some = [one if rows is None else one.rows(rows) for one in (policy, baseline)]
 
-        def chance(name: EstimatorName, weights: FloatArray) -> tuple[Estimate, Estimate]:
+        def chance(name: EstimatorName) -> tuple[Estimate, Estimate]:
             """Return the value and the uplift, with intervals that allow for chance."""
             is_calibrated = honest is not None
             totals, against = (totals_of(one, name, is_calibrated=is_calibrated) for one in some)
-            return value_of(totals, weights), value_of(totals, weights, against)
+            return value_of(totals, self.weights), value_of(totals, self.weights, against)
 
-        hidden = chance("dr", self.weights)
+        hidden = chance("dr")
         if honest is not None and honest.share > 0.0:
-            # Honest accounts may have been taken out with the coalition.
-            value, uplift = map(_joined, hidden, chance("dr", honest.weights))
             hidden = (
-                self._hidden(value, honest, policy, None, rows),
-                self._hidden(uplift, honest, policy, baseline, rows),
+                self._hidden(hidden[0], honest, policy, None, rows),
+                self._hidden(hidden[1], honest, policy, baseline, rows),
             )
         found = []
         for name in names:
-            own = chance(name, self.weights)
+            own = chance(name)
             value, uplift = own
             if honest is not None and name == "dr":
                 value, uplift = hidden
@@ -396,11 +394,6 @@ class Comparison:
             low = max(low, min(0.0, float(policy.rewards.min()), found.low))
             high = min(high, max(0.0, float(policy.rewards.max()), found.high))
         return found._replace(low=low, high=high)
-
-
-def _joined(found: Estimate, other: Estimate) -> Estimate:
-    """Return an estimate whose interval has both intervals in it."""
-    return found._replace(low=min(found.low, other.low), high=max(found.high, other.high))
 
 
 def _reaching(found: Estimate, doubly: Estimate) -> Estimate:
