@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,8 @@ from unswayed.learners.estimates import Estimates
 from unswayed.learners.methods import method_named
 from unswayed.learners.paper import (
     FAILURE_PROBABILITY,
-    RewardUnits,
     measure_units,
     measured_from,
-    user_means,
 )
 from unswayed.policy import best_known
 from unswayed.tallies import Tallies, UserTallies, entry_users
@@ -40,7 +38,8 @@ class Certificate(StrEnum):
     """On what a lower bound rests.
 
     ``EXACT``: the decision was bounded exactly. ``CONTEXT_STEP``: so was it, but fewer accounts
-    might move the context to another estimator, and the bound goes no further than that.
+    might move the context to another estimator or the origin of rewards, and the bound goes no
+    further than that.
     ``ONE_ACCOUNT``: only that the same data give the same decision; no better bound is known.
     """
 
@@ -66,7 +65,8 @@ class FlipBounds:
         Shape (n_contexts,); a ``Certificate`` for each lower bound.
     held
         Shape (n_contexts,); a lower bound that holds as long as each context stays with its
-        estimator. Equal to ``lower`` unless the certificate is ``CONTEXT_STEP``.
+        estimator and rewards with their origin. Equal to ``lower`` unless the certificate is
+        ``CONTEXT_STEP``.
     """
 
     n_accounts: int
@@ -344,22 +344,6 @@ class _Attack:
 # Bounds of the paper's decisions.
 
 
-class Certifier(Protocol):
-    """Bounds the flips of one method's decisions without running it again."""
-
-    def __call__(
-        self,
-        tallies: UserTallies,
-        design: Design,
-        estimates: Estimates,
-        *,
-        alpha: float,
-        warmup: Tallies | None = None,
-    ) -> FlipBounds:
-        """Return bounds for what the method learned from these tallies."""
-        ...
-
-
 def certify_paper(
     tallies: UserTallies,
     design: Design,
@@ -383,10 +367,11 @@ def certify_paper(
     what they like, as often as they like, and report any rewards, but their action in a sticky
     context stays the one that the platform assigned. Scales σ_s and probabilities ν̂_s multiply all
     means of a context alike, so they cannot change its best action. What could: the context might
-    leave S₊, its estimated probability might become zero, or rewards might be measured from
-    elsewhere. Up to a number of accounts the data rule out all of this. Where that number is too
-    small the certificate is "context step": the lower bound ends there, and ``held`` says what
-    would hold if none of it happened.
+    leave S₊, its estimated probability might become zero, or, with several contexts, rewards might
+    be measured from another origin (``RewardUnits``; of rewards other than 0 and 1 nothing is
+    certain there). Up to a number of accounts the data rule out all of this. Where that number is
+    too small the certificate is "context step": the lower bound ends there, and ``held`` says what
+    holds if none of it happens.
 
     Rare contexts: the spectral filter decides anew, from all rows, which rows to weigh down. One
     row can move a round across its threshold, and then the weights of all the others. No bound
@@ -418,27 +403,26 @@ def certify_paper(
     )
     n_cut = np.minimum(n_bad, np.maximum((n_points - 1) // 2, 0))
     leaders = decisions(estimates)[chosen]
-    means: dict[str, Any] = {
-        "values": values,
-        "groups": groups,
-        "n_zeros": n_zeros,
-        "n_cut": n_cut,
-        "leaders": leaders,
-        "is_known": is_known[chosen],
-    }
-    flips = trimmed_flips(**means)
-    withstood = _withstood(tallies, units, row_of_context, flips.fewest, means)
+    flips = trimmed_flips(
+        values,
+        groups,
+        n_zeros=n_zeros,
+        n_cut=n_cut,
+        leaders=leaders,
+        is_known=is_known[chosen],
+    )
     # If all who were seen at the chosen action stay away, nothing is known of it any more.
     visitors = stored[rows, leaders]
     fewest, enough = np.minimum(flips.fewest, visitors), np.minimum(flips.enough, visitors)
     in_place = _certain_replacements(tallies, design, warmup)[chosen]
-    unmoved = np.minimum(withstood - 1, in_place)
+    # In a single context all means move with the origin of rewards alike.
+    is_single = tallies.n_contexts == 1
+    unmoved = in_place if is_single else np.minimum(in_place, units.n_certain)
     # One loud reward that is kept decides, wherever rewards are measured from.
     is_loud = (flips.from_leader > n_cut[rows, leaders]) | (
         flips.from_rival > n_cut[rows, flips.rivals]
     )
-    is_sure = is_loud | (tallies.n_contexts == 1)
-    certain = np.where(is_sure, in_place, np.minimum(in_place, units.n_certain))
+    certain = np.where(is_loud, in_place, unmoved)
     is_attained = (flips.rivals != NO_RIVAL) & (certain >= enough)
 
     lower, upper, held = bounds.lower.copy(), bounds.upper.copy(), bounds.lower.copy()
@@ -451,7 +435,10 @@ def certify_paper(
     return FlipBounds(bounds.n_accounts, lower, upper, certificates, held)
 
 
-CERTIFIERS: dict[str, Certifier] = {"paper": certify_paper, "paper-literal": certify_paper}
+CERTIFIERS: dict[str, Callable[..., FlipBounds]] = {
+    "paper": certify_paper,
+    "paper-literal": certify_paper,
+}
 """Certifiers by method; decisions of a method without one withstand ``one_account``."""
 
 
@@ -462,50 +449,6 @@ def _frequent_values(tallies: Tallies, row_of_context: IntArray) -> tuple[FloatA
     users = entry_users(tallies.indptr)[is_inside]
     groups = rows[is_inside] * tallies.n_actions + tallies.cells[is_inside] % tallies.n_actions
     return tallies.sums[is_inside] / tallies.interactions[users], groups.astype(np.int64)
-
-
-def _withstood(
-    tallies: UserTallies,
-    units: RewardUnits,
-    row_of_context: IntArray,
-    fewest: IntArray,
-    means: dict[str, Any],
-) -> IntArray:
-    """Return how many replaced accounts change a decision at least, wherever the origin moves.
-
-    Replacing j accounts moves the median user's mean by at most j ranks. A trimmed mean is monotone
-    and moves with a common shift, and a user's value moves with the origin by their share of visits
-    to the context. So two trimmed means of a context come at most as much closer to each other as
-    the origin moves, times the largest such share.
-    """
-    if tallies.n_contexts == 1:  # all shares are one: means move alike
-        return fewest
-    if units.is_binary:
-        return np.minimum(fewest, units.n_certain + 1)
-    own = np.sort(np.concatenate(tallies.blocks.map_blocks(user_means)))
-    shares = tallies.blocks.map_blocks(_largest_shares, row_of_context, len(fewest))
-    largest = np.max(shares, axis=0)
-    # The more accounts, the farther the origin may move: bisection for the most that are withstood.
-    holds, fails = np.zeros_like(fewest), fewest.copy()
-    while (is_open := fails - holds > 1).any():
-        middle = (holds + fails) // 2
-        low = own[np.maximum((len(own) - 1) // 2 - middle, 0)]
-        high = own[np.minimum(len(own) // 2 + middle, len(own) - 1)]
-        margins = np.maximum(units.origin - low, high - units.origin) * largest
-        is_held = trimmed_flips(**means, margins=margins).fewest > middle
-        holds = np.where(is_open & is_held, middle, holds)
-        fails = np.where(is_open & ~is_held, middle, fails)
-    return np.asarray(holds + 1)
-
-
-def _largest_shares(tallies: Tallies, row_of_context: IntArray, n_rows: int) -> FloatArray:
-    """Largest share of a single user's visits, for each context with a row."""
-    rows = row_of_context[tallies.cells // tallies.n_actions]
-    is_inside = rows != NO_RIVAL
-    users = entry_users(tallies.indptr)[is_inside]
-    shares = np.zeros(n_rows)
-    np.maximum.at(shares, rows[is_inside], tallies.counts[is_inside] / tallies.interactions[users])
-    return shares
 
 
 def _certain_replacements(tallies: UserTallies, design: Design, warmup: Tallies | None) -> IntArray:
@@ -574,7 +517,6 @@ def trimmed_flips(
     n_cut: IntArray,
     leaders: IntArray,
     is_known: BoolArray,
-    margins: FloatArray | None = None,
 ) -> TrimmedFlips:
     """Count the points that must be replaced before a leader's trimmed mean is overtaken.
 
@@ -590,9 +532,6 @@ def trimmed_flips(
     is_known
         Shape ``(n_rows, n_columns)``: whether the column takes part. A column with points that does
         not take part does so once one of its points was replaced.
-    margins
-        Shape ``(n_rows,)``: by how much the difference of two trimmed means of a row may be off
-        besides; ``fewest`` holds for all such differences. Zero by default.
 
     Notes
     -----
@@ -627,7 +566,6 @@ def trimmed_flips(
         n_cut.astype(np.int64),
         leaders.astype(np.int64),
         is_known,
-        np.zeros(len(leaders)) if margins is None else margins,
         counts,
     )
     return TrimmedFlips(*(np.ascontiguousarray(column) for column in counts.T))
@@ -641,7 +579,6 @@ def _count_flips(
     n_cut: IntArray,
     leaders: IntArray,
     is_known: BoolArray,
-    margins: FloatArray,
     counts: IntArray,
 ) -> None:
     """Fill the columns of ``counts`` with the fields of ``TrimmedFlips``, row by row."""
@@ -671,7 +608,7 @@ def _count_flips(
             first = 0 if is_known[row, column] else 1
             tolerance = slack + more
             # A tie may go either way; without any rounding error it still is one.
-            at_most = -tolerance - margins[row] - np.finfo(np.float64).tiny
+            at_most = -tolerance - np.finfo(np.float64).tiny
             lowest, _ = _cheapest_split(falls, rises, first, at_most)
             counts[row, 0] = min(counts[row, 0], max(lowest, 1))
             total, fallen = _cheapest_split(falls, rises, first, tolerance)

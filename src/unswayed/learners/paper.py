@@ -355,7 +355,8 @@ PIVOT_BITS = 20
 """Ours: squares around a number of so few bits lose nothing of whole numbers up to 1e7."""
 
 TOLERANCE = 1e-6
-"""Ours: how far a mean square may be from that of two values, in squares of their distance."""
+"""Ours: how far a mean square may be from that of two values, in squares of their distance. Not for
+zero and one, whose sums are exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +370,8 @@ class RewardUnits:
     is_binary
         Whether rewards have two values.
     n_certain
-        Replacing so many accounts does not change the origin of binary rewards.
+        Replacing so many accounts does not change the origin. Positive only for rewards of 0 and 1,
+        which are tested without a guess; other origins rest on a sample or a median.
     """
 
     origin: float
@@ -388,15 +390,20 @@ def measure_units(tallies: UserTallies, *, alpha: float) -> RewardUnits:
     more than half as many as those who show it; then less is assumed, and intervals are wider.
 
     The squares of the tallies show it: with rewards in {v, w} every entry has
-    Σr² − (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w.
+    Σr² − (v + w)·Σr + v·w·n = 0, and two entries determine v + w and v·w. Zero and one are tested
+    first, then the pair that most sampled entries agree on: a few loud accounts can change the
+    sample, and where fewer users than may collude show the larger value, a wrong pair would pass.
     """
+    n_allowed = math.ceil(alpha * int((tallies.interactions > 0).sum()))
+    votes = tallies.blocks.add_blocks(_votes, 0.0, 1.0, 0.0)
+    n_certain = min(_spare(votes, n_allowed), int(votes[2]) - 1)
+    if n_certain >= 0:
+        return RewardUnits(0.0, True, n_certain)
     found = _two_values(np.concatenate(tallies.blocks.map_blocks(_sampled_entries)))
     if found is not None:
-        n_shown, n_broken = tallies.blocks.add_blocks(_votes, *found).tolist()
-        n_allowed = math.ceil(alpha * int((tallies.interactions > 0).sum()))
-        if n_broken <= n_allowed and 2 * n_broken <= n_shown:
-            n_certain = min(n_allowed - n_broken, (n_shown - 2 * n_broken) // 3)
-            return RewardUnits(found[0], True, n_certain)
+        votes = tallies.blocks.add_blocks(_votes, *found, TOLERANCE)
+        if _spare(votes, n_allowed) >= 0:
+            return RewardUnits(found[0], True, 0)
     means = np.concatenate(tallies.blocks.map_blocks(user_means))
     return RewardUnits(float(np.median(means)), False, 0)
 
@@ -472,10 +479,19 @@ def _with_few_bits(value: float) -> float:
     return math.ldexp(float(np.rint(math.ldexp(mantissa, PIVOT_BITS))), exponent - PIVOT_BITS)
 
 
-def _votes(tallies: Tallies, low: float, span: float) -> IntArray:
-    """Return how many users show the larger of two values and nothing else, and anything else."""
+def _spare(votes: IntArray, n_allowed: int) -> int:
+    """Return how many accounts can be replaced before two values are rejected; negative if now."""
+    n_shown, n_broken = int(votes[0]), int(votes[1])
+    return min(n_allowed - n_broken, (n_shown - 2 * n_broken) // 3)
+
+
+def _votes(tallies: Tallies, low: float, span: float, tolerance: float) -> IntArray:
+    """Return how many users show the larger of two values, another value, and the smaller one.
+
+    Users who show another value count there only.
+    """
     return _count_votes(
-        tallies.indptr, tallies.counts, tallies.sums, tallies.squares, low, low + span
+        tallies.indptr, tallies.counts, tallies.sums, tallies.squares, low, low + span, tolerance
     )
 
 
@@ -487,24 +503,26 @@ def _count_votes(
     squares: FloatArray,
     low: float,
     high: float,
+    tolerance: float,
 ) -> IntArray:
     votes = np.zeros(3, np.int64)
     span = high - low
     largest = max(abs(low), abs(high)) / span
-    allowed = TOLERANCE + 4.0 * 2.3e-16 * largest * largest
+    allowed = tolerance + (4.0 * 2.3e-16 * largest * largest if tolerance > 0.0 else 0.0)
     for user in range(indptr.size - 1):
-        vote = 0
+        has_high, is_other, has_low = False, False, False
         for entry in range(indptr[user], indptr[user + 1]):
             n = counts[entry]
             if n <= 0:
                 continue
             rest = squares[entry] - (low + high) * sums[entry] + low * high * n
-            if abs(rest) > allowed * n * span * span:
-                vote = 2
-            elif vote < 1 and sums[entry] - low * n > 0.5 * span * min(n, 1.0):
-                vote = 1
-        votes[vote] += 1
-    return votes[1:]
+            is_other |= abs(rest) > allowed * n * span * span
+            has_high |= sums[entry] - low * n > 0.5 * span * min(n, 1.0)
+            has_low |= high * n - sums[entry] > 0.5 * span * min(n, 1.0)
+        votes[1] += is_other
+        votes[0] += has_high and not is_other
+        votes[2] += has_low and not is_other
+    return votes
 
 
 def frequent_contexts(

@@ -59,12 +59,6 @@ def fewest_by_trial(groups: list[list[float]], cuts: list[int], *, ties_count: b
     raise AssertionError("replacing everything changes every leader")
 
 
-def test_a_leader_with_a_known_margin_falls_to_the_counted_number() -> None:
-    """Cuts of 2 from points 0…6 and 3…9: each replacement moves a mean by one, up to two."""
-    flips = flips_of([[3.0, 4, 5, 6, 7, 8, 9], [0.0, 1, 2, 3, 4, 5, 6]], [2, 2])
-    assert (flips.fewest[0], flips.enough[0], flips.rivals[0]) == (3, 3, 1)
-
-
 @settings(max_examples=150, deadline=None)
 @given(first=points, second=points, third=points, data=st.data())
 def test_the_bounds_equal_trying_every_replacement(
@@ -103,21 +97,6 @@ def test_removing_points_never_takes_fewer(
             )
         rival = 1 - leader
         assert max(after[rival]) < min(after[leader])
-
-
-@settings(max_examples=100, deadline=None)
-@given(first=points, second=points, data=st.data())
-def test_a_larger_lead_never_takes_fewer(
-    first: list[float], second: list[float], data: st.DataObject
-) -> None:
-    groups = [first, second]
-    cuts = [data.draw(st.integers(0, (len(group) - 1) // 2)) for group in groups]
-    means = [mean_after_cut(group, cut) for group, cut in zip(groups, cuts, strict=True)]
-    leader = int(np.argmax(means))
-    raised = [
-        [v + 1.0 if index == leader else v for v in group] for index, group in enumerate(groups)
-    ]
-    assert flips_of(raised, cuts).fewest[0] >= flips_of(groups, cuts).fewest[0]
 
 
 def test_zeros_that_are_not_stored_count_like_stored_ones() -> None:
@@ -165,51 +144,20 @@ def test_a_leader_without_rivals_falls_only_when_all_of_it_is_replaced() -> None
     assert (flips.fewest[0], flips.rivals[0]) == (3, NO_RIVAL)
 
 
-def test_every_row_has_its_own_leader_cut_and_margin() -> None:
+def test_every_row_has_its_own_leader() -> None:
     """Points 3…9 against 0…6, and the other way round, with a cut of two; means 6 and 3.
 
-    A replacement moves a mean by one, up to two. A difference of means that may be off by one and
-    a half besides is certified for one replacement fewer; what is enough does not change.
+    A replacement moves a mean by one, up to two.
     """
     high, low = np.arange(3.0, 10.0), np.arange(7.0)
     flips = trimmed_flips(
         np.concatenate([high, low, low, high]),
         np.repeat(np.arange(4), 7),
-        n_zeros=np.zeros((2, 2), np.int8),
-        n_cut=np.full((2, 2), 2, np.int8),
-        leaders=np.array([0, 1], np.int8),
+        n_zeros=np.zeros((2, 2), np.int64),
+        n_cut=np.full((2, 2), 2),
+        leaders=np.array([0, 1]),
         is_known=np.ones((2, 2), np.bool_),
-        margins=np.array([0.0, 1.5]),
     )
-    assert flips.fewest.tolist() == [3, 2]
-    assert flips.enough.tolist() == [3, 3]
+    assert flips.fewest.tolist() == flips.enough.tolist() == [3, 3]
     assert flips.rivals.tolist() == [1, 0]
     assert (flips.from_leader + flips.from_rival).tolist() == [3, 3]
-    assert all(
-        getattr(flips, name).flags.c_contiguous
-        for name in ("fewest", "enough", "rivals", "from_leader", "from_rival")
-    )
-
-
-def test_a_budget_is_spent_where_it_moves_a_mean_most() -> None:
-    """The leader's points lie close together, those of the rival far apart, and the reverse."""
-    close, apart = [9.0, 10.0, 10.0, 10.0, 11.0], [0.0, 2.0, 9.0, 30.0, 90.0]
-    flips = flips_of([close, apart], [1, 1])  # means 10 and 13.7
-    assert (flips.rivals[0], flips.enough[0]) == (0, 1)
-    assert (flips.from_leader[0], flips.from_rival[0]) == (1, 0)
-    flips = flips_of([[v + 10.0 for v in close], apart], [1, 1])  # means 20 and 13.7
-    assert (flips.rivals[0], flips.enough[0]) == (1, 1)
-    assert (flips.from_leader[0], flips.from_rival[0]) == (0, 1)
-
-
-def test_a_leader_without_points_in_rivals_has_nothing_to_spend() -> None:
-    flips = trimmed_flips(
-        np.array([1.0, 2.0, 3.0]),
-        np.zeros(3, np.int64),
-        n_zeros=np.array([[2, 0]]),
-        n_cut=np.array([[1, 0]]),
-        leaders=np.array([0]),
-        is_known=np.array([[True, False]]),
-    )
-    assert flips.fewest.tolist() == [5]
-    assert flips.enough.tolist() == flips.from_leader.tolist() == flips.from_rival.tolist() == [0]

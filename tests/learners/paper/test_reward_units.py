@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from tests.learners.tiny_logs import tallied
 from unswayed.learners.paper import RewardUnits, measure_units
-from unswayed.tallies import Tallies
+from unswayed.tallies import Tallies, tally
 
 Event = tuple[int, int, int, float]
 
 
 def two_values(
-    n_low: int, n_high: int, n_odd: int = 0, *, low: float = 3.0, high: float = 5.0
+    n_low: int, n_high: int, n_odd: int = 0, *, low: float = 0.0, high: float = 1.0
 ) -> Tallies:
     """Return a log of users who show the low value only, both, or something else.
 
@@ -50,8 +52,31 @@ def two_values(
 def test_replacing_few_enough_accounts_does_not_change_the_two_values(
     counts: tuple[int, int, int], alpha: float, n_certain: int
 ) -> None:
-    units = measure_units(two_values(*counts), alpha=alpha)
-    assert units == RewardUnits(3.0, True, n_certain)
+    assert measure_units(two_values(*counts), alpha=alpha) == RewardUnits(0.0, True, n_certain)
+    # Other values are guessed from a sample, and nothing is certain.
+    others = two_values(*counts, low=3.0, high=5.0)
+    assert measure_units(others, alpha=alpha) == RewardUnits(3.0, True, 0)
+
+
+@pytest.mark.parametrize("loud", [-5.0, 5.0, 1e6])
+def test_as_many_loud_accounts_as_are_certain_do_not_move_the_origin_of_rare_clicks(
+    loud: float, streams: Callable[..., np.random.Generator]
+) -> None:
+    """Fewer accounts click than may collude, so {-5, 0} would pass if it were guessed."""
+    for world in range(3):
+        rng = streams("clicks", world)
+        users = np.repeat(np.arange(600), 12)
+        contexts, actions = rng.integers(3, size=(2, users.size))
+        rewards = (rng.random(users.size) < 0.007).astype(float)
+        units = measure_units(
+            tally(users, contexts, actions, rewards, n_users=600, n_contexts=3, n_actions=3),
+            alpha=0.2,
+        )
+        assert (units.origin, units.is_binary) == (0.0, True)
+        assert 5 <= units.n_certain <= 0.2 * 600
+        rewards[users < units.n_certain] = loud
+        attacked = tally(users, contexts, actions, rewards, n_users=600, n_contexts=3, n_actions=3)
+        assert measure_units(attacked, alpha=0.2).origin == 0.0
 
 
 @pytest.mark.parametrize(
