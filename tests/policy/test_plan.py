@@ -15,7 +15,6 @@ from unswayed.policy import (
     Mode,
     Rule,
 )
-from unswayed.policy.plan import MODES
 
 SECRET = bytes(range(16))
 ACTIONS = ["tea", "soup", "cake"]
@@ -104,13 +103,10 @@ def test_decisions_in_bulk_have_the_bits_of_decisions_one_by_one(plan: EpochPlan
     who = [int(user) for user in rng.integers(-3, 3, n)]
     contexts = rng.integers(0, max(len(plan.contexts), 1), n)
     plays = rng.integers(0, 5, n)
-    many = decider.decide_many(decider.digests(who), contexts, plays)
+    places = decider.places_of(decider.digests(who), contexts, plays)
     for i in range(n):
         one = decider.decide(who[i], plan.contexts[int(contexts[i])], int(plays[i]))
-        assert MODES[many.modes[i]] is one.mode
-        assert plan.actions[int(many.actions[i])] == one.action
-        assert many.propensities[i] == one.propensity
-        assert many.mode_propensities[i] == one.mode_propensity
+        assert decider.ruled[places[i]] == one
 
 
 @given(plans())

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.events import Events, Labels
@@ -28,9 +27,8 @@ from unswayed.learners.methods import (
 )
 from unswayed.learners.paper import frequent_contexts, learn_paper
 from unswayed.learners.tastes import residuals_of
-from unswayed.policy import Assignment, Decider, EpochPlan, Policy
+from unswayed.policy import Assignment, Decider, EpochPlan, Mode, Policy
 from unswayed.policy.assignment import SECRET_BYTES
-from unswayed.policy.plan import EXPLORE
 from unswayed.tallies import Accumulator, Tallies, tally, tally_events
 
 #: Ours: about what epochs explore in 500 interactions per user.
@@ -138,33 +136,23 @@ class EpochPlayer:
         )
 
     def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        actions, modes = self._decided(users, contexts)
-        self._take(users, contexts, actions, outcomes, np.flatnonzero(modes == EXPLORE))
+        """Play one batch within an epoch, and record explorers' rewards."""
+        actions, explores = self._decided(users, contexts)
+        rewards = outcomes[np.arange(len(users)), actions]
+        self._take(users[explores], contexts[explores], actions[explores], rewards[explores])
         return actions
 
-    def _decided(
-        self, users: IntArray, contexts: IntArray
-    ) -> tuple[IntArray, npt.NDArray[np.int8]]:
-        """Apply the plan: actions, and the mode of each decision."""
+    def _decided(self, users: IntArray, contexts: IntArray) -> tuple[IntArray, BoolArray]:
+        """Apply the plan: actions, and whether each decision explores."""
         plays = next_plays(self._plays, users)
-        rulings = self._decider.decide_many(self._digests[users], contexts, plays)
-        return rulings.actions, rulings.modes
+        places = self._decider.places_of(self._digests[users], contexts, plays)
+        return self._actions[places], self._is_exploring[places]
 
     def _take(
-        self,
-        users: IntArray,
-        contexts: IntArray,
-        actions: IntArray,
-        outcomes: FloatArray,
-        explores: IntArray,
+        self, users: IntArray, contexts: IntArray, actions: IntArray, rewards: FloatArray
     ) -> None:
-        """Record explorers' rewards."""
-        self._sums.add(
-            self._rows(users[explores]),
-            contexts[explores],
-            actions[explores],
-            outcomes[explores, actions[explores]],
-        )
+        """Record explorers' plays."""
+        self._sums.add(self._rows(users), contexts, actions, rewards)
 
     def _learned(self, policy: Policy, tallies: Tallies) -> None:
         """Do nothing; a hook for subclasses at the end of an epoch."""
@@ -194,6 +182,9 @@ class EpochPlayer:
         self._decider = Decider(plan, self._secret)
         # The same in all epochs, and cheap next to learning.
         self._digests = self._decider.digests(range(self._setting.n_users))
+        ruled = self._decider.ruled
+        self._actions = np.array([plan.actions.code(ruling.action) for ruling in ruled])
+        self._is_exploring = np.array([ruling.mode is Mode.EXPLORE for ruling in ruled])
 
 
 def explore_then_commit(setting: Setting) -> EpochPlayer:
@@ -236,17 +227,11 @@ class ForgettingEpochPlayer(EpochPlayer):
         self._taken: list[tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray]] = []
 
     def _take(
-        self,
-        users: IntArray,
-        contexts: IntArray,
-        actions: IntArray,
-        outcomes: FloatArray,
-        explores: IntArray,
+        self, users: IntArray, contexts: IntArray, actions: IntArray, rewards: FloatArray
     ) -> None:
-        """Record explorers' rewards with the age of the campaign."""
-        rewards = outcomes[explores, actions[explores]]
-        ages = np.full(len(explores), self._n_played / self._setting.n_users)
-        self._taken.append((users[explores], contexts[explores], actions[explores], rewards, ages))
+        """Record explorers' plays with the age of the campaign."""
+        ages = np.full(len(users), self._n_played / self._setting.n_users)
+        self._taken.append((users, contexts, actions, rewards, ages))
 
     def _tallies(self) -> Tallies:
         """Return the explorers' plays that are not forgotten."""
@@ -290,16 +275,19 @@ class PersonalEpochPlayer(EpochPlayer):
         self._common = np.zeros(shape[1:])
 
     def _play(self, users: IntArray, contexts: IntArray, outcomes: FloatArray) -> IntArray:
-        actions, modes = self._decided(users, contexts)
-        explores: BoolArray = modes == EXPLORE
-        if self.taste > 0.0:
-            own = np.flatnonzero(~explores)
-            actions[own] = self._sampled(users[own], contexts[own])
-        self._take(users, contexts, actions, outcomes, np.flatnonzero(explores))
+        actions = super()._play(users, contexts, outcomes)
         rewards = outcomes[np.arange(len(users)), actions]
         np.add.at(self._own_sums, (users, contexts, actions), rewards)
         np.add.at(self._own_counts, (users, contexts, actions), 1.0)
         return actions
+
+    def _decided(self, users: IntArray, contexts: IntArray) -> tuple[IntArray, BoolArray]:
+        """Apply the plan, or a draw from each user's own posterior where it does not explore."""
+        actions, explores = super()._decided(users, contexts)
+        if self.taste > 0.0:
+            own = np.flatnonzero(~explores)
+            actions[own] = self._sampled(users[own], contexts[own])
+        return actions, explores
 
     def _sampled(self, users: IntArray, contexts: IntArray) -> IntArray:
         """Return one draw of Thompson sampling for each arrival; shape (n,)."""

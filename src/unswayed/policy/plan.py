@@ -8,7 +8,7 @@ is stored, and the holder of the secret can check each decision later.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -338,10 +338,6 @@ class Mode(StrEnum):
 #: Modes that users are drawn for; all others exploit.
 _DRAWN = (Mode.EXPLORE, Mode.CONTROL)
 
-#: Codes of the modes in ``Rulings``.
-MODES = tuple(Mode)
-EXPLORE, EXPLOIT, CONTROL = range(3)
-
 
 class Ruling(NamedTuple):
     """One decision; a tuple, because a service makes hundreds of thousands a second.
@@ -365,19 +361,6 @@ class Ruling(NamedTuple):
     propensity: float
     mode_propensity: float
     is_known: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rulings:
-    """Many decisions; shape (n,) each.
-
-    ``modes`` are positions in ``MODES``, ``actions`` are codes of the plan's actions.
-    """
-
-    modes: npt.NDArray[np.int8]
-    actions: IntArray
-    propensities: FloatArray
-    mode_propensities: FloatArray
 
 
 class Decider:
@@ -431,11 +414,11 @@ class Decider:
         return row.rulings[_slot(*self._draws, digest, play, *row.drawing)]  # type: ignore[arg-type]  # mypy loses count of three starred tuples
 
     def digests(self, users: Iterable[Label]) -> Digests:
-        """Return the users as ``decide_many`` takes them; shape (n,)."""
+        """Return the users as ``places_of`` takes them; shape (n,)."""
         return np.array([self._digest(user) for user in users], np.int64).view(np.uint64)
 
-    def decide_many(self, users: Digests, contexts: IntArray, plays: IntArray) -> Rulings:
-        """Return what ``decide`` does, for many plays in contexts that the plan knows.
+    def places_of(self, users: Digests, contexts: IntArray, plays: IntArray) -> IntArray:
+        """Return what ``decide`` does, for many plays, as positions in ``ruled``; shape (n,).
 
         Parameters
         ----------
@@ -453,26 +436,16 @@ class Decider:
             raise InputError(f"play is {plays.min()}: plays are counted 0, 1, 2, ….")
         table = self._table
         slots = _slots(self._draw_array, users.view(np.int64), plays, contexts, *table.drawing)
-        return Rulings(
-            modes=table.modes[contexts, slots],
-            actions=table.actions[contexts, slots],
-            propensities=table.propensities[contexts, slots],
-            mode_propensities=table.mode_propensities[contexts, slots],
-        )
+        places: IntArray = contexts * table.width + slots
+        return places
 
     def places(self, users: list[str], contexts: list[str], plays: IntArray) -> list[int]:
-        """Return what ``decide`` does, for many plays at once, as positions in ``ruled``.
-
-        ``KeyError`` if a context is not known to the plan.
-        """
+        """Return what ``places_of`` does, by labels; ``KeyError`` if a context is not known."""
         codes = np.array([*map(self._context_codes.__getitem__, contexts)], np.int64)
         found: list[int | None] = [*map(self._users.get, users)]
         if None in found:
             found = [self._digest(user) for user in users]
-        table = self._table
-        digests = np.array(found, np.int64)
-        slots = _slots(self._draw_array, digests, plays, codes, *table.drawing)
-        places: list[int] = (codes * table.width + slots).tolist()
+        places: list[int] = self.places_of(np.array(found, np.int64), codes, plays).tolist()
         return places
 
     @property
@@ -492,28 +465,15 @@ class Decider:
     def _table(self) -> _Table:
         rows = [self._new_row(context, rule) for context, rule in self._known()]
         width = max((len(row.rulings) for row in rows), default=0)
-        codes = {action: code for code, action in enumerate(self.plan.actions)}
-        padded = [[*row.rulings, *[row.rulings[-1]] * (width - len(row.rulings))] for row in rows]
-
-        def column(of: Callable[[Ruling], float], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-            values = [[of(ruling) for ruling in row] for row in padded]
-            return np.array(values, dtype).reshape(len(rows), width)
-
+        columns = zip(*(row.drawing for row in rows), strict=True) if rows else [()] * len(_DTYPES)
         return _Table(
-            drawing=tuple(
-                np.array(part, dtype)
-                for part, dtype in zip(
-                    zip(*(row.drawing for row in rows), strict=True), _DTYPES, strict=True
-                )
-            )
-            if rows
-            else tuple(np.zeros(0, dtype) for dtype in _DTYPES),
-            modes=column(lambda ruling: MODES.index(ruling.mode), np.int8),
-            actions=column(lambda ruling: codes[ruling.action], np.int64),
-            propensities=column(lambda ruling: ruling.propensity, np.float64),
-            mode_propensities=column(lambda ruling: ruling.mode_propensity, np.float64),
-            rulings=[ruling for row in padded for ruling in row],
-            width=width,
+            tuple(np.array(column, dtype) for column, dtype in zip(columns, _DTYPES, strict=True)),
+            [
+                ruling
+                for row in rows
+                for ruling in (*row.rulings, *[row.rulings[-1]] * (width - len(row.rulings)))
+            ],
+            width,
         )
 
     def _known(self) -> Iterator[tuple[Label, Rule]]:
@@ -583,16 +543,9 @@ _DTYPES: tuple[type, ...] = (np.int64, np.float64, np.float64, np.int64, np.bool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Table:
-    """All rows of a plan as arrays, of shape (n_contexts,) or (…, n_slots).
-
-    ``rulings`` are those of all slots, one context after another, ``width`` to each.
-    """
+    """All rows of a plan: how each context is drawn, and the rulings, ``width`` to a context."""
 
     drawing: tuple[npt.NDArray[Any], ...]
-    modes: npt.NDArray[np.int8]
-    actions: IntArray
-    propensities: FloatArray
-    mode_propensities: FloatArray
     rulings: list[Ruling]
     width: int
 
