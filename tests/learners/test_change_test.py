@@ -5,9 +5,9 @@ import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import Events, Labels
-from unswayed.learners.change_test import LEVEL, Changes, changes_at, most_colluders
+from unswayed.learners.change_test import LEVEL, Change, Changes, changes_between, most_colluders
 from unswayed.learners.design import sticky_design, uniform_design
-from unswayed.tallies import tally
+from unswayed.tallies import tally, tally_events
 
 USERS, CONTEXTS, ACTIONS = 600, 2, 3
 
@@ -59,7 +59,9 @@ def plain_scores(events: Events) -> np.ndarray:
 
 
 def found(events: Events, alpha: float = 0.1) -> Changes:
-    return changes_at(events, 1.0, alpha=alpha)
+    assert events.times is not None
+    windows = (events.rows(events.times < 1.0), events.rows(events.times >= 1.0))
+    return changes_between(*map(tally_events, windows), alpha=alpha)
 
 
 @pytest.mark.parametrize("is_binary", [False, True])
@@ -117,8 +119,6 @@ def test_too_little_data_is_said_and_nothing_else(rng: np.random.Generator) -> N
     assert not result.changes
     assert "too little was played" in result.statement()
     assert result.to_json()["visible"] is None
-    with pytest.raises(InputError, match="needs the time of every event"):
-        changes_at(Events.of(["a"], ["s"], ["x"], [1.0]), 1.0, alpha=0.1)
 
 
 def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random.Generator) -> None:
@@ -153,3 +153,30 @@ def test_colluders_are_bounded_by_what_the_platform_let_them_play(rng: np.random
         weights=np.ones(n),
     )
     assert (most_colluders(weighted, 200, uniform_design(weighted), 1e-4) == 200).all()
+
+
+def test_each_outcome_has_its_sentence_and_its_json() -> None:
+    rise = Change("lunch", "tea", (0.25, 0.5), (0.75, 1.0))
+    found = Changes((rise,), 1234, 2000, 0.125)
+    assert found.statement() == (
+        "1 of 1,234 mean rewards changed (error rate 1% if user means are near normal, colluders "
+        "allowed for): for instance 'tea' in 'lunch', from 0.25 to 0.5 before to 0.75 to 1 after."
+    )
+    assert found.to_json() == {
+        "changes": [
+            {"context": "lunch", "action": "tea", "before": [0.25, 0.5], "after": [0.75, 1.0]}
+        ],
+        "tested": 1234,
+        "cells": 2000,
+        "visible": 0.125,
+        "level": 0.01,
+    }
+
+
+def test_windows_that_cannot_be_compared_get_a_sentence(rng: np.random.Generator) -> None:
+    window = tally_events(played(rng, n=500))
+    other = tally_events(Events.of(["a"], ["s"], ["x"], [1.0]))
+    with pytest.raises(InputError, match="windows with different labels cannot be compared"):
+        changes_between(window, other, alpha=0.1)
+    with pytest.raises(InputError, match=r"below 0\.5"):
+        changes_between(window, window, alpha=0.5)

@@ -93,7 +93,7 @@ def sticky_log(rng: np.random.Generator, n_users: int = 120) -> tuple[Tallies, D
     contexts = np.tile([0, 1, 0, 1, 0, 1], n_users)
     assigned = rng.integers(2, size=(n_users, 2))
     actions = assigned[users, contexts]
-    rewards = actions + 0.1 * rng.standard_normal(users.size)
+    rewards = (rng.random(users.size) < 0.1 + 0.8 * actions).astype(float)
     tallies = tally(users, contexts, actions, rewards, n_users=n_users, n_contexts=2, n_actions=2)
     return tallies, sticky_design(tallies)
 

@@ -77,7 +77,7 @@ def test_flip_fractions_of_trimmed_means_are_those_of_one_machine(
     n = 20_000
     users, contexts = rng.integers(900, size=n), rng.integers(3, size=n)
     actions = rng.integers(4, size=(900, 3))[users, contexts]
-    rewards = np.where(actions == contexts, 0.7, 0.3) + rng.normal(scale=0.3, size=n)
+    rewards = (rng.random(n) < np.where(actions == contexts, 0.7, 0.3)).astype(float)
     table = pa.table({"user": users, "context": contexts, "action": actions, "reward": rewards})
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=5_000)
     here = learn_log(str(tmp_path), alpha=0.1, method="paper")

@@ -10,9 +10,9 @@ import numpy as np
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.errors import InputError, check_adversarial_fraction
 from unswayed.estimators import Intervals, mean_intervals
-from unswayed.events import Events, Label
+from unswayed.events import Label
 from unswayed.learners.design import Design, uniform_design
-from unswayed.tallies import Tallies, entry_users, tally_events
+from unswayed.tallies import Tallies, entry_users
 
 LEVEL = 0.01
 """Ours: the probability with which any change at all is reported where there is none."""
@@ -100,31 +100,6 @@ class Changes:
             f"instance {first.action!r} in {first.context!r}, from {first.before[0]:.3g} to "
             f"{first.before[1]:.3g} before to {first.after[0]:.3g} to {first.after[1]:.3g} after."
         )
-
-
-def changes_at(
-    events: Events, moment: float, *, alpha: float, design: Design | None = None
-) -> Changes:
-    """Test whether mean rewards before a moment and from then on differ.
-
-    Parameters
-    ----------
-    events
-        With their times.
-    moment
-        Where the windows meet, in the unit of the times.
-    alpha, design
-        As ``changes_between`` takes them.
-    """
-    if events.times is None:
-        raise InputError("a test for change needs the time of every event; these have none.")
-    is_after = events.times >= moment
-    return changes_between(
-        tally_events(events.rows(~is_after)),
-        tally_events(events.rows(is_after)),
-        alpha=alpha,
-        design=design,
-    )
 
 
 def changes_between(

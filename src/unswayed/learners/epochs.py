@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from unswayed.arrays import BoolArray, FloatArray
 from unswayed.errors import InputError
-from unswayed.events import Label
 from unswayed.learners.estimates import Estimates
-from unswayed.policy import EpochPlan, Policy, Rule
+from unswayed.policy import EpochPlan, Policy
 from unswayed.tallies import UserTallies
 
 #: Ours: plays of every (context, action) in epoch 0; two means of as many rewards with deviation
@@ -192,9 +191,9 @@ def next_plan(
                 actions[code], doubts[code] = kept, np.inf
                 survives[code, kept] = True
 
-    def rule(context: Label, code: int) -> Rule:
-        before = plan.rule(context)
-        return Rule(
+    rules = tuple(
+        replace(
+            plan.rule(context),
             action=names[actions[code]],
             surviving=tuple(names[action] for action in np.flatnonzero(survives[code])),
             explorer_share=schedule.explorer_share(
@@ -205,26 +204,15 @@ def next_plan(
                 doubt=float(doubts[code]),
                 is_alarmed=is_alarmed,
             ),
-            is_sticky=before.is_sticky,
-            is_spread=before.is_spread,
-            baseline=before.baseline,
         )
-
-    return EpochPlan(
-        campaign=plan.campaign,
+        for code, context in enumerate(policy.context_labels)
+    )
+    return replace(
+        plan,
         epoch=epoch,
         contexts=policy.context_labels,
-        actions=plan.actions,
-        rules=tuple(rule(context, code) for code, context in enumerate(policy.context_labels)),
-        unknown=Rule(
-            action=names[policy.default_action],
-            surviving=plan.unknown.surviving,
-            explorer_share=plan.unknown.explorer_share,
-            is_sticky=plan.unknown.is_sticky,
-            is_spread=plan.unknown.is_spread,
-            baseline=plan.unknown.baseline,
-        ),
-        control_share=plan.control_share,
+        rules=rules,
+        unknown=replace(plan.unknown, action=names[policy.default_action]),
         is_alarmed=is_alarmed,
     )
 
@@ -232,10 +220,9 @@ def next_plan(
 def surviving_actions(policy: Policy) -> BoolArray:
     """Return which actions may be the best; shape (n_contexts, n_actions).
 
-    An action rests when chance does not explain how far it lies below the policy's action: it would
-    take lies, and what lies have put below comes back in the next review. It also goes when its
-    interval, lies included, lies below another one. What is not known stays, and so does the
-    policy's action.
+    An action is paused when its mean is significantly below that of the policy's action; if lies
+    caused that, it returns in the next review. It is also paused when its worst-case interval lies
+    below another one. Actions without an estimate stay, and so does the policy's action.
     """
     low = np.where(np.isnan(policy.low), -np.inf, policy.low)
     high = np.where(np.isnan(policy.high), np.inf, policy.high)
@@ -245,10 +232,9 @@ def surviving_actions(policy: Policy) -> BoolArray:
 
 
 def doubts_of(policy: Policy) -> FloatArray:
-    """Uncertainty of each context's decision: errors over the lead; shape (n_contexts,).
+    """Return the largest ratio of sampling error to lead in each context; shape (n_contexts,).
 
-    That of the action that is hardest to tell from the policy's. Below 1 chance does not explain
-    that they differ.
+    Below 1 every other action is significantly worse than the policy's.
     """
     doubts = _doubts(policy)
     doubts[np.arange(len(doubts)), policy.actions] = 0.0
@@ -257,10 +243,10 @@ def doubts_of(policy: Policy) -> FloatArray:
 
 
 def _doubts(policy: Policy) -> FloatArray:
-    """Return sampling errors over the lead of the policy's action; shape (n_contexts, n_actions).
+    """Return the ratio of sampling error to lead for each action; shape (n_contexts, n_actions).
 
     The sum of both actions' errors over the difference of their means; infinite where one of them
-    is not known, or there is no lead. There is no doubt about actions that are excluded.
+    is unknown or does not lead, and 0 for excluded actions.
     """
     errors = policy.sampling_errors
     if errors is None:

@@ -77,8 +77,9 @@ class FlipBounds:
 
     @property
     def is_certified(self) -> bool:
-        """Whether any lower bound exceeds one account."""
-        return bool((self.certificates != Certificate.ONE_ACCOUNT).any())
+        """Whether any lower bound is exact, or exceeds one account."""
+        is_exact: BoolArray = self.certificates == Certificate.EXACT
+        return bool((is_exact | (self.lower * self.n_accounts > 1.5)).any())
 
 
 Certify = Literal["none", "bounds", "attack"]

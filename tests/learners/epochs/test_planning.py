@@ -1,125 +1,220 @@
+"""When epochs end, how much they explore, and the next plan, in numbers worked out by hand."""
+
 import math
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from unswayed.errors import InputError
 from unswayed.events import Labels
-from unswayed.learners.epochs import REVIEW_EVERY, Schedule, next_plan
-from unswayed.policy import EpochPlan, Policy
+from unswayed.learners.epochs import Schedule, next_plan, planned_schedule
+from unswayed.policy import EpochPlan, Policy, Rule
 
-ACTIONS = ["tea", "soup", "cake"]
-SCHEDULE = Schedule(first=4)
+ACTIONS = ("tea", "soup", "cake")
+#: Epoch 1 has 100 interactions per user, epoch 2 has 200.
+SCHEDULE = Schedule(first=100)
+N_USERS = 1000
 
 
-def a_policy(
-    means: np.ndarray,
-    half: float,
-    *,
-    contexts: tuple[str, ...] = ("lunch",),
-    error: float | None = None,
-) -> Policy:
+def a_policy(means: list[list[float]], contexts: tuple[str, ...], **changes: Any) -> Policy:
+    """Return a policy without bounds on lies; chance explains 1/8 of every mean."""
+    table = np.array(means)
+    settings: dict[str, Any] = {
+        "low": np.full(table.shape, -np.inf),
+        "high": np.full(table.shape, np.inf),
+        "sampling_errors": np.full(table.shape, 0.125),
+        "context_probabilities": np.full(len(table), 1 / len(table)),
+    }
     return Policy(
         context_labels=Labels.of(contexts),
         action_labels=Labels.of(ACTIONS),
-        mean_rewards=means,
-        low=means - half,
-        high=means + half,
-        sampling_errors=np.full(means.shape, min(half, 0.05) if error is None else error),
-        counts=np.full(means.shape, 50),
-        context_probabilities=np.full(len(means), 1 / len(means)),
+        mean_rewards=table,
+        counts=np.full(table.shape, 50),
         alpha=0.1,
         method="paper",
+        **(settings | changes),
     )
 
 
-def a_plan(epoch: int = 0) -> EpochPlan:
-    return replace(EpochPlan.start("x", ["lunch"], ACTIONS, is_sticky=False), epoch=epoch)
+def the_plan(**changes: Any) -> EpochPlan:
+    """Return a plan that holds a tenth of the users back; lunch is sticky, all else is spread."""
+    known, unknown = (
+        Rule(
+            action="cake",
+            surviving=("cake", "tea", "soup"),
+            explorer_share=share,
+            is_sticky=is_sticky,
+            is_spread=not is_sticky,
+            baseline=baseline,
+        )
+        for share, is_sticky, baseline in ((0.5, True, "cake"), (0.25, False, "tea"))
+    )
+    settings: dict[str, Any] = {"epoch": 0, "control_share": 0.1}
+    return EpochPlan(
+        campaign="spring",
+        contexts=Labels.of(["lunch"]),
+        actions=Labels.of(ACTIONS),
+        rules=(known,),
+        unknown=unknown,
+        **(settings | changes),
+    )
 
 
-LUNCH = np.array([[0.1, 0.6, 0.55]])
+def planned(plan: EpochPlan, policy: Policy, **options: Any) -> EpochPlan:
+    return next_plan(plan, policy, schedule=SCHEDULE, n_users=N_USERS, **options)
 
 
-def test_an_action_goes_when_its_interval_lies_below_the_best() -> None:
-    plan = next_plan(a_plan(), a_policy(LUNCH, 0.1), schedule=SCHEDULE, n_users=100)
-    assert plan.epoch == 1
-    assert plan.rule("lunch").surviving == ("soup", "cake")
-    assert plan.rule("lunch").action == "soup"
+def test_every_part_of_the_next_plan_is_what_the_policy_and_the_schedule_say() -> None:
+    policy = a_policy(
+        [[0.125, 0.75, 0.625], [0.75, 0.25, 0.25]],
+        ("lunch", "dinner"),
+        context_probabilities=np.array([0.75, 0.25]),
+    )
+    assert planned(the_plan(), policy, is_alarmed=True) == EpochPlan(
+        campaign="spring",
+        epoch=1,
+        contexts=Labels.of(["lunch", "dinner"]),
+        actions=Labels.of(ACTIONS),
+        rules=(
+            # Errors of 1/8 + 1/8 over a lead of 1/8: twice too wide, so four times the plays;
+            # twice as many for the alarm; of two actions in 100 · 1000 · 0.75 plays.
+            Rule(
+                action="soup",
+                surviving=("soup", "cake"),
+                explorer_share=24 * 4 * 2 * 2 / 75_000,
+                is_sticky=True,
+                is_spread=False,
+                baseline="cake",
+            ),
+            # A lead of 1/2 leaves no doubt and no rival; the context is new.
+            Rule(
+                action="tea",
+                surviving=("tea",),
+                explorer_share=24 * 2 / 25_000,
+                is_sticky=False,
+                is_spread=True,
+                baseline="tea",
+            ),
+        ),
+        unknown=Rule(
+            action="soup",
+            surviving=("cake", "tea", "soup"),
+            explorer_share=0.25,
+            is_sticky=False,
+            is_spread=True,
+            baseline="tea",
+        ),
+        control_share=0.1,
+        is_alarmed=True,
+    )
 
 
-@pytest.mark.parametrize("half", [0.3, math.inf])
-def test_what_no_bound_rules_out_stays_if_chance_may_explain_it(half: float) -> None:
-    plan = next_plan(a_plan(), a_policy(LUNCH, half, error=0.3), schedule=SCHEDULE, n_users=100)
-    assert plan.rule("lunch").surviving == tuple(ACTIONS)
+def test_a_lost_alarm_holds_only_decisions_that_would_change_and_doubts_them_most() -> None:
+    """In epoch 1; lunch would change, dinner stays, and brunch was not in the plan."""
+    contexts, clear = ("lunch", "dinner", "brunch"), [0.75, 0.125, 0.125]
+    before = planned(
+        the_plan(),
+        a_policy([[0.125, 1.0, 0.125], clear], contexts[:2]),
+        is_alarmed=True,
+    )
+    before = EpochPlan.from_json(before.to_json() | {"epoch": 0})
+    lost = planned(before, a_policy([clear] * 3, contexts))
+    per_play = 24 / (100_000 / 3)
+    assert [rule.action for rule in lost.rules] == ["soup", "tea", "tea"]
+    assert [rule.surviving for rule in lost.rules] == [("tea", "soup"), ("tea",), ("tea",)]
+    assert [rule.explorer_share for rule in lost.rules] == pytest.approx(
+        [16 * 2 * per_play, per_play, per_play]
+    )
+    assert before.rule("brunch").action == "soup"
+    # As long as it is found, decisions follow the policy.
+    found = planned(before, a_policy([clear] * 3, contexts), is_alarmed=True)
+    assert [rule.action for rule in found.rules] == ["tea"] * 3
 
 
-def test_what_chance_does_not_explain_rests_until_the_next_review() -> None:
-    """Errors of 0.05 each explain 0.05 and not 0.5; no bound on lies rules anything out."""
-    policy = a_policy(LUNCH, math.inf)
-    plan = next_plan(a_plan(), policy, schedule=SCHEDULE, n_users=100)
-    assert plan.rule("lunch").surviving == ("soup", "cake")
-    plan = next_plan(plan, policy, schedule=SCHEDULE, n_users=100)
-    assert plan.rule("lunch").surviving == tuple(ACTIONS)
+def test_a_policy_of_other_actions_gets_a_sentence() -> None:
+    other = EpochPlan.start("x", ["lunch"], ["wine", "beer"])
+    with pytest.raises(InputError) as refused:
+        planned(other, a_policy([[0.1, 0.2, 0.3]], ("lunch",)))
+    assert str(refused.value) == (
+        "the policy's actions are not those of the plan; learn it from the same campaign."
+    )
 
 
-def test_a_wrongly_eliminated_action_comes_back() -> None:
+LUNCH = [[0.1, 0.6, 0.55]]
+
+
+def survivors(policy: Policy, plan: EpochPlan | None = None) -> tuple[EpochPlan, set[object]]:
+    """Return the next plan, and what survives at lunch."""
+    plan = planned(the_plan() if plan is None else plan, policy)
+    return plan, set(plan.rule("lunch").surviving)
+
+
+def test_an_action_goes_when_its_worst_case_interval_lies_below_the_best() -> None:
+    table, chance = np.array(LUNCH), np.full((1, 3), 0.3)
+    narrow, wide = (
+        a_policy(LUNCH, ("lunch",), low=table - half, high=table + half, sampling_errors=chance)
+        for half in (0.1, 0.3)
+    )
+    assert survivors(narrow)[1] == {"soup", "cake"}
+    assert survivors(wide)[1] == set(ACTIONS)
+
+
+def test_a_wrongly_paused_action_comes_back_in_the_next_review() -> None:
     """The best action goes by a lie, is explored again in a review, and wins by new evidence."""
-    lied = np.array([[0.1, 0.2, 0.55]])
-    plan = next_plan(a_plan(), a_policy(lied, 0.05), schedule=SCHEDULE, n_users=100)
-    assert plan.rule("lunch").surviving == ("cake",)
-    while (plan.epoch + 1) % REVIEW_EVERY:
-        plan = next_plan(plan, a_policy(lied, 0.05), schedule=SCHEDULE, n_users=100)
-        assert plan.rule("lunch").surviving == ("cake",)
-    plan = next_plan(plan, a_policy(lied, 0.05), schedule=SCHEDULE, n_users=100)
-    assert plan.rule("lunch").surviving == tuple(ACTIONS)
-    plan = next_plan(plan, a_policy(LUNCH, 0.05), schedule=SCHEDULE, n_users=100)
-    assert plan.rule("lunch").action == "soup"
+    lied = a_policy([[0.1, 0.2, 0.95]], ("lunch",))
+    plan, left = survivors(lied)
+    assert left == {"cake"}
+    plan, left = survivors(lied, plan)
+    assert (plan.epoch, left) == (2, set(ACTIONS))
+    assert planned(plan, a_policy(LUNCH, ("lunch",))).rule("lunch").action == "soup"
 
 
-def test_contexts_that_turned_up_are_in_the_next_plan() -> None:
-    means = np.array([[0.1, 0.6, 0.55], [0.9, 0.1, 0.1]])
-    policy = a_policy(means, 0.1, contexts=("lunch", "dinner"))
-    plan = next_plan(a_plan(), policy, schedule=SCHEDULE, n_users=100)
-    assert plan.rule("dinner").action == "tea"
-    assert not plan.rule("dinner").is_sticky
+def share(schedule: Schedule, epoch: int, **changes: float | bool) -> float:
+    options: dict[str, object] = {"n_users": 1000, "n_actions": 3, "context_probability": 0.5}
+    return schedule.explorer_share(epoch, **(options | changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "sentence"),
     [
-        ({"first": 0}, "at least 1"),
-        ({"first": 1, "growth": 1.0}, "above 1"),
-        ({"first": 1, "plays_per_cell": -1.0}, "0 or larger"),
-        ({"first": 1, "plays_per_cell": math.inf}, "0 or larger"),
+        ({"first": 0}, "first is 0: epoch 0 needs at least 1 interaction."),
+        ({"first": 1, "growth": 1.0}, "growth is 1.0: it must be above 1."),
+        ({"first": 1, "growth": math.nan}, "growth is nan: it must be above 1."),
+        ({"first": 1, "plays_per_cell": -0.5}, "plays_per_cell is -0.5: it must be 0 or larger."),
+        (
+            {"first": 1, "plays_per_cell": math.inf},
+            "plays_per_cell is inf: it must be 0 or larger.",
+        ),
+        ({"first": 1, "longest": 0.9}, "longest is 0.9: an epoch needs at least 1 interaction."),
+        (
+            {"first": 1, "longest": math.nan},
+            "longest is nan: an epoch needs at least 1 interaction.",
+        ),
     ],
 )
-def test_a_schedule_that_goes_nowhere_is_refused(options: dict[str, float], words: str) -> None:
-    with pytest.raises(InputError, match=words):
+def test_a_refusal_names_the_value_and_what_it_must_be(
+    options: dict[str, float], sentence: str
+) -> None:
+    with pytest.raises(InputError) as refused:
         Schedule(**options)  # type: ignore[arg-type]
+    assert str(refused.value) == sentence
 
 
-def test_a_doubtful_context_explores_more_in_the_next_plan() -> None:
-    clear = np.array([[0.1, 0.9, 0.1]])
-    shares = [
-        next_plan(a_plan(), a_policy(means, math.inf), schedule=Schedule(first=100), n_users=10**5)
-        .rule("lunch")
-        .explorer_share
-        for means in (clear, LUNCH)
-    ]
-    # Errors of 0.05 each against leads of 0.8 and 0.05: nothing and twice too wide. Four times as
-    # many plays each, of two actions instead of one.
-    assert shares[1] == pytest.approx(8 * shares[0])
+def test_everybody_explores_in_epoch_0_and_wherever_plays_are_few() -> None:
+    # Epoch 1 has 1 · 1000 · 0.5 plays here; 500 / 3 of each action use them up.
+    assert share(Schedule(first=1, plays_per_cell=500 / 3), 1) == 1.0
+    assert share(Schedule(first=1, plays_per_cell=125.0), 1) == 0.75
+    assert share(Schedule(first=1, plays_per_cell=250.0), 1) == 1.0
+    assert share(Schedule(first=1, plays_per_cell=0.0), 0) == 1.0
 
 
-def test_a_coalition_that_is_found_no_more_is_believed_in_for_one_more_epoch() -> None:
-    swayed = np.array([[0.7, 0.6, 0.55]])
-    found = next_plan(
-        a_plan(), a_policy(LUNCH, 0.3), schedule=SCHEDULE, n_users=100, is_alarmed=True
-    )
-    assert found.is_alarmed
-    lost = next_plan(found, a_policy(swayed, 0.3), schedule=SCHEDULE, n_users=100)
-    assert lost.rule("lunch").action == "soup"
-    assert not lost.is_alarmed
-    again = next_plan(lost, a_policy(swayed, 0.3), schedule=SCHEDULE, n_users=100)
-    assert again.rule("lunch").action == "tea"
+@pytest.mark.parametrize(
+    ("n_users", "n_contexts", "n_actions", "first"),
+    [(100, 7, 3, 14), (64, 2, 2, 4), (64, 5, 1, 5), (64, 1, 5, 5), (10**6, 9, 9, 4)],
+)
+def test_epoch_0_is_planned_for_64_plays_of_each_cell_and_4_of_each_user(
+    n_users: int, n_contexts: int, n_actions: int, first: int
+) -> None:
+    planned = planned_schedule(n_users=n_users, n_contexts=n_contexts, n_actions=n_actions)
+    assert planned == Schedule(first=first)
