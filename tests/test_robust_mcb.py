@@ -124,6 +124,9 @@ def test_notebooks_show_tables_with_labels_escaped() -> None:
     for thing in (learned, learned.policy):
         assert "\n" not in repr(thing)
         assert len(repr(thing)) < 200
+    labels = [label.get_text() for label in learned.plot().get_yticklabels()]
+    assert labels == ["<b>home</b>: tea", "<b>home</b>: milk"]
+    pyplot.close("all")
     fitted = RobustMCB().fit(pd.DataFrame(log))
     assert "<table>" in fitted._repr_html_()
     assert "RobustMCB(alpha=0.1)" in RobustMCB()._repr_html_()

@@ -10,16 +10,12 @@ import pytest
 from tests.refusals import refusal
 from unswayed import RobustMCB
 from unswayed.events import Events
-from unswayed.learners.change_test import changes_between
 from unswayed.learners.exploration import GrowingLabels
 from unswayed.learners.learning import check_actions, check_precision
 from unswayed.learners.online import OpenDecisions
 from unswayed.learners.options import LearnOptions
-from unswayed.learners.tastes import check_groups
 from unswayed.learners.unknown_fraction import check_fraction_or_auto
 from unswayed.tallies import tally_events
-
-DAY = tally_events(Events.of(["ann", "bob"], ["home"] * 2, ["tea", "milk"], [1.0, 0.0]))
 
 
 def learner(**options: Any) -> RobustMCB:
@@ -35,18 +31,6 @@ def learner(**options: Any) -> RobustMCB:
         (
             lambda: check_fraction_or_auto("many"),
             "`alpha` is 'many': give a number below 0.5, or auto.",
-        ),
-        (
-            lambda: check_groups(1),
-            "`groups` is 1: give a number of groups from 2 to 20, or auto.",
-        ),
-        (
-            lambda: check_groups(21),
-            "`groups` is 21: give a number of groups from 2 to 20, or auto.",
-        ),
-        (
-            lambda: check_groups(True),
-            "`groups` is True: give a number of groups from 2 to 20, or auto.",
         ),
         (
             lambda: LearnOptions(design="often"),  # type: ignore[arg-type]
@@ -83,14 +67,6 @@ def learner(**options: Any) -> RobustMCB:
             lambda: GrowingLabels().codes(["ann", "\ud800"]),
             "row 1: label '\\ud800' is not valid Unicode text; decode it properly first.",
         ),
-        (
-            lambda: changes_between(
-                DAY,
-                DAY.of_range(0, 1),
-                alpha=0.1,
-            ),
-            "windows with different labels cannot be compared; cut one log in two.",
-        ),
     ],
 )
 def test_what_cannot_be_an_option_or_a_label_is_refused_in_one_sentence(
@@ -99,8 +75,7 @@ def test_what_cannot_be_an_option_or_a_label_is_refused_in_one_sentence(
     assert refusal(call) == sentence
 
 
-def test_numbers_of_groups_and_labels_at_the_limit_are_taken() -> None:
-    assert [check_groups(value) for value in (2, 20, " 3 ", "auto")] == [2, 20, 3, "auto"]
+def test_labels_at_the_limit_are_taken() -> None:
     assert GrowingLabels().codes([-(2**63), 2**63 - 1]).tolist() == [0, 1]
     assert check_actions(2) is None  # type: ignore[func-returns-value]
 

@@ -67,28 +67,6 @@ def test_a_loaded_learner_goes_on_where_the_saved_one_stopped(
     assert learned(loaded) == learned(learner)
 
 
-def test_a_learner_that_met_nobody_is_saved_too(tmp_path: Path) -> None:
-    shop().save(tmp_path / "learner.zip")
-    loaded = RobustMCB.load(tmp_path / "learner.zip")
-    assert loaded.decide("ann", "home") == shop().decide("ann", "home")
-
-
-def test_a_file_of_a_learner_holds_no_pickle_and_is_the_owners(
-    tmp_path: Path, rng: np.random.Generator
-) -> None:
-    """It holds the secret, so others may not read it."""
-    path = tmp_path / "learner.zip"
-    learner = shop()
-    play(learner, rng, 50)
-    learner.save(path)
-    assert path.stat().st_mode & 0o777 == 0o600
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-        state = json.loads(archive.read("learner.json"))
-    assert all(name.endswith((".json", ".parquet")) for name in names)
-    assert (state["format"], state["version"]) == ("unswayed-learner", 1)
-
-
 def test_damaged_learners_are_refused_in_one_sentence(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
@@ -99,25 +77,11 @@ def test_damaged_learners_are_refused_in_one_sentence(
     learner.save(path)
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    state = json.loads(parts["learner.json"])
-    wrong: list[dict[str, Any]] = [
-        {"format": "something"},
-        {"version": 99},
-        {"secret": "xyz"},
-        {"epoch": None},
-        {"parameters": {"adversarial_fraction": 0.9}},
-        {"parameters": {"colour": "red"}},
-        {"contexts": ["home"]},
-        {"open_decisions": {"a": [0, 0, 99]}},
-        {"exploration": {**state["exploration"], "sticky": [True]}},
-        {"exploration": {}},
-        {"pieces": {}},
-    ]
-    for change in wrong:
+    for change in ({"secret": "xyz"}, {"parameters": {"colour": "red"}}, {"contexts": ["home"]}):
+        text = json.dumps({**json.loads(parts["learner.json"]), **change})
         with zipfile.ZipFile(broken, "w") as archive:
-            for name, content in parts.items():
-                text = json.dumps({**state, **change}).encode()
-                archive.writestr(name, text if name == "learner.json" else content)
+            for name, content in (parts | {"learner.json": text.encode()}).items():
+                archive.writestr(name, content)
         with pytest.raises(InputError):
             RobustMCB.load(broken)
     for name in parts:
@@ -126,8 +90,3 @@ def test_damaged_learners_are_refused_in_one_sentence(
                 archive.writestr(other, content[: len(content) // 2] if other == name else content)
         with pytest.raises(InputError):
             RobustMCB.load(broken)
-    broken.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError, match="holds no learner"):
-        RobustMCB.load(broken)
-    with pytest.raises(InputError, match="cannot read the learner"):
-        RobustMCB.load(tmp_path / "nowhere.zip")

@@ -211,24 +211,3 @@ def test_damaged_plans_are_refused_in_words(name: str, bad: object) -> None:
     del value[name]
     with pytest.raises(InputError):
         EpochPlan.from_json(value)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"action": "tea"}, "must be one of them"),
-        ({"action": "wine"}, "'wine' is not an action"),
-        ({"surviving": ["soup", "soup"]}, "must be different"),
-        ({"surviving": []}, "must be one of them"),
-        ({"explorer_share": 1.5}, "explorer_share of context 'lunch' is 1.5"),
-        ({"explorer_share": float("nan")}, "between 0 and 1"),
-        ({"design": "often"}, "damaged"),
-        ({"explorers": "often"}, "damaged"),
-        ({"baseline": None}, "needs a baseline"),
-    ],
-)
-def test_bad_rules_name_their_context(change: dict[str, object], words: str) -> None:
-    value = a_plan().to_json()
-    value["contexts"]["lunch"] |= change
-    with pytest.raises(InputError, match=words):
-        EpochPlan.from_json(value)

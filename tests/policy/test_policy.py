@@ -96,23 +96,6 @@ def test_a_policy_that_is_not_there_is_named(tmp_path: Path) -> None:
         Policy.load(tmp_path / "none.json")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("not json", "is not JSON"),
-        ("[]", "holds no JSON object"),
-        ("{}", "policy.json is not a policy"),
-        ('{"format": "unswayed-policy", "version": 99}', "version 99"),
-        ('{"format": "unswayed-policy", "version": 1}', "damaged"),
-    ],
-)
-def test_a_file_that_is_no_policy_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "policy.json"
-    path.write_text(text)
-    with pytest.raises(InputError, match=message):
-        Policy.load(path)
-
-
 def test_intervals_without_a_bound_say_so_and_survive_json() -> None:
     means = np.array([[0.2, 0.6], [np.nan, 0.4]])
     policy = Policy(

@@ -28,6 +28,20 @@ def ruled(**options: Any) -> Callable[[], EpochPlan]:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
+        *(
+            (lambda options=options: replace(PLAN, **options), sentence)
+            for options, sentence in (
+                ({"campaign": ""}, "the campaign is ''; give it a name."),
+                (
+                    {"campaign": "\ud800"},
+                    "the campaign's name '\\ud800' is not valid Unicode text.",
+                ),
+                ({"epoch": -1}, "epoch is -1: it counts 0, 1, 2, …."),
+                ({"control_share": -0.1}, "control_share is -0.1: it must lie between 0 and 1."),
+                ({"is_alarmed": 1}, "is_alarmed is 1: it must be true or false."),
+                ({"rules": ()}, "there are 0 rules for 1 contexts; give one for each."),
+            )
+        ),
         (
             ruled(action="gin"),
             "context 'lunch': 'gin' is not an action of the plan.",

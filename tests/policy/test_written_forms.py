@@ -73,39 +73,6 @@ def test_a_plan_file_has_the_fields_of_the_documented_format(tmp_path: Path) -> 
     assert EpochPlan.load(tmp_path / "plan.json") == plan
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"campaign": ""}, "the campaign is ''; give it a name."),
-        ({"campaign": "\ud800"}, "the campaign's name '\\ud800' is not valid Unicode text."),
-        ({"epoch": -1}, "epoch is -1: it counts 0, 1, 2, …."),
-        ({"epoch": 1.0}, "epoch is 1.0: it counts 0, 1, 2, …."),
-        ({"control_share": -0.1}, "control_share is -0.1: it must lie between 0 and 1."),
-        ({"is_alarmed": 1}, "is_alarmed is 1: it must be true or false."),
-        ({"actions": Labels.of([])}, "a plan needs at least one action."),
-        ({"rules": ()}, "there are 0 rules for 1 contexts; give one for each."),
-    ],
-)
-def test_plans_that_cannot_be_are_refused_in_one_sentence(
-    options: dict[str, Any], words: str
-) -> None:
-    plan = EpochPlan.start("spring", ["lunch"], ["tea", "soup"])
-    with pytest.raises(InputError) as refused:
-        replace(plan, **options)
-    assert str(refused.value) == words
-
-
-def test_a_plan_says_what_does_not_belong_to_it() -> None:
-    plan = EpochPlan.start("spring", ["lunch"], ["tea", "soup"])
-    plan.check_campaign("spring")
-    with pytest.raises(InputError) as refused:
-        plan.check_campaign("autumn")
-    assert str(refused.value) == (
-        "the plan belongs to campaign 'spring' and this is campaign 'autumn'; give the plan of "
-        "this campaign."
-    )
-
-
 def test_personal_decisions_come_back_from_json_and_decide() -> None:
     policy = a_policy(personal=own_decisions())
     written = policy.to_json()
