@@ -1,4 +1,4 @@
-"""The learner people use: decide and observe online, or fit a log; labels in, a policy out."""
+"""The public learner: decide and observe online, or fit a log; labels in, a policy out."""
 
 from __future__ import annotations
 
@@ -320,9 +320,12 @@ class RobustMCB(OnlineLearner):
         with self._lock:
             saved = self._saved()
             tallies = {f"phase-{place}": phase for place, phase in enumerate(self._phases)}
+            parameters = self.get_params()
+            # Version 1 of the file has another name for alpha.
+            parameters = {"adversarial_fraction": parameters.pop("alpha"), **parameters}
             saved = replace(
                 saved,
-                state={"parameters": _written(self.get_params()), **saved.state},
+                state={"parameters": parameters, **saved.state},
                 tallies={**saved.tallies, **tallies},
                 policy=getattr(self, "policy_", None),
             )
@@ -337,7 +340,9 @@ class RobustMCB(OnlineLearner):
         saved = read_learner(path)
         try:
             state = saved.state
-            learner = cls(**_read(state["parameters"]), secret=bytes.fromhex(state["secret"]))
+            parameters = dict(state["parameters"])
+            alpha, secret = parameters.pop("adversarial_fraction"), bytes.fromhex(state["secret"])
+            learner = cls(alpha, **parameters, secret=secret)
             learner._assignment = replace(learner._assignment, epoch=int(state["epoch"]))
             learner._restore(saved)
             learner._phases = tuple(
@@ -464,20 +469,6 @@ class RobustMCB(OnlineLearner):
                     self._partition, events, reading.attributes, is_learned_from=True
                 )
         return tally_events(events)
-
-
-def _written(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters under the names that version 1 of the file has."""
-    return {"adversarial_fraction": parameters["alpha"], **_without(parameters, "alpha")}
-
-
-def _read(written: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a file."""
-    return {"alpha": written["adversarial_fraction"], **_without(written, "adversarial_fraction")}
-
-
-def _without(values: dict[str, Any], left_out: str) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name != left_out}
 
 
 def _shortened(value: object) -> str:

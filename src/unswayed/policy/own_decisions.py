@@ -14,6 +14,17 @@ from unswayed.errors import InputError
 from unswayed.events import UNKNOWN, Label, Labels
 
 
+def _codes(
+    pairs: list[tuple[str, Label]], contexts: Labels, actions: Labels, whose: str
+) -> tuple[IntArray, IntArray]:
+    """Return the codes of written (context, action) pairs; refuse what a policy does not have."""
+    context_codes = Labels.of(contexts.texts).codes([context for context, _ in pairs])
+    action_codes = actions.codes([action for _, action in pairs])
+    if (context_codes == UNKNOWN).any() or (action_codes == UNKNOWN).any():
+        raise InputError(f"the policy is damaged: {whose} names what is not in it.")
+    return context_codes, action_codes
+
+
 @dataclass(frozen=True, eq=False)
 class PersonalDecisions:
     """One row for each (user, context) in which a user gets another action than everybody.
@@ -66,14 +77,9 @@ class PersonalDecisions:
             for user, own in enumerate(decisions.values())
             for context, action in own.items()
         ]
-        context_codes = Labels.of(contexts.texts).codes([context for _, context, _ in rows])
-        action_codes = actions.codes([action for _, _, action in rows])
-        if (context_codes == UNKNOWN).any() or (action_codes == UNKNOWN).any():
-            raise InputError(
-                "the policy is damaged: a user's own decision names what is not in it."
-            )
+        pairs = [(context, action) for _, context, action in rows]
         users = np.array([user for user, _, _ in rows], dtype=np.int64)
-        return cls(user_labels, users, context_codes, action_codes)
+        return cls(user_labels, users, *_codes(pairs, contexts, actions, "a user's own decision"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,14 +142,9 @@ class GroupDecisions:
         if len({user for user, _ in members}) != len(members):
             raise InputError("the policy is damaged: a user is in two groups.")
         table = np.full((len(found), len(contexts)), UNKNOWN, np.int64)
-        codes_of_contexts = Labels.of(contexts.texts)
         for number, one in enumerate(found):
-            own = codes_of_contexts.codes(list(one["decisions"]))
-            chosen = actions.codes(list(one["decisions"].values()))
-            if (own == UNKNOWN).any() or (chosen == UNKNOWN).any():
-                raise InputError(
-                    "the policy is damaged: a group's decision names what is not in it."
-                )
+            pairs = list(one["decisions"].items())
+            own, chosen = _codes(pairs, contexts, actions, "a group's decision")
             table[number, own] = chosen
         labels = Labels.parsed([user for user, _ in members], str(value["user_type"]))
         return cls(labels, np.array([number for _, number in members], np.int64), table)
