@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from unswayed.arrays import FloatArray
 from unswayed.experiments.claims import mean_interval
 from unswayed.experiments.results import Curve, Results
 from unswayed.reports.style import (
@@ -52,6 +53,8 @@ class Panel:
         Whether an axis is logarithmic.
     marks
         Vertical lines, each with a position and a few words.
+    bound
+        A bound as a function of x, drawn as a dashed grey line over the whole numbers.
     """
 
     title: str
@@ -61,6 +64,7 @@ class Panel:
     log_x: bool = False
     log_y: bool = False
     marks: tuple[tuple[float, str], ...] = ()
+    bound: Callable[[FloatArray], FloatArray] | None = None
 
 
 def panels(titles: Mapping[str, str], x_label: str, **look: Any) -> tuple[Panel, ...]:
@@ -93,6 +97,9 @@ def draw_panels(results: Results, drawn: Sequence[Panel], *, heading: str) -> Fi
             curves = [results.curve(name, panel.series) for name in results.algorithms]
             for curve in curves:
                 draw_curve(ax, curve, log_y=panel.log_y)
+            if panel.bound is not None:
+                whole = np.arange(curves[0].xs[0], curves[0].xs[-1] + 1)
+                ax.plot(whole, panel.bound(whole), color=GREY, linestyle="--", linewidth=1.5)
             set_axes(ax, panel, xs=curves[0].xs)
         if not drawn[0].log_y:
             axes[0].set_ylim(bottom=0.0)  # shared, and only now that everything is drawn

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
 from unswayed.experiments.claims import compared
-from unswayed.experiments.drawing import (
-    Panel,
-    draw_means,
-    name_curves,
-    panels,
-    set_axes,
-    titled_figure,
-)
+from unswayed.experiments.drawing import Panel, panels
 from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import Experiment, Point, along, with_own, world
 from unswayed.learners.methods import DEFAULT_METHOD
@@ -32,7 +24,6 @@ from unswayed.limits import (
     two_sided_hellinger,
 )
 from unswayed.randomness import generator
-from unswayed.reports.style import GREY
 from unswayed.simulation.algorithms import find_algorithm
 from unswayed.simulation.arena import Crowd, run
 from unswayed.simulation.attacks.base import Attack, Briefing, Knowledge, Turn
@@ -47,9 +38,8 @@ PER_USER = "interactions per user T/L"
 ONE_SIDED, TWO_SIDED = "hidden-one-sided", "hidden-two-sided"
 
 
-@dataclass(kw_only=True)
 class HideContested(Attack):
-    """Honest, except that one action of each context is rewarded from urns that hide its worth.
+    """One action of each context is rewarded from urns that hide how good it is.
 
     The zoo's hiding attacks contest best and runner-up together, so that a learner who plays both
     with the same user sees more than one action tells. Here one action is contested and the other
@@ -57,7 +47,6 @@ class HideContested(Attack):
     """
 
     name = "hide-contested"
-    summary = "one action of each context rewarded from urns that hide how good it is"
     knows = Knowledge.BANDIT
     adversary: HidingAdversary
     contested: IntArray
@@ -164,8 +153,6 @@ deviations is about 2.6 errors, so an excess of less than 6.2 errors cannot be
 distinguished from none. The default learner, with 120 repetitions, has a claim of its own: 8
 intervals of 2.8 errors of 0.046 fit into the margin."""
 
-LOWER_TITLE = "Theorem 4.1: what is hidden stays hidden from every learner"
-
 _POINTS = tuple(
     point
     for series, attack, plays in (
@@ -199,34 +186,6 @@ def _bound(series: str, interactions: FloatArray) -> FloatArray:
     return np.asarray(
         success_bound(n_users, distance(gap, plays, ALPHA), hellinger(gap, plays, ALPHA))
     )
-
-
-def _draw(results: Results) -> Figure:
-    """Draw success against interactions, with the region that no learner can reach."""
-    with titled_figure(LOWER_TITLE, width=13.5, height=4.6, panels=3) as (figure, axes):
-        for ax, (series, (gap, n_users)) in zip(axes, WORLDS.items(), strict=True):
-            curves = [results.curve(name, series) for name in results.algorithms]
-            for curve in curves:
-                draw_means(ax, curve, line_width=1.4, marker_size=5)
-            xs = np.arange(1, curves[0].xs[-1] + 1)
-            ax.fill_between(xs, _bound(series, xs), 1.0, step="mid", color=GREY, alpha=0.15, lw=0)
-            panel = Panel(
-                title=f"{series.split(',')[0]} coalition, gap {gap:g}, {n_users} users",
-                x_label=PER_USER,
-                y_label="share of right decisions",
-                log_x=True,
-            )
-            set_axes(ax, panel, xs=curves[0].xs)
-        axes[1].annotate(
-            "grey: out of reach\nfor all who do not know\nthe good users",
-            (1.1, 0.85),
-            color=GREY,
-            fontsize=9,
-            verticalalignment="top",
-        )
-        axes[0].set_ylim(0.0, 1.03)
-        name_curves(axes[-1], curves)
-    return figure
 
 
 def _learners(results: Results) -> list[str]:
@@ -399,13 +358,23 @@ def _right_minus_chance(results: Results) -> dict[str, FloatArray]:
 EXPERIMENTS = (
     Experiment(
         id="theorem-lower",
-        title=LOWER_TITLE,
+        title="Theorem 4.1: what is hidden stays hidden from every learner",
         points=_POINTS,
         quick=tuple(point for point in _POINTS if point.x in (2, 9)),
         algorithms=with_own("paper", *JUDGED, "oracle"),
         measure=success,
         repetition_factor=8,
-        draw=_draw,
+        panels=tuple(
+            Panel(
+                title=f"{series}, gap {gap:g}; dashed: the bound",
+                x_label=PER_USER,
+                series=series,
+                y_label="share of right decisions",
+                log_x=True,
+                bound=partial(_bound, series),
+            )
+            for series, (gap, _) in WORLDS.items()
+        ),
         judges=(
             compared(
                 "no-learner-beats-the-bound",

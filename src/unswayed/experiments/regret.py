@@ -8,7 +8,7 @@ much as pooled UCB: Thompson, epsilon-greedy, BARBAR, Liu-style and layered elim
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 from typing import Any
 
@@ -22,13 +22,12 @@ from unswayed.experiments.claims import (
     compared,
     differences,
     log_slope,
-    mean_interval,
     resampled,
 )
-from unswayed.experiments.drawing import Panel, panels, set_axes, titled_figure
+from unswayed.experiments.drawing import Panel, draw_curve, panels, set_axes, titled_figure
 from unswayed.experiments.results import Curve, Results
 from unswayed.experiments.sweeps import Experiment, Point, along, regret_in_arena, world
-from unswayed.reports.style import GREY, look_of
+from unswayed.reports.style import GREY
 from unswayed.simulation.instances import Drift
 from unswayed.simulation.settings import PAPER_GAP, Settings
 
@@ -203,29 +202,29 @@ def _rate(settings: Settings) -> float:
     return (settings.alpha + 1.0 / sqrt(settings.users)) * sqrt(settings.interactions * size)
 
 
-def _on_axis(results: Results, axis: Axis) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the places on an axis, regrets (n_repetitions, n_places), and the rate there."""
-    curve = results.curve(EPOCHS, axis.name)
-    middle = results.curve(EPOCHS, COMMON).values[:, :1]
+def _on_axis(results: Results, axis: Axis) -> tuple[Curve, FloatArray]:
+    """Return regrets along an axis, with the common world in its place, and the rate there."""
+    curve, common = results.curve(EPOCHS, axis.name), results.curve(EPOCHS, COMMON)
     xs = np.append(curve.xs, axis.middle)
     order = np.argsort(xs)
     worlds = {**axis.worlds, axis.middle: _world()}
-    values = np.hstack([curve.values, middle])[:, order]
-    return xs[order], values, np.array([_rate(worlds[x]) for x in xs[order]])
+    values = np.hstack([curve.values, common.values[:, :1]])[:, order]
+    rates = np.array([_rate(worlds[x]) for x in xs[order]])
+    return replace(curve, xs=xs[order], values=values), rates
 
 
 def _grows_no_faster(axis: Axis) -> Judge:
     """Return a judge of the claim that regret grows no faster than the rate along an axis."""
 
     def judge(results: Results) -> Claim:
-        xs, values, rates = _on_axis(results, axis)
-        slope = log(rates[-1] / rates[0]) / log(xs[-1] / xs[0])
+        curve, rates = _on_axis(results, axis)
+        slope = log(rates[-1] / rates[0]) / log(curve.xs[-1] / curve.xs[0])
         return resampled(
             f"rate-in-{axis.name}",
             axis.statement,
             f"log-log slope of regret; that of the rate is {slope:.2f}",
-            values,
-            lambda drawn: log_slope(xs, drawn.mean(axis=0)),
+            curve.values,
+            lambda drawn: log_slope(curve.xs, drawn.mean(axis=0)),
             below=slope,
         )
 
@@ -234,29 +233,23 @@ def _grows_no_faster(axis: Axis) -> Judge:
 
 def _below_the_rate(results: Results) -> dict[str, FloatArray]:
     return {
-        f"rate minus epochs at {axis.name}={x:g}": most - column
+        f"rate minus epochs at {axis.name}={x:g}": most - curve.at(x)
         for axis in AXES
-        for x, column, most in zip(*_transposed(*_on_axis(results, axis)), strict=True)
+        for curve, rates in (_on_axis(results, axis),)
+        for x, most in zip(curve.xs, rates, strict=True)
         if x != axis.middle
     }
 
 
-def _transposed(xs: FloatArray, values: FloatArray, rates: FloatArray) -> tuple[FloatArray, ...]:
-    return xs, values.T, rates
-
-
 def _draw_rates(results: Results) -> Figure:
-    look = look_of(EPOCHS)
     # The panels of the axes, and one for the legend; in one row words are too small to read.
     with titled_figure(RATE_TITLE, width=10.0, height=6.4, panels=6, rows=2) as (figure, drawn):
         for ax, axis in zip(drawn, AXES, strict=False):
-            xs, values, rates = _on_axis(results, axis)
-            bands = np.array([mean_interval(column) for column in values.T])
-            ax.fill_between(xs, bands[:, 0], bands[:, 1], color=look.colour, alpha=0.18, lw=0)
-            ax.plot(xs, values.mean(axis=0), color=look.colour, marker=look.marker, linewidth=2)
-            ax.plot(xs, rates, color=GREY, linestyle="--", linewidth=1.5)
+            curve, rates = _on_axis(results, axis)
+            draw_curve(ax, curve, log_y=True)
+            ax.plot(curve.xs, rates, color=GREY, linestyle="--", linewidth=1.5)
             panel = Panel(title="", x_label=axis.label, y_label=Y_LABEL, log_x=True, log_y=True)
-            set_axes(ax, panel, xs=xs)
+            set_axes(ax, panel, xs=curve.xs)
         drawn[-1].set_axis_off()
         names = ["epochs", "the rate, with constant one"]
         drawn[-1].legend(drawn[0].lines, names, frameon=False, loc="center")

@@ -6,9 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.experiments.claims import (
@@ -19,11 +17,17 @@ from unswayed.experiments.claims import (
     differences,
     falls_like_a_root,
     log_slope,
-    mean_interval,
     resampled,
 )
-from unswayed.experiments.drawing import Panel, panels, set_axes, titled_figure
-from unswayed.experiments.results import Results
+from unswayed.experiments.drawing import (
+    Panel,
+    draw_means,
+    name_curves,
+    panels,
+    set_axes,
+    titled_figure,
+)
+from unswayed.experiments.results import Curve, Results
 from unswayed.experiments.sweeps import (
     OBLIVIOUS_ATTACKS,
     Experiment,
@@ -38,7 +42,6 @@ from unswayed.learners.interface import LearnerMaker, Setting
 from unswayed.learners.paper import estimate_context_probabilities, learn_paper
 from unswayed.learners.players import Explorer, LogLearner
 from unswayed.limits import instance_complexity
-from unswayed.reports.style import GREY, label_ends, look_of
 from unswayed.simulation.algorithms import OracleMaker
 from unswayed.simulation.arena import run
 from unswayed.simulation.attacks.registry import make_attack
@@ -318,9 +321,6 @@ N_CONTEXTS, N_ACTIONS = 20, 5
 LAWS = {"uniform": "uniform", "gamma = 1": "zipf:2", "gamma = 2": "zipf:3"}
 """Series of Theorem 5.1, nu ∝ j^-(1+gamma), and how the simulator calls their probabilities."""
 
-UPPER_TITLE = "Theorem 5.1: one bound for all distributions of contexts"
-MARKERS = dict(zip(LAWS, ("o", "^", "D"), strict=True))
-
 
 def _complexity(series: str) -> float:
     return instance_complexity(named_probabilities(LAWS[series], N_CONTEXTS), N_ACTIONS)
@@ -329,64 +329,6 @@ def _complexity(series: str) -> float:
 def _bounds(series: str, interactions: FloatArray) -> FloatArray:
     """Return K(B)·sqrt(alpha L/T), with constant one."""
     return _complexity(series) * np.sqrt(ALPHA / interactions)
-
-
-def _draw_bounds(results: Results) -> Figure:
-    """Draw suboptimality against the bound, one marker a distribution of contexts."""
-    with titled_figure(UPPER_TITLE, width=7.4, height=4.8) as (figure, (ax,)):
-        ends, largest, highest = [], 0.0, 0.0
-        for algorithm in results.algorithms:
-            look, end = look_of(algorithm), (0.0, 0.0)
-            for series in results.series:
-                curve = results.curve(algorithm, series)
-                bands = np.array([mean_interval(column) for column in curve.values.T])
-                xs = _bounds(series, curve.xs)
-                ax.vlines(xs, np.maximum(bands[:, 0], 0), bands[:, 1], color=look.colour, alpha=0.4)
-                ax.plot(
-                    xs,
-                    curve.means,
-                    color=look.colour,
-                    marker=MARKERS[series],
-                    linestyle=look.dashes,
-                    linewidth=1,
-                    markersize=6,
-                    markerfacecolor="white" if algorithm == "oracle" else look.colour,
-                )
-                end = max(end, (xs.max(), float(curve.means[0])))
-                highest = max(highest, curve.means.max())
-            largest = max(largest, end[0])
-            ends.append((end[1], look.label, look.colour))
-        ax.plot([0, largest], [0, largest], color=GREY, linewidth=1, linestyle=":")
-        top = 1.3 * highest
-        ax.set(
-            xlim=(0, 1.03 * largest),
-            ylim=(0, top),
-            xlabel=r"the bound with constant one, $K(B)\sqrt{\alpha L/T}$",
-            ylabel="suboptimality for good users",
-        )
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        ax.annotate(
-            "loss = bound",
-            (0.93 * top, 0.93 * top),
-            color=GREY,
-            fontsize=9,
-            rotation=0,
-            xytext=(8, 0),
-            textcoords="offset points",
-        )
-        for series, marker in MARKERS.items():
-            label = f"{series}, K = {_complexity(series):.2f}"
-            ax.plot([], [], color=GREY, marker=marker, linestyle="", label=label)
-        ax.legend(
-            frameon=False,
-            loc="lower right",
-            bbox_to_anchor=(1.0, 0.03),
-            title="contexts",
-            title_fontsize=10,
-            fontsize=10,
-        )
-        label_ends(ax, ends)
-    return figure
 
 
 def _bound_minus_loss(results: Results) -> dict[str, FloatArray]:
@@ -494,49 +436,33 @@ def _draw_gain(results: Results) -> Figure:
     heading = f"{GAIN_TITLE} for a suboptimality of {TARGET:g}"
     with titled_figure(heading, width=11, height=4.6, panels=2) as (figure, axes):
         for ax, alpha in zip(axes, SHARES, strict=True):
-            _draw_share(ax, results, alpha)
+            users, curves = _users_of(results, alpha), []
+            for algorithm in results.algorithms:
+                needed = _interactions_needed(_losses(results, algorithm, alpha).mean(axis=0))
+                known = np.isfinite(needed)
+                if known.any():  # others never reach the target in this range
+                    curves.append(
+                        Curve(
+                            algorithm=algorithm,
+                            series="",
+                            xs=users[known],
+                            values=needed[None, known],
+                            repetitions=(0,),
+                        )
+                    )
+                    draw_means(ax, curves[-1])
+            panel = Panel(
+                title="without colluders" if alpha == 0 else f"{100 * alpha:g}% colluders",
+                x_label="users L",
+                y_label="interactions per user",
+                log_x=True,
+                log_y=True,
+                marks=((THRESHOLD, r"$SA/\alpha$"),) if alpha else (),
+            )
+            set_axes(ax, panel, xs=users)
+            ax.set_ylim(INTERACTIONS[0], 2.5 * INTERACTIONS[-1])  # room for words
+            name_curves(ax, curves)
     return figure
-
-
-def _draw_share(ax: Axes, results: Results, alpha: float) -> None:
-    users = _users_of(results, alpha)
-    ends, absent = [], []
-    for algorithm in results.algorithms:
-        look = look_of(algorithm)
-        needed = _interactions_needed(_losses(results, algorithm, alpha).mean(axis=0))
-        known = np.flatnonzero(np.isfinite(needed))
-        if not known.size:
-            absent.append(look.label)
-            continue
-        ax.plot(
-            users[known],
-            needed[known],
-            color=look.colour,
-            marker=look.marker,
-            linestyle=look.dashes,
-            linewidth=2,
-        )
-        ends.append((float(needed[known[-1]]), look.label, look.colour))
-    panel = Panel(
-        title="without colluders" if alpha == 0 else f"{100 * alpha:g}% colluders",
-        x_label="users L",
-        y_label="interactions per user",
-        log_x=True,
-        log_y=True,
-        marks=((THRESHOLD, r"$SA/\alpha$"),) if alpha else (),
-    )
-    set_axes(ax, panel, xs=users)
-    ax.set_ylim(INTERACTIONS[0], 2.5 * INTERACTIONS[-1])  # room for words
-    if absent:
-        ax.annotate(
-            "never in this range:\n" + "\n".join(absent),
-            (0.02, 0.98),
-            xycoords="axes fraction",
-            verticalalignment="top",
-            color=GREY,
-            fontsize=9,
-        )
-    label_ends(ax, ends)
 
 
 _GRID = tuple(
@@ -645,12 +571,21 @@ EXPERIMENTS = (
     ),
     Experiment(
         id="theorem-upper",
-        title=UPPER_TITLE,
+        title="Theorem 5.1: one bound for all distributions of contexts",
         points=_LAW_POINTS,
         quick=tuple(point for point in _LAW_POINTS if point.x <= 40),
         algorithms=with_own("paper", "oracle"),
         measure=suboptimality_in_arena,
-        draw=_draw_bounds,
+        panels=tuple(
+            Panel(
+                title=f"{series}, K = {_complexity(series):.2f}; dashed: the bound, constant one",
+                x_label=PER_USER,
+                series=series,
+                log_x=True,
+                bound=partial(_bounds, series),
+            )
+            for series in LAWS
+        ),
         judges=(
             compared(
                 "within-the-bound",

@@ -618,7 +618,7 @@ def _excess(gap: FloatArray, plays: np.ndarray, base: FloatArray, fraction: Floa
     """Sum over broadcast arguments; scalars in, scalar out."""
     per_one, per_zero = single_log_ratios(base, gap)
     arrays = np.broadcast_arrays(plays, base + gap, per_one, per_zero, fraction)
-    flat = [np.ascontiguousarray(array).ravel() for array in arrays]
+    flat = [np.array(array).ravel() for array in arrays]
     return np.asarray(excess_over(*flat).reshape(arrays[0].shape))[()]
 
 
