@@ -58,15 +58,23 @@ def test_what_is_reported_names_the_pushed_cells_and_about_the_number_of_account
     assert first["turned"] >= 6
 
 
-def ab_test(rng: np.random.Generator, *, lies: bool) -> Tallies:
-    """Return 3,000 users of two sticky arms, 60 % against 40 %, of whom a fifth turns it round."""
+def ab_test(
+    rng: np.random.Generator,
+    rates: tuple[float, float] = (0.6, 0.4),
+    lies: tuple[float, float] | None = None,
+    alpha: float = ALPHA,
+) -> Tallies:
+    """Return 3,000 users with 20 plays of one of two arms each.
+
+    A share ``alpha``, those with the smallest codes, has rates of its own if ``lies`` is given.
+    """
     n_users, plays = 3000, 20
     users = np.repeat(np.arange(n_users), plays)
     arms = rng.integers(2, size=n_users)[users]
-    rewards = (rng.random(len(users)) < np.where(arms == 0, 0.6, 0.4)).astype(float)
-    if lies:
-        is_lie = users < 600
-        rewards[is_lie] = arms[is_lie] == 1
+    of_users = np.asarray(rates)[arms]
+    if lies is not None:
+        of_users = np.where(users < alpha * n_users, np.asarray(lies)[arms], of_users)
+    rewards = (rng.random(len(users)) < of_users).astype(float)
     where = np.zeros_like(users)
     return tally(users, where, arms, rewards, n_users=n_users, n_contexts=1, n_actions=2)
 
@@ -75,7 +83,7 @@ def test_an_ab_test_that_a_fifth_of_the_accounts_turns_round_is_decided_right(
     rng: np.random.Generator, seed: int
 ) -> None:
     """A user of 20 plays at 60 % has none or all of them with probability 4e-5: 600 stand out."""
-    tallies = ab_test(rng, lies=True)
+    tallies = ab_test(rng, lies=(0.0, 1.0))
     assert plain_means(tallies)[0].argmax() == 1  # the negative control
     estimates = learn_bounded(tallies, sticky_design(tallies), alpha=ALPHA, seed=seed)
     assert estimates.actions.tolist() == [0]
@@ -86,9 +94,27 @@ def test_an_ab_test_that_a_fifth_of_the_accounts_turns_round_is_decided_right(
 
 
 def test_an_ab_test_in_peace_flags_nobody(rng: np.random.Generator, seed: int) -> None:
-    found = find_coalitions(ab_test(rng, lies=False), alpha=ALPHA, seed=seed)
+    found = find_coalitions(ab_test(rng), alpha=ALPHA, seed=seed)
     assert (found.weights == 1.0).all()
     np.testing.assert_allclose(found.means[0], [0.6, 0.4], atol=0.02)
+
+
+def test_a_twentieth_that_answers_like_eager_and_silent_users_does_not_turn_a_small_gap(
+    streams: Callable[..., np.random.Generator],
+) -> None:
+    """The gap is twice the largest that a twentieth can hide from every method (``limits``)."""
+    logs = [ab_test(streams(), (0.515, 0.485), (0.2, 0.8), alpha=0.05) for _ in range(3)]
+    assert any(plain_means(log)[0].argmax() == 1 for log in logs)  # the negative control
+    assert [learned(log, 0.05).actions.tolist() for log in logs] == [[0]] * 3
+
+
+def test_lies_that_change_no_decision_do_not_cost_the_honest_majority_its_weight(
+    rng: np.random.Generator, seed: int
+) -> None:
+    """A third praises the worse arm in vain: it is they who stand out, not the others."""
+    estimates = learned(ab_test(rng, (0.63, 0.37), (0.63, 1.0), alpha=0.35), 0.35, seed)
+    assert estimates.actions.tolist() == [0]
+    assert estimates.user_weights[1050:].mean() > 0.97
 
 
 def busy_log(rng: np.random.Generator, *, joined: bool) -> Tallies:

@@ -38,9 +38,6 @@ N_DIRECTIONS, N_ACTIONS = 4, 4
 SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 """Steps of EM from every start, steps from the best, and how many of them."""
 
-LEAST_GAIN = 25.0
-"""Nats by which a coalition must explain the log better than honest accounts."""
-
 FEWEST_ACCOUNTS = 20
 """Accounts among whom a coalition is searched, at least."""
 
@@ -129,8 +126,8 @@ class Search:
         self.plain = fit_plain(accounts, law, weights)
         self.best = fit_tastes(accounts, law, weights, self.plain, self.directions, n_actions)
 
-    def candidates(self, known: BoolArray) -> list[Coalition]:
-        """Return the coalitions that gain most, the best first.
+    def candidates(self, known: BoolArray, least: float) -> list[Coalition]:
+        """Return the coalitions that gain more than ``least`` nats, the best first.
 
         ``known`` are accounts that are known to collude, and that others may collude with.
         """
@@ -157,7 +154,7 @@ class Search:
             last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
             if not any(_alike(last, other) for other in finals):
                 finals.append(self._aimed(last))
-        return sorted((f for f in finals if f.gain > LEAST_GAIN), key=lambda f: -f.gain)
+        return sorted((f for f in finals if f.gain > least), key=lambda f: -f.gain)
 
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
@@ -336,7 +333,7 @@ class Search:
         places.sort(key=lambda y: -float((np.clip(y[is_in], -4.0, 4.0) ** 3).mean()))
         kept: list[FloatArray] = []
         for y in places:
-            if not any(_correlation(y[is_in], other[is_in]) > ALIKE for other in kept):
+            if not any(correlation(y[is_in], other[is_in]) > ALIKE for other in kept):
                 kept.append(y)
             if len(kept) == N_DIRECTIONS:
                 break
@@ -416,10 +413,10 @@ def _kept(z: FloatArray) -> FloatArray:
 
 
 def _alike(one: Coalition, other: Coalition) -> bool:
-    return _correlation(one.members, other.members) > ALIKE
+    return correlation(one.members, other.members) > ALIKE
 
 
-def _correlation(one: FloatArray, other: FloatArray) -> float:
+def correlation(one: FloatArray, other: FloatArray) -> float:
     """Return the correlation of two arrays; 0 if one of them does not vary."""
     one, other = one - one.mean(), other - other.mean()
     scale = float(np.sqrt((one @ one) * (other @ other)))

@@ -27,6 +27,10 @@ LAW_PLAYS = 10.0
 LEAST_CORRELATION, MOST_CORRELATION = 0.05, 0.95
 """Plays of one account in one cell are worth at most 20: no account repeats itself for nothing."""
 
+ONE_CELL_CORRELATION = 0.01
+"""The same where accounts meet a single cell: there the level of an account is all that its plays
+have in common, and levels are fitted."""
+
 FEWEST_REPEATS = 50.0
 """Repeated plays from which the intraclass correlation is estimated."""
 
@@ -175,7 +179,7 @@ def intraclass_correlation(rows: Responses, law: Law, trimmed: float) -> float:
     voters = voters[n_out : len(voters) - n_out]
     count = float(repeats[voters].sum())
     if count < FEWEST_REPEATS:
-        return LEAST_CORRELATION
+        return ONE_CELL_CORRELATION
     noise = float(within[voters].sum()) / count
     excess = between[voters] - (n_cells[voters] - 1.0) * noise
     own = max(float(excess.sum() / max(float(room[voters].sum()), 1e-9)), 0.0)

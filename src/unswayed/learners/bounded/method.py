@@ -27,6 +27,7 @@ from unswayed.events.known import KnownAccounts
 from unswayed.learners.bounded.coalition import (
     Coalition,
     Search,
+    correlation,
     log_odds,
     members_of,
 )
@@ -63,6 +64,12 @@ the bar falls with their square root."""
 
 HALVED = 0.5
 """A decision depends on a group if its lead falls below this part without the group."""
+
+OPPOSITE = -0.5
+"""Correlation of memberships below which a group is the opposite of another."""
+
+SUSPECTED = 0.35
+"""Part of that evidence from which a group is suspected."""
 
 NEARLY = 0.75
 """Part of the largest evidence from which a smaller group is preferred."""
@@ -340,8 +347,8 @@ def find_coalitions(
         )
         if view is None:
             sample = _rows_of(blocks, chosen)
-            correlation = intraclass_correlation(sample, law, TRIMMED * alpha)
-            worth = Worth(correlation, most_plays(sample, correlation, alpha))
+            rho = intraclass_correlation(sample, law, TRIMMED * alpha)
+            worth = Worth(rho, most_plays(sample, rho, alpha))
             blocks = blocks.transformed(weighed, worth)
             caps = find_caps(blocks, tallies.n_cells, alpha=alpha)
             view = _View(blocks, caps, worth.correlation, shape)
@@ -362,7 +369,7 @@ def find_coalitions(
         )
         clear = CLEAR * np.sqrt(min(1.0, len(search.accounts.cells) / ENTRIES))
         judged: list[tuple[Group, Coalition]] = []
-        for coalition in search.candidates(reviewed.is_fake[chosen]):
+        for coalition in search.candidates(reviewed.is_fake[chosen], SUSPECTED * clear):
             members = members_of(blocks, coalition, law, searched, LARGEST_MASS)
             verdict = reviewed.verdict(members)
             if verdict == "honest":
@@ -377,6 +384,7 @@ def find_coalitions(
             is_clear = coalition.gain >= clear and (is_loud or (is_stake and is_expected))
             is_flagged = is_clear or verdict == "fake"
             judged.append((Group(members, is_flagged, coalition.gain, means - story), coalition))
+        judged = [one for one in judged if not _is_mirror(one[0], judged)]
         flagged = [(group, fit) for group, fit in judged if group.is_flagged]
         if not flagged:
             groups += [group for group, _ in judged]
@@ -395,6 +403,14 @@ def find_coalitions(
     bounded = 1.0 - float(view.means(np.ones(tallies.n_users)).masses.sum()) / max(plays, 1.0)
     model = Model(reading, worth, coalitions)
     return Findings(weights, groups, cells, means, stories, model, bounded)
+
+
+def _is_mirror(group: Group, judged: list[tuple[Group, Coalition]]) -> bool:
+    """Return whether the opposite group explains the log better."""
+    return any(
+        other.evidence > group.evidence and correlation(other.members, group.members) < OPPOSITE
+        for other, _ in judged
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
