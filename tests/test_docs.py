@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import unswayed
+from tests.browser import browser
 from unswayed.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
@@ -83,22 +84,65 @@ def test_every_page_that_is_linked_exists() -> None:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_site_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    """Sphinx checks links, anchors and the table of contents; search is a local index."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the documentation as it is built; Sphinx warns of nothing."""
+    folder = tmp_path_factory.mktemp("site")
     built = subprocess.run(
-        [sys.executable, ROOT / "scripts/build-docs", tmp_path],
+        [sys.executable, ROOT / "scripts/build-docs", folder],
         capture_output=True,
         text=True,
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    assert (tmp_path / "searchindex.js").exists()
-    for page in tmp_path.rglob("*.html"):
+    return folder
+
+
+def test_every_link_anchor_and_image_of_the_site_exists(site: Path) -> None:
+    """Nothing is loaded from elsewhere; whatever is linked within the site is there."""
+    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    anchors = {path: set(re.findall(r' id="([^"]+)"', text)) for path, text in pages.items()}
+    assert len(pages) > 60
+    for path, text in pages.items():
         loaded = re.findall(
-            r'<(?:script|img)[^>]* src="([^"]+)|<link rel="stylesheet"[^>]* href="([^"]+)',
-            page.read_text(encoding="utf-8"),
+            r'<(?:script|img)[^>]* src="([^"]+)|<link rel="stylesheet"[^>]* href="([^"]+)', text
         )
-        assert not [each for each in loaded if "//" in "".join(each)], page.name
+        linked = re.findall(r'<a [^>]*href="([^"]+)"', text)
+        assert not [each for each in loaded if "//" in "".join(each)], path.name
+        for address in ["".join(each) for each in loaded] + linked:
+            if address.startswith(("http", "data:", "mailto:")):
+                continue
+            file, _, anchor = address.partition("#")
+            target = (path.parent / file.partition("?")[0]).resolve() if file else path
+            assert target.exists(), f"{path.name} links to {address}"
+            is_found = not anchor or target not in anchors or anchor in anchors[target]
+            assert is_found, f"{path.name} links to {address}"
+
+
+def test_the_search_of_the_site_works_without_a_network(site: Path, tmp_path: Path) -> None:
+    with browser(tmp_path) as tab:
+        tab.open(f"{(site / 'search.html').as_uri()}?q=propensity")
+        tab.until("document.querySelectorAll('#search-results li a').length > 5")
+        assert "Learning from logs" in tab.text("#search-results")
+        assert tab.hosts() == {""}
+
+
+def prose(page: Path) -> int:
+    """Return the number of words outside code and tables."""
+    text = re.sub(
+        r"^```.*?^```$|<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.S | re.M
+    )
+    return len(re.sub(r"^\|.*$", "", text, flags=re.MULTILINE).split())
+
+
+def test_pages_are_short_enough_to_be_read() -> None:
+    """A page that says how to do something has under 1,200 words of prose; others under 2,000."""
+    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    how_to = index.partition(":caption: How to")[2].partition(":::")[0].split()[2:]
+    assert "learn" in how_to
+    most = {name: 1200 for name in how_to} | {"audit": 1800}  # still too long
+    pages = (ROOT / "docs").glob("*.md")
+    assert [page.name for page in pages if prose(page) >= most.get(page.stem, 2000)] == []
 
 
 @pytest.mark.slow
