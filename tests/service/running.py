@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import httpx
 import msgspec
 import uvicorn
 
-from unswayed.service.app import Launch
+from unswayed.service.app import create_app
+from unswayed.service.service import Service
 from unswayed.service.serving import Prepared, prepare, server_config
 from unswayed.service.settings import Configuration, ServerSettings, Settings
 from unswayed.service.tokens import Secrets
@@ -95,15 +97,16 @@ def running(
         Secrets(b"sixteen bytes ok").save(folder / "test.secret")
     prepared = prepare(configuration, store=store, secret_path=folder / "test.secret")
     (folder / "metrics").mkdir(exist_ok=True)
-    launch = Launch(
-        store=store,
-        secrets=prepared.secrets,
-        metrics_folder=folder / "metrics",
+    begin = partial(
+        Service,
+        store,
+        prepared.secrets,
+        folder / "metrics",
+        configuration.server,
         is_public=needs_keys,
-        server=configuration.server,
     )
     listening = socket.create_server(("127.0.0.1", 0))
-    uvicorn_server = uvicorn.Server(server_config(launch))
+    uvicorn_server = uvicorn.Server(server_config(create_app(begin), configuration.server))
     thread = threading.Thread(target=uvicorn_server.run, args=([listening],), daemon=True)
     thread.start()
     try:

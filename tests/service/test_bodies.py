@@ -1,52 +1,35 @@
-from __future__ import annotations
+"""A wrong body is explained by the field that is wrong."""
 
-import msgspec
-import pytest
+from tests.service.running import Running
 
-from unswayed.service.deciding import DecideRequest
-from unswayed.service.endpoints import DecideBatch
-from unswayed.service.errors import wrong_body
-from unswayed.service.service import RewardRequest
-
-
-@pytest.mark.parametrize(
-    ("kind", "sent", "sentence"),
-    [
-        (
-            DecideRequest,
-            b'{"user": "ann", "contxt": "lunch"}',
-            "the body has no field 'contxt'; did you mean 'context'?",
-        ),
-        (
-            RewardRequest,
-            b'{"token": "x", "reward": 1, "zzz": 2}',
-            "the body has no field 'zzz'; it takes reward, reward_id, token.",
-        ),
-        (RewardRequest, b'{"token": "x"}', "the body lacks the field 'reward'."),
-        (
-            RewardRequest,
-            b'{"token": "x", "reward": "1"}',
-            "'reward' must be a number, not a string.",
-        ),
-        (RewardRequest, b"[]", "the body must be an object, not a list."),
-        (
-            RewardRequest,
-            b'{"token": "x", "reward": 1e999}',
-            "'reward': number out of range.",
-        ),
-        (
-            DecideBatch,
-            b'{"decisions": [{"usr": "ann", "context": "lunch"}]}',
-            "'decisions[0]' has no field 'usr'; did you mean 'user'?",
-        ),
-        (
-            DecideRequest,
-            b'{"user": null, "context": "lunch"}',
-            "'user' must be a whole number or a string, not null.",
-        ),
-    ],
+#: Route, body, and what is said of it.
+WRONG = (
+    (
+        "decide",
+        '{"user": "ann", "contxt": "lunch"}',
+        "the body has no field 'contxt'; did you mean 'context'?",
+    ),
+    (
+        "reward",
+        '{"token": "x", "reward": 1, "zzz": 2}',
+        "the body has no field 'zzz'; it takes reward, reward_id, token.",
+    ),
+    ("reward", '{"token": "x"}', "the body lacks the field 'reward'."),
+    ("reward", '{"token": "x", "reward": "1"}', "'reward' must be a number, not a string."),
+    ("reward", "[]", "the body must be an object, not a list."),
+    ("reward", '{"token": "x", "reward": 1e999}', "'reward': number out of range."),
+    (
+        "decide",
+        '{"user": null, "context": "lunch"}',
+        "'user' must be a whole number or a string, not null.",
+    ),
 )
-def test_a_wrong_body_is_explained_by_its_field(kind: type, sent: bytes, sentence: str) -> None:
-    with pytest.raises(msgspec.ValidationError) as caught:
-        msgspec.json.decode(sent, type=kind)
-    assert wrong_body(caught.value, kind) == sentence
+
+
+def test_a_wrong_body_is_explained_by_its_field(sqlite_shop: Running) -> None:
+    for route, sent, sentence in WRONG:
+        response = sqlite_shop.http.post(f"/v1/shop/{route}", content=sent)
+        assert (response.status_code, response.json()["error"]) == (
+            422,
+            {"code": "bad_body", "message": sentence},
+        )

@@ -53,21 +53,6 @@ def test_labels_are_added_while_running_and_unknown_ones_are_refused(shop: Runni
     assert shop.refused("PATCH", "/v1/shop", gone) == (422, "bad_input")
 
 
-def test_a_restart_resumes_the_plan(store: str, tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SHOP, mode="serve", explore_share=0.4, control_share=0.2)
-    users = [f"user {number}" for number in range(40)]
-    with running(store, tmp_path, settings) as server:
-        server.post("/v1/shop/contexts", {"labels": ["brunch"]})
-        plan = server.get("/v1/shop/policy")
-        first = [server.decide(user, "lunch") for user in users]
-    with running(store, tmp_path, settings) as server:
-        assert server.get("/v1/shop/policy") == plan
-        again = [server.decide(user, "lunch") for user in users]
-        server.post("/v1/shop/reward", {"token": first[0]["token"], "reward": 1.0})
-    for name in ("action", "mode", "propensity", "plan"):
-        assert [one[name] for one in first] == [one[name] for one in again]
-
-
 def test_servers_on_one_store_decide_alike_and_learn_of_changes_within_a_second(
     store: str, tmp_path: Path
 ) -> None:

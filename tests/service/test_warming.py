@@ -12,6 +12,7 @@ from tests.service.learned import publish_learned
 from tests.service.running import SHOP, Running
 from unswayed.service import app
 from unswayed.service.jobs import offline_command
+from unswayed.service.service import Service
 from unswayed.service.settings import ServerSettings
 
 
@@ -20,12 +21,8 @@ def test_one_worker_warms_up_until_something_was_learned(
 ) -> None:
     started: list[str] = []
     monkeypatch.setattr(app, "start", lambda _, method: started.append(method))
-    service = app.Launch(
-        store=sqlite_shop.store,
-        secrets=sqlite_shop.prepared.secrets,
-        metrics_folder=tmp_path,
-        server=ServerSettings(),
-    ).service()
+    secrets = sqlite_shop.prepared.secrets
+    service = Service(sqlite_shop.store, secrets, tmp_path, ServerSettings())
     try:
         for _ in range(3):
             app.warm_if_first(service)

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from unswayed.service.catalogue import ACTIVE, NOTHING_LEARNED, now_ms
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.console.routes import console_pages
-from unswayed.service.database import StoreError, opened
+from unswayed.service.database import StoreError
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
 from unswayed.service.jobs import add_job, claim, jobs_of, start, today
-from unswayed.service.metrics import Metrics
 from unswayed.service.records import delete_old
-from unswayed.service.service import Service, Watcher
-from unswayed.service.settings import ServerSettings
-from unswayed.service.tokens import Secrets
-from unswayed.service.writing import Writer
+from unswayed.service.service import Service
 
 #: Ours: seconds between updates of shared metrics and checks of the learning job.
 _CHORE_SECONDS = 1.0
@@ -78,8 +71,7 @@ def _learn_when_due(service: Service) -> None:
                     continue
                 job, is_new = add_job(connection, serving.name)
         if is_new:
-            known = service.server.known
-            start("learn", store=service.store_url, campaign=serving.name, job=job.id, known=known)
+            service.start("learn", serving.name, job=job.id)
 
 
 def _report_when_due(service: Service, reported: dict[str, str]) -> None:
@@ -94,8 +86,7 @@ def _report_when_due(service: Service, reported: dict[str, str]) -> None:
                 is_mine = claim(connection, campaign)
         reported[serving.name] = day
         if is_mine:
-            known = service.server.known
-            start("daily", store=service.store_url, campaign=serving.name, known=known)
+            service.start("daily", serving.name)
 
 
 def _delete_when_old(service: Service) -> bool:
@@ -119,72 +110,17 @@ def warm_if_first(service: Service) -> None:
             start("warm", method=method)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """What a worker process is started with.
+def create_app(begin: Callable[[], Service], *, warms: bool = False) -> Starlette:
+    """Return the application: the API routes, then the console's pages, of which ``/`` is one.
 
-    ``is_public``: other machines can reach it; ``configured``: campaigns of the configuration file.
+    ``begin`` returns the service of this process, with its threads running; ``warms`` compiles
+    what learning needs after a while.
     """
-
-    store: str
-    secrets: Secrets
-    metrics_folder: Path
-    server: ServerSettings
-    configured: frozenset[str] = frozenset()
-    is_public: bool = False
-    warms: bool = False
-
-    def service(self) -> Service:
-        """Return the service of this process, with its threads running."""
-        database = opened(self.store)
-        return Service(
-            database,
-            Watcher(database, self.secrets),
-            Writer(database),
-            self.server,
-            Metrics(self.metrics_folder),
-            self.store,
-            self.is_public,
-            self.configured,
-        )
-
-
-#: The busiest routes, by method and address; what follows the campaign, if there is one.
-_BUSY = {
-    (one.method, one.path.removeprefix("/v1/{campaign}/")): one
-    for one in ENDPOINTS
-    if one.path.endswith(("/decide", "/reward", "/batch", "/healthz"))
-}
-
-
-class _Application(Starlette):
-    """Starlette with a shortcut to the busiest routes: a dictionary lookup.
-
-    These endpoints handle all errors themselves, so they need no middleware.
-    """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] == "http":
-            path, names = scope["path"], {}
-            parts = path.split("/", 3)
-            if len(parts) == 4 and parts[1] == "v1":
-                path, names = parts[3], {"campaign": parts[2]}
-            endpoint = _BUSY.get((scope["method"], path))
-            if endpoint is not None:
-                scope["app"], scope["path_params"] = self, names
-                await endpoint(scope, receive, send)
-                return
-        await super().__call__(scope, receive, send)
-
-
-def create_app(launch: Launch) -> Starlette:
-    """Return the application: the console's pages first, then the API routes."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        service = app.state.service = launch.service()
-        chores = asyncio.create_task(do_chores(service, warms=launch.warms))
+        service = app.state.service = begin()
+        chores = asyncio.create_task(do_chores(service, warms=warms))
         try:
             yield
         finally:
@@ -195,9 +131,9 @@ def create_app(launch: Launch) -> Starlette:
             service.refresh_metrics()
             service.metrics.save()
 
-    routes = [Route(one.path, one, methods=[one.method]) for one in ENDPOINTS]
-    return _Application(
-        routes=[*console_pages(), *routes],
+    routes = [Route(one.path, one, methods=[one.method]) for one in ENDPOINTS if one.path != "/"]
+    return Starlette(
+        routes=[*routes, *console_pages()],
         lifespan=lifespan,
         exception_handlers={HTTPException: _no_route},
     )

@@ -25,7 +25,6 @@ from unswayed.service.jobs import (
     offline_command,
     report_of,
     reports_of,
-    start,
 )
 from unswayed.service.records import (
     assignments,
@@ -427,9 +426,7 @@ async def learn(call: Call) -> dict[str, Any]:
     """Learn in the background."""
     job, is_new = await call.change(lambda c: add_job(c, call.campaign), refresh=False)
     if is_new:
-        service = call.service
-        known = service.server.known
-        start("learn", store=service.store_url, campaign=call.campaign, job=job.id, known=known)
+        call.service.start("learn", call.campaign, job=job.id)
     return job.to_json()
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from unswayed.service.catalogue import (
     policy_of,
     unknown_campaign,
 )
-from unswayed.service.database import Connection, Database, StoreError
+from unswayed.service.database import Connection, Database, StoreError, opened
 from unswayed.service.deciding import (
     Cell,
     Decided,
@@ -34,6 +35,7 @@ from unswayed.service.deciding import (
     response_json,
 )
 from unswayed.service.errors import Refusal, conflict, store_unavailable
+from unswayed.service.jobs import start
 from unswayed.service.keys import Key, Rates, all_keys, had_keys
 from unswayed.service.metrics import Metrics, process_numbers
 from unswayed.service.records import forgotten_of, pseudonym
@@ -200,28 +202,45 @@ class ActivateResponse(msgspec.Struct, frozen=True, gc=False):
     received_ms: int
 
 
-@dataclass(slots=True)
 class Service:
     """One process: what it knows, what it counts, and the thread that writes for it.
 
-    ``is_public``: other machines can reach it; ``configured``: campaigns of the configuration file;
-    ``live_audits``: what the console keeps.
+    Parameters
+    ----------
+    metrics_folder
+        Shared by the processes of a server.
+    is_public
+        Whether other machines can reach it.
+    configured
+        Campaigns of the configuration file.
     """
 
-    database: Database
-    watcher: Watcher
-    writer: Writer
-    server: ServerSettings
-    metrics: Metrics
-    store_url: str
-    is_public: bool = False
-    configured: frozenset[str] = frozenset()
-    rates: Rates = field(init=False)
-    unfinished_bytes: int = 0
-    live_audits: dict[str, Any] = field(default_factory=dict)
+    def __init__(
+        self,
+        store: str,
+        secrets: Secrets,
+        metrics_folder: Path,
+        server: ServerSettings,
+        *,
+        is_public: bool = False,
+        configured: frozenset[str] = frozenset(),
+    ) -> None:
+        self.store_url = store
+        self.database = opened(store)
+        self.watcher = Watcher(self.database, secrets)
+        self.writer = Writer(self.database)
+        self.server = server
+        self.metrics = Metrics(metrics_folder)
+        self.rates = Rates(server.requests_per_second)
+        self.is_public = is_public
+        self.configured = configured
+        self.unfinished_bytes = 0
+        #: What the console keeps.
+        self.live_audits: dict[str, Any] = {}
 
-    def __post_init__(self) -> None:
-        self.rates = Rates(self.server.requests_per_second)
+    def start(self, task: str, campaign: str, **more: str) -> None:
+        """Start background work for a campaign, in a process of its own."""
+        start(task, store=self.store_url, campaign=campaign, known=self.server.known, **more)
 
     def stop(self) -> None:
         """Write what waits, and end the threads."""

@@ -18,22 +18,25 @@ import resource
 import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 import uvicorn
+from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from unswayed.errors import InputError, option
 from unswayed.service import catalogue
-from unswayed.service.app import Launch, create_app
+from unswayed.service.app import create_app
 from unswayed.service.calls import Endpoint, Reply
 from unswayed.service.database import Connection, Database, StoreError, opened
 from unswayed.service.endpoints import ENDPOINTS
 from unswayed.service.errors import Refusal
 from unswayed.service.keys import all_keys, make_key
 from unswayed.service.metrics import Metrics, start_logs
+from unswayed.service.service import Service
 from unswayed.service.settings import DEMO, Configuration, ServerSettings, Settings
 from unswayed.service.supervisor import GRACE_SECONDS, Beat, Supervisor
 from unswayed.service.tokens import Secrets, bound_secrets
@@ -166,16 +169,18 @@ def serve(
         metrics = Metrics(folder)
 
         def work(beat: Beat) -> None:
-            launch = Launch(
-                store=prepared.store,
-                secrets=prepared.secrets,
-                metrics_folder=folder,
+            within = with_descriptors(limits)
+            begin = partial(
+                Service,
+                prepared.store,
+                prepared.secrets,
+                folder,
+                within,
                 is_public=is_public,
-                warms=True,
-                server=with_descriptors(limits),
                 configured=names,
             )
-            _Server(launch, beat).run(sockets=[listening])
+            config = server_config(create_app(begin, warms=True), within)
+            _Server(config, beat).run(sockets=[listening])
 
         def reload() -> None:
             nonlocal limits, names
@@ -209,8 +214,8 @@ def serve(
 class _Server(uvicorn.Server):
     """uvicorn with the service's limits, which says that it works."""
 
-    def __init__(self, launch: Launch, beat: Beat) -> None:
-        super().__init__(server_config(launch))
+    def __init__(self, config: uvicorn.Config, beat: Beat) -> None:
+        super().__init__(config)
         self._beat = beat
 
     async def on_tick(self, counter: int) -> bool:
@@ -220,17 +225,17 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def server_config(launch: Launch) -> uvicorn.Config:
+def server_config(app: Starlette, limits: ServerSettings) -> uvicorn.Config:
     """Return how uvicorn serves the application."""
     return uvicorn.Config(
-        create_app(launch),
+        app,
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,  # whoever asks could claim any address
-        http=limited(launch.server),
+        http=limited(limits),
         ws="none",
-        timeout_keep_alive=launch.server.keep_alive_seconds,
+        timeout_keep_alive=limits.keep_alive_seconds,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
 
@@ -266,9 +271,6 @@ def _address(host: str, port: int) -> str:
     return f"http://{shown}:{port}"
 
 
-_HEAD = b"HTTP/1.1 "
-_INTERIM = b"HTTP/1.1 1"
-
 #: Ours: how often connections are looked at.
 _SWEEP_SECONDS = 1.0
 
@@ -283,50 +285,8 @@ OTHER_DESCRIPTORS = 200
 
 
 #: The busiest routes, which take the short way.
-_BUSY = re.compile(rb"/v1/([a-z0-9_-]+)/(decide|reward)")
-_ENDPOINTS = {one.path.rpartition("/")[2].encode(): one for one in ENDPOINTS}
-
-
-class OneWrite:
-    """A transport that keeps the head of a response back until its body comes.
-
-    Sending wakes the client that waits, and costs more than all of HTTP besides; a head
-    alone is of no use to anybody, unless there is no body.
-    """
-
-    __slots__ = ("_head", "_transport")
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-
-    def write_all(self, data: bytes) -> None:
-        """Write a head with its body."""
-        self._transport.write(data)
-
-    def write(self, data: bytes) -> None:
-        """Write, except for the head of a response."""
-        if self._head:
-            data = self._head + data
-            self._head = b""
-        elif data.startswith(_HEAD) and not data.startswith(_INTERIM):
-            self._head = data
-            return
-        self._transport.write(data)
-
-    def flush(self) -> None:
-        """Write what was kept back: the response is complete, and had no body."""
-        if self._head:
-            self._transport.write(self._head)
-            self._head = b""
-
-    def close(self) -> None:
-        """Write what was kept back, and close."""
-        self.flush()
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+_BUSY = re.compile(rb"/v1/([a-z0-9_-]+)/((?:decide|reward)(?:/batch)?)")
+_ENDPOINTS = {one.path.removeprefix("/v1/{campaign}/").encode(): one for one in ENDPOINTS}
 
 
 class _Whole:
@@ -370,7 +330,7 @@ class _Whole:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol on such a transport, with limits; see ``limited``.
+    """uvicorn's protocol with limits; see ``limited``.
 
     Requests for single decisions and rewards that come in one piece take a short way: uvicorn's,
     with a task and an event for each, costs more than deciding does.
@@ -388,7 +348,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._seen_at = math.inf
         self._whole: _Whole | None = None
         self._idle_since: float | None = None
-        super().connection_made(OneWrite(transport))  # type: ignore[arg-type]
+        super().connection_made(transport)
         kind = type(self)
         if kind._sweeping is None:
             kind._sweeping = self.loop.call_later(_SWEEP_SECONDS, self._sweep)
@@ -480,9 +440,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if not keep_alive:
             headers.append((b"connection", b"close"))
         lines = b"".join([b"%s: %s\r\n" % header for header in headers])
-        self.transport.write_all(  # type: ignore[attr-defined]  # it is a OneWrite
-            b"%s%s\r\n%s" % (STATUS_LINE[reply.status], lines, reply.body)
-        )
+        self.transport.write(b"%s%s\r\n%s" % (STATUS_LINE[reply.status], lines, reply.body))
         if not keep_alive:
             self.transport.close()
         if self.pipeline:
@@ -490,11 +448,6 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self.server_state.total_requests += 1
             self._idle_since = self.loop.time()
-
-    def on_response_complete(self) -> None:
-        """End a response; one to HEAD, too, which has no body to bring its head along."""
-        self.transport.flush()  # type: ignore[attr-defined]  # it is a OneWrite
-        super().on_response_complete()
 
     def _is_waited_for(self) -> bool:
         """Whether it is the client's turn: to send, or to begin another request."""

@@ -34,8 +34,16 @@ _SHORTEST_RETENTION = 60.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 RESERVED_NAMES = frozenset({"campaigns", "keys", "signing-keys", "openapi.json"})
 
-#: The largest share of users in the control group.
-LARGEST_CONTROL = 0.5
+#: What some settings must lie between: a control group is at most half of the users, and a reward
+#: comes within a year.
+_RANGES = (
+    ("explore_share", 0.0, 1.0),
+    ("control_share", 0.0, 0.5),
+    ("webhook_share", 0.0, 1.0),
+    ("reward_window", 0.001, 366 * 86400.0),
+    ("learn_every", 0.0, 1e12),
+    ("target", 1e-12, 1e6),
+)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -124,20 +132,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                     raise InputError(f"the {kind} {label!r} is given twice; give each once.")
         check_fraction_or_auto(self.alpha, name="alpha")
         method_named(self.method)
-        for name, share, most in (
-            ("explore_share", self.explore_share, 1.0),
-            ("control_share", self.control_share, LARGEST_CONTROL),
-        ):
-            if not 0.0 <= share <= most:
-                raise InputError(f"{name} is {share}: it must lie between 0 and {most:g}.")
+        for name, low, high in _RANGES:
+            if not low <= getattr(self, name) <= high:
+                raise InputError(
+                    f"{name} is {getattr(self, name)}: it must lie between {low:g} and {high:g}."
+                )
         if self.baseline and self.baseline not in self.actions:
             raise InputError(f"baseline {self.baseline!r} is not one of the actions.")
-        if not 0.0 < self.reward_window <= 366 * 86400.0:
-            raise InputError(
-                f"reward_window is {self.reward_window}: give seconds, at most a year."
-            )
-        if not self.learn_every >= 0.0 or not 0.0 < self.target < 1e6:
-            raise InputError("learn_every is at least 0 seconds and target above 0.")
         if self.retention and not self.retention >= self.reward_window + _SHORTEST_RETENTION:
             raise InputError(
                 f"retention is {self.retention}: keep decisions for at least "
@@ -148,8 +149,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         self.check_reward(self.default_reward, "default_reward")
         if self.webhook and not self.webhook.startswith(("http://", "https://")):
             raise InputError("webhook is an address that begins with http:// or https://.")
-        if not 0.0 <= self.webhook_share <= 1.0:
-            raise InputError(f"webhook_share is {self.webhook_share}: it must lie between 0 and 1.")
         if self.max_interactions_per_user is not None and self.max_interactions_per_user < 1:
             raise InputError("max_interactions_per_user is at least 1, or left out.")
         return self
