@@ -18,7 +18,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the address of an empty store."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/shop.db"
-    server: str = request.getfixturevalue("postgresql")
+    return new_database(request.getfixturevalue("postgresql"))
+
+
+def new_database(server: str) -> str:
+    """Return the address of a new database on a server."""
     name = f"test_{secrets.token_hex(6)}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

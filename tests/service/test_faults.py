@@ -11,15 +11,18 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from tests.faults.test_full_disk import room_for
 from tests.postgresql import command as postgresql_command
-from tests.service.running import Running, command, running, until
+from tests.service.conftest import new_database
+from tests.service.running import SHOP, Running, command, running, until
 from unswayed.service.database import opened
 from unswayed.service.settings import ServerSettings
 
@@ -284,6 +287,24 @@ def test_a_lost_postgresql_server_gives_503_until_it_is_back(tmp_path: Path) -> 
             server.post("/v1/shop/reward", body)
             server.post("/v1/shop/reward", {"token": lonely["token"], "reward": 0.0})
             until(lambda: server.get("/v1/shop/status")["decisions"] == 2)
+
+
+def test_a_store_that_hangs_stops_no_other_request(postgresql: str, tmp_path: Path) -> None:
+    """Tokens of unknown keys are looked up in the store, and anybody can send those."""
+    store = new_database(postgresql)
+    pixel = "/v1/shop/shown.gif?token=kdeadbeef.x"
+    with running(store, tmp_path) as server, psycopg.connect(store) as other:
+        other.execute("LOCK TABLE meta IN ACCESS EXCLUSIVE MODE")
+        with ThreadPoolExecutor() as callers:
+            calls = [callers.submit(httpx.get, server.address + pixel, timeout=30) for _ in "abc"]
+            time.sleep(0.5)
+            start = time.monotonic()
+            assert server.call("GET", "/healthz").status_code == 200
+            assert server.decide()["action"] in SHOP.actions
+            assert time.monotonic() < start + 5.0
+            assert not any(one.done() for one in calls)
+            other.rollback()
+            assert [one.result().status_code for one in calls] == [403, 403, 403]
 
 
 def data_folder(address: str) -> str:

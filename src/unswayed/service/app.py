@@ -1,4 +1,4 @@
-"""The application of one worker process, and its chores: metrics, learning, old decisions."""
+"""The ASGI application of a worker process, and its periodic tasks."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from unswayed.service.service import Service
 #: Ours: seconds between updates of shared metrics and checks of the learning job.
 _CHORE_SECONDS = 1.0
 
-#: Ours: how often old decisions are looked for.
+#: Ours: seconds between deletions of old decisions.
 _DELETE_SECONDS = 60.0
 
-#: Ours: a server that is up for so long is there to stay, and somebody may want to learn.
+#: Ours: seconds after the start when the learner is precompiled.
 _WARM_SECONDS = 10.0
 
 
 async def do_chores(service: Service, *, warms: bool) -> None:
-    """Do all of it until the task is cancelled; ``warms`` compiles what learning needs."""
+    """Run the periodic tasks until cancelled; ``warms`` precompiles the learner once."""
     started = deleting = time.monotonic()
     reported: dict[str, str] = {}
     while True:
@@ -54,7 +54,7 @@ async def do_chores(service: Service, *, warms: bool) -> None:
 
 
 def _learn_when_due(service: Service) -> None:
-    """Start the learnings that campaigns ask for."""
+    """Start learning for campaigns whose ``learn_every`` has passed."""
     for serving in list(service.watcher.state.campaigns.values()):
         every = serving.settings.learn_every
         if not every or serving.state != ACTIVE:
@@ -75,7 +75,7 @@ def _learn_when_due(service: Service) -> None:
 
 
 def _report_when_due(service: Service, reported: dict[str, str]) -> None:
-    """Start the daily reports that campaigns ask for; each process asks for a day once."""
+    """Start today's report for campaigns with ``daily_report``; at most once a day and process."""
     day = today()
     for serving in list(service.watcher.state.campaigns.values()):
         if not serving.settings.daily_report or reported.get(serving.name) == day:
@@ -90,7 +90,7 @@ def _report_when_due(service: Service, reported: dict[str, str]) -> None:
 
 
 def _delete_when_old(service: Service) -> bool:
-    """Delete decisions that campaigns keep no longer; whether none is left."""
+    """Delete decisions older than ``retention``; return whether none is left."""
     done = [
         delete_old(service.database, serving.name, serving.settings.forgotten_before(now_ms()))
         for serving in list(service.watcher.state.campaigns.values())
@@ -100,7 +100,7 @@ def _delete_when_old(service: Service) -> bool:
 
 
 def warm_if_first(service: Service) -> None:
-    """Compile what the methods of campaigns need, unless something was learned here before."""
+    """Precompile the campaigns' learners, unless something was learned here before."""
     campaigns = list(service.watcher.state.campaigns.values())
     if any(serving.policy_version != NOTHING_LEARNED for serving in campaigns):
         return

@@ -26,10 +26,10 @@ logger = logging.getLogger("unswayed.service")
 
 JSON = b"application/json"
 
-#: Ours: largest bodies that may be in the making at once; smaller ones, of one piece, always may.
+#: Ours: unfinished bodies are limited to so many times ``max_request_bytes`` in all.
 _MOST_UNFINISHED = 64
 
-#: How this machine calls itself.
+#: Host names of the loopback interface.
 _OWN_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")
 
 Result = TypeVar("Result")
@@ -74,7 +74,7 @@ class BrokenStreamError(Exception):
 async def read_body(
     service: Service, headers: Headers, receive: Receive, most: int | None = None
 ) -> bytes:
-    """Return the body of a request, or refuse one that is too large or breaks off.
+    """Return the body of a request; refuse one that is too large or incomplete.
 
     ``most`` is a limit of this request's own, in bytes. A larger body is refused, if possible
     before it is read; so are bodies in many pieces if too much of them is unfinished in all.
@@ -144,7 +144,7 @@ Handler = Callable[[Call], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Endpoint:
-    """A route: what it needs, what it calls, and what its documentation says.
+    """A route: its permissions, its handler, and its documentation.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ class Endpoint:
             raise bad_request(f"the body is not JSON: {error}.", "not_json") from None
 
     def _decoded_rows(self, raw: bytes) -> Any:
-        """Return a batch with a refusal in the place of each wrong row; None if it is no batch."""
+        """Return a batch with a ``Refusal`` for each malformed row; None if it is no batch."""
         assert self.body is not None
         (name,) = self.body.__struct_fields__  # type: ignore[attr-defined]  # a struct's
         try:
@@ -330,7 +330,7 @@ class Endpoint:
 
 
 def check_origin(headers: Headers) -> None:
-    """Reject requests that other web sites make a browser on this machine send.
+    """Reject cross-site requests of browsers on this machine.
 
     Without keys all programs on this machine are trusted, including its browsers.
     """

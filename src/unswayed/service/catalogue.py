@@ -46,7 +46,7 @@ class Campaign:
 
 
 def now_ms() -> int:
-    """Return the time in milliseconds since 1970; a clock before that counts as then."""
+    """Return the time in milliseconds since 1970, never negative."""
     return max(time.time_ns() // 1_000_000, 0)
 
 
@@ -67,7 +67,7 @@ _COLUMNS = ("name", "settings", "state", "created_ms", "plan", "policy")
 
 
 def campaigns(connection: Connection, where: str = "TRUE", *values: str) -> list[Campaign]:
-    """Return all campaigns, by name; or those for which a condition holds."""
+    """Return all campaigns ordered by name, or those that match a condition."""
     sql = f"SELECT {', '.join(_COLUMNS)} FROM campaigns WHERE {where} ORDER BY name"
     return [
         Campaign(row[0], msgspec.json.decode(row[1], type=Settings), *row[2:])
@@ -76,7 +76,7 @@ def campaigns(connection: Connection, where: str = "TRUE", *values: str) -> list
 
 
 def campaign(connection: Connection, name: str) -> Campaign:
-    """Return a campaign, or refuse a name that there is not."""
+    """Return a campaign; refuse an unknown name."""
     found = campaigns(connection, "name = ?", name)
     if not found:
         raise unknown_campaign(name)
@@ -84,12 +84,12 @@ def campaign(connection: Connection, name: str) -> Campaign:
 
 
 def unknown_campaign(name: str) -> Exception:
-    """Return the refusal for a campaign that is not there."""
+    """Return the refusal of an unknown campaign."""
     return not_found(f"there is no campaign {name[:80]!r}; create it first.", "unknown_campaign")
 
 
 def create_campaign(connection: Connection, name: str, settings: Settings) -> Campaign:
-    """Create a campaign with its first plan; the same one again is no error, another one is."""
+    """Create a campaign with its first plan; repeating the same request is no error."""
     check_name(name)
     text = msgspec.json.encode(settings).decode()
     row = (name, text, ACTIVE, now_ms(), 0, NOTHING_LEARNED)
@@ -165,7 +165,7 @@ def policy_of(connection: Connection, name: str, version: int) -> Policy | None:
 
 
 def policy_versions(connection: Connection, name: str) -> list[dict[str, Any]]:
-    """Return what policies there are, the oldest first."""
+    """Return the policy versions, oldest first."""
     there = campaign(connection, name)
     rows = connection.execute(
         "SELECT version, created_ms, job FROM policies WHERE campaign = ? ORDER BY version", (name,)
@@ -188,7 +188,7 @@ def add_policy(
     activate: bool,
     progress: Progress | None = None,
 ) -> int:
-    """Keep a learned policy, and serve it if wanted; return its version."""
+    """Store a learned policy, and serve it if ``activate``; return its version."""
     there = campaign(connection, name)
     ((last,),) = connection.execute(
         "SELECT COALESCE(MAX(version), 0) FROM policies WHERE campaign = ?", (name,)
@@ -210,7 +210,7 @@ def add_policy(
 
 
 def activate_policy(connection: Connection, name: str, version: int) -> Campaign:
-    """Serve a policy that was learned before; the one that is served already changes nothing."""
+    """Serve a stored policy version; a no-op if it is served already."""
     there = campaign(connection, name)
     if version == there.policy_version:
         return there

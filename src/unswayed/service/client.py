@@ -13,11 +13,11 @@ from typing import Any
 
 import httpx
 
-#: Ours: tries of a request, and seconds before the second one; each wait is twice the last.
+#: Ours: attempts per request, and the first wait in seconds; each wait doubles.
 TRIES = 5
 _FIRST_WAIT = 0.1
 
-#: Statuses that mean: later.
+#: Statuses after which a request is retried.
 _LATER = (429, 502, 503, 504)
 
 

@@ -1,4 +1,4 @@
-"""What the service asks of a database, the tables it keeps there, and SQLite as the embedded store.
+"""The store: its interface, its tables, and SQLite as the embedded database.
 
 SQL is written once, with ``?`` for parameters; the two databases differ in what ``Database`` names.
 """
@@ -17,10 +17,10 @@ from typing import Any
 
 from unswayed.errors import InputError, option
 
-#: Raise it when tables change, and say below how a store gets there.
+#: Increase when tables change, and add the migration below.
 SCHEMA_VERSION = "3"
 
-#: Formats that a store can be brought from; all tables that are missing are made in any case.
+#: Formats that can be migrated; missing tables are created in any case.
 _MIGRATES_FROM = ("2",)
 
 #: ``{bytes}`` and ``{number}`` stand for the database's own types.
@@ -76,7 +76,7 @@ COLUMNS = {
     if "TABLE" in statement
 }
 
-#: Tables with rows of a campaign, all of which go when it is deleted.
+#: Tables whose rows are deleted with their campaign.
 OF_CAMPAIGNS = (
     "plans",
     "policies",
@@ -95,7 +95,7 @@ Row = tuple[Any, ...]
 
 
 class StoreError(Exception):
-    """The database cannot be reached or written; nothing of the transaction is there."""
+    """The database cannot be reached or written; the transaction was rolled back."""
 
 
 class Connection(ABC):
@@ -115,11 +115,11 @@ class Connection(ABC):
 
     @abstractmethod
     def begin_reading(self) -> None:
-        """Begin a transaction that sees the store of one moment, whoever writes."""
+        """Begin a read transaction on a consistent snapshot."""
 
     @abstractmethod
     def damage(self) -> list[str]:
-        """Return what the database itself finds wrong with its files."""
+        """Return problems that the database's own integrity check finds."""
 
     @abstractmethod
     def rows_of(
@@ -133,7 +133,7 @@ class Connection(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Make the transaction durable; when this returns, it survives whatever happens."""
+        """Make the transaction durable."""
 
     @abstractmethod
     def close(self) -> None:
@@ -141,7 +141,7 @@ class Connection(ABC):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write all that is done inside, or nothing of it."""
+        """Commit what is done inside, or roll all of it back."""
         self.begin()
         try:
             yield
@@ -156,20 +156,20 @@ class Connection(ABC):
 
 
 class Database(ABC):
-    """A place that keeps tables."""
+    """A database that holds the service's tables."""
 
     @abstractmethod
     def connect(self) -> Connection:
-        """Open a connection; ``StoreError`` if there is no way."""
+        """Open a connection; ``StoreError`` if that fails."""
 
     @abstractmethod
     def create(self, *, migrates: bool = False) -> None:
-        """Make the tables that are missing; bring those of an older format to this one if asked."""
+        """Create missing tables; migrate those of an older format if ``migrates``."""
 
     @abstractmethod
     @contextmanager
     def learner_lock(self) -> Iterator[bool]:
-        """Hold what only one learner can hold, if nobody does; gone with the process."""
+        """Try to take the learner's lock, released with the process; yield whether it is held."""
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
@@ -184,7 +184,7 @@ class Database(ABC):
 def make_tables(
     connection: Connection, *, bytes_type: str, number_type: str, migrates: bool
 ) -> None:
-    """Make the tables that are missing; refuse those of another version."""
+    """Create missing tables; refuse those of another version."""
     connection.execute(TABLES[0])
     connection.insert_new("meta", ("name", "value"), [("schema", SCHEMA_VERSION), ("change", "0")])
     format_of(connection, is_older_good=migrates)
@@ -273,7 +273,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def learner_lock(self) -> Iterator[bool]:
-        """Hold the file beside the database that only one learner can hold."""
+        """Lock a file beside the database."""
         handle = os.open(f"{self.path}.learner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -288,7 +288,7 @@ class SqliteDatabase(Database):
 
 
 class SqliteConnection(Connection):
-    """A connection that notices when its file was taken away."""
+    """A connection that detects that its file was removed or replaced."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
@@ -317,7 +317,7 @@ class SqliteConnection(Connection):
         self.execute("SELECT COUNT(*) FROM sqlite_master")
 
     def damage(self) -> list[str]:
-        """Return what SQLite finds wrong with its file."""
+        """Return what SQLite's integrity check finds."""
         rows = self.execute("PRAGMA integrity_check(5)")
         return [f"the file is damaged: {row[0]}." for row in rows if row[0] != "ok"]
 

@@ -39,7 +39,7 @@ from unswayed.service.writing import Counted, CountKey
 #: Bytes of an id: six of the time, then random ones.
 _ID_BYTES, _RANDOM_BYTES = 16, 10
 
-#: Ours: a call of the system costs more than ten bytes do.
+#: Ours: ids whose random bytes are drawn in one system call.
 _IDS_AT_ONCE = 256
 
 SHADOW, SUBSTITUTE = "shadow", "substitute"
@@ -52,7 +52,7 @@ _SURELY_SHORT = 64
 
 
 class PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """What most rows of a batch are: a user with a short name, a context, and nothing else."""
+    """A row of a batch in the common case: a short user name and a context only."""
 
     user: Annotated[str, msgspec.Meta(min_length=1, max_length=_SURELY_SHORT)]
     context: str
@@ -102,7 +102,7 @@ class DecideResponse(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
-    """The actions of a campaign by the policy that is served, in each context.
+    """The actions ranked by the served policy, in each context.
 
     ``plan`` is what is served, and its action comes first in every context; ``policy`` is None
     before anything was learned.
@@ -113,7 +113,7 @@ class Ranking:
     _ranked: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def ranked(self, context: str) -> tuple[str, ...]:
-        """Return all actions, the best first; those of which nothing is known come last."""
+        """Return all actions, best first; actions without an estimate come last."""
         found = self._ranked.get(context)
         if found is not None:
             return found
@@ -135,7 +135,7 @@ class Ranking:
     def best(
         self, first: str, context: str, eligible: frozenset[str] | None, number: int
     ) -> list[str]:
-        """Return so many actions: the one that was decided on, and the best of the others."""
+        """Return ``number`` actions: the decided one, then the best others."""
         others = (
             one
             for one in self.ranked(context)
@@ -144,7 +144,7 @@ class Ranking:
         return [first, *islice(others, min(number, len(self.plan.actions)) - 1)]
 
     def ruling(self, due: Ruling, context: str, eligible: frozenset[str]) -> Ruling:
-        """Return what is played in the place of what is due, with its exact propensity."""
+        """Return the ruling among eligible actions, with its exact propensity."""
         substitute = next(one for one in self.ranked(context) if one in eligible)
         is_due = due.action in eligible
         action = str(due.action) if is_due else substitute
@@ -205,7 +205,7 @@ def from_bits(bits: bytes, plan: EpochPlan) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """All that decisions alike share, ready to be put together.
+    """The encoded parts that equal decisions share.
 
     A decision is (campaign, id, user, …) and its response {id, …, token}; only id, user and token
     differ between decisions of one context that came out alike, and the rest is encoded once.
@@ -217,7 +217,7 @@ class Cell:
     response: bytes
 
 
-#: A decision: its id, what is signed and logged of it, and what it shares with others.
+#: A decision: its id, its encoded record, and the parts it shares with others.
 Decided = tuple[bytes, bytes, Cell]
 
 
@@ -274,7 +274,7 @@ def _drawn_bytes() -> bytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Serving:
-    """A campaign as a process serves it: what a decision is a pure function of.
+    """A campaign as a process serves it; a decision is a pure function of this and the request.
 
     ``start`` is how every record of the campaign begins.
     """
@@ -301,7 +301,7 @@ class Serving:
         policy: Policy | None = None,
         forgotten: Mapping[str, int] | None = None,
     ) -> Serving:
-        """Return what serves a campaign by a plan, ranks by a policy, and refuses old tokens."""
+        """Build the serving state of a campaign from its plan, its policy and its deleted users."""
         return cls(
             campaign.name,
             campaign.settings,
@@ -319,7 +319,7 @@ class Serving:
         )
 
     def now(self) -> int:
-        """Return the time of a decision: with a clock that is behind, when the campaign began."""
+        """Return the time of a decision, never before the campaign was created."""
         return max(now_ms(), self.created_ms)
 
     def check_open(self) -> None:
@@ -407,7 +407,7 @@ class Serving:
         return self.ranking.best(action, str(request.context), eligible, request.top)
 
     def decided_at_once(self, asked: Sequence[PlainRequest], time_ms: int) -> DecidedBatch | None:
-        """Do as ``decided`` does in a fraction of its time; None if a row takes a closer look."""
+        """Decide a batch of common requests quickly; None if a row needs ``decided``."""
         users = [request.user for request in asked]
         if self.settings.mode == SHADOW or "\0" in "".join(users):
             return None
@@ -495,7 +495,7 @@ class Serving:
 
 
 def check_name(kind: str, text: str) -> None:
-    """Refuse a name that a caller gives if it is too long, or not text."""
+    """Refuse a name that is too long or not valid text."""
     try:
         check_label(kind, text)
     except InputError as error:

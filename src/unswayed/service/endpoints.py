@@ -1,4 +1,4 @@
-"""All routes: what each needs, does and documents, and the OpenAPI document made from them."""
+"""All routes, and the OpenAPI document made from them."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from unswayed.service.status import status as status_of
 from unswayed.service.status import store_numbers
 from unswayed.service.tokens import retire, rotate
 
-#: Ours: bytes of an export that are passed on at once.
+#: Ours: bytes of an export per piece.
 _PIECE = 1 << 16
 
-#: Ours: processes look for changes four times a second, and write what waits as often.
+#: Ours: seconds until all processes know a change and have written what was queued.
 _SETTLED_SECONDS = 1.0
 
 #: A transparent dot.
@@ -88,7 +88,7 @@ class DecideBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Many decisions about which there is nothing else to say."""
+    """Many decisions in the common form."""
 
     decisions: list[PlainRequest]
 

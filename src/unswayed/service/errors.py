@@ -1,4 +1,4 @@
-"""What the service refuses, in the one shape that every client reads; what is wrong with a body."""
+"""Refusals: error responses of the one documented shape."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class Refusal(Exception):  # noqa: N818  # it is a response, and not always an e
 
 
 def bad_request(message: str, code: str = "bad_request") -> Refusal:
-    """Return a refusal of a request that is not as documented."""
+    """Return a refusal of a malformed request."""
     return Refusal(400, code, message)
 
 
 def not_found(message: str, code: str = "not_found") -> Refusal:
-    """Return a refusal for something that is not there."""
+    """Return a refusal with status 404."""
     return Refusal(404, code, message)
 
 
 def conflict(message: str, code: str = "conflict") -> Refusal:
-    """Return a refusal of what contradicts something accepted before."""
+    """Return a refusal of a request that contradicts an earlier one."""
     return Refusal(409, code, message)
 
 
 def store_unavailable() -> Refusal:
-    """Return the refusal while the store cannot be written; nothing was acknowledged."""
+    """Return the refusal of requests while the store cannot be written."""
     return Refusal(
         503,
         "store_unavailable",
@@ -66,7 +66,7 @@ _KINDS = {
 
 
 def wrong_body(error: msgspec.ValidationError, body: Any) -> str:
-    """Return why a body is not what a route takes.
+    """Return a sentence on what is wrong with a body.
 
     >>> wrong_body(msgspec.ValidationError("Expected `float`, got `str` - at `$.reward`"), dict)
     "'reward' must be a number, not a string."

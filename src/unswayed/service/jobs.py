@@ -1,4 +1,4 @@
-"""Learning jobs and daily reports: asked for here, worked on by processes of their own."""
+"""Learning jobs and daily reports, which run in processes of their own."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from unswayed.service.errors import not_found
 
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
 
-#: Ours: a learner says this often that it is alive, and counts as dead after so much silence.
-#: Before its first word it has to be started, which takes a busy machine a while.
+#: Ours: seconds between heartbeats of a learner, and milliseconds without one until it is lost.
+#: Starting the process takes longer on a busy machine.
 HEARTBEAT_SECONDS = 1.0
 _SILENCE_MS = {QUEUED: 120_000, RUNNING: 30_000}
 
@@ -38,7 +38,7 @@ class Job:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody works on it, or will."""
+        """Whether the job is queued or running."""
         return self.state in (QUEUED, RUNNING)
 
     def to_json(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def update_job(
     step: str | None = None,
     result: dict[str, Any] | None = None,
 ) -> None:
-    """Say that a job is alive, and what became of it."""
+    """Record a heartbeat of a job, and its new state."""
     connection.execute("UPDATE jobs SET alive_ms = ? WHERE id = ?", (now_ms(), job_id))
     for column, value in (
         ("state", state),
@@ -129,7 +129,7 @@ def start(task: str, **request: str) -> subprocess.Popen[bytes]:
     return process
 
 
-#: What a day has until its report is there.
+#: The report of a day that is being made.
 _CLAIMED = "{}"
 
 
@@ -139,7 +139,7 @@ def today() -> str:
 
 
 def claim(connection: Connection, campaign: Campaign) -> bool:
-    """Whether the report of today is due and was not begun by anybody; from now on it is."""
+    """Claim today's report; return whether it was due and unclaimed."""
     if not campaign.settings.daily_report or campaign.state != ACTIVE:
         return False
     row = (campaign.name, today(), now_ms(), _CLAIMED)

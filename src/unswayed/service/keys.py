@@ -26,7 +26,7 @@ _PREFIX = "usk"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is kept of a key: never the key itself."""
+    """A stored key, as a hash."""
 
     id: str
     campaign: str
@@ -35,7 +35,7 @@ class Key:
     created_ms: int
 
     def may(self, roles: tuple[Role, ...], campaign: str) -> bool:
-        """Whether the key opens what needs one of these roles in a campaign; an admin's does."""
+        """Whether the key grants one of these roles, or admin, in a campaign."""
         return self.campaign in (campaign, EVERY_CAMPAIGN) and (
             self.role == "admin" or self.role in roles
         )
@@ -87,7 +87,7 @@ def remove_key(connection: Connection, campaign: str, key_id: str) -> None:
 
 
 def key_of(presented: str, keys: Mapping[str, Key]) -> Key:
-    """Return the key that was presented, or refuse it; the time taken tells nothing."""
+    """Return the presented key or refuse it, in constant time."""
     parts = presented.split("_", 2)
     key = keys.get(parts[1]) if len(parts) == 3 else None
     given = _hash(presented)
@@ -106,7 +106,7 @@ _MOST_CALLERS = 10_000
 
 
 class Rates:
-    """A bucket for each caller that fills with so many requests a second, and holds as many.
+    """A token bucket per caller: rate and size are requests per second.
 
     Examples
     --------

@@ -49,7 +49,7 @@ METRICS = {
 
 
 class Metrics:
-    """The numbers of this process, and those the other processes left in a folder.
+    """The metrics of this process, and of others through a shared folder.
 
     A process that ended leaves its counts there, so counters never go back; its gauges are dropped.
     """
@@ -85,7 +85,7 @@ class Metrics:
         self.counts[series] += number
 
     def save(self) -> None:
-        """Leave the numbers where the other processes find them."""
+        """Write this process's metrics to the shared folder."""
         own = {
             "pid": os.getpid(),
             "counts": dict(self.counts),
@@ -166,7 +166,7 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-#: Of the loggers of the service, which pass on what others log.
+#: Loggers that write to standard error.
 _NAMES = ("unswayed.service", "uvicorn.error")
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")

@@ -56,10 +56,10 @@ from unswayed.service.tokens import Record
 from unswayed.service.writing import CountKey, count_restored
 from unswayed.storage import temporary_folder
 
-#: Ours: all of it yields to requests.
+#: Ours: niceness of background processes.
 _NICENESS = 10
 
-#: Ours: how often a learner looks whether the one before it is done.
+#: Ours: seconds between attempts to take the learner's lock.
 _LOCK_SECONDS = 0.5
 
 
@@ -126,7 +126,7 @@ def learn_campaign(
 
 
 def _reward_range(settings: Settings, rewards: FloatArray) -> tuple[float, float] | None:
-    """Return the range that a campaign states, with room for rewards that came before it did."""
+    """Return the stated range of rewards, widened to rewards recorded before it was stated."""
     stated = settings.reward_range
     if stated is None or not len(rewards):
         return stated
@@ -177,12 +177,12 @@ def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> Activity:
     return Activity(plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum()))
 
 
-#: Ours: from this share on silence is worth a note; with rare rewards it is usual.
+#: Ours: share of silent accounts from which a note is added; usual with rare rewards.
 _SILENT = 0.5
 
 
 def silence_notes(found: LearnedCampaign, settings: Settings) -> list[str]:
-    """Return what to do about users who only ask, such as crawlers, if there are many."""
+    """Return a note on users who never report, such as crawlers, if there are many."""
     if found.silent_share < _SILENT:
         return []
     note = f"{found.silent_share:.0%} of the accounts never reported a reward"
@@ -257,7 +257,7 @@ def _learn_and_publish(database: Database, name: str, job_id: str, known: str | 
 #: Every interval holds with this probability, the two arms' together.
 CONFIDENCE = 0.95
 
-#: The share that is allowed for when it is to be found from the data, and nothing was learned yet.
+#: alpha of intervals when it is "auto" and nothing was learned yet.
 _UNKNOWN_ALPHA = 0.1
 
 _ARMS = ("control", "exploit", "explore")
@@ -311,7 +311,7 @@ def report(connection: Connection, name: str, *, policy: int | None = None) -> d
 
 
 def _note(campaign: Campaign, version: int, since_ms: int | None, decisions: int) -> str:
-    """Return what the numbers are about, or why there are none."""
+    """Describe the numbers, or why there are none."""
     if since_ms is None:
         return f"policy {version} was never served."
     since = f"{datetime.fromtimestamp(since_ms / 1000.0, UTC):%Y-%m-%d %H:%M} UTC"
@@ -416,7 +416,7 @@ def make_report(connection: Connection, name: str, *, known: str | None = None) 
 
 
 def _state(connection: Connection, campaign: Campaign, known: str | None) -> dict[str, Any]:
-    """Return what a report holds of a moment."""
+    """Return the current state for a report."""
     plan, _ = plan_of(connection, campaign.name, campaign.plan_version)
     audit = audit_campaign(connection, campaign.name, known=known)
     is_audited = "refused" not in audit
@@ -463,7 +463,7 @@ def compared(now: dict[str, Any], before: Mapping[str, Any] | None, day: str) ->
 
 
 def _told(webhook: str, found: Mapping[str, Any]) -> str:
-    """Send a report without the names of accounts, and return what became of it."""
+    """Post a report without account names to the webhook; return the outcome."""
     body = {key: value for key, value in found.items() if not key.endswith("suspects")}
     body["new_suspects"] = len(found["new_suspects"])
     try:

@@ -27,7 +27,7 @@ from unswayed.service.client import Client, ServedDecision, ServiceError
 
 Value = TypeVar("Value")
 
-#: What is passed on of the attributes, beside the context.
+#: Attributes that become fields of the request, beside the context.
 _FIELDS = ("actions", "is_deferred", "idempotency_key")
 
 _CODES = {

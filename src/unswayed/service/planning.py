@@ -49,7 +49,7 @@ def schedule_of(settings: Settings, n_users: int) -> Schedule:
 
 
 def make_plan(name: str, settings: Settings, *, epoch: int = 0) -> EpochPlan:
-    """Return a plan that knows nothing: all actions survive, and the baseline is played.
+    """Return the initial plan: all actions survive, and the baseline is played.
 
     Explorers keep one action in a context if there are at most as many contexts as actions, as in
     base case 1 of Algorithm 2; else they draw at every play.

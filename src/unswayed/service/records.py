@@ -1,4 +1,4 @@
-"""What is kept of decisions: exports, the latest ones, why one was made, and deleting them.
+"""Recorded decisions: exports, listings, explanations, deletion.
 
 Decisions lie in the store in the order of time, many to a row; rewards lie beside them under the
 decision's id, which begins with the time. Both are read in slices of time, so that no more than a
@@ -39,7 +39,7 @@ SLICE = 50_000
 #: Ours: milliseconds after the window's end in which a reward that came in time may be written.
 GRACE_MS = 1_000
 
-#: Ids of six bytes of time end here.
+#: The largest time that fits six bytes.
 _LAST_MS = 2**48 - 1
 
 SCHEMA = pa.schema(
@@ -308,7 +308,7 @@ def _shown(record: Record) -> dict[str, Any]:
 
 
 def assignments(connection: Connection, name: str, user: str, secret: bytes) -> dict[str, Any]:
-    """Return what a user gets in each context now; no action where it is drawn at every play."""
+    """Return the user's current mode and action in each context; no action if drawn per play."""
     plan, _ = plan_of(connection, name, campaign_of(connection, name).plan_version)
     decider = Decider(plan, secret)
     found = {}
@@ -348,7 +348,7 @@ _WHY = {
 
 
 def explain(connection: Connection, name: str, decision: str, secret: bytes) -> dict[str, Any]:
-    """Return who was asked what, under which plan and policy, and why.
+    """Explain a decision: user, action, plan, policy and reason.
 
     The decision is computed again from the secret and the plan; ``is_reproduced`` says that it came
     out as it was recorded.
@@ -419,7 +419,7 @@ _ROWS = 50
 
 
 def pseudonym(secret: bytes, campaign: str, user: str) -> str:
-    """Return a name for a user that says nothing to whoever does not have the secret.
+    """Return a keyed pseudonym of a user.
 
     >>> pseudonym(bytes(16), "shop", "ann") == pseudonym(bytes(16), "other", "ann")
     False
@@ -518,10 +518,10 @@ def _delete_rows(connection: Connection, name: str, table: str, column: str, use
         last = rows[-1][0]
 
 
-#: Ours: what one transaction deletes, so that rewards never wait long for it.
+#: Ours: milliseconds of decisions deleted per transaction, so that rewards do not wait long.
 _SLICE_MS = 10_000
 
-#: Ours: how long the deleting may take at once.
+#: Ours: seconds per round of deletion.
 _DELETE_SECONDS_AT_ONCE = 0.2
 
 

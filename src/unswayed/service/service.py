@@ -1,12 +1,13 @@
-"""One process of the service: what it knows of the store, and how it decides and takes rewards."""
+"""One process of the service: its view of the store, decisions and rewards."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ from unswayed.service.writing import (
     write_rewards,
 )
 
-#: Ours: how often the store is asked whether anything changed; a look takes microseconds.
+#: Ours: seconds between checks for changes in the store, which take microseconds.
 POLL_SECONDS = 0.25
 
 logger = logging.getLogger("unswayed.service")
@@ -121,12 +122,13 @@ class Watcher:
                 raise
             self.is_connected = True
 
-    def signer_for(self, token: str) -> Signer:
-        """Return the signer; it looks into the store first if it does not know a token's key."""
-        if token.partition(".")[0] not in self.signer.keys and self.is_connected:
+    async def find_keys(self, tokens: Iterable[str]) -> None:
+        """Look into the store for a signing key that is unknown here, such as another host's."""
+        known = self.signer.keys
+        if self.is_connected and any(token.partition(".")[0] not in known for token in tokens):
+            # Not in the event loop: a store that hangs must not stop other requests.
             with contextlib.suppress(StoreError):
-                self.refresh()
-        return self.signer
+                await asyncio.get_running_loop().run_in_executor(None, self.refresh)
 
     def stop(self) -> None:
         """End the thread and close its connection."""
@@ -203,7 +205,7 @@ class ActivateResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Service:
-    """One process: what it knows, what it counts, and the thread that writes for it.
+    """The state of one worker process.
 
     Parameters
     ----------
@@ -253,7 +255,7 @@ class Service:
         return self.is_public or self.watcher.state.had_keys
 
     def refresh_metrics(self) -> None:
-        """Look up what is not counted as it happens."""
+        """Update metrics that are not counted as they happen."""
         writer, counts = self.writer, self.metrics.counts
         counts["unswayed_store_commits_total"] = float(writer.n_commits)
         counts["unswayed_store_commit_seconds_total"] = writer.commit_seconds
@@ -304,7 +306,7 @@ class Service:
         return [one if isinstance(one, Refusal) else next(responses) for one in found]
 
     def decide_one(self, campaign: str, asked: DecideRequest) -> bytes:
-        """Do as ``decide`` does with one request without an idempotency key, in less time."""
+        """Decide one request without an idempotency key; faster than ``decide``."""
         serving = self._open(campaign)
         now = serving.now()
         decided = serving.decided_one(asked, now)
@@ -316,7 +318,7 @@ class Service:
         return response
 
     def decide_at_once(self, campaign: str, asked: Sequence[PlainRequest]) -> bytes | None:
-        """Do as ``decide`` does with a batch of plain requests, in less time.
+        """Decide a batch of common requests; faster than ``decide``.
 
         The responses are one JSON array; None if it takes ``decide``.
         """
@@ -389,6 +391,7 @@ class Service:
         self, campaign: str, asked: Sequence[RewardRequest | Refusal]
     ) -> list[RewardResponse | Refusal]:
         """Take in rewards; each response is given after its reward is on the disk."""
+        await self.watcher.find_keys([one.token for one in asked if isinstance(one, RewardRequest)])
         serving = self.watcher.state.campaign(campaign)
         received = serving.now()
         checked = [
@@ -427,6 +430,7 @@ class Service:
 
     async def activate(self, campaign: str, request: ActivateRequest) -> ActivateResponse:
         """Take in that a decision was shown; the response is given when that is on the disk."""
+        await self.watcher.find_keys([request.token])
         serving = self.watcher.state.campaign(campaign)
         received = serving.now()
         record, payload = self._opened(serving, request.token)
@@ -439,7 +443,7 @@ class Service:
 
     def _opened(self, serving: Serving, token: str) -> tuple[Record, bytes]:
         """Return the decision of a token, or refuse one of another campaign."""
-        record, payload = self.watcher.signer_for(token).opened(token)
+        record, payload = self.watcher.signer.opened(token)
         # A campaign that was deleted and made again is another one.
         if record.campaign != serving.name or record.time_ms < serving.created_ms:
             raise Refusal(

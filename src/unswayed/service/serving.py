@@ -454,7 +454,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return self._is_receiving or self.cycle is None or self.cycle.response_complete
 
     def _make_room(self) -> None:
-        """Drop the connection that has been waited for longest, or else this one."""
+        """Close the connection that has been waited for longest, or else this one."""
         others = [
             one
             for one in self.connections
@@ -471,7 +471,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _sweep(self) -> None:
-        """Look at all connections, and at none again until there is one."""
+        """Check all connections for timeouts, every second while there are any."""
         kind = type(self)
         now = self.loop.time()
         for one in list(self.connections):
@@ -482,7 +482,7 @@ class LimitedProtocol(HttpToolsProtocol):
         )
 
     def _check_time(self, now: float) -> None:
-        """Cut the connection off if what it does has not moved for too long."""
+        """Close the connection if its request or response takes too long."""
         n_unsent = self.transport.get_write_buffer_size()
         if self._idle_since is not None and not n_unsent:
             if now - self._idle_since >= self.limits.keep_alive_seconds:

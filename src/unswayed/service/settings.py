@@ -28,7 +28,7 @@ LONGEST_LABEL = 256
 #: Ours: labels of one kind.
 MOST_LABELS = 100_000
 
-#: Ours: rewards that came in time are written, and learned from, before they are deleted.
+#: Ours: seconds that decisions are kept after their window at least.
 _SHORTEST_RETENTION = 60.0
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")

@@ -17,7 +17,7 @@ from unswayed.service.metrics import labelled
 from unswayed.service.planning import schedule_of
 from unswayed.service.settings import Settings
 
-#: The traffic of this long is taken to go on.
+#: Recent traffic that is extrapolated, in milliseconds.
 _RATE_MS = 3_600_000
 
 #: The chance of missing the target that is planned with; the default of ``unswayed plan``.

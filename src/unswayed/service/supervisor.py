@@ -22,7 +22,7 @@ from unswayed.errors import InputError
 
 logger = logging.getLogger("unswayed.service")
 
-#: Ours: a worker that was heard of is dead after so many seconds of silence; it beats every second.
+#: Ours: seconds without a heartbeat until a worker is replaced; it beats every second.
 SILENCE_SECONDS = 60.0
 
 #: Ours: how long a worker may take until it serves.
@@ -36,7 +36,7 @@ GRACE_SECONDS = 10
 
 _TICK_SECONDS = 1.0
 
-#: Says that it works: called first when it serves, then every second.
+#: Called by a worker when it begins to serve, and then every second.
 Beat = Callable[[], None]
 
 
@@ -190,7 +190,7 @@ class Supervisor:
             self._reload()
 
     def _lost_terminal(self) -> bool:
-        """Whether the terminal that this was started from is gone: that is a SIGHUP, too."""
+        """Whether the terminal was closed, which sends SIGHUP, too."""
         if not self._has_terminal:
             return False
         try:
@@ -200,7 +200,7 @@ class Supervisor:
         return False
 
     def _look_after(self) -> None:
-        """Replace workers that ended, or that are silent."""
+        """Replace workers that ended or send no heartbeat."""
         now = time.monotonic()
         for worker in [one for one in self._leaving if _ended(one) is not None]:
             worker.line.close()
@@ -280,7 +280,7 @@ def _follow(line: socket.socket) -> None:
 
 
 def _is_running(worker: _Worker) -> bool:
-    """Whether a worker has not ended; how it did is left to be asked for."""
+    """Whether a worker runs; does not reap it."""
     found = os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     return found is None
 

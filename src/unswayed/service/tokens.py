@@ -1,4 +1,4 @@
-"""What was decided, as signed tokens, and the secret that assigns actions and signs them.
+"""Signed tokens of decisions, and the secret that keys assignments and signatures.
 
 The secret is never logged or stored. A store is bound to it by a fingerprint: with another one,
 users would get other actions and tokens that are out would be refused. Signing keys are derived
@@ -34,7 +34,7 @@ from unswayed.storage import whole_file
 #: Bytes of a tag. Forging takes 2^128 tries, all of them online.
 TAG_BYTES = 16
 
-#: Ours: longer ones are refused before they are decoded; labels have at most 256 bytes each.
+#: Ours: longest token that is decoded; labels have at most 256 bytes each.
 LONGEST_TOKEN = 4_096
 
 _PERSON = b"unswayed-token"
@@ -164,7 +164,7 @@ class Signer:
         )
 
 
-#: From the alphabet of base64 to the one that may stand in addresses.
+#: From base64 to its URL-safe alphabet.
 _FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")
 
 
@@ -178,7 +178,7 @@ _SIGNING_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What only the service knows.
+    """The secrets of a service.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class Secrets:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this secret from others, and nothing else of it."""
+        """A fingerprint that identifies the secret without revealing it."""
         return hashlib.blake2b(
             key=self.assignment, digest_size=8, person=b"unswayed-print"
         ).hexdigest()

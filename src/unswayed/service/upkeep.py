@@ -1,4 +1,4 @@
-"""Looking after a store: check it, back it up while it is served, and bring it to a new format."""
+"""Maintenance of a store: check, backup, migration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group commit: one thread writes what all requests of this process wait for, then responds.
+"""Group commit: one thread writes for all requests of this process, then responds.
 
 Requests put what is to be written into a queue. The thread takes all that waits, writes it in one
 transaction, commits, and only then responds: whatever was acknowledged is on the disk. While a
@@ -42,7 +42,7 @@ _RETRY_SECONDS = 0.25
 
 
 class CountKey(NamedTuple):
-    """What decisions are counted by."""
+    """Key of the counters of decisions."""
 
     campaign: str
     context: str
@@ -99,7 +99,7 @@ class Recorded(NamedTuple):
 
 @dataclass(slots=True)
 class Counted:
-    """Numbers of decisions, rewards, and shadow decisions that the plan would have made alike."""
+    """Counts of decisions, rewards, and shadow decisions that match the plan."""
 
     decisions: int = 0
     rewards: int = 0

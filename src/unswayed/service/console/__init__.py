@@ -1,1 +1,1 @@
-"""The web console: what the service does, why, and what was found; rendered on the server."""
+"""The web console, rendered on the server."""

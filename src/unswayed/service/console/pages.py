@@ -1,4 +1,4 @@
-"""Pages from the templates in ``assets/pages.html``: what they are given, and how it is shown.
+"""Render the templates of ``assets/pages.html``, and format the values they show.
 
 Whatever a template is given is text and is escaped, unless it is ``Markup``.
 """
@@ -22,10 +22,10 @@ from unswayed.learners.from_log import STEPS
 from unswayed.reports.page import STYLE
 from unswayed.reports.svg import Bars, Strip, bars, interval_strip, text_of
 
-#: Ours: letters of a text that are shown; labels have at most 256 bytes.
+#: Ours: characters of a text that are shown; labels have at most 256 bytes.
 _MOST_LETTERS = 2_000
 
-#: Ours: letters from which a cell is given room.
+#: Ours: characters from which a cell gets a minimum width.
 _LONG = 24
 
 #: Ours: rows of tables and bars of pictures that are shown; the routes have all.
@@ -52,7 +52,7 @@ def _read(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
-#: What pages load, by name; the reports' own style comes first.
+#: Static files of the pages, by name; the style of reports comes first.
 ASSETS = {
     "style.css": STYLE + _read("uplot.min.css") + _read("console.css"),
     "htmx.min.js": _read("htmx.min.js"),
@@ -69,14 +69,14 @@ def asset(name: str) -> Response:
 
 
 def _text(value: object) -> Markup:
-    """Return a text that cannot act, or markup as it is; nothing for None."""
+    """Escape a text; pass markup through, and None as an empty text."""
     if value is None or isinstance(value, Markup):
         return Markup() if value is None else value
     return Markup(text_of(value, most=_MOST_LETTERS))
 
 
 def number(value: float | None, digits: int = 3) -> Markup:
-    """Return a number as people read it, with all its digits in the markup.
+    """Format a number for reading, with all its digits in the markup.
 
     >>> number(0.12345), number(1234567), number(None)
     (Markup('<data value="0.12345">0.123</data>'), Markup('<data value="1234567">1,234,567</data>'), Markup('-'))
@@ -95,7 +95,7 @@ def _percent(value: float | None) -> Markup:
 
 
 def _moment(ms: int) -> Markup:
-    """Return a time of UTC, to the second; the year is in the markup."""
+    """Format a time in UTC, with the full date in the markup."""
     time = datetime.fromtimestamp(ms / 1000.0, UTC)
     title = f"{time:%c} UTC"
     return Markup(
@@ -104,7 +104,7 @@ def _moment(ms: int) -> Markup:
 
 
 def _td(value: object) -> Markup:
-    """Return a cell; longer texts are given room, so that they do not stand letter by letter."""
+    """Return a table cell, with a minimum width for longer texts."""
     is_long = not isinstance(value, Markup) and len(str(value)) > _LONG
     kind = ' class="long"' if is_long else ""
     return Markup(f"<td{kind}>{_text(value)}</td>")
@@ -221,13 +221,13 @@ _templates = _environment.from_string(_read("pages.html")).module
 
 
 def content(name: str, *values: object) -> Markup:
-    """Return what a macro of the templates makes of some values."""
+    """Render a macro of the templates."""
     made: Markup = getattr(_templates, name)(*values)
     return made
 
 
 def fragment(name: str, *values: object, status: int = 200) -> Response:
-    """Return a part of a page that takes the place of an older one."""
+    """Return a part of a page, for htmx to swap in."""
     return _response(content(name, *values), status)
 
 

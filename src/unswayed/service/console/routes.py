@@ -44,10 +44,10 @@ logger = logging.getLogger("unswayed.service")
 
 COOKIE = "unswayed_console"
 
-#: Ours: one signs in again after this long.
+#: Ours: lifetime of a session.
 SESSION_SECONDS = 12 * 3600
 
-#: Ours: a key has 64 characters.
+#: Ours: bytes of a login form; a key has 64 characters.
 _LONGEST_FORM = 4_096
 
 _DECISION = re.compile("[0-9a-f]{32}")
@@ -64,12 +64,12 @@ PAUSES = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Somebody who may look; ``key`` is None on this machine while there is no key."""
+    """An authorized viewer; ``key`` is None on loopback while no key exists."""
 
     key: Key | None
 
     def may_see(self, campaign: str) -> bool:
-        """Whether a campaign's pages are open to them."""
+        """Whether the viewer may see a campaign."""
         return self.key is None or self.key.may((), campaign)
 
 
@@ -78,7 +78,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def _viewer_of(request: Request) -> Viewer | None:
-    """Return who asks; None for those who have to sign in first."""
+    """Return the viewer of a request; None if they have to sign in first."""
     service: Service = request.app.state.service
     if not service.needs_keys:
         check_origin(dict(request.scope["headers"]))
@@ -330,7 +330,7 @@ class _Audits:
 
 
 async def audit_live(call: Call, _: Viewer) -> Response:
-    """Return the latest audit if it is new, and begin another one if it is time."""
+    """Return the latest audit if it is new, and start another one if it is due."""
     latest: _Audits = call.service.live_audits.setdefault(call.campaign, _Audits())
     if latest.task is None and time.monotonic() >= latest.next_at:
         latest.begin(call)
@@ -340,14 +340,14 @@ async def audit_live(call: Call, _: Viewer) -> Response:
 
 
 async def audit_now(call: Call, _: Viewer) -> Response:
-    """Return an audit that begins now, or the one that has begun already."""
+    """Return the running audit when it is done, or start one."""
     latest: _Audits = call.service.live_audits.setdefault(call.campaign, _Audits())
     await asyncio.shield(latest.task or latest.begin(call))
     return latest.shown(call)
 
 
 async def login(request: Request) -> Response:
-    """Ask for a key; or take it, and begin a session. The key itself is not kept."""
+    """Show the login form, or check the key and start a session; the key is not stored."""
     if request.method != "POST":
         return page("Sign in", content("login", ""))
     service: Service = request.app.state.service
