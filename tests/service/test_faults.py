@@ -142,7 +142,7 @@ def kill_under_load(store: str, folder: Path, n_kills: int, chance: random.Rando
 def wait_for_more(load: Load) -> None:
     """Wait until rewards are acknowledged again."""
     before = len(load.acknowledged)
-    until(lambda: len(load.acknowledged) > before + 20, 60.0)
+    until(lambda: len(load.acknowledged) > before + 40, 60.0)
 
 
 def is_running(pid: int) -> bool:
