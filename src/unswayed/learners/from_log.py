@@ -308,14 +308,9 @@ def learn_on_cluster(
         raise InputError(
             f"{option('--memory')} is for {local}; a Dask worker has a limit of its own."
         )
-    if options.half_life is not None:
-        raise InputError(f"{option('--half-life')} is for {local}.")
-    if options.features:
-        raise InputError(f"{option('--features')} is for {local}.")
-    if options.groups is not None:
-        raise InputError(f"{option('--groups')} is for {local}.")
-    if options.personal:
-        raise InputError(f"{option('--personal')} is for {local}.")
+    for name in ("half_life", "features", "groups", "personal"):
+        if getattr(options, name):
+            raise InputError(f"{option('--' + name.replace('_', '-'))} is for {local}.")
     if options.certify == "attack":
         raise InputError(
             f"attacks need all tallies in one place: use {local}, or "

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import fsspec
 import numpy as np
@@ -50,29 +50,17 @@ class Part:
     row_groups: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HowToRead:
-    """What a task must know to read a part; ``bins`` holds the edges of binned columns."""
-
-    columns: Columns
-    on_bad_rows: OnBadRows
-    bins: dict[str, tuple[float, ...]]
-    min_propensity: float
-    keeps_events: bool
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadPart:
     """What a task made of a part. ``n_clipped`` counts small propensities, if there are any."""
 
     data: LogData
     provenance: Provenance
-    left_out: LeftOut | None
+    left_out: LeftOut
     n_clipped: int | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Summary:
+class Summary(NamedTuple):
     """What the driver gets to see of a part."""
 
     context_labels: Labels
@@ -81,8 +69,6 @@ class Summary:
     n_clipped: int | None
     provenance: Provenance
     first_bad: int | None
-    has_bad_rows: bool
-    has_broken_lines: bool
 
 
 def log_parts(files: Files) -> list[Part]:
@@ -104,24 +90,32 @@ def log_parts(files: Files) -> list[Part]:
     return parts
 
 
-def read_part(part: Part, how: HowToRead) -> ReadPart:
-    """Read one part and tally it; it can be run again anywhere and gives the same bits."""
+def read_part(
+    part: Part,
+    columns: Columns,
+    on_bad_rows: OnBadRows,
+    bins: dict[str, tuple[float, ...]],
+    min_propensity: float,
+    keeps_events: bool,
+) -> ReadPart:
+    """Read one part and tally it; it can be run again anywhere and gives the same bits.
+
+    ``bins`` holds the edges of binned columns.
+    """
     reading = read_events(
-        _rows_of(part, how.columns, None),
-        columns=how.columns,
-        on_bad_rows=how.on_bad_rows,
-        bins=how.bins,
+        _rows_of(part, columns, None),
+        columns=columns,
+        on_bad_rows=on_bad_rows,
+        bins=bins,
         name=part.address,
         is_part=True,
     )
     events = reading.events
     n_clipped = None
     if events.propensities is not None:
-        n_clipped = int((events.propensities < how.min_propensity).sum())
-    data: LogData = events
-    if not how.keeps_events:
-        data = tally_events(events, min_propensity=how.min_propensity)
-    return ReadPart(data, reading.provenance, reading.left_out, n_clipped)
+        n_clipped = int((events.propensities < min_propensity).sum())
+    data = events if keeps_events else tally_events(events, min_propensity=min_propensity)
+    return ReadPart(data, reading.provenance, reading.left_out or LeftOut(), n_clipped)
 
 
 def numbers_of_part(part: Part, columns: Columns, keep_broken: bool) -> pa.Table:
@@ -132,17 +126,9 @@ def numbers_of_part(part: Part, columns: Columns, keep_broken: bool) -> pa.Table
 
 def summary_of(part: ReadPart) -> Summary:
     """Return what the driver gets to see."""
-    data, rest = part.data, part.left_out or LeftOut()
-    return Summary(
-        data.context_labels,
-        data.action_labels,
-        data.n_events,
-        part.n_clipped,
-        part.provenance,
-        rest.first,
-        rest.rows is not None and len(rest.rows) > 0,
-        rest.lines is not None,
-    )
+    data = part.data
+    labels = (data.context_labels, data.action_labels)
+    return Summary(*labels, data.n_events, part.n_clipped, part.provenance, part.left_out.first)
 
 
 def joined_provenance(source: str, parts: Sequence[Provenance]) -> Provenance:
@@ -266,28 +252,26 @@ def tally_on_cluster(
     """
     if is_database(source):
         refuse_query()
-    log = _read(
-        workers,
-        source,
-        columns,
-        on_bad_rows,
-        min_propensity=min_propensity,
-        keeps_events=max_interactions_per_user is not None
-        or (index is not None and index.keeps_events),
-        bins={} if index is None else dict(index.bins),
-    )
     before = index or Index()
-    labels = (
-        sorted_union([before.context_labels, *(s.context_labels for s in log.found)], "contexts"),
-        sorted_union([before.action_labels, *(s.action_labels for s in log.found)], "actions"),
+    keeps_events = max_interactions_per_user is not None or before.keeps_events
+    parts, found = _read(
+        workers, source, columns, on_bad_rows, min_propensity, keeps_events, dict(before.bins)
     )
-    n_events = before.n_events + sum(summary.n_events for summary in log.found)
-    blocks = _by_user(log.parts.transformed(_data), n_blocks_for(n_events), labels)
+    provenance = joined_provenance(source, [summary.provenance for summary in found])
+    check_usable(provenance, on_bad_rows, first_bad=first_bad_row(found))
+    if on_bad_rows.quarantine is not None and provenance.bad_rows:
+        write_parts(_bad_rows(parts, found), on_bad_rows)
+    labels = (
+        sorted_union([before.context_labels, *(s.context_labels for s in found)], "contexts"),
+        sorted_union([before.action_labels, *(s.action_labels for s in found)], "actions"),
+    )
+    n_events = before.n_events + sum(summary.n_events for summary in found)
+    blocks = _by_user(parts.transformed(_data), n_blocks_for(n_events), labels)
     if folder is not None:
         digest = digest_text(blocks.map_blocks(digest_of))
         index = replace(
-            before.with_log(digest, log.provenance.to_json(), log.provenance.bins),
-            keeps_events=log.keeps_events,
+            before.with_log(digest, provenance.to_json(), provenance.bins),
+            keeps_events=keeps_events,
             context_labels=labels[0],
             action_labels=labels[1],
             n_events=n_events,
@@ -301,27 +285,11 @@ def tally_on_cluster(
     uniform = logs.transformed(_uniform, sizes=n_users)
     return PreparedLog(
         tallies=UserTallies(uniform, len(labels[0]), len(labels[1]), users, *labels),
-        provenance=log.provenance,
-        clipped_share=log.clipped_share,
+        provenance=provenance,
+        clipped_share=_clipped_share(found),
         dropped=Dropped(*map(sum, zip(*dropped, strict=True))),
         n_logs=None if folder is None or index is None else len(index.logs),
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ReadLog:
-    """The parts of a log, and what was found in them."""
-
-    parts: Blocked[ReadPart]
-    found: list[Summary]
-    provenance: Provenance
-    keeps_events: bool
-
-    @property
-    def clipped_share(self) -> float | None:
-        clipped = [part.n_clipped for part in self.found if part.n_clipped is not None]
-        n_events = sum(part.n_events for part in self.found)
-        return sum(clipped) / n_events if clipped and n_events else None
 
 
 def _read(
@@ -329,37 +297,37 @@ def _read(
     source: str,
     columns: Columns,
     on_bad_rows: OnBadRows,
-    *,
     min_propensity: float,
     keeps_events: bool,
     bins: dict[str, tuple[float, ...]],
-) -> _ReadLog:
-    """Read the parts of a log, and treat bad rows as one machine would."""
-    addresses = log_parts(find_files(source))
-    how = HowToRead(
-        columns=columns,
-        on_bad_rows=on_bad_rows,
-        bins=settled_bins(workers, addresses, columns, bins, keep_broken=on_bad_rows.keeps_going),
-        min_propensity=min_propensity,
-        keeps_events=keeps_events,
-    )
-    parts = Blocked.made(workers, read_part, [(part, how) for part in addresses])
-    found = parts.map_blocks(summary_of)
-    provenance = joined_provenance(source, [summary.provenance for summary in found])
-    check_usable(provenance, on_bad_rows, first_bad=first_bad_row(found))
-    if on_bad_rows.quarantine is not None and provenance.bad_rows:
-        write_parts(_bad_rows(parts, found), on_bad_rows)
-    return _ReadLog(parts, found, provenance, keeps_events)
+) -> tuple[Blocked[ReadPart], list[Summary]]:
+    """Read the parts of a log; return them, and what was found in them."""
+    parts = log_parts(find_files(source))
+    settled = settled_bins(workers, parts, columns, bins, keep_broken=on_bad_rows.keeps_going)
+    how = (columns, on_bad_rows, settled, min_propensity, keeps_events)
+    read = Blocked.made(workers, read_part, [(part, *how) for part in parts])
+    return read, read.map_blocks(summary_of)
 
 
-def _bad_rows(parts: Blocked[ReadPart], found: list[Summary]) -> Iterator[pa.Table]:
-    """Yield the bad rows of each part, then its broken lines: one table at a time comes here."""
-    for place, summary in enumerate(found):
-        if summary.has_bad_rows:
-            yield parts.ask(place, _rows_left_out)
-    for place, summary in enumerate(found):
-        if summary.has_broken_lines:
-            yield parts.ask(place, _lines_left_out)
+def _clipped_share(found: Sequence[Summary]) -> float | None:
+    """Return the share of the propensities that were raised; None without propensities."""
+    clipped = [part.n_clipped for part in found if part.n_clipped is not None]
+    n_events = sum(part.n_events for part in found)
+    return sum(clipped) / n_events if clipped and n_events else None
+
+
+def _bad_rows(parts: Blocked[ReadPart], found: Sequence[Summary]) -> Iterator[pa.Table]:
+    """Yield the bad rows of all parts, then the broken lines: one table at a time comes here."""
+    for kind in ("rows", "lines"):
+        for place, summary in enumerate(found):
+            table = parts.ask(place, _left_out, kind) if summary.provenance.bad_rows else None
+            if table is not None and len(table):
+                yield table
+
+
+def _left_out(part: ReadPart, kind: str) -> pa.Table | None:
+    table: pa.Table | None = getattr(part.left_out, kind)
+    return table
 
 
 def _by_user(
@@ -407,14 +375,6 @@ def _write(data: LogData, name: str, folder: Path) -> None:
 
 def _data(part: ReadPart) -> LogData:
     return part.data
-
-
-def _rows_left_out(part: ReadPart) -> pa.Table:
-    return None if part.left_out is None else part.left_out.rows
-
-
-def _lines_left_out(part: ReadPart) -> pa.Table:
-    return None if part.left_out is None else part.left_out.lines
 
 
 def _size_and_dropped(block: tuple[Tallies, Dropped]) -> tuple[int, Dropped]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -27,19 +27,8 @@ _RANGES = 4
 #: Ours: minimum number of entries for multithreading.
 _FEW_ENTRIES = 1 << 17
 
-#: Ours: target size of a part, so that sorting it stays within a core's cache.
-_PART_ENTRIES = 1 << 15
-
-#: Ours: maximum number of parts; more write streams are slow.
-_MOST_PARTS = 1 << 10
-
-#: Users of a part at most, as a power of two: their places in it are numbers of 16 bits.
-_MOST_USERS_BITS = 16
-
-#: Ours: bits per pass of the radix sort.
-_DIGIT_BITS = 8
-
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+#: Ours: rows with more entries than this are sorted by merging instead of insertion.
+_SHORT_ROW = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +63,7 @@ def grouped(
     values: npt.NDArray[Any],
     n_users: int,
 ) -> Grouping:
-    """Group entries: counting sorts by user and short sorts within rows make it linear.
+    """Group entries: a counting sort by user, and short sorts within rows.
 
     Parameters
     ----------
@@ -86,22 +75,12 @@ def grouped(
     n_users
         How many users there are.
     """
-    shift = _part_shift(len(users), n_users)
-    n_parts = (n_users >> shift) + 1
-    slices = _slices(len(users))
-    sizes = np.array(in_threads(_part_sizes, [(*ends, users, shift, n_parts) for ends in slices]))
-    # By part, and by slice within a part: so entries of a part keep their order.
-    places = (np.cumsum(sizes.T) - sizes.T.ravel()).reshape(n_parts, len(slices)).T.copy()
-    part_starts = np.append(places[0], len(users))
-    places_in_part = np.empty(len(users), np.uint16)
+    starts = np.zeros(n_users + 1, np.int64)
+    np.cumsum(np.bincount(users, minlength=n_users), out=starts[1:])
     entry_cells, sorted_values = np.empty_like(cells), np.empty_like(values)
-    dealt = (users, cells, values, shift, places_in_part, entry_cells, sorted_values)
-    in_threads(_deal, [(*ends, row, *dealt) for ends, row in zip(slices, places, strict=True)])
-    starts, indptr = np.empty(n_users + 1, np.int64), np.empty(n_users + 1, np.int64)
-    starts[-1], indptr[0] = len(users), 0
-    in_ranges(
-        _sort_parts, part_starts, shift, places_in_part, entry_cells, sorted_values, starts, indptr
-    )
+    _scatter(users, cells, values, starts[:-1].copy(), entry_cells, sorted_values)
+    indptr = np.zeros(n_users + 1, np.int64)
+    in_ranges(_sort_rows, starts, entry_cells, sorted_values, indptr)
     np.cumsum(indptr, out=indptr)
     out_cells = np.empty(indptr[-1], np.int32)
     in_ranges(_fill_cells, starts, entry_cells, indptr, out_cells)
@@ -113,136 +92,63 @@ def in_ranges(function: Callable[..., Result], starts: IntArray, *arguments: Any
 
     Ranges have about as many entries each; ``function`` must not hold the GIL for long.
     """
-    n_rows, n_entries = len(starts) - 1, int(starts[-1])
-    inner = np.searchsorted(starts, [first for first, _ in _slices(n_entries)][1:])
+    n_rows, n_entries, n_cores = len(starts) - 1, int(starts[-1]), os.cpu_count() or 1
+    if n_entries <= _FEW_ENTRIES:
+        return [function(0, n_rows, starts, *arguments)]
+    n_ranges = max(_RANGES, n_cores)
+    inner = np.searchsorted(starts, [n_entries * cut // n_ranges for cut in range(1, n_ranges)])
     ranges = itertools.pairwise([0, *inner.tolist(), n_rows])
-    return in_threads(function, [(*ends, starts, *arguments) for ends in ranges])
-
-
-def in_threads(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> list[Result]:
-    """Return what a function makes of each list of arguments, in their order."""
-    if len(calls) == 1:
-        return [function(*calls[0])]
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda call: function(*call), calls))
-
-
-def _slices(n_entries: int) -> list[tuple[int, int]]:
-    """Return where to cut entries for the cores: first and last of each slice."""
-    n_slices = max(_RANGES, os.cpu_count() or 1) if n_entries > _FEW_ENTRIES else 1
-    return list(itertools.pairwise(n_entries * cut // n_slices for cut in range(n_slices + 1)))
-
-
-def _part_shift(n_entries: int, n_users: int) -> int:
-    """Return log2 of the number of users per part."""
-    n_parts = min(n_entries // _PART_ENTRIES + 1, _MOST_PARTS)
-    return min((n_users // n_parts).bit_length(), _MOST_USERS_BITS)
+    with ThreadPoolExecutor(max_workers=n_cores) as pool:
+        return list(pool.map(lambda ends: function(*ends, starts, *arguments), ranges))
 
 
 @compiled
-def _part_sizes(
-    first: int, last: int, users: npt.NDArray[np.int32], shift: int, n_parts: int
-) -> IntArray:
-    """Return how many entries of a slice belong to each part."""
-    sizes = np.zeros(n_parts, np.int64)
-    for entry in range(first, last):
-        sizes[users[entry] >> shift] += 1
-    return sizes
-
-
-@compiled
-def _deal(
-    first: int,
-    last: int,
-    cursor: IntArray,
+def _scatter(
     users: npt.NDArray[np.int32],
     cells: npt.NDArray[np.int32],
     values: npt.NDArray[Any],
-    shift: int,
-    out_users: npt.NDArray[np.uint16],
+    cursor: IntArray,
     out_cells: npt.NDArray[np.int32],
     out_values: npt.NDArray[Any],
 ) -> None:
-    """Write the entries of a slice to their parts; ``cursor`` says where each part goes on."""
-    mask = (1 << shift) - 1
-    for entry in range(first, last):
-        part = users[entry] >> shift
-        place = cursor[part]
-        cursor[part] = place + 1
-        out_users[place] = users[entry] & mask
+    """Write entries by user, in their order; ``cursor`` says where each user's go on."""
+    for entry in range(len(users)):
+        place = cursor[users[entry]]
+        cursor[users[entry]] = place + 1
         out_cells[place] = cells[entry]
         out_values[place] = values[entry]
 
 
 @compiled
-def _sort_parts(
+def _sort_rows(
     first: int,
     last: int,
-    part_starts: IntArray,
-    shift: int,
-    users: npt.NDArray[np.uint16],
+    starts: IntArray,
     cells: npt.NDArray[np.int32],
     values: npt.NDArray[Any],
-    starts: IntArray,
     indptr: IntArray,
 ) -> None:
-    """Sort some parts by user and cell where they are.
+    """Sort the entries of some users by cell where they are, and count each user's groups.
 
-    Fill in where each user's entries start, and in ``indptr`` how many groups each user has.
+    Equal cells keep their order.
     """
-    largest = 0
-    for part in range(first, last):
-        largest = max(largest, part_starts[part + 1] - part_starts[part])
-    keys, spare = np.empty(largest, np.uint64), np.empty(largest, np.uint64)
-    held = np.empty(largest, values.dtype)
-    for part in range(first, last):
-        begin, end = part_starts[part], part_starts[part + 1]
-        last_cell = 0
-        for entry in range(begin, end):  # the lower half of a key says which entry it was
-            keys[entry - begin] = (np.uint64(cells[entry]) << _HALF) | np.uint64(entry - begin)
-            held[entry - begin] = values[entry]
-            last_cell = max(last_cell, cells[entry])
-        digit = 0
-        while last_cell >> digit > 0:
-            _sort_by_digit(keys[: end - begin], spare, 32 + digit)
-            keys, spare = spare, keys
-            digit += _DIGIT_BITS
-        first_user = part << shift
-        n_users = min(1 << shift, len(starts) - 1 - first_user)
-        ends = np.zeros(n_users + 1, np.int64)
+    for user in range(first, last):
+        begin, end = starts[user], starts[user + 1]
+        if end - begin > _SHORT_ROW:
+            order = np.argsort(cells[begin:end], kind="mergesort")
+            cells[begin:end] = cells[begin:end][order]
+            values[begin:end] = values[begin:end][order]
+        else:
+            for entry in range(begin + 1, end):
+                cell, value, place = cells[entry], values[entry], entry
+                while place > begin and cells[place - 1] > cell:
+                    cells[place], values[place] = cells[place - 1], values[place - 1]
+                    place -= 1
+                cells[place], values[place] = cell, value
+        previous = np.int32(-1)
         for entry in range(begin, end):
-            ends[users[entry] + 1] += 1
-        for user in range(n_users):
-            ends[user + 1] += ends[user]
-            starts[first_user + user] = begin + ends[user]
-            indptr[first_user + user + 1] = 0
-        previous = np.full(n_users, -1, np.int32)
-        for place in range(end - begin):
-            position = np.int64(keys[place] & _LOW)
-            cell = np.int32(keys[place] >> _HALF)
-            user = users[begin + position]
-            cells[begin + ends[user]] = cell
-            values[begin + ends[user]] = held[position]
-            ends[user] += 1
-            indptr[first_user + user + 1] += cell != previous[user]
-            previous[user] = cell
-
-
-@compiled
-def _sort_by_digit(
-    keys: npt.NDArray[np.uint64], out: npt.NDArray[np.uint64], lowest_bit: int
-) -> None:
-    """Sort keys by some of their bits; equal ones keep their order."""
-    mask, bit = np.uint64((1 << _DIGIT_BITS) - 1), np.uint64(lowest_bit)
-    cursor = np.zeros((1 << _DIGIT_BITS) + 1, np.int64)
-    for key in keys:
-        cursor[((key >> bit) & mask) + np.uint64(1)] += 1
-    for digit in range(1 << _DIGIT_BITS):
-        cursor[digit + 1] += cursor[digit]
-    for key in keys:
-        value = (key >> bit) & mask
-        out[cursor[value]] = key
-        cursor[value] += 1
+            indptr[user + 1] += cells[entry] != previous
+            previous = cells[entry]
 
 
 @compiled
