@@ -178,20 +178,6 @@ def test_duplicate_entries_are_summed_and_explicit_zeros_ignored(
 
 
 @both
-def test_a_given_scale_takes_the_place_of_the_estimated_one(
-    estimator: Estimator, rng: np.random.Generator
-) -> None:
-    sample = normal_rows(rng, attack="hidden shift")
-    right = estimator(sample.rows, alpha=ALPHA, noise_scale=1.0)
-    assert float(np.linalg.norm(right.estimate - sample.oracle)) <= _certified_distance(
-        sample, right
-    )
-    assert right.removed > 0.0
-    lax = estimator(sample.rows, alpha=ALPHA, noise_scale=10.0)
-    assert (lax.removed, lax.stopped) == (0.0, "spectrum")
-
-
-@both
 def test_starting_weights_act_like_repeated_rows(
     estimator: Estimator, rng: np.random.Generator
 ) -> None:
@@ -221,12 +207,7 @@ def test_the_spectrum_tells_the_story(estimator: Estimator, rng: np.random.Gener
 
 
 @both
-def test_rounds_end_at_the_limit_and_at_the_budget(
-    estimator: Estimator, rng: np.random.Generator
-) -> None:
-    sample = normal_rows(rng, attack="shell")
-    looked = estimator(sample.rows, alpha=ALPHA, max_iterations=0)
-    assert (looked.stopped, looked.removed, looked.iterations) == ("iterations", 0.0, 0)
+def test_rounds_end_at_the_budget(estimator: Estimator, rng: np.random.Generator) -> None:
     # A fifth of the rows six deviations out: seen, not blatant, and more than the budget.
     mild = normal_rows(rng).rows
     mild[:300] += 6.0 / np.sqrt(60.0)
@@ -263,9 +244,6 @@ def test_columns_of_zeros_change_nothing(estimator: Estimator, rng: np.random.Ge
 def test_bad_input_is_named(estimator: Estimator) -> None:
     rows = np.ones((4, 3))
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"noise_scale": 0.0}, "noise_scale"),
-        ({"noise_scale": math.nan}, "noise_scale"),
-        ({"max_iterations": -1}, "max_iterations"),
         ({"row_weights": [1.0, 1.0]}, "row_weights"),
         ({"row_weights": [0.0] * 4}, "row_weights"),
         ({"row_weights": [1.0, 1.0, 1.0, -1.0]}, "row_weights"),

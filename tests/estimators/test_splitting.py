@@ -53,16 +53,6 @@ def test_both_withstand_extreme_points_of_either_sign(
     assert abs(points.mean() - good_mean) > 1e6  # negative control
 
 
-def test_there_are_more_than_twice_as_many_blocks_as_bad_points(rng: np.random.Generator) -> None:
-    result = median_of_means(rng.standard_normal(1000), alpha=0.1, rng=rng)
-    assert result.outcome == "blocks"
-    assert result.is_covered
-    few = median_of_means(rng.standard_normal(1000), alpha=0.1, rng=rng, n_blocks=100)
-    assert not few.is_covered
-    with pytest.raises(InputError, match="n_blocks"):
-        median_of_means([1.0], alpha=0.1, rng=rng, n_blocks=0)
-
-
 def test_too_few_points_for_the_blocks_get_their_median(rng: np.random.Generator) -> None:
     result = median_of_means([1.0, 2.0, 1e9], alpha=0.1, rng=rng)
     assert (result.estimate, result.outcome) == (2.0, "median")

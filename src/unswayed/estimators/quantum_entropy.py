@@ -13,7 +13,6 @@ from unswayed.arrays import FloatArray
 from unswayed.estimators.results import MeanEstimate
 from unswayed.estimators.rows import RowMatrix
 from unswayed.estimators.spectral_filter import (
-    MAX_ITERATIONS,
     Look,
     Suspicion,
     in_deviations,
@@ -45,9 +44,7 @@ def quantum_entropy_mean(
     matrix: RowMatrix,
     *,
     alpha: float,
-    noise_scale: float | None = None,
     row_weights: ArrayLike | None = None,
-    max_iterations: int = MAX_ITERATIONS,
     seed: int = 0,
 ) -> MeanEstimate:
     """Estimate a mean vector after weighing down rows that stand out in many directions at once.
@@ -59,7 +56,7 @@ def quantum_entropy_mean(
 
     Parameters
     ----------
-    matrix, alpha, noise_scale, row_weights, max_iterations
+    matrix, alpha, row_weights
         As ``spectral_filter`` takes them.
     seed
         Fixes the random vectors. Keep it secret from whoever chooses the rows.
@@ -88,14 +85,7 @@ def quantum_entropy_mean(
     >>> bool(np.abs(result.estimate - 5.0).max() < 0.15), result.stopped
     (True, 'spectrum')
     """
-    return prune(
-        matrix,
-        _EntropyScore(seed),
-        alpha=alpha,
-        noise_scale=noise_scale,
-        row_weights=row_weights,
-        max_iterations=max_iterations,
-    )
+    return prune(matrix, _EntropyScore(seed), alpha=alpha, row_weights=row_weights)
 
 
 @dataclass(slots=True)

@@ -93,16 +93,10 @@ def prune(
     score: Score,
     *,
     alpha: float,
-    noise_scale: float | None,
     row_weights: ArrayLike | None,
-    max_iterations: int,
 ) -> MeanEstimate:
     """Remove weight from suspicious rows until the spectrum looks honest or the budget is used."""
     alpha = check_adversarial_fraction(alpha)
-    if noise_scale is not None and not 0.0 < noise_scale < np.inf:
-        raise InputError(f"noise_scale is {noise_scale}: it must be positive and finite.")
-    if max_iterations < 0:
-        raise InputError(f"max_iterations is {max_iterations}: it cannot be negative.")
     rows = as_rows(matrix)
     weights = check_row_weights(row_weights, rows.shape[0])
     if alpha == 0.0:  # nobody may be removed
@@ -117,8 +111,6 @@ def prune(
             weights[is_sane],
             score,
             alpha=alpha,
-            noise_scale=noise_scale,
-            max_iterations=max_iterations,
             start_total=start_total,
         )
     weights = np.zeros(rows.shape[0])
@@ -153,8 +145,6 @@ def _rounds(
     score: Score,
     *,
     alpha: float,
-    noise_scale: float | None,
-    max_iterations: int,
     start_total: float,
 ) -> tuple[Look, tuple[SpectrumStep, ...], StopReason]:
     """Run the rounds on sane rows; return the last look, the spectrum and why they ended."""
@@ -163,14 +153,14 @@ def _rounds(
     start: FloatArray | None = None
     stopped: StopReason = "iterations"
     sample = WeightedRows.centred(rows, weights)
-    for iteration in range(max_iterations + 1):
-        look = _look(sample, start, alpha=alpha, noise_scale=noise_scale)
+    for iteration in range(MAX_ITERATIONS + 1):
+        look = _look(sample, start, alpha=alpha)
         removed = 1.0 - sample.total / start_total
         spectrum.append(SpectrumStep(look.eigenvalue, look.threshold, max(removed, 0.0)))
         if look.eigenvalue <= look.threshold:
             stopped = "spectrum"
             break
-        if iteration == max_iterations:
+        if iteration == MAX_ITERATIONS:
             break
         suspicion = score(look)
         wanted = sample.weights * (1.0 - suspicion.shares)
@@ -192,19 +182,10 @@ def _rounds(
     return look, tuple(spectrum), stopped
 
 
-def _look(
-    sample: WeightedRows,
-    start: FloatArray | None,
-    *,
-    alpha: float,
-    noise_scale: float | None,
-) -> Look:
+def _look(sample: WeightedRows, start: FloatArray | None, *, alpha: float) -> Look:
     """Find the top direction of the kept rows and the honest limit along it."""
-    noise = HonestNoise(
-        believable_column_variances(sample, alpha=alpha),
-        sample.effective_rows,
-        noise_scale,
-    )
+    variances = believable_column_variances(sample, alpha=alpha)
+    noise = HonestNoise(variances, sample.effective_rows)
     top = top_direction(sample, start)
     projections = sample.rows.project(sample.centre, top.vector[:, None])[:, 0]
     centre = weighted_quantile(projections, sample.weights, 0.5)
@@ -251,9 +232,7 @@ def spectral_filter(
     matrix: RowMatrix,
     *,
     alpha: float,
-    noise_scale: float | None = None,
     row_weights: ArrayLike | None = None,
-    max_iterations: int = MAX_ITERATIONS,
 ) -> MeanEstimate:
     """Estimate a mean vector after weighing down rows that spread too far in some direction.
 
@@ -270,12 +249,8 @@ def spectral_filter(
         that stand out from a majority that agrees cannot be distinguished from an attack.
     alpha
         Share of rows that may be anything; below 1/2.
-    noise_scale
-        Largest standard deviation of good rows over all directions, if known.
     row_weights
         Shape ``(n_rows,)``: starting weights; equal if not given.
-    max_iterations
-        Most rounds of removal.
 
     Returns
     -------
@@ -302,14 +277,7 @@ def spectral_filter(
     >>> bool(np.abs(result.estimate - 5.0).max() < 0.15), result.stopped
     (True, 'spectrum')
     """
-    return prune(
-        matrix,
-        _tail_score,
-        alpha=alpha,
-        noise_scale=noise_scale,
-        row_weights=row_weights,
-        max_iterations=max_iterations,
-    )
+    return prune(matrix, _tail_score, alpha=alpha, row_weights=row_weights)
 
 
 def _tail_score(look: Look) -> Suspicion:

@@ -442,13 +442,10 @@ class HonestNoise:
         Shape ``(n_columns,)``, believable; see ``believable_column_variances``.
     n_rows
         Effective number of rows.
-    noise_scale
-        The standard deviation σ that the caller vouches for in every direction, or nothing.
     """
 
     column_variances: FloatArray
     n_rows: float
-    noise_scale: float | None
 
     def limit(self, direction_masses: FloatArray) -> float:
         """Return the variance that independent columns reach in directions fitted to the data.
@@ -459,27 +456,20 @@ class HonestNoise:
             Shape ``(n_columns,)``, summing to 1: squared entries of a unit direction, or the
             diagonal of a density matrix over directions.
         """
-        trace = float(self.column_variances.sum())
-        if self.noise_scale is None:
-            variance = float(direction_masses @ self.column_variances)
-        else:
-            variance = self.noise_scale**2
-            trace = min(trace, self.column_variances.size * variance)
-        return edge(variance, trace, self.n_rows)
+        variance = float(direction_masses @ self.column_variances)
+        return edge(variance, float(self.column_variances.sum()), self.n_rows)
 
     def variance_and_threshold(
         self, direction_masses: FloatArray, robust_spread: float
     ) -> tuple[float, float]:
         """Return the honest variance along directions, and what it may reach by chance.
 
-        Without a given scale it is the larger of two guesses. The robust spread of the projections
+        It is the larger of two guesses. The robust spread of the projections
         follows whatever covariance the good rows have, but sees nothing when most projections are
         zero. The limit for independent columns is right for sparse rows of any tail, but knows no
         correlation.
         """
         limit = self.limit(direction_masses)
         threshold = with_chance(limit, self.n_rows)
-        if self.noise_scale is not None:
-            return limit, threshold
         from_spread = with_chance(robust_spread, self.n_rows, MEDIAN_DEVIATION_ERROR)
         return max(limit, robust_spread), max(threshold, from_spread)

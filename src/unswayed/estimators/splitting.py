@@ -118,7 +118,6 @@ def median_of_means(
     alpha: float,
     rng: np.random.Generator,
     failure_probability: float = DEFAULT_FAILURE_PROBABILITY,
-    n_blocks: int | None = None,
 ) -> UnivariateEstimate:
     """Estimate a mean by the median of the means of random blocks.
 
@@ -131,9 +130,8 @@ def median_of_means(
     rng
         Draws the blocks. Points are sorted first, so their order does not matter.
     failure_probability
-        δ, shared by the count of bad points and the block means.
-    n_blocks
-        Number of blocks, instead of twice the bad points plus 1 + 8 log(1/δ).
+        δ, shared by the count of bad points and the block means. There are twice as many blocks as
+        bad points, plus 1 + 8 log(1/δ).
 
     Returns
     -------
@@ -161,12 +159,7 @@ def median_of_means(
         alpha=alpha,
         failure_probability=failure_probability,
     )
-    if n_blocks is None:
-        wanted = 2 * n_bad + 1 + math.ceil(BLOCKS_PER_LOG * math.log(1.0 / failure_probability))
-    elif n_blocks < 1:
-        raise InputError(f"n_blocks is {n_blocks}: there must be at least one block.")
-    else:
-        wanted = n_blocks
+    wanted = 2 * n_bad + 1 + math.ceil(BLOCKS_PER_LOG * math.log(1.0 / failure_probability))
     n_used = min(wanted, n_points)
 
     by_rank = np.argsort(points, kind="stable")
