@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from unswayed.arrays import FloatArray
-from unswayed.experiments.results import Curve, Results
+from unswayed.experiments.results import Results
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.policy.documents import json_number
 from unswayed.randomness import generator
@@ -212,9 +212,48 @@ def compared(
     return lambda results: all_positive(name, statement, differences(results), margin=margin)
 
 
-def differences(label: str, first: Curve, second: Curve) -> dict[str, FloatArray]:
-    """Return what the first curve has over the second at each point; the label is "... {x:g}"."""
-    return {label.format(x=x): first.at(x) - second.at(x) for x in first.xs}
+Difference = Callable[[Results, str, str, float], FloatArray]
+"""What must be positive, in each repetition: of results, for an algorithm, in a series, at x."""
+
+
+def everywhere(
+    name: str,
+    statement: str,
+    label: str,
+    difference: Difference,
+    *,
+    of: Iterable[str] = ("paper",),
+    series: Iterable[str] = (),
+    at: Callable[[str, float], bool] = lambda _series, _x: True,
+    margin: float = 0.0,
+) -> Judge:
+    """Return a judge of the claim that a difference has a mean above ``-margin`` at all points.
+
+    Parameters
+    ----------
+    label
+        Names a comparison by ``{name}``, ``{series}`` and ``{x}``.
+    of, series, at
+        The algorithms, series (all if none are named) and points that are compared.
+    """
+    names, chosen = tuple(of), tuple(series)
+
+    def points(results: Results) -> dict[str, FloatArray]:
+        return {
+            label.format(name=algorithm, series=one, x=x): difference(results, algorithm, one, x)
+            for algorithm in names
+            if algorithm in results.algorithms
+            for one in chosen or results.series
+            for x in results.curve(algorithm, one).xs
+            if at(one, x)
+        }
+
+    return compared(name, statement, points, margin=margin)
+
+
+def minus(first: str, second: str, factor: float = 1.0) -> Difference:
+    """Return the difference of ``factor`` times one algorithm's value and another's."""
+    return lambda r, _name, s, x: factor * r.at(first, x, s) - r.at(second, x, s)
 
 
 def paper_beats(
@@ -228,16 +267,14 @@ def paper_beats(
     up_to: float = float("inf"),
 ) -> Judge:
     """Judge that Robust MCB loses less than every rival at all points with above < x <= up_to."""
-    return compared(
+    return everywhere(
         name,
         statement,
-        lambda results: {
-            f"{rival} minus paper at {symbol}={x:g}": results.curve(rival, series).at(x)
-            - results.curve("paper", series).at(x)
-            for rival in rivals
-            for x in results.curve("paper", series).xs
-            if above < x <= up_to
-        },
+        f"{{name}} minus paper at {symbol}={{x:g}}",
+        lambda r, rival, s, x: r.at(rival, x, s) - r.at("paper", x, s),
+        of=rivals,
+        series=(series,),
+        at=lambda _, x: above < x <= up_to,
     )
 
 
@@ -249,18 +286,15 @@ def own_is_no_worse(
     name: str = "own-is-no-worse",
 ) -> Judge:
     """Judge that the project's own learner loses no more than Robust MCB, up to the margin."""
-    return compared(
+    return everywhere(
         name,
         f"Ours ({DEFAULT_METHOD}) loses no more than Robust MCB at any {symbol}"
         f"{f' up to {up_to:g}' if up_to < float('inf') else ''}"
         f"{f' ({series})' if series else ''}.",
-        lambda results: {
-            f"paper minus ours at {symbol}={x:g}": results.curve("paper", series).minus(
-                results.curve(DEFAULT_METHOD, series), x
-            )
-            for x in results.curve("paper", series).xs
-            if x <= up_to
-        },
+        f"paper minus ours at {symbol}={{x:g}}",
+        lambda r, paper, s, x: r.curve(paper, s).minus(r.curve(DEFAULT_METHOD, s), x),
+        series=(series,),
+        at=lambda _, x: x <= up_to,
         margin=MARGIN,
     )
 

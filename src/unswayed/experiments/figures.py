@@ -13,9 +13,10 @@ from unswayed.experiments.claims import (
     Judge,
     compared,
     contains,
-    differences,
     does_not_degrade,
+    everywhere,
     log_slope,
+    minus,
     own_is_no_worse,
     paper_beats,
     resampled,
@@ -183,12 +184,11 @@ EXPERIMENTS = (
             start=10,
             algorithm=LITERAL,
         ),
-        compared(
+        everywhere(
             "better-path-is-no-worse",
             "Robust MCB loses no more than as printed at any S.",
-            lambda r: differences(
-                "as printed minus paper at S={x:g}", r.curve(LITERAL), r.curve("paper")
-            ),
+            "as printed minus paper at S={x:g}",
+            minus(LITERAL, "paper"),
             margin=MARGIN,
         ),
         algorithms=(*COMPARED, LITERAL),
@@ -212,13 +212,12 @@ EXPERIMENTS = (
             },
         ),
         _unsaturated_slope,
-        compared(
+        everywhere(
             "visits-need-less",
             "By Section 3.1, with means over visits, Robust MCB loses no more than by the appendix "
             "at any T/L.",
-            lambda r: differences(
-                "appendix minus visits at T/L={x:g}", r.curve("paper"), r.curve(PER_VISIT)
-            ),
+            "appendix minus visits at T/L={x:g}",
+            minus("paper", PER_VISIT),
             margin=MARGIN,
         ),
         own_is_no_worse("T/L"),
@@ -247,25 +246,20 @@ EXPERIMENTS = (
             rivals=CORRUPTION_ROBUST,
             above=SMALL_SHARE - 1e-9,
         ),
-        compared(
+        everywhere(
             "small-share-breaks-corruption-robust",
             "A tenth of colluders breaks every corruption-robust learner (half of the gap lost).",
-            lambda r: {
-                f"loss of {name} at alpha={SMALL_SHARE:g} minus half of the gap": r.curve(name).at(
-                    SMALL_SHARE
-                )
-                - BROKEN
-                for name in CORRUPTION_ROBUST
-            },
+            "loss of {name} at alpha={x:g} minus half of the gap",
+            lambda r, name, _, x: r.at(name, x) - BROKEN,
+            of=CORRUPTION_ROBUST,
+            at=lambda _, x: x == SMALL_SHARE,
         ),
-        compared(
+        everywhere(
             "defends",
             "Robust MCB loses less than a tenth of the gap at every alpha up to 0.3.",
-            lambda r: {
-                f"tenth of the gap minus loss at alpha={x:g}": MARGIN - r.curve("paper").at(x)
-                for x in r.curve("paper").xs
-                if x <= LARGEST_SHARE
-            },
+            "tenth of the gap minus loss at alpha={x:g}",
+            lambda r, paper, _, x: MARGIN - r.at(paper, x),
+            at=lambda _, x: x <= LARGEST_SHARE,
         ),
         own_is_no_worse("alpha"),
         algorithms=with_own("paper", "naive-ucb", "independent-ucb", *CORRUPTION_ROBUST, "oracle"),
@@ -288,7 +282,7 @@ EXPERIMENTS = (
                 f"loss at the fewest users minus loss at L={USER_THRESHOLD}": r.curve(
                     "paper"
                 ).values[:, 0]
-                - r.curve("paper").at(USER_THRESHOLD)
+                - r.at("paper", USER_THRESHOLD)
             },
         ),
         compared(
@@ -296,7 +290,7 @@ EXPERIMENTS = (
             "More users stop helping beyond L = SA/alpha (by less than a tenth of the gap).",
             lambda r: {
                 f"{MARGIN:g} minus the gain from L={USER_THRESHOLD} to the most users": MARGIN
-                - (r.curve("paper").at(USER_THRESHOLD) - r.curve("paper").values[:, -1])
+                - (r.at("paper", USER_THRESHOLD) - r.curve("paper").values[:, -1])
             },
         ),
         paper_beats(
@@ -347,18 +341,18 @@ EXPERIMENTS = (
             "understating-loses-robustness",
             "Assuming 0.1, Robust MCB loses more at a true 0.2 than at a true 0.1.",
             lambda r: {
-                "loss at alpha=0.2 minus loss at alpha=0.1": r.curve("paper", TRUTH_VARIES).at(0.2)
-                - r.curve("paper", TRUTH_VARIES).at(ASSUMED)
+                "loss at alpha=0.2 minus loss at alpha=0.1": r.at("paper", 0.2, TRUTH_VARIES)
+                - r.at("paper", ASSUMED, TRUTH_VARIES)
             },
         ),
         compared(
             "overstating-is-safer",
             "At a true 0.1, assuming half of it costs more than assuming twice as much.",
             lambda r: {
-                "loss when assuming 0.05 minus loss when assuming 0.2": r.curve(
-                    "paper", BELIEF_VARIES
-                ).at(0.05)
-                - r.curve("paper", BELIEF_VARIES).at(0.2)
+                "loss when assuming 0.05 minus loss when assuming 0.2": r.at(
+                    "paper", 0.05, BELIEF_VARIES
+                )
+                - r.at("paper", 0.2, BELIEF_VARIES)
             },
         ),
         own_is_no_worse("alpha", series=TRUTH_VARIES, up_to=ASSUMED),

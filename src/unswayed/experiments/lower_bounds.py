@@ -8,9 +8,8 @@ import numpy as np
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.errors import InputError
-from unswayed.experiments.claims import compared
+from unswayed.experiments.claims import Judge, everywhere
 from unswayed.experiments.drawing import Panel, panels
-from unswayed.experiments.results import Results
 from unswayed.experiments.sweeps import Experiment, Point, along, with_own, world
 from unswayed.learners.methods import DEFAULT_METHOD
 from unswayed.limits import (
@@ -142,7 +141,7 @@ HIDDEN_UP_TO = {FEW: 9, MANY: 9, PAPERS: 2}
 JUDGED = ("naive-mean", "naive-ucb", "independent-ucb", "liu", "barbar", "active-arm-elimination")
 """Plain means, both naive approaches, and the corruption-robust learners of Figure 2(d)."""
 
-UNBOUND = ("oracle", "independent-ucb")
+BOUND = ("paper", *(name for name in JUDGED if name != "independent-ucb"))
 """The bound is for one decision by somebody who sees all users alike. The oracle knows the good
 users; Independent UCB decides for each user apart and is valued on the good ones only."""
 
@@ -188,41 +187,22 @@ def _bound(series: str, interactions: FloatArray) -> FloatArray:
     )
 
 
-def _learners(results: Results) -> list[str]:
-    return [name for name in results.algorithms if name not in (*UNBOUND, DEFAULT_METHOD)]
+def _no_better(name: str, statement: str, learners: tuple[str, ...]) -> Judge:
+    """Return a judge of the claim that learners succeed no more often than the bound allows."""
 
+    def most(series: str, x: float) -> float:
+        return float(_bound(series, np.array([x]))[0])
 
-def _room_below_the_bound(results: Results, names: list[str]) -> dict[str, FloatArray]:
-    return {
-        f"bound minus success of {name}, {series}, T/L={x:g}": most
-        - results.curve(name, series).at(x)
-        for name in names
-        for series in WORLDS
-        for x, most in zip(
-            results.curve(name, series).xs,
-            _bound(series, results.curve(name, series).xs),
-            strict=True,
-        )
-        if most < 1
-    }
-
-
-def _oracle_minus_chance(results: Results) -> dict[str, FloatArray]:
-    return {
-        f"success of the oracle minus ½, {series}, T/L={hidden}": results.curve(
-            "oracle", series
-        ).at(hidden)
-        - 0.5
-        for series, hidden in HIDDEN_UP_TO.items()
-    }
-
-
-def _margin_minus_gain(results: Results) -> dict[str, FloatArray]:
-    return {
-        f"{MARGIN:g} minus the gain of {name} at T/L=9": MARGIN
-        - (results.curve(name, MANY).at(9) - results.curve(name, FEW).at(9))
-        for name in _learners(results)
-    }
+    return everywhere(
+        name,
+        statement,
+        "bound minus success of {name}, {series}, T/L={x:g}",
+        lambda r, learner, s, x: most(s, x) - r.at(learner, x, s),
+        of=learners,
+        series=WORLDS,
+        at=lambda s, x: most(s, x) < 1,
+        margin=MARGIN,
+    )
 
 
 RIGHT_PLAYS = 100
@@ -274,9 +254,6 @@ HIDDEN = {f"S = {s}, A = {a}": (s, a) for s, a in ((8, 2), (2, 8), (8, 8))}
 RATIOS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
 """Interactions per user over n·min(S, A)."""
 
-RARELY, USUALLY = 0.1, 0.9
-"""Ours: what counts as hardly ever winning, and as nearly always."""
-
 ALIKE = 0.15
 """Ours: shares of right decisions that differ by less count as alike. With 40 repetitions of two
 contexts a share near 1/8 has a standard error of 0.037; a level shared by nine intervals makes each
@@ -315,46 +292,6 @@ _HIDDEN = tuple(
 )
 
 
-def _rarely(results: Results) -> dict[str, FloatArray]:
-    return {
-        f"{RARELY:g} minus wins of {name}, {series}": RARELY
-        - results.curve(name, series).at(RATIOS[0])
-        for name in results.algorithms
-        for series in results.series
-    }
-
-
-def _usually(results: Results) -> dict[str, FloatArray]:
-    return {
-        f"wins of one action for good, {series}, minus {USUALLY:g}": results.curve(
-            "sticky", series
-        ).at(RATIOS[-1])
-        - USUALLY
-        for series in results.series
-    }
-
-
-def _chance_minus_right(results: Results) -> dict[str, FloatArray]:
-    return {
-        f"chance minus right decisions of {name}, {series}": 1.0 / a
-        - results.curve(name, series).at(HIDDEN_PLAYS)
-        for name in results.algorithms
-        if name != "oracle"
-        for series, (_, a) in HIDDEN.items()
-    }
-
-
-def _right_minus_chance(results: Results) -> dict[str, FloatArray]:
-    """Return what the oracle has over chance where everybody else is blind."""
-    return {
-        f"right decisions of the oracle minus chance, {series}": results.curve("oracle", series).at(
-            HIDDEN_PLAYS
-        )
-        - 1.0 / a
-        for series, (_, a) in HIDDEN.items()
-    }
-
-
 EXPERIMENTS = (
     Experiment(
         id="theorem-lower",
@@ -376,27 +313,33 @@ EXPERIMENTS = (
             for series, (gap, _) in WORLDS.items()
         ),
         judges=(
-            compared(
+            _no_better(
                 "no-learner-beats-the-bound",
                 "No learner succeeds more often than the bound allows, up to 0.16.",
-                lambda r: _room_below_the_bound(r, _learners(r)),
-                margin=MARGIN,
+                BOUND,
             ),
-            compared(
+            _no_better(
                 "own-does-not-beat-the-bound",
                 f"Neither does ours ({DEFAULT_METHOD}), up to 0.16.",
-                lambda r: _room_below_the_bound(r, [DEFAULT_METHOD]),
-                margin=MARGIN,
+                (DEFAULT_METHOD,),
             ),
-            compared(
+            everywhere(
                 "oracle-sees-it",
                 "Who knows the good users tells the worlds apart where they are hidden (control).",
-                _oracle_minus_chance,
+                "success of the oracle minus ½, {series}, T/L={x:g}",
+                lambda r, oracle, s, x: r.at(oracle, x, s) - 0.5,
+                of=("oracle",),
+                series=WORLDS,
+                at=lambda s, x: x == HIDDEN_UP_TO[s],
             ),
-            compared(
+            everywhere(
                 "users-do-not-help",
                 "Ten times the users do not help where the difference is hidden, up to 0.16.",
-                _margin_minus_gain,
+                "0.16 minus the gain of {name} at T/L={x:g}",
+                lambda r, name, few, x: MARGIN - (r.at(name, x, MANY) - r.at(name, x, few)),
+                of=BOUND,
+                series=(FEW,),
+                at=lambda _, x: x == 9,
             ),
         ),
     ),
@@ -415,17 +358,23 @@ EXPERIMENTS = (
             log_x=True,
         ),
         judges=(
-            compared(
+            everywhere(
                 "nobody-wins-early",
                 "With a sixteenth of n·min(S, A) interactions nobody wins, whatever S and A (up to "
                 "a tenth of the games).",
-                _rarely,
+                "0.1 minus wins of {name}, {series}",
+                lambda r, name, s, x: 0.1 - r.at(name, x, s),
+                of=("sticky", "uniform"),
+                at=lambda _, x: x == RATIOS[0],
             ),
-            compared(
+            everywhere(
                 "everybody-wins-late",
                 "With twice n·min(S, A) interactions, playing one action for good wins nine of ten "
                 "games, whatever S and A.",
-                _usually,
+                "wins of one action for good, {series}, minus 0.9",
+                lambda r, sticky, s, x: r.at(sticky, x, s) - 0.9,
+                of=("sticky",),
+                at=lambda _, x: x == RATIOS[-1],
             ),
         ),
     ),
@@ -444,17 +393,25 @@ EXPERIMENTS = (
             log_x=True,
         ),
         judges=(
-            compared(
+            everywhere(
                 "nobody-beats-chance",
                 "While no user has more right plays than are hidden, no learner decides better "
                 "than chance, up to 0.15.",
-                _chance_minus_right,
+                "chance minus right decisions of {name}, {series}",
+                lambda r, name, s, x: 1.0 / HIDDEN[s][1] - r.at(name, x, s),
+                of=("paper", "naive-mean", DEFAULT_METHOD),
+                series=HIDDEN,
+                at=lambda _, x: x == HIDDEN_PLAYS,
                 margin=ALIKE,
             ),
-            compared(
+            everywhere(
                 "oracle-sees-it",
                 "Who knows the good users decides better than chance there (control).",
-                _right_minus_chance,
+                "right decisions of the oracle minus chance, {series}",
+                lambda r, oracle, s, x: r.at(oracle, x, s) - 1.0 / HIDDEN[s][1],
+                of=("oracle",),
+                series=HIDDEN,
+                at=lambda _, x: x == HIDDEN_PLAYS,
             ),
         ),
     ),

@@ -20,8 +20,9 @@ from unswayed.experiments.claims import (
     Claim,
     Judge,
     compared,
-    differences,
+    everywhere,
     log_slope,
+    minus,
     resampled,
 )
 from unswayed.experiments.drawing import Panel, draw_curve, panels, set_axes, titled_figure
@@ -64,73 +65,11 @@ LEAST_GAIN, FORGETTING_COST = 1.25, 3.0
 nothing changes, forgetting may cost so many times as much."""
 
 
-def _ours(results: Results) -> dict[str, Curve]:
-    return {series: results.curve(EPOCHS, series) for series in SIZES}
-
-
-def _beyond_rivals(results: Results) -> dict[str, FloatArray]:
-    return {
-        f"half of {rival} minus epochs, {series}, alpha={alpha:g}": results.curve(rival, series).at(
-            alpha
-        )
-        / LEAST_LEAD
-        - curve.at(alpha)
-        for rival in RIVALS
-        if rival in results.algorithms
-        for series, curve in _ours(results).items()
-        for alpha in curve.xs
-        if alpha > 0
-    }
-
-
-def _close_to_pooled(results: Results) -> dict[str, FloatArray]:
-    return {
-        f"1.5 naive-ucb minus epochs, {series}": MOST_CALM
-        * results.curve("naive-ucb", series).at(0.0)
-        - curve.at(0.0)
-        for series, curve in _ours(results).items()
-    }
-
-
-def _not_beyond_committing(results: Results) -> dict[str, FloatArray]:
-    return {
-        label: values
-        for series, curve in _ours(results).items()
-        for label, values in differences(
-            f"{COMMITTING} minus epochs, {series}, alpha={{x:g}}",
-            results.curve(COMMITTING, series),
-            curve,
-        ).items()
-    }
-
-
-def _paid_without_tastes(results: Results) -> dict[str, FloatArray]:
-    paid = TASTES_COST * results.curve(EPOCHS).at(0.0) - results.curve(PERSONAL).at(0.0)
-    return {"1.25 epochs minus ours at eps_0=0": paid}
-
-
-def _gained_at_the_largest(results: Results) -> dict[str, FloatArray]:
-    ours = results.curve(PERSONAL)
-    largest = float(ours.xs[-1])
-    return {
-        f"half of {name} minus ours at eps_0={largest:g}": results.curve(name).at(largest) / 2.0
-        - ours.at(largest)
-        for name in (EPOCHS, "independent-ucb")
-    }
-
-
-def _kept_minus_forgetting(drift: Drift, factor: float) -> Any:
-    """Return how to compute ``factor`` times the regret of keeping everything, minus ours."""
-
-    def compute(results: Results) -> dict[str, FloatArray]:
-        ours, keeping = (results.curve(name, drift.value) for name in (FORGETTING, EPOCHS))
-        return {
-            f"{factor:.3g} epochs minus forgetting, alpha={alpha:g}": factor * keeping.at(alpha)
-            - ours.at(alpha)
-            for alpha in ours.xs
-        }
-
-    return compute
+def _kept_minus_forgetting(name: str, statement: str, drift: Drift, factor: float) -> Judge:
+    """Return a judge of ``factor`` times the regret of keeping everything, minus ours."""
+    label = f"{factor:.3g} epochs minus forgetting, alpha={{x:g}}"
+    difference = minus(EPOCHS, FORGETTING, factor)
+    return everywhere(name, statement, label, difference, of=(FORGETTING,), series=(drift.value,))
 
 
 RATE_ATTACK = "variance-shell"
@@ -317,21 +256,32 @@ EXPERIMENTS = (
             log_y=True,
         ),
         judges=(
-            compared(
+            everywhere(
                 "half-of-the-best-rival",
                 "Each under its own worst attack, epochs lose less than half of what any rival "
                 "does.",
-                _beyond_rivals,
+                "half of {name} minus epochs, {series}, alpha={x:g}",
+                lambda r, rival, s, x: r.at(rival, x, s) / LEAST_LEAD - r.at(EPOCHS, x, s),
+                of=RIVALS,
+                series=SIZES,
+                at=lambda _, x: x > 0,
             ),
-            compared(
+            everywhere(
                 "close-to-pooled-ucb",
                 "Without an attack epochs lose at most 1.5 times as much as pooled UCB.",
-                _close_to_pooled,
+                "1.5 naive-ucb minus epochs, {series}",
+                minus("naive-ucb", EPOCHS, MOST_CALM),
+                of=(EPOCHS,),
+                series=SIZES,
+                at=lambda _, x: x == 0,
             ),
-            compared(
+            everywhere(
                 "learning-on-pays",
                 "Epochs lose less than exploring once and committing, colluders or not.",
-                _not_beyond_committing,
+                f"{COMMITTING} minus epochs, {{series}}, alpha={{x:g}}",
+                minus(COMMITTING, EPOCHS),
+                of=(EPOCHS,),
+                series=SIZES,
             ),
         ),
     ),
@@ -366,25 +316,29 @@ EXPERIMENTS = (
             marks=((PAPER_GAP, "the gap"),),
         ),
         judges=(
-            compared(
+            everywhere(
                 "without-tastes-little-is-paid",
                 "Where users do not differ, learning tastes costs at most a quarter more.",
-                _paid_without_tastes,
+                "1.25 epochs minus ours at eps_0={x:g}",
+                minus(EPOCHS, PERSONAL, TASTES_COST),
+                of=(EPOCHS,),
+                at=lambda _, x: x == 0,
             ),
-            compared(
+            everywhere(
                 "large-tastes-are-learned",
                 "At twice the gap ours loses less than half of the common policy, and of users "
                 "alone.",
-                _gained_at_the_largest,
+                "half of {name} minus ours at eps_0={x:g}",
+                lambda r, name, _, x: r.at(name, x) / 2.0 - r.at(PERSONAL, x),
+                of=(EPOCHS, "independent-ucb"),
+                at=lambda _, x: x == 2 * PAPER_GAP,
             ),
-            compared(
+            everywhere(
                 "better-than-users-alone",
                 "Whatever the size of tastes, ours loses less than users who learn alone.",
-                lambda r: differences(
-                    "alone minus ours at eps_0={x:g}",
-                    r.curve("independent-ucb"),
-                    r.curve(PERSONAL),
-                ),
+                "alone minus ours at eps_0={x:g}",
+                minus("independent-ucb", PERSONAL),
+                of=(PERSONAL,),
             ),
         ),
     ),
@@ -405,21 +359,24 @@ EXPERIMENTS = (
             y_label=Y_LABEL,
         ),
         judges=(
-            compared(
+            _kept_minus_forgetting(
                 "an-abrupt-change-is-followed",
                 "Where actions change places halfway, keeping everything loses at least 1.25 times "
                 "what forgetting does, colluders or not.",
-                _kept_minus_forgetting(Drift.ABRUPT, 1.0 / LEAST_GAIN),
+                Drift.ABRUPT,
+                1.0 / LEAST_GAIN,
             ),
-            compared(
+            _kept_minus_forgetting(
                 "slow-drift-is-followed",
                 "Where they change places slowly, keeping everything loses more than forgetting.",
-                _kept_minus_forgetting(Drift.SLOW, 1.0),
+                Drift.SLOW,
+                1.0,
             ),
-            compared(
+            _kept_minus_forgetting(
                 "the-price-is-bounded",
                 "Where nothing changes, forgetting loses at most 3 times as much.",
-                _kept_minus_forgetting(Drift.NONE, FORGETTING_COST),
+                Drift.NONE,
+                FORGETTING_COST,
             ),
         ),
     ),

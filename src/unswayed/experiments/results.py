@@ -260,6 +260,10 @@ class Results:
             repetitions=tuple(repetitions),
         )
 
+    def at(self, algorithm: str, x: float, series: str = "") -> FloatArray:
+        """Return the repetitions of an algorithm at one point."""
+        return self.curve(algorithm, series).at(x)
+
     def pilot_means(self, algorithm: str) -> dict[str, dict[str, FloatArray]]:
         """Return the means of the pilot by attack and series, points in the sweep's order."""
         values: dict[str, dict[str, dict[int, list[float]]]] = {}

@@ -13,10 +13,10 @@ from unswayed.experiments.claims import (
     ROOT_SLOPE,
     Claim,
     Judge,
-    compared,
-    differences,
+    everywhere,
     falls_like_a_root,
     log_slope,
+    minus,
     resampled,
 )
 from unswayed.experiments.drawing import (
@@ -143,19 +143,6 @@ WORLDS_MARGIN = 0.05
 """Ours: a share of worlds that is smaller by less than this counts as nine of ten."""
 
 
-def _worlds_within(results: Results) -> dict[str, FloatArray]:
-    """Return in which worlds the error is within the bound, as shares above nine of ten."""
-    curves = (results.curve("paper", series) for series in results.series)
-    return {
-        f"share of worlds within the bound at {curve.series}, T/L={x:g}, minus {QUANTILE:g}": (
-            curve.at(x) <= 2 * np.sqrt(ALPHA / x)
-        )
-        - QUANTILE
-        for curve in curves
-        for x in curve.xs
-    }
-
-
 def _quantile_slope(results: Results) -> Claim:
     curve = results.curve("paper", "A = 5")
     return resampled(
@@ -185,28 +172,6 @@ def _quantile_growth(results: Results) -> Claim:
         ratio,
         below=1.0 + RELATIVE_MARGIN,
     )
-
-
-def _bound_minus_error(results: Results) -> dict[str, FloatArray]:
-    curves = (results.curve("paper", series) for series in results.series)
-    return {
-        f"bound minus error at {curve.series}, T/L={x:g}": 2 * np.sqrt(2) * np.sqrt(ALPHA / x)
-        - curve.at(x)
-        for curve in curves
-        for x in curve.xs
-    }
-
-
-def _few_minus_many(results: Results) -> dict[str, FloatArray]:
-    """Return by how much errors with the fewest exceed those with the most, as shares."""
-    few, many = (results.curve("paper", results.series[end]) for end in (0, -1))
-    return {
-        f"share by which errors at {few.series} exceed those at {many.series}, T/L={x:g}": (
-            few.at(x) - many.at(x)
-        )
-        / few.at(x).mean()
-        for x in few.xs
-    }
 
 
 def _base_case(
@@ -326,18 +291,9 @@ def _complexity(series: str) -> float:
     return instance_complexity(named_probabilities(LAWS[series], N_CONTEXTS), N_ACTIONS)
 
 
-def _bounds(series: str, interactions: FloatArray) -> FloatArray:
+def _bounds(series: str, interactions: FloatArray | np.float64) -> FloatArray:
     """Return K(B)·sqrt(alpha L/T), with constant one."""
     return _complexity(series) * np.sqrt(ALPHA / interactions)
-
-
-def _bound_minus_loss(results: Results) -> dict[str, FloatArray]:
-    curves = {series: results.curve("paper", series) for series in LAWS}
-    return {
-        f"bound minus loss for {series} at T/L={x:g}": float(_bounds(series, x)) - curve.at(x)
-        for series, curve in curves.items()
-        for x in curve.xs
-    }
 
 
 _LAW_POINTS = tuple(
@@ -488,11 +444,12 @@ EXPERIMENTS = (
         largest_error,
         "largest error of an arm",
         _quantile_slope,
-        compared(
+        everywhere(
             "within-the-bound",
             "At every A, the largest error of an arm is below 2·sqrt(alpha L/T) in nine worlds of "
             "ten.",
-            _worlds_within,
+            "share of worlds within the bound at {series}, T/L={x:g}, minus 0.9",
+            lambda r, paper, s, x: (r.at(paper, x, s) <= 2 * np.sqrt(ALPHA / x)) - QUANTILE,
             margin=WORLDS_MARGIN,
         ),
         _quantile_growth,
@@ -510,15 +467,20 @@ EXPERIMENTS = (
             "At S = 10, the l2 error over sqrt(S) falls at least like (T/L)^-1/2.",
             "S = 10",
         ),
-        compared(
+        everywhere(
             "within-the-bound",
             "At every S, the l2 error over sqrt(S) is below sqrt(2)·2·sqrt(alpha L/T).",
-            _bound_minus_error,
+            "bound minus error at {series}, T/L={x:g}",
+            lambda r, paper, s, x: 2 * np.sqrt(2) * np.sqrt(ALPHA / x) - r.at(paper, x, s),
         ),
-        compared(
+        everywhere(
             "size-does-not-matter",
             "With more of S, the l2 error over sqrt(S) does not grow by more than a quarter.",
-            _few_minus_many,
+            "share by which errors at {series} exceed those at S = 100, T/L={x:g}",
+            lambda r, paper, few, x: (
+                (r.at(paper, x, few) - r.at(paper, x, "S = 100")) / r.at(paper, x, few).mean()
+            ),
+            series=("S = 10",),
             margin=RELATIVE_MARGIN,
         ),
         actions=2,
@@ -549,23 +511,19 @@ EXPERIMENTS = (
                 )
                 for series, name in ((QUIET, "slope-quiet"), (FLOODED, "slope-flooded"))
             ),
-            compared(
+            everywhere(
                 "within-the-bound",
                 "Under flooding the l1 error stays below sqrt(alpha L/T0), with constant one.",
-                lambda r: {
-                    f"bound minus error at T0/L={x:g}": np.sqrt(ALPHA / x)
-                    - r.curve("paper", FLOODED).at(x)
-                    for x in r.curve("paper", FLOODED).xs
-                },
+                "bound minus error at T0/L={x:g}",
+                lambda r, paper, s, x: np.sqrt(ALPHA / x) - r.at(paper, x, s),
+                series=(FLOODED,),
             ),
-            compared(
+            everywhere(
                 "beats-plain-shares",
                 "Under flooding Algorithm 1 beats the plain share of visits at every T0.",
-                lambda r: differences(
-                    "plain minus Algorithm 1 at T0/L={x:g}",
-                    r.curve("naive-mean", FLOODED),
-                    r.curve("paper", FLOODED),
-                ),
+                "plain minus Algorithm 1 at T0/L={x:g}",
+                minus("naive-mean", "paper"),
+                series=(FLOODED,),
             ),
         ),
     ),
@@ -587,19 +545,19 @@ EXPERIMENTS = (
             for series in LAWS
         ),
         judges=(
-            compared(
+            everywhere(
                 "within-the-bound",
                 "Robust MCB loses less than K(B)·sqrt(alpha L/T), with constant one, everywhere.",
-                _bound_minus_loss,
+                "bound minus loss for {series} at T/L={x:g}",
+                lambda r, paper, s, x: float(_bounds(s, np.float64(x))) - r.at(paper, x, s),
+                series=LAWS,
             ),
-            compared(
+            everywhere(
                 "smaller-complexity-smaller-loss",
                 "Contexts with a smaller K(B) are easier: nu ∝ j^-3 loses less than uniform.",
-                lambda r: differences(
-                    "loss for uniform minus loss for gamma = 2 at T/L={x:g}",
-                    r.curve("paper", "uniform"),
-                    r.curve("paper", "gamma = 2"),
-                ),
+                "loss for uniform minus loss for gamma = 2 at T/L={x:g}",
+                lambda r, paper, s, x: r.at(paper, x, s) - r.at(paper, x, "gamma = 2"),
+                series=("uniform",),
             ),
         ),
     ),

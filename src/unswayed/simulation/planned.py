@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -117,22 +119,19 @@ def verify_plan(
     tried, nu = small_enough(plan, check_context_probabilities(context_probabilities), LARGEST_RUN)
     method = tried.methods[0]
     with Workers(processes) as workers:
-        trials = [
-            simulated_trial(
-                tried,
-                nu,
-                method.method,
-                method.interactions_per_user,
-                attack=attack,
-                gap=gap,
-                repetitions=repetitions,
-                seed=seed,
-                workers=workers,
-                on_row=on_row,
-            )
-            for attack in attacks or _attacks(tried)
-            for gap in simulated_leads(tried)
-        ]
+        simulated = partial(
+            simulated_trial,
+            tried,
+            nu,
+            method.method,
+            method.interactions_per_user,
+            repetitions=repetitions,
+            seed=seed,
+            workers=workers,
+            on_row=on_row,
+        )
+        names, leads = attacks or _attacks(tried), simulated_leads(tried)
+        trials = [simulated(attack=attack, gap=gap) for attack in names for gap in leads]
     trials.sort(key=PlanTrial.rank)
     return Verification(tried is not plan, tried, method.method, repetitions, seed, tuple(trials))
 
@@ -383,27 +382,25 @@ def fewest_plays(
     with Workers(processes) as workers:
 
         def is_enough(plays: int, worlds: int) -> bool:
-            worst: PlanTrial | None = None
-            for attack in attacks:
-                for gap in leads:
-                    trial = simulated_trial(
-                        tried,
-                        nu,
-                        method,
-                        plays,
-                        attack=attack,
-                        gap=gap,
-                        repetitions=repetitions,
-                        seed=worlds,
-                        workers=workers,
-                    )
-                    on_trial(plays, trial)
-                    worst = trial if worst is None else min(worst, trial, key=PlanTrial.rank)
-                    if not trial.holds(tried.failure_probability):
-                        steps.append(SearchStep(plays, worlds, trial, False))
-                        return False
-            assert worst is not None
-            steps.append(SearchStep(plays, worlds, worst, True))
+            trials: list[PlanTrial] = []
+            for attack, gap in product(attacks, leads):
+                trial = simulated_trial(
+                    tried,
+                    nu,
+                    method,
+                    plays,
+                    attack=attack,
+                    gap=gap,
+                    repetitions=repetitions,
+                    seed=worlds,
+                    workers=workers,
+                )
+                on_trial(plays, trial)
+                trials.append(trial)
+                if not trial.holds(tried.failure_probability):
+                    steps.append(SearchStep(plays, worlds, trial, False))
+                    return False
+            steps.append(SearchStep(plays, worlds, min(trials, key=PlanTrial.rank), True))
             return True
 
         plays = planned
