@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.learners.tiny_logs import cut_after, tallied
-from unswayed.errors import InputError
 from unswayed.estimators import spectral_filter
 from unswayed.learners.paper import (
     estimate_context_probabilities,
@@ -67,19 +66,6 @@ def test_very_active_users_count_with_twenty_times_the_median_activity(
     np.testing.assert_allclose(result.scales, np.sqrt(np.maximum(shares, floor)), rtol=1e-9)
 
 
-def test_with_nobody_suspected_probabilities_are_the_users_mean_shares() -> None:
-    """Three of five contexts were never visited and have the floor as their scale."""
-    tallies = tallied(
-        [(0, 1, 0, 1.0)] * 3 + [(0, 3, 1, 1.0)] + [(2, 3, 0, 1.0)] * 2 + [(2, 3, 1, 1.0)] * 2,
-        n_users=4,
-        n_contexts=5,
-        n_actions=2,
-    )
-    result = estimate_context_probabilities(tallies, alpha=0.0)
-    np.testing.assert_allclose(result.context_probabilities, [0.0, 0.375, 0.0, 0.625, 0.0])
-    np.testing.assert_allclose(result.scales**2, [20 * math.log(5) / 8] * 5)
-
-
 def test_a_single_context_has_the_floor_of_two() -> None:
     tallies = tallied([(0, 0, 0, 1.0)] * 2, n_contexts=1, n_actions=1)
     result = estimate_context_probabilities(tallies, alpha=0.0)
@@ -90,10 +76,3 @@ def test_a_single_context_has_the_floor_of_two() -> None:
         estimate_context_probabilities(two, alpha=0.0).scales ** 2,
         [20 * math.log(2) / 2] * 2,
     )
-
-
-def test_without_interactions_one_sentence_says_so() -> None:
-    nobody = tallied([], n_users=3, n_contexts=2, n_actions=2)
-    with pytest.raises(InputError) as error:
-        estimate_context_probabilities(nobody, alpha=0.1)
-    assert str(error.value) == ("there are no interactions to learn from; give at least one event.")

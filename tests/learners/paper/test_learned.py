@@ -12,7 +12,6 @@ from unswayed.estimators import trimmed_mean
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.paper import (
     estimate_context_probabilities,
-    frequent_contexts,
     guard_intervals,
     learn_paper,
 )
@@ -35,23 +34,6 @@ def world(rng: np.random.Generator) -> tuple[Tallies, Design]:
     return tallies, sticky_design(tallies)
 
 
-@pytest.mark.parametrize(
-    ("probabilities", "n_actions", "expected"),
-    [
-        ([0.1, 0.4, 0.2, 0.3], 1, [False, True, False, False]),
-        ([0.1, 0.4, 0.2, 0.3], 3, [False, True, True, True]),
-        ([0.25, 0.25, 0.25, 0.25], 2, [True, True, False, False]),
-        ([0.5, 0.5], 7, [True, True]),
-    ],
-)
-def test_the_most_probable_contexts_are_frequent_as_many_as_there_are_actions(
-    probabilities: list[float], n_actions: int, expected: list[bool]
-) -> None:
-    found = frequent_contexts(np.array(probabilities), n_actions=n_actions)
-    assert found.dtype == np.bool_
-    assert found.tolist() == expected
-
-
 def test_the_filter_of_rare_contexts_weighs_down_colluders_and_reports_what_it_did(
     rng: np.random.Generator,
 ) -> None:
@@ -68,21 +50,6 @@ def test_the_filter_of_rare_contexts_weighs_down_colluders_and_reports_what_it_d
     assert learned.evidence["reward_filter"]["removed"] > 0
     assert learned.user_weights[-2:].tolist() == [1.0, 1.0]
     assert np.median(learned.user_weights[:12]) < 0.5 < np.median(learned.user_weights[12:])
-
-
-def test_with_nobody_suspected_filters_have_no_spectrum_to_report(
-    rng: np.random.Generator,
-) -> None:
-    tallies, design = world(rng)
-    nothing = {
-        "stopped": "budget",
-        "removed": 0.0,
-        "rounds": 0,
-        "top_eigenvalue": None,
-        "threshold": None,
-    }
-    learned = learn_paper(tallies, design, alpha=0.0)
-    assert learned.evidence == {"context_filter": nothing, "reward_filter": nothing}
 
 
 def test_trimmed_means_decide_frequent_contexts_and_the_filter_all_others(
@@ -164,26 +131,3 @@ def test_per_visit_frequent_contexts_are_trimmed_means_of_the_visitors(
             assert learned.mean_rewards[context, action] == pytest.approx(expected.estimate)
     np.testing.assert_array_equal(learned.mean_rewards[[0, 2]], plain.mean_rewards[[0, 2]])
     assert (learned.mean_rewards[[1, 3]] != plain.mean_rewards[[1, 3]]).all()
-
-
-def test_per_visit_a_context_without_a_probability_stays_unknown_as_well() -> None:
-    events = [(user, user % 2, user // 2 % 2, float(user % 7)) for user in range(60)]
-    tallies = tallied(events, n_contexts=2, n_actions=2)
-    warmup = tallied([(user, 0, 0, 0.0) for user in range(60)], n_contexts=2, n_actions=2)
-    learned = learn_paper(
-        tallies,
-        sticky_design(tallies),
-        alpha=0.1,
-        warmup=warmup,
-        per_visit=True,
-    )
-    assert learned.frequent_contexts.all()
-    assert np.isnan(learned.mean_rewards).tolist() == [[False, False], [True, True]]
-
-
-def test_per_visit_cells_without_visits_stay_unknown() -> None:
-    tallies = tallied(
-        [(user, 0, user % 2, float(user % 3)) for user in range(30)], n_contexts=1, n_actions=3
-    )
-    learned = learn_paper(tallies, sticky_design(tallies), alpha=0.0, per_visit=True)
-    np.testing.assert_allclose(learned.mean_rewards, [[1.0, 1.0, np.nan]])

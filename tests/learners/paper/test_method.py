@@ -177,13 +177,6 @@ def test_good_users_of_a_flooded_context_do_not_go_with_the_flood(
     assert np.abs(result.context_probabilities - nu).sum() < (np.sqrt(20) + 5) / np.sqrt(n)
 
 
-def test_context_probabilities_are_a_distribution(rng: np.random.Generator) -> None:
-    tallies = context_log(rng, np.full(8, 1 / 8), n_users=100, n_plays=5, flooded=1)
-    result = estimate_context_probabilities(tallies, alpha=ALPHA)
-    assert result.context_probabilities.min() >= 0
-    assert result.context_probabilities.sum() == pytest.approx(1)
-
-
 def test_a_log_without_interactions_is_refused() -> None:
     nothing = np.empty(0, np.int64)
     empty = tally(nothing, nothing, nothing, np.empty(0), n_users=3, n_contexts=2, n_actions=2)
@@ -216,12 +209,6 @@ def logged(
         n_actions=4,
     )
     return tallies, mu
-
-
-@pytest.mark.parametrize("is_sticky", [True, False])
-def test_a_log_shows_how_its_actions_were_chosen(rng: np.random.Generator, is_sticky: bool) -> None:
-    tallies, _ = logged(rng, is_sticky=is_sticky, n_users=200)
-    assert design_of_log(tallies, "auto").is_sticky.all() == is_sticky
 
 
 def test_sticky_groups_hold_the_users_who_never_came(rng: np.random.Generator) -> None:
