@@ -1,4 +1,4 @@
-"""Whether the good users' mean rewards changed; a coalition alone cannot trigger the test."""
+"""Test for a change of honest users' mean rewards that a coalition alone cannot trigger."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from unswayed.learners.design import Design, uniform_design
 from unswayed.tallies import Tallies, entry_users
 
 LEVEL = 0.01
-"""Ours: the probability with which any change at all is reported where there is none."""
+"""Ours: probability of any false positive in one test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A mean reward that moved; both intervals hold whatever the colluders say."""
+    """A mean reward that changed, with worst-case intervals before and after."""
 
     context: Label
     action: Label
@@ -29,7 +29,7 @@ class Change:
 
     @property
     def least(self) -> float:
-        """By how much the mean moved at least; negative if it fell."""
+        """Smallest change that the intervals allow; negative if the mean fell."""
         up, down = self.after[0] - self.before[1], self.after[1] - self.before[0]
         return up if up > 0.0 else down
 
@@ -45,7 +45,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a test for change found.
+    """Result of a test for change.
 
     Attributes
     ----------
@@ -127,10 +127,10 @@ def changes_between(
     change is reported where the two intervals have nothing in common. All intervals together fail
     with probability ``LEVEL``, as far as ``mean_intervals`` keeps its own.
 
-    Colluders may all come in one window and to one context. What they cannot choose is the action,
-    so of a window's users in a cell at most about 1/A of their visits there are theirs, counted for
-    those with the most visits (Freedman's inequality: they may stop when they like), and never more
-    than all of them. With propensities, all of them.
+    Colluders may all come in one window and to one context, but the platform chooses the action.
+    So a cell holds at most about 1/A of the visits of the n busiest users of its context, n the
+    number of colluders (Freedman's inequality, since they may stop at any time), and never more
+    than n colluders. With propensities the bound is n.
     """
     alpha = check_adversarial_fraction(alpha)
     parts = (before, after)
@@ -187,7 +187,7 @@ def _intervals(tallies: Tallies, n_colluders: int, design: Design, delta: float)
 def most_colluders(
     tallies: Tallies, n_colluders: int, design: Design, failure_probability: float
 ) -> IntArray:
-    """Return how many colluders each cell has at most; shape (n_cells,)."""
+    """Return an upper bound on the colluders in each cell; shape (n_cells,)."""
     if tallies.is_weighted:
         return np.full(tallies.n_cells, n_colluders, np.int64)
     n_actions = tallies.n_actions
@@ -206,7 +206,7 @@ def most_colluders(
 
 
 def _most_plays(expected: FloatArray, failure_probability: float) -> FloatArray:
-    """Return what a sum of plays with these expectations does not exceed, by Freedman."""
+    """Return an upper bound on sums of plays with these expectations (Freedman's inequality)."""
     logarithm = np.log(1.0 / failure_probability)
     most: FloatArray = (
         expected + logarithm / 3.0 + np.sqrt(logarithm**2 / 9.0 + 2.0 * expected * logarithm)

@@ -140,12 +140,12 @@ FrequentRule = Callable[..., BoolArray]
 
 
 def frequent_rule(method: str) -> FrequentRule:
-    """Return by which rule the frequent contexts of a method are chosen after the warm-up."""
+    """Return the rule that chooses a method's frequent contexts after the warm-up."""
     return split_contexts if method == "paper" else frequent_contexts
 
 
 class Exploration:
-    """Chooses actions by keyed hash and accumulates what comes back.
+    """Chooses actions by keyed hash and accumulates their rewards.
 
     For the first ``warmup_interactions`` (T₀ of Algorithm 1) every play is uniform. Then the
     frequent contexts are fixed: there a user keeps one action a_{i,s}, elsewhere plays stay
@@ -219,11 +219,11 @@ class Exploration:
         return np.where(is_sticky, self._drawn(users, contexts), uniform)
 
     def knows(self, user: int, context: int) -> bool:
-        """Whether codes are those of a user and a context that were added."""
+        """Whether a user's and a context's code are registered."""
         return 0 <= user < len(self._users) and 0 <= context < len(self._contexts)
 
     def decide_one(self, user: int, context: int) -> int:
-        """Return what ``decide`` does for one arrival whose codes it ``knows``."""
+        """``decide`` for one arrival with registered codes, without arrays."""
         is_warm = not (self.warmup_interactions and self.warmup_left)
         if is_warm and self._is_sticky is None:
             self._sticky()

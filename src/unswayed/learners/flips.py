@@ -35,7 +35,7 @@ UNDECIDED = -1
 
 
 class Certificate(StrEnum):
-    """On what a lower bound rests.
+    """Justification of a lower bound.
 
     ``EXACT``: the decision was bounded exactly. ``CONTEXT_STEP``: so was it, but fewer accounts
     might move the context to another estimator or the origin of rewards, and the bound goes no
@@ -91,7 +91,7 @@ OnAttack = Callable[[int, int], None]
 
 
 def check_certify(certify: str) -> Certify:
-    """Return the choice, or say which there are."""
+    """Return a valid choice; raise ``InputError`` with the valid ones otherwise."""
     for choice in CERTIFY_CHOICES:
         if certify == choice:
             return choice
@@ -111,7 +111,7 @@ def flip_bounds(
     certify: Certify = "bounds",
     on_attack: OnAttack = lambda _done, _total: None,
 ) -> FlipBounds | None:
-    """Return how many accounts each decision withstands.
+    """Bound the share of accounts that it takes to change each decision.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ order in which they are tried."""
 
 
 class _Attack:
-    """An attack on the decision of a context by replaced accounts; the method learns from it again.
+    """Search for the fewest replaced accounts that change one decision, learning again each time.
 
     The accounts that speak most for the chosen action against the runner-up are replaced, by
     accounts that give the runner-up the largest reward seen in the data and the chosen action the
@@ -237,7 +237,7 @@ class _Attack:
         return best
 
     def _search(self, share: float, accounts: IntArray, best: int | None) -> int | None:
-        """Return the smallest success that the search meets, or ``best`` if it finds none less."""
+        """Return the smallest successful coalition found, or ``best`` if none is smaller."""
         failed, most = 0, len(accounts)
         if best is not None:
             # Another share is worth a search only if it beats the best by more than the precision.
@@ -274,13 +274,13 @@ class _Attack:
         return np.where(self._at_leader, self._low, self._high) * self._tallies.counts
 
     def _turners(self) -> IntArray:
-        """Return the accounts whose opinions can change, those that change most first."""
+        """Return accounts whose rewards of the two actions can change, largest change first."""
         change = np.abs(self._lies - self._tallies.sums)
         turns = self._per_play(np.where(self._at_leader | self._at_rival, change, 0.0))
         return np.argsort(-turns, kind="stable")[: int(np.count_nonzero(turns))]
 
     def _turned(self, accounts: IntArray) -> Tallies:
-        """Give accounts the same histories with other opinions of both actions."""
+        """Replace the accounts' rewards of both actions and keep their histories otherwise."""
         tallies = self._tallies
         is_turned = np.isin(self._users, accounts) & (self._at_leader | self._at_rival)
         return replace(
@@ -290,7 +290,7 @@ class _Attack:
         )
 
     def _movers(self) -> IntArray:
-        """Return the accounts that can move plays, those that support the decision most first."""
+        """Return accounts that can move plays, strongest support of the decision first."""
         sums = self._tallies.sums
         supports = self._per_play(
             np.where(self._at_leader, sums, np.where(self._at_rival, -sums, 0.0))
@@ -453,7 +453,7 @@ def _frequent_values(tallies: Tallies, row_of_context: IntArray) -> tuple[FloatA
 
 
 def _certain_replacements(tallies: UserTallies, design: Design, warmup: Tallies | None) -> IntArray:
-    """Return up to how many replaced accounts Algorithm 1 surely keeps each context in place.
+    """Return how many accounts can be replaced before a context may change its estimator.
 
     A filter removes at most ``LARGEST_BUDGET`` of the weight, so a context that more accounts
     visited keeps a positive probability. On a log that is sticky throughout with more contexts than
@@ -487,7 +487,7 @@ difference of two such sums, and the estimator errs as much again; 8 is twice wh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrimmedFlips:
-    """What it takes to change the largest trimmed mean of each row; shapes ``(n_rows,)``.
+    """Replacements that change the largest trimmed mean of each row; shapes ``(n_rows,)``.
 
     Attributes
     ----------

@@ -158,7 +158,7 @@ class EpochPlayer:
         """Do nothing; a hook for subclasses at the end of an epoch."""
 
     def _rows(self, users: IntArray) -> IntArray:
-        """Return the rows of the tallies that users write to in this epoch."""
+        """Return the users' rows in the tallies of this epoch."""
         return users + self.plan.epoch * self._setting.n_users if self._is_sticky else users
 
     def _end_epoch(self) -> None:
@@ -250,13 +250,12 @@ class ForgettingEpochPlayer(EpochPlayer):
 
 
 class PersonalEpochPlayer(EpochPlayer):
-    """Epochs for what users have in common, Thompson sampling for what they do not.
+    """Epochs for the common means, Thompson sampling for each user's own taste.
 
-    After each epoch the size tau of tastes is estimated: how much more than by chance users' means
-    differ from the common ones, as a mean over users without the largest. Where that is not clearly
-    above 0, the common policy is played. Otherwise a user's mean rewards are taken for
-    normal with the common means and variance tau² before the user's own plays, and one draw from
-    what follows from those plays decides.
+    After each epoch the variance tau² of tastes is estimated: by how much users' means vary around
+    the common ones beyond noise, as a trimmed mean over users. If tau is not clearly above 0, the
+    common policy is played. Otherwise a user's mean rewards have a normal prior with the common
+    means and variance tau², and a draw from the posterior given the user's own plays decides.
 
     A coalition enters through the common means, which are robust, and through tau, which is
     trimmed; the plays of a user depend on nobody else's.

@@ -1,4 +1,4 @@
-"""What is known of rewards: their range, or a bound on their deviation."""
+"""Range of rewards, or a bound on their standard deviation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardBound:
-    """What is known of honest rewards; without any of it their means have no worst-case bound.
+    """Range or deviation of honest rewards; without either, means have no worst-case bound.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class RewardBound:
             )
 
     def words(self) -> str:
-        """Return what is known as a clause."""
+        """Return the bound as a clause of a sentence."""
         if self.is_assumed:
             return f"rewards can only be {self.low:g} or {self.high:g}, as all in this log"
         known = [f"rewards lie between {self.low:g} and {self.high:g}"] * (self.range is not None)
@@ -106,7 +106,7 @@ class RewardBound:
 def reward_bound(
     reward_range: str | Sequence[float] | None, reward_deviation: float | None
 ) -> RewardBound:
-    """Return what an operator states of rewards, checked.
+    """Return the stated range and deviation, checked.
 
     >>> reward_bound("1,5", None)
     RewardBound(low=1.0, high=5.0, deviation=inf, is_assumed=False)
@@ -143,7 +143,7 @@ def parsed_reward_range(given: str | Sequence[float]) -> RewardRange:
 
 
 def bound_shown(tallies: UserTallies) -> RewardBound:
-    """Return what to assume of rewards of which nothing is stated: a range if all are 0 or 1."""
+    """Return the range [0, 1], marked as assumed, if all rewards are 0 or 1; else no bound."""
     if tallies.are_binary():
         return RewardBound(low=0.0, high=1.0, is_assumed=True)
     return RewardBound()

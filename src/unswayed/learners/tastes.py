@@ -55,7 +55,7 @@ class Residuals:
 
 
 def residuals_of(tallies: Tallies, mean_rewards: FloatArray, *, alpha: float) -> Residuals:
-    """Compare every user with the common means.
+    """Return residuals of every user from the common means.
 
     A user's entry depends on that user's rewards, the common means and the noise: the first is the
     user's own, the second is what a robust method learned, and the third is a trimmed mean. So a
@@ -122,7 +122,7 @@ chosen for large residuals, which are too large on average; docs/epochs.md has t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Personal:
-    """Decisions of users whose taste differs, and how many those are."""
+    """Personal decisions, the number of users whose taste differs, and the noise level."""
 
     decisions: PersonalDecisions
     n_different: int
@@ -132,13 +132,13 @@ class Personal:
 def personal_decisions(
     tallies: Tallies, policy: Policy, user_labels: Labels, *, alpha: float
 ) -> Personal:
-    """Return the decisions in which users differ from a common policy.
+    """Return decisions of users whose tastes differ from the common policy.
 
-    First the common policy, then what is left of each user (Ghosh et al. 2021): a user whose
-    residuals chance explains keeps the common policy and pays nothing. The residuals of the others
-    are shrunk, all by their size or, where few stick out, each by a threshold (as in MOLAR, Huang
-    et al. 2023); Stein's estimate of the risk says which. A user's action changes where another one
-    has the larger sum of common mean and shrunken residual, by more than chance.
+    The common policy is learned first, then each user's residuals (Ghosh et al. 2021). A user whose
+    residuals are not significant keeps the common policy. Those of the others are shrunk, linearly
+    or, where few are large, by soft thresholding (as in MOLAR, Huang et al. 2023), whichever has
+    the smaller risk by Stein's estimate. A user's action changes where another one has a clearly
+    larger sum of common mean and shrunken residual.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def plays_of(residuals: Residuals, n_users: int, n_cells: int) -> Plays:
 
 
 def log_likelihoods(plays: Plays, centres: FloatArray) -> FloatArray:
-    """Return how much likelier each centre makes a user's plays than the common taste does.
+    """Return log-likelihood ratios of each centre against the common taste.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ def _centres(plays: Plays, labels: IntArray, n_clusters: int) -> FloatArray:
 
 
 def _scores(plays: Plays, n_directions: int, rng: np.random.Generator) -> FloatArray:
-    """Return where users lie along the main directions of their residuals; by power steps."""
+    """Return scores on the main directions of the residuals, by power iteration."""
     n_cells = plays.sums.shape[1]
     weights = 1.0 / np.sqrt(np.maximum(plays.counts.sum(axis=1), 1.0))
     scaled = sparse.diags_array(weights) @ plays.sums
@@ -520,7 +520,7 @@ class _HeldOut:
     def _gain(
         self, users: IntArray, centre: FloatArray, contexts: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return weighted gains of users where a centre decides unlike the policy, and weights."""
+        """Return weighted gains of users where a centre and the policy differ, and the weights."""
         own, common = own_actions(self._policy, self._noise * centre), self._policy.actions
         asked = contexts[own[contexts] != common[contexts]]
         n_actions = self._policy.mean_rewards.shape[1]
@@ -562,7 +562,7 @@ def certain(plays: Plays, centres: FloatArray) -> IntArray:
 
 
 def _assigned(plays: Plays, centres: FloatArray, gains: FloatArray, *, most: int) -> Groups:
-    """Assign everybody to the candidates that gained, if more than a coalition is in them."""
+    """Assign all users to candidates with a positive gain that are larger than a coalition."""
     labels = certain(plays, centres)
     sizes = np.bincount(labels[labels != NO_GROUP], minlength=len(centres))
     kept = np.flatnonzero((gains > 0.0) & (sizes > most))
@@ -578,7 +578,7 @@ LARGEST_FRACTION = 0.45
 def group_decisions(
     groups: Groups, tallies: Tallies, policy: Policy, user_labels: Labels, *, design: DesignName
 ) -> GroupDecisions:
-    """Return what each group decides unlike everybody, by the policy's method.
+    """Learn each group by the policy's method; return decisions that differ from the policy's.
 
     All colluders may be in one group, so a group of n of L users is learned for αL/n of them.
     """

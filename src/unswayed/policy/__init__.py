@@ -1,4 +1,4 @@
-"""What to play, how sure we are, and who was asked to play what."""
+"""Policies, plans of epochs, and the keyed assignment of actions to users."""
 
 from typing import TYPE_CHECKING
 

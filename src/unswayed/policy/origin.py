@@ -24,7 +24,7 @@ accounts, and too few to tell whether somebody was among them."""
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is recorded of a log.
+    """Fingerprint of a log.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def _sketch(users: Labels) -> str:
 
 
 def _share_users(one: str, other: str) -> bool:
-    """Return whether two sketches have more in common than chance explains."""
+    """Return whether two sketches agree more often than by chance."""
     pairs = [(one[k : k + 2], other[k : k + 2]) for k in range(0, 2 * BINS, 2)]
     filled = [(a, b) for a, b in pairs if ".." not in (a, b)]
     by_chance = len(filled) / 256.0

@@ -1,4 +1,4 @@
-"""Decisions that some users get instead of the common ones: a user's own, or a group's."""
+"""Decisions of single users, or of groups, that differ from the common policy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _codes(
 
 @dataclass(frozen=True, eq=False)
 class PersonalDecisions:
-    """One row for each (user, context) in which a user gets another action than everybody.
+    """Decisions of single users: one row for each (user, context) that differs.
 
     Users without a row get the common policy, so the size goes with the differences and not with
     the number of users.
@@ -84,7 +84,7 @@ class PersonalDecisions:
 
 @dataclass(frozen=True, eq=False)
 class GroupDecisions:
-    """A table of actions for each group, and each member once; everybody else is not in it.
+    """Decisions of groups: a table of actions for each group, and the group of each member.
 
     Parameters
     ----------

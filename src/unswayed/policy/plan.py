@@ -275,7 +275,7 @@ class EpochPlan:
 
 
 def check_campaign(campaign: object) -> None:
-    """Refuse what cannot name a campaign: anything but text that can be written."""
+    """Refuse names of campaigns that are empty or not valid Unicode text."""
     if not isinstance(campaign, str) or not campaign:
         raise InputError(f"the campaign is {campaign!r}; give it a name.")
     try:
@@ -364,7 +364,7 @@ class Ruling(NamedTuple):
 
 
 class Decider:
-    """A plan with the secret that decides.
+    """Makes decisions from a plan and a secret.
 
     Parameters
     ----------
@@ -418,7 +418,7 @@ class Decider:
         return np.array([self._digest(user) for user in users], np.int64).view(np.uint64)
 
     def places_of(self, users: Digests, contexts: IntArray, plays: IntArray) -> IntArray:
-        """Return what ``decide`` does, for many plays, as positions in ``ruled``; shape (n,).
+        """``decide`` for many plays; returns positions in ``ruled``, shape (n,).
 
         Parameters
         ----------
@@ -440,7 +440,7 @@ class Decider:
         return places
 
     def places(self, users: list[str], contexts: list[str], plays: IntArray) -> list[int]:
-        """Return what ``places_of`` does, by labels; ``KeyError`` if a context is not known."""
+        """``places_of`` by labels; ``KeyError`` if a context is not known."""
         codes = np.array([*map(self._context_codes.__getitem__, contexts)], np.int64)
         found: list[int | None] = [*map(self._users.get, users)]
         if None in found:

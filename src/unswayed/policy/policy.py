@@ -1,4 +1,4 @@
-"""What to play in each context, with mean rewards and how sure we are of them."""
+"""Policies: the action of each context, with mean rewards and their intervals."""
 
 from __future__ import annotations
 
@@ -500,7 +500,7 @@ class Policy:
 
 
 def _cell(mean: float, low: float, high: float, n: int, *parts: float) -> dict[str, Any]:
-    """Return what JSON says of a cell; "no bound" in words where an end is infinite."""
+    """Return a cell as JSON values; "no bound" in words where an end is infinite."""
     cell: dict[str, Any] = {
         "mean": json_number(mean),
         "low": json_number(low),
@@ -534,7 +534,7 @@ def _decisions(
     means: FloatArray,
     is_excluded: BoolArray | None,
 ) -> IntArray | None:
-    """Return the listed decisions, or None if they are what the means say."""
+    """Return the listed decisions, or None if they are the largest means."""
     if listed is None:
         return None
     codes = actions.codes(listed[str(context)] for context in contexts)
@@ -552,7 +552,7 @@ def _check_kinds(value: Mapping[str, Any]) -> None:
 
 
 def _whole_numbers(values: FloatArray) -> IntArray:
-    """Return counts as integers; refuse what does not count anything."""
+    """Return counts as integers; refuse negative, missing and huge ones."""
     if not (np.isfinite(values) & (values >= 0) & (values <= _MOST_PLAYS)).all():
         raise ValueError("a count 'n'")
     return values.astype(np.int64)
@@ -566,7 +566,7 @@ def _checked_text(value: Any) -> str:
 
 
 def _checked_source(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a policy says of its source, if all of it can be written back."""
+    """Return the record of the source, if all of it can be written as JSON."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except RecursionError as error:

@@ -24,42 +24,6 @@ pooled_baseline = pytest.mark.parametrize(
 )
 
 
-def test_the_names_are_those_of_the_command_line() -> None:
-    assert list(BASELINES) == [
-        "naive-mean",
-        "naive-ucb",
-        "independent-ucb",
-        "liu",
-        "barbar",
-        "active-arm-elimination",
-        "epsilon-greedy",
-        "thompson",
-        "barbat",
-        "fed-mom-ucb",
-        "phased-elimination",
-        "rclub",
-    ]
-    assert all(name == spec.name and spec.summary for name, spec in BASELINES.items())
-
-
-@every_baseline
-def test_outcomes_of_actions_not_played_are_never_read(spec: LearnerSpec, streams: Streams) -> None:
-    first = small_setting(streams("play"), interactions_per_user=200)
-    arrivals = bernoulli_arrivals(streams("arrivals"), first, 4000)
-    learner = spec.make(first)
-    actions = learner.play(*arrivals)
-    # Whoever reads an entry that is not played meets NaN here, and cannot go on as before.
-    masked = np.full_like(arrivals.outcomes, np.nan)
-    played = np.arange(actions.size), actions
-    masked[played] = arrivals.outcomes[played]
-    other = spec.make(small_setting(streams("play"), interactions_per_user=200))
-    np.testing.assert_array_equal(other.play(arrivals.users, arrivals.contexts, masked), actions)
-    everyone = np.arange(first.n_users)
-    np.testing.assert_array_equal(
-        learner.action_probabilities(everyone), other.action_probabilities(everyone)
-    )
-
-
 @every_baseline
 def test_one_batch_equals_the_same_batch_split(spec: LearnerSpec, streams: Streams) -> None:
     """The same seed gives the same play, whatever the batches: two, or one for each arrival."""

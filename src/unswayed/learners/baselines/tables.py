@@ -58,7 +58,7 @@ class Baseline(ABC):
 
     @abstractmethod
     def values(self, users: IntArray) -> FloatArray:
-        """Return what actions are ranked by; shape (n_contexts, n_actions), or one for each user.
+        """Return estimated values; shape (n_contexts, n_actions), or one such table for each user.
 
         NaN where nothing is known.
         """
