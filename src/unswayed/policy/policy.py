@@ -45,6 +45,13 @@ _LARGEST_NUMBER = 1e200
 _MOST_PLAYS = 2.0**53
 
 
+#: Ours: contexts that a table or a picture shows, the most visited first.
+MOST_SHOWN = 10
+
+#: Okabe and Ito's blue and orange, as in all our figures.
+_CHOSEN, _OTHER = "#0072B2", "#E69F00"
+
+
 def best_known(means: FloatArray, is_excluded: BoolArray | None = None) -> IntArray:
     """Return the column of the largest number in each row, never one that is NaN or excluded.
 
@@ -393,10 +400,57 @@ class Policy:
 
         Needs matplotlib, the extra ``plots``. Without axes a new figure is made by pyplot.
         """
-        return draw_estimates(self, axes)
+        if axes is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError as error:
+                raise InputError(
+                    "pictures need matplotlib: install unswayed with the extra 'plots'."
+                ) from error
+            n_rows = len(self._most_visited) * len(self.action_labels)
+            _, axes = pyplot.subplots(figsize=(7.0, 1.0 + 0.22 * n_rows), layout="constrained")
+        names: list[str] = []
+        for code in self._most_visited:
+            for action in np.argsort(-self.capped_means[code], kind="stable").tolist():
+                if np.isnan(mean := float(self.mean_rewards[code, action])):
+                    continue
+                is_chosen = action == self.actions[code]
+                ends = self.low[code, action], self.high[code, action]
+                if np.isfinite(ends).all():
+                    axes.hlines(len(names), *ends, color="#999999", linewidth=1)
+                colour = _CHOSEN if is_chosen else _OTHER
+                axes.plot(mean, len(names), marker="o" if is_chosen else ".", color=colour)
+                names.append(_text(f"{self.context_labels[code]}: {self.action_labels[action]}"))
+        axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])
+        axes.invert_yaxis()
+        axes.set_xlabel("mean reward for honest users; large blue: chosen; grey: worst case")
+        return axes
 
     def _repr_html_(self) -> str:
-        return html_table(self)
+        rows = [["context", "share of visits", "action", "mean", "at least", "at most"]]
+        for code in self._most_visited:
+            context = self.context_labels[code]
+            decision = self.decide(context)
+            rows.append(
+                [
+                    str(context),
+                    percent(float(self.context_probabilities[code])),
+                    str(decision.action),
+                    *(_shown(value) for value in (decision.mean, decision.low, decision.high)),
+                ]
+            )
+        lines = [
+            "<tr>" + "".join(f"<{tag}>{escape(_text(cell))}</{tag}>" for cell in row) + "</tr>"
+            for tag, row in zip(["th", *["td"] * len(rows)], rows, strict=False)
+        ]
+        hidden = len(self.context_labels) - MOST_SHOWN
+        more = f"<p>… and {hidden:,} more contexts.</p>" if hidden > 0 else ""
+        return f"<p>{escape(repr(self))}</p><table>{''.join(lines)}</table>{more}"
+
+    @property
+    def _most_visited(self) -> list[int]:
+        order: list[int] = (-self.context_probabilities).argsort(kind="stable").tolist()
+        return order[:MOST_SHOWN]
 
     def to_json(self) -> dict[str, Any]:
         """Return the policy as versioned, plain JSON values."""
@@ -632,71 +686,6 @@ def read_codes(
     if not len(found.rows):
         return found.rows, np.zeros(0, np.int64)
     return found.rows, partition.leaves(found.attributes)
-
-
-#: Ours: contexts that are shown, the most visited first.
-MOST_SHOWN = 10
-
-#: Okabe and Ito's blue and orange, as in all our figures.
-_CHOSEN, _OTHER = "#0072B2", "#E69F00"
-
-
-def visited_first(policy: Policy) -> list[int]:
-    """Return the codes of the contexts that are shown, the most visited first."""
-    order: list[int] = (-policy.context_probabilities).argsort(kind="stable").tolist()
-    return order[:MOST_SHOWN]
-
-
-def html_table(policy: Policy) -> str:
-    """Return the decisions in the most visited contexts as an HTML table."""
-    rows = [["context", "share of visits", "action", "mean", "at least", "at most"]]
-    for code in visited_first(policy):
-        context = policy.context_labels[code]
-        decision = policy.decide(context)
-        rows.append(
-            [
-                str(context),
-                percent(float(policy.context_probabilities[code])),
-                str(decision.action),
-                *(_shown(value) for value in (decision.mean, decision.low, decision.high)),
-            ]
-        )
-    lines = [
-        "<tr>" + "".join(f"<{tag}>{escape(_text(cell))}</{tag}>" for cell in row) + "</tr>"
-        for tag, row in zip(["th", *["td"] * len(rows)], rows, strict=False)
-    ]
-    hidden = len(policy.context_labels) - MOST_SHOWN
-    more = f"<p>… and {hidden:,} more contexts.</p>" if hidden > 0 else ""
-    return f"<p>{escape(repr(policy))}</p><table>{''.join(lines)}</table>{more}"
-
-
-def draw_estimates(policy: Policy, axes: Axes | None) -> Axes:
-    """Draw mean and interval of every action in the most visited contexts."""
-    if axes is None:
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            raise InputError(
-                "pictures need matplotlib: install unswayed with the extra 'plots'."
-            ) from error
-        n_rows = len(visited_first(policy)) * len(policy.action_labels)
-        _, axes = pyplot.subplots(figsize=(7.0, 1.0 + 0.22 * n_rows), layout="constrained")
-    names: list[str] = []
-    for code in visited_first(policy):
-        for action in np.argsort(-policy.capped_means[code], kind="stable").tolist():
-            if np.isnan(mean := float(policy.mean_rewards[code, action])):
-                continue
-            is_chosen = action == policy.actions[code]
-            ends = policy.low[code, action], policy.high[code, action]
-            if np.isfinite(ends).all():
-                axes.hlines(len(names), *ends, color="#999999", linewidth=1)
-            colour = _CHOSEN if is_chosen else _OTHER
-            axes.plot(mean, len(names), marker="o" if is_chosen else ".", color=colour)
-            names.append(_text(f"{policy.context_labels[code]}: {policy.action_labels[action]}"))
-    axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])
-    axes.invert_yaxis()
-    axes.set_xlabel("mean reward for honest users; large blue: chosen; grey: worst case")
-    return axes
 
 
 def _shown(value: float) -> str:
