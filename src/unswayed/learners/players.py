@@ -467,38 +467,16 @@ _SUMMARIES = {
     "bounded": "bounds every account, takes out coalitions, decides by the smallest regret",
 }
 
+_PER_VISIT = partial(learn_paper, per_visit=True)
+
 _VARIANTS: tuple[tuple[str, LearnerMaker, str], ...] = (
-    (
-        "paper-per-visit",
-        partial(Explorer, method=partial(learn_paper, per_visit=True)),
-        "Robust MCB as Section 3.1 reads: trimmed means of users' means per visit",
-    ),
-    (
-        "epochs",
-        EpochPlayer,
-        "explores ever less and serves what bounded learned, epoch by epoch",
-    ),
-    ("epochs-paper", partial(EpochPlayer, method="paper"), "the same with the paper's estimates"),
-    (
-        "epochs-share",
-        partial(EpochPlayer, is_spread=False),
-        "epochs in which a secret share of the users explores, as the paper has it",
-    ),
-    (
-        "epochs-personal",
-        PersonalEpochPlayer,
-        "epochs for what users have in common, each user's own plays for the rest",
-    ),
-    (
-        "epochs-forget",
-        ForgettingEpochPlayer,
-        "epochs of bounded length in which older plays count less often",
-    ),
-    (
-        "explore-then-commit",
-        explore_then_commit,
-        "one epoch of exploration, then what bounded learned, for ever",
-    ),
+    ("paper-per-visit", partial(Explorer, method=_PER_VISIT), "Robust MCB as in Section 3.1"),
+    ("epochs", EpochPlayer, "explores ever less and serves what bounded learned, epoch by epoch"),
+    ("epochs-paper", partial(EpochPlayer, method="paper"), "epochs with the paper's estimates"),
+    ("epochs-share", partial(EpochPlayer, is_spread=False), "a share of users explores an epoch"),
+    ("epochs-personal", PersonalEpochPlayer, "epochs, with Thompson sampling of users' tastes"),
+    ("epochs-forget", ForgettingEpochPlayer, "epochs of bounded length that forget older plays"),
+    ("explore-then-commit", explore_then_commit, "one epoch of exploration, then its policy"),
 )
 
 

@@ -112,27 +112,11 @@ class Assignment:
             Shape (n,); the number of the play for draws that change from play to play. None for
             the one action a_{i,s} that a user always gets in a context.
         """
-        messages = np.empty((len(users), 4), dtype=np.uint64)
-        messages[:, 0] = users
-        messages[:, 1] = contexts
-        messages[:, 2] = np.uint64(self.epoch)
-        messages[:, 3] = 0 if plays is None else plays.astype(np.uint64) + np.uint64(1)
-        key = np.frombuffer(self.secret, dtype="<u8").astype(np.uint64)
-        return uniform_index(siphash(key, messages), np.uint64(n_actions)).astype(np.int64)
-
-
-@compiled
-def siphash(key: Digests, messages: Digests) -> Digests:
-    """Return SipHash-2-4 of each row of 64-bit words (Aumasson & Bernstein 2012); shape (n,)."""
-    n_rows, n_words = messages.shape
-    hashes = np.empty(n_rows, np.uint64)
-    length = np.uint64((8 * n_words) % 256) << np.uint64(56)
-    for row in range(n_rows):
-        state = _begun(key[0], key[1])
-        for word in range(n_words):
-            state = _absorbed(state, messages[row, word])
-        hashes[row] = _finished(_absorbed(state, length))
-    return hashes
+        numbers = np.zeros(len(users), np.int64) if plays is None else plays + 1
+        hashes = _hashes(
+            self.key, users.view(np.int64), contexts.view(np.int64), self.epoch, numbers
+        )
+        return uniform_index(hashes, np.uint64(n_actions)).astype(np.int64)
 
 
 @compiled
@@ -144,6 +128,16 @@ def siphash_of_four(key: tuple[int, int], a: int, b: int, c: int, d: int) -> np.
     state = _absorbed(state, np.uint64(c))
     state = _absorbed(state, np.uint64(d))
     return _finished(_absorbed(state, np.uint64(32) << np.uint64(56)))
+
+
+@compiled
+def _hashes(
+    key: tuple[int, int], users: IntArray, contexts: IntArray, epoch: int, plays: IntArray
+) -> Digests:
+    hashes = np.empty(len(users), np.uint64)
+    for row in range(len(users)):
+        hashes[row] = siphash_of_four(key, users[row], contexts[row], epoch, plays[row])
+    return hashes
 
 
 @compiled
