@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -135,15 +135,6 @@ class GrowingArray:
         self._size = end
 
 
-FrequentRule = Callable[..., BoolArray]
-"""(context_probabilities, *, n_actions) -> which contexts are played sticky."""
-
-
-def frequent_rule(method: str) -> FrequentRule:
-    """Return the rule that chooses a method's frequent contexts after the warm-up."""
-    return split_contexts if method == "paper" else frequent_contexts
-
-
 class Exploration:
     """Chooses actions by keyed hash and accumulates their rewards.
 
@@ -152,7 +143,8 @@ class Exploration:
     uniform. Without a warm-up the contexts given at the start are sticky if there are at most as
     many as actions (base case 1), and all other plays are uniform (base case 2).
 
-    Users, contexts and actions are codes; labels enter only into the hash.
+    Users, contexts and actions are codes; labels enter only into the hash. ``is_split`` chooses the
+    frequent contexts by ``split_contexts``, as the method "paper" does.
     """
 
     def __init__(
@@ -163,13 +155,13 @@ class Exploration:
         assignment: Assignment,
         warmup_interactions: int,
         alpha: float,
-        frequent: FrequentRule = frequent_contexts,
+        is_split: bool = False,
     ) -> None:
         self.n_actions = n_actions
         self.assignment = assignment
         self.warmup_interactions = warmup_interactions
         self.alpha = alpha
-        self._frequent = frequent
+        self._choose_frequent = split_contexts if is_split else frequent_contexts
         self._users = GrowingArray(np.uint64)
         self._contexts = GrowingArray(np.uint64)
         self._plays = GrowingArray(np.int64)
@@ -340,7 +332,7 @@ class Exploration:
                 alpha=self.alpha,
             )
             self._fix_sticky(
-                self._frequent(estimate.context_probabilities, n_actions=self.n_actions)
+                self._choose_frequent(estimate.context_probabilities, n_actions=self.n_actions)
             )
         assert self._is_sticky is not None
         return self._is_sticky.values

@@ -22,7 +22,7 @@ from unswayed.errors import InputError, Note
 from unswayed.events import UNKNOWN, Events, Label, Labels, check_list
 from unswayed.events.sources import Source
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.exploration import Exploration, GrowingLabels, frequent_rule
+from unswayed.learners.exploration import Exploration, GrowingLabels
 from unswayed.learners.flips import FlipBounds
 from unswayed.learners.learning import check_actions
 from unswayed.learners.reward_range import RewardBound
@@ -509,7 +509,7 @@ class OnlineLearner(Fitted):
             warmup_interactions=warmup_interactions,
             # Nothing was seen yet from which to estimate a share.
             alpha=(SEARCHED_FRACTION if self.alpha == "auto" else self.alpha),
-            frequent=frequent_rule(self.method),
+            is_split=self.method == "paper",
         )
 
     def _observed(self, exploration: Exploration) -> Tallies:

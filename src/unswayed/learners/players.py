@@ -15,7 +15,7 @@ from unswayed.learners.baselines import BASELINES
 from unswayed.learners.design import Design, sticky_design, uniform_design
 from unswayed.learners.epochs import Schedule, next_plan, planned_schedule, shows_coalition
 from unswayed.learners.estimates import Estimates
-from unswayed.learners.exploration import Exploration, FrequentRule, frequent_rule, next_plays
+from unswayed.learners.exploration import Exploration, next_plays
 from unswayed.learners.interface import LearnerMaker, LearnerSpec, Setting, decided_shares
 from unswayed.learners.methods import (
     DEFAULT_METHOD,
@@ -25,7 +25,7 @@ from unswayed.learners.methods import (
     method_named,
     method_names,
 )
-from unswayed.learners.paper import frequent_contexts, learn_paper
+from unswayed.learners.paper import learn_paper
 from unswayed.learners.tastes import residuals_of
 from unswayed.policy import Assignment, Decider, EpochPlan, Mode, Policy
 from unswayed.policy.assignment import SECRET_BYTES
@@ -339,13 +339,11 @@ class Explorer:
         Numbers of users, contexts and actions, the believed share of colluders, randomness.
     method
         What to learn with.
-    frequent
-        Which contexts are played sticky once the warm-up is over.
+    is_split
+        Whether the frequent contexts are chosen by ``split_contexts``.
     """
 
-    def __init__(
-        self, setting: Setting, method: Method, frequent: FrequentRule = frequent_contexts
-    ) -> None:
+    def __init__(self, setting: Setting, method: Method, *, is_split: bool = False) -> None:
         self._setting = setting
         self._method = method
         n_interactions = setting.n_users * setting.interactions_per_user
@@ -356,7 +354,7 @@ class Explorer:
             assignment=Assignment(secret=setting.rng.bytes(SECRET_BYTES)),
             warmup_interactions=round(WARMUP_SHARE * n_interactions) if needs_warmup else 0,
             alpha=setting.alpha,
-            frequent=frequent,
+            is_split=is_split,
         )
         self._exploration.add_users(range(setting.n_users))
 
@@ -491,9 +489,8 @@ def learner_specs() -> dict[str, LearnerSpec]:
         method = METHODS[name]
         first_line = (method.__doc__ or "").strip().partition("\n")[0]
         summary = _SUMMARIES.get(name) or first_line or "a method of your own"
-        online.append(
-            (name, partial(Explorer, method=method, frequent=frequent_rule(name)), summary)
-        )
+        explorer = partial(Explorer, method=method, is_split=name == "paper")
+        online.append((name, explorer, summary))
         summary = f"{name}, from the log of an epsilon-greedy system with its propensities"
         on_logs.append((f"{name}-on-log", partial(LogLearner, method=method), summary))
     specs = {
