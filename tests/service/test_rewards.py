@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.running import SHOP, Running, running, until
 from unswayed.service.client import Client
-from unswayed.service.offline import write_learnable
+from unswayed.service.offline import learnable
 from unswayed.service.records import GRACE_MS, export_batches
 from unswayed.service.settings import Settings
 
@@ -339,7 +339,6 @@ def test_a_page_reports_what_it_shows(tmp_path: Path) -> None:
 
 def test_decisions_that_nobody_saw_do_not_count_where_activation_is_used(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(SHOP, is_deferred=True, reward_window=1.5)
-    path = tmp_path / "events.parquet"
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:
         for number in range(40):
             decision = server.decide(f"user {number}")
@@ -351,7 +350,6 @@ def test_decisions_that_nobody_saw_do_not_count_where_activation_is_used(tmp_pat
                 server.post("/v1/shop/reward", {"token": decision["token"], "reward": 1.0})
         time.sleep(1.5 + GRACE_MS / 1000.0 + 0.3)
         with server.prepared.database.connected() as connection:
-            activity = write_learnable(export_batches(connection, "shop"), path)
+            events, activity = learnable(export_batches(connection, "shop"))
     assert (len(activity.plays), activity.n_silent) == (40, 30)
-    users = set(pq.read_table(path)["user"].to_pylist())
-    assert users == {f"user {number}" for number in range(40)}
+    assert set(events["user"].to_pylist()) == {f"user {number}" for number in range(40)}

@@ -15,14 +15,12 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from unswayed.arrays import FloatArray, IntArray
 from unswayed.audit.auditing import audit_log
@@ -54,7 +52,6 @@ from unswayed.service.records import SCHEMA, export_batches, export_to
 from unswayed.service.settings import Settings
 from unswayed.service.tokens import Record
 from unswayed.service.writing import CountKey, count_restored
-from unswayed.storage import temporary_folder
 
 #: Ours: niceness of background processes.
 _NICENESS = 10
@@ -95,22 +92,20 @@ def learn_campaign(
     def on_restored(record: Record) -> None:
         restored[CountKey(name, record.context, record.mode)] += 1
 
-    with temporary_folder() as folder:
-        path = folder / "events.parquet"
-        activity = write_learnable(export_batches(connection, name, on_restored=on_restored), path)
-        events = pq.read_table(path, columns=["context", "action", "reward"])
-        learned = learn_log(
-            path,
-            alpha=settings.alpha,
-            method=settings.method,
-            columns=Columns(),
-            max_interactions_per_user=settings.max_interactions_per_user,
-            reward_range=_reward_range(settings, events["reward"].to_numpy()),
-            known=known if settings.method == DEFAULT_METHOD else None,
-            # Every action can be drawn; one that was added of late may not have been.
-            allow_unplayed=True,
-            on_step=on_step,
-        )
+    batches = export_batches(connection, name, on_restored=on_restored)
+    events, activity = learnable(batches)
+    learned = learn_log(
+        events,
+        alpha=settings.alpha,
+        method=settings.method,
+        columns=Columns(),
+        max_interactions_per_user=settings.max_interactions_per_user,
+        reward_range=_reward_range(settings, events["reward"].to_numpy()),
+        known=known if settings.method == DEFAULT_METHOD else None,
+        # Every action can be drawn; one that was added of late may not have been.
+        allow_unplayed=True,
+        on_step=on_step,
+    )
     # What anybody would compute who trusts all users alike; pages show it beside the estimate.
     means: dict[str, dict[str, float]] = {}
     for row in events.group_by(["context", "action"]).aggregate([("reward", "mean")]).to_pylist():
@@ -141,8 +136,8 @@ class Activity:
     n_silent: int
 
 
-def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> Activity:
-    """Write the events that are learned from, and return how active the users were.
+def learnable(batches: Iterable[pa.RecordBatch]) -> tuple[pa.Table, Activity]:
+    """Return the events that are learned from, and how active the users were.
 
     Explorers are a random share of the users, each of whom draws evenly from the actions that
     survived: what the theory asks for, and what the epoch learner learns from. Others always play
@@ -168,13 +163,13 @@ def write_learnable(batches: Iterable[pa.RecordBatch], path: Path) -> Activity:
             table.schema.get_field_index("propensity"), "propensity", table["mode_propensity"]
         )
         names.append("propensity")
-    pq.write_table(table.select(names), path)
+    table = table.select(names)
     if not users:
-        return Activity(np.zeros(0, np.int64), 0)
+        return table, Activity(np.zeros(0, np.int64), 0)
     sums = [("n_rewards_count", "sum"), ("n_rewards_sum", "sum")]
     by_user = pa.concat_tables(users).group_by("user").aggregate(sums)
     plays: IntArray = by_user["n_rewards_count_sum"].to_numpy()
-    return Activity(plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum()))
+    return table, Activity(plays, int((by_user["n_rewards_sum_sum"].to_numpy() == 0).sum()))
 
 
 #: Ours: share of silent accounts from which a note is added; usual with rare rewards.
@@ -374,22 +369,20 @@ def audit_campaign(
 ) -> dict[str, Any]:
     """Return the audit as plain values, or ``{"refused": why}`` if there is too little to audit."""
     settings = campaign_of(connection, name).settings
-    with temporary_folder() as folder:
-        path = folder / "events.parquet"
-        write_learnable(export_batches(connection, name), path)
-        if not pq.read_metadata(path).num_rows:
-            return {"refused": NOTHING_YET}
-        try:
-            audited = audit_log(
-                path,
-                alpha=settings.alpha,
-                regime="server",
-                method=settings.method,
-                columns=Columns(),
-                known=known,
-            )
-        except InputError as error:
-            return {"refused": str(error)}
+    events, _ = learnable(export_batches(connection, name))
+    if not len(events):
+        return {"refused": NOTHING_YET}
+    try:
+        audited = audit_log(
+            events,
+            alpha=settings.alpha,
+            regime="server",
+            method=settings.method,
+            columns=Columns(),
+            known=known,
+        )
+    except InputError as error:
+        return {"refused": str(error)}
     return audited.audit.to_json()
 
 
