@@ -280,6 +280,9 @@ _ON_ITS_WAY_SECONDS = 0.25
 #: Ours: bytes of framing that each byte of a body may bring; a chunk of one byte brings five.
 _FRAMING = 6
 
+#: Ours: longest body that takes the short way in several pieces; others are counted as they grow.
+_SHORT_BODY = 16_384
+
 #: Ours: descriptors of a worker that are no connections: the store's, logs, processes it starts.
 OTHER_DESCRIPTORS = 200
 
@@ -290,7 +293,7 @@ _ENDPOINTS = {one.path.removeprefix("/v1/{campaign}/").encode(): one for one in 
 
 
 class _Whole:
-    """A request that came in one piece: handled without a task, answered with one write.
+    """A request that is handled once all of it is here: without a task, answered with one write.
 
     To the protocol it is a cycle like uvicorn's, so that requests behind it wait for their turn.
     """
@@ -332,8 +335,8 @@ class _Whole:
 class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits; see ``limited``.
 
-    Requests for single decisions and rewards that come in one piece take a short way: uvicorn's,
-    with a task and an event for each, costs more than deciding does.
+    Decisions and rewards take a short way if they are small or come in one piece: uvicorn's, with
+    a task and an event for each request, costs more than deciding does.
     """
 
     limits: ClassVar[ServerSettings]
@@ -357,6 +360,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """End the connection; a first request that is on its way is answered before."""
+        if self._whole is not None:
+            self._take_long_way()
         end = super().shutdown
         if not self._n_requests:
             self.loop.call_later(_ON_ITS_WAY_SECONDS, end)
@@ -368,7 +373,9 @@ class LimitedProtocol(HttpToolsProtocol):
         n_before, was_receiving = self._n_requests, self._is_receiving
         super().data_received(data)
         if self._whole is not None:
-            self._take_long_way()
+            stated = dict(self.headers).get(b"content-length", b"")
+            if not stated.isdigit() or int(stated) > _SHORT_BODY:
+                self._take_long_way()
         n_begun = self._n_requests - n_before
         # Of a piece with the end of another request it is not known what belongs to the last one.
         if self._is_receiving and n_begun <= (not was_receiving or not n_before):
@@ -387,7 +394,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.expect_100_continue = False
 
     def on_headers_complete(self) -> None:
-        """Look whether the request can take the short way; it has to come in one piece."""
+        """Choose the way of the request."""
         busy = _BUSY.fullmatch(self.url)
         if (
             busy is not None
