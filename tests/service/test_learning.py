@@ -117,6 +117,21 @@ def test_learning_from_nothing_fails_with_a_sentence(sqlite_shop: Running) -> No
     assert sqlite_shop.get("/v1/shop/policy")["version"] == 0
 
 
+def test_old_jobs_are_removed(shop: Running) -> None:
+    """Whoever learns every minute would else read a year of results every second."""
+    with shop.prepared.database.connected() as connection, connection.transaction():
+        for number in range(150):
+            connection.execute(
+                "INSERT INTO jobs (id, campaign, state, step, created_ms, alive_ms, result) "
+                "VALUES (?, 'shop', 'failed', '', ?, ?, '{}')",
+                (f"old-{number}", number, number),
+            )
+    job = shop.post("/v1/shop/learn", status=202)
+    listed = [one["id"] for one in shop.get("/v1/shop/learn")["jobs"]]
+    assert listed == [job["id"], *(f"old-{number}" for number in range(149, 50, -1))]
+    assert shop.refused("GET", "/v1/shop/learn/old-50") == (404, "unknown_job")
+
+
 def test_the_service_learns_by_itself_when_it_is_asked_to(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(QUICK, learn_every=0.5)
     with running(f"sqlite:///{tmp_path}/shop.db", tmp_path, settings) as server:

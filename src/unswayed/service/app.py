@@ -60,13 +60,13 @@ def _learn_when_due(service: Service) -> None:
         if not every or serving.state != ACTIVE:
             continue
         with service.database.connected() as connection:
-            jobs = jobs_of(connection, serving.name)
+            jobs = jobs_of(connection, serving.name, most=1)
             last = jobs[0].created_ms if jobs else serving.created_ms
             if now_ms() < last + 1000.0 * every:
                 continue
             with connection.transaction():
                 # Another worker may have been faster since.
-                jobs = jobs_of(connection, serving.name)
+                jobs = jobs_of(connection, serving.name, most=1)
                 if jobs and now_ms() < jobs[0].created_ms + 1000.0 * every:
                     continue
                 job, is_new = add_job(connection, serving.name)

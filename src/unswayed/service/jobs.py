@@ -17,11 +17,15 @@ from unswayed.service.database import Connection
 from unswayed.service.errors import not_found
 
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
+OPEN = (QUEUED, RUNNING)
 
 #: Ours: seconds between heartbeats of a learner, and milliseconds without one until it is lost.
 #: Starting the process takes longer on a busy machine.
 HEARTBEAT_SECONDS = 1.0
 _SILENCE_MS = {QUEUED: 120_000, RUNNING: 30_000}
+
+#: Ours: jobs of a campaign that are kept; policies stay.
+KEPT_JOBS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Job:
     @property
     def is_open(self) -> bool:
         """Whether the job is queued or running."""
-        return self.state in (QUEUED, RUNNING)
+        return self.state in OPEN
 
     def to_json(self) -> dict[str, Any]:
         """Return the job as plain values."""
@@ -56,10 +60,15 @@ def _job(row: tuple[Any, ...]) -> Job:
 _COLUMNS = "id, campaign, state, step, created_ms, alive_ms, result"
 
 
-def jobs_of(connection: Connection, name: str) -> list[Job]:
-    """Return the jobs of a campaign, the newest first."""
+def jobs_of(
+    connection: Connection, name: str, *, state: str | None = None, most: int = KEPT_JOBS
+) -> list[Job]:
+    """Return the jobs of a campaign, the newest first; those with a recorded state if given."""
+    where, values = ("", (name,)) if state is None else ("AND state = ?", (name, state))
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM jobs WHERE campaign = ? ORDER BY created_ms DESC, id", (name,)
+        f"SELECT {_COLUMNS} FROM jobs WHERE campaign = ? {where} "
+        f"ORDER BY created_ms DESC, id LIMIT {most}",
+        values,
     )
     return [_job(row) for row in rows]
 
@@ -85,6 +94,11 @@ def add_job(connection: Connection, name: str) -> tuple[Job, bool]:
     now = now_ms()
     row = (secrets.token_hex(8), name, QUEUED, "", now, now, "{}")
     connection.execute(f"INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute(
+        "DELETE FROM jobs WHERE campaign = ? AND created_ms < (SELECT MIN(created_ms) FROM (SELECT "
+        f"created_ms FROM jobs WHERE campaign = ? ORDER BY created_ms DESC LIMIT {KEPT_JOBS}) n)",
+        (name, name),
+    )
     return _job(row), True
 
 

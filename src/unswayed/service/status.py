@@ -12,7 +12,7 @@ from unswayed.policy import EpochPlan
 from unswayed.service.catalogue import Campaign, campaigns, now_ms, plan_of
 from unswayed.service.catalogue import campaign as campaign_of
 from unswayed.service.database import Connection
-from unswayed.service.jobs import DONE, Job, jobs_of
+from unswayed.service.jobs import DONE, OPEN, Job, jobs_of
 from unswayed.service.metrics import labelled
 from unswayed.service.planning import schedule_of
 from unswayed.service.settings import Settings
@@ -50,7 +50,7 @@ def status(connection: Connection, name: str) -> dict[str, Any]:
     campaign = campaign_of(connection, name)
     contexts, totals = counted(connection, name)
     plan, _ = plan_of(connection, name, campaign.plan_version)
-    learned = next((job for job in jobs_of(connection, name) if job.state == DONE), None)
+    learned = next(iter(jobs_of(connection, name, state=DONE, most=1)), None)
     return {
         "campaign": name,
         "state": campaign.state,
@@ -75,12 +75,12 @@ def store_numbers(connection: Connection) -> dict[str, float]:
     for one in campaigns(connection):
         labels = {"campaign": one.name}
         plan, _ = plan_of(connection, one.name, one.plan_version)
-        listed = jobs_of(connection, one.name)
+        begun = [job for state in OPEN for job in jobs_of(connection, one.name, state=state)]
         numbers = {
             "unswayed_epoch": float(plan.epoch),
-            "unswayed_learning_running": float(sum(job.is_open for job in listed)),
+            "unswayed_learning_running": float(sum(job.is_open for job in begun)),
         }
-        for done in [job for job in listed if job.state == DONE][:1]:
+        for done in jobs_of(connection, one.name, state=DONE, most=1):
             numbers["unswayed_learning_seconds"] = (done.alive_ms - done.created_ms) / 1000.0
             numbers["unswayed_learning_success_timestamp_seconds"] = done.alive_ms / 1000.0
         found |= {labelled(name, labels): number for name, number in numbers.items()}
