@@ -191,6 +191,31 @@ def test_attacks_on_trimmed_means_never_get_below_the_certified_share(
     assert not (bounds.upper < bounds.lower).any()
 
 
+@pytest.mark.parametrize("loud", [-5.0, 5.0, LOUD])
+def test_loud_accounts_below_the_certified_share_change_no_decision(
+    loud: float, rng: np.random.Generator
+) -> None:
+    """Rewards of 0 and 1 in three contexts: loud accounts do not move where rewards start."""
+    tallies, design = sticky_world(rng, n_users=900, n_contexts=3, n_actions=3, n_plays=20)
+    before = learned(tallies, design, 0.2)
+    bounds = flip_bounds("paper", tallies, design, before, alpha=0.2)
+    assert bounds is not None
+    owners = np.repeat(np.arange(900), np.diff(tallies.indptr))
+    for context, leader in enumerate(decisions(before)):
+        n_loud = round(bounds.lower[context] * 900) - 1
+        assert n_loud > 5
+        # The strongest supporters of the leader report nothing but loud rewards.
+        is_there = tallies.cells == context * 3 + leader
+        supporters = owners[is_there][np.argsort(-tallies.sums[is_there], kind="stable")]
+        is_loud = np.isin(owners, supporters[:n_loud])
+        attacked = tallies.with_sums(
+            tallies.counts,
+            np.where(is_loud, loud * tallies.counts, tallies.sums),
+            np.where(is_loud, loud**2 * tallies.counts, tallies.squares),
+        )
+        assert decisions(learned(attacked, design, 0.2))[context] == leader
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_attacks_fill_in_the_upper_bounds_of_a_uniform_log(
     method: str, rng: np.random.Generator
