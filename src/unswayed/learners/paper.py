@@ -349,10 +349,10 @@ def _fill_rewards(
 
 
 SAMPLED_ENTRIES = 512
-"""Ours: entries per block that are looked at to guess the two values of binary rewards."""
+"""Ours: entries sampled per block to guess the two values of binary rewards."""
 
 PIVOT_BITS = 20
-"""Ours: squares around a number of so few bits lose nothing of whole numbers up to 1e7."""
+"""Ours: bits of the pivot of squares; few enough that whole numbers up to 1e7 stay exact."""
 
 TOLERANCE = 1e-6
 """Ours: how far a mean square may be from that of two values, in squares of their distance. Not for

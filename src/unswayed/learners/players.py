@@ -31,13 +31,13 @@ from unswayed.policy import Assignment, Decider, EpochPlan, Mode, Policy
 from unswayed.policy.assignment import SECRET_BYTES
 from unswayed.tallies import Accumulator, Tallies, tally, tally_events
 
-#: Ours: about what epochs explore in 500 interactions per user.
+#: Ours: length of exploration in first epochs: about as much as epochs explore in 500 interactions.
 COMMIT_FACTOR = 4
 
-#: Ours: in interactions per user; docs/epochs.md says what it costs where nothing changes.
+#: Ours: half-life in interactions per user; docs/epochs.md says what it costs without change.
 HALF_LIFE = 64.0
 
-#: Ours: epochs per half-life, so that the served policy is at most about one half-life old.
+#: Ours: longest epoch in interactions per user: half of the half-life.
 LONGEST = 32.0
 
 _EMPTY = np.empty(0, np.int64)

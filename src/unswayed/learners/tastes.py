@@ -116,8 +116,8 @@ def _noise(tallies: Tallies, spread: FloatArray, plays: FloatArray, alpha: float
 
 
 PRUDENCE = 0.5
-"""Ours: a user's own action must lead by this many standard errors. Those who pass the test were
-chosen for large residuals, which are too large on average; docs/epochs.md has the numbers."""
+"""Ours: a user's own action must lead by this many standard errors, because residuals of users who
+pass the test are too large on average (selection); docs/epochs.md has the numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,17 +215,17 @@ def shrunken(values: FloatArray, errors: FloatArray) -> FloatArray:
 
 
 REACH = 3.0
-"""Ours: residuals beyond this many standard deviations of one reward count as that, so that an
-account moves a centre by a bounded amount."""
+"""Ours: residuals are clipped at this many standard deviations of one reward, so that an account
+moves a centre by a bounded amount."""
 
 STEPS = 25
-"""Ours: most rounds of assigning users and moving centres; few are needed."""
+"""Ours: maximum number of Lloyd iterations; few are needed."""
 
 STARTS = 4
-"""Ours: beginnings from which the best clustering is taken."""
+"""Ours: random starts of the clustering, of which the best is used."""
 
 POWER_STEPS = 6
-"""Ours: products with the Gram matrix that find the directions in which users differ most."""
+"""Ours: power iterations for the main directions of the residuals."""
 
 PRIOR_PLAYS = 4.0
 """Ours: centres are averaged with 0, the common taste, as if from this many plays of a cell."""
@@ -345,10 +345,10 @@ def _nearest(scores: FloatArray, centres: FloatArray) -> IntArray:
 GroupCount = int | Literal["auto"]
 
 MOST_GROUPS = 4
-"""Ours: how many groups "auto" tries; more seldom differ enough from colluders."""
+"""Ours: largest number of groups that "auto" tries."""
 
 MOST_FOLDS = 10
-"""Ours: parts of the contexts that are held out in turn."""
+"""Ours: maximum number of folds of the contexts."""
 
 NO_GROUP = -1
 

@@ -303,7 +303,7 @@ class IndependentUCB(ClusteredUCB):
 
 #: Ours: the sub-Gaussian scale of rewards in [0, 1].
 REWARD_SCALE = 0.5
-#: Ours: how many standard deviations two users must differ by to lose their edge.
+#: Ours: an edge is cut when two users differ by more than this many standard deviations.
 CUT = 4.0
 #: Ours: keeps squares finite when rewards are absurd.
 LARGEST_MEAN = 1e9
