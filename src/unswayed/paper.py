@@ -66,13 +66,13 @@ UNIVARIATE: dict[str, Univariate | None] = {
     "lugosi-mendelson": _lugosi_mendelson,
     "median-of-means": _median_of_means,
 }
-"""Estimators of Theorem 3.2 by name. One's own takes (points, alpha) and returns a number."""
+"""Estimators of Theorem 3.2 by name. A custom one takes (points, alpha) and returns a number."""
 
 MULTIVARIATE: dict[str, Multivariate | None] = {
     "filter": None,  # on sparse rows, never made dense
     "quantum-entropy": _quantum_entropy,
 }
-"""Estimators of Theorem 3.4 by name. One's own takes (rows, alpha) and returns their mean."""
+"""Estimators of Theorem 3.4 by name. A custom one takes (rows, alpha) and returns their mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""Checks of what the estimators are given."""
+"""Input checks of the estimators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the estimators return: frozen records that say what was found and what was done."""
+"""Result types of the estimators."""
 
 from __future__ import annotations
 

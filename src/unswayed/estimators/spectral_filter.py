@@ -85,7 +85,7 @@ class Score(Protocol):
     """A rule that scores which rows cause the excess variance along a direction."""
 
     def __call__(self, look: Look) -> Suspicion:
-        """Return how much of each row to keep, and its score."""
+        """Return the share to keep and the score of each row."""
 
 
 def prune(

@@ -1,4 +1,4 @@
-"""The largest variance of weighted rows, what honest noise makes of it, and rows that stand out.
+"""Top eigenvalue of weighted rows, its honest limit, and scores of outlying rows.
 
 Weighted quantiles and the excess of a tail over a law; the top eigenpair of an operator that is
 known by its products alone; and the spectrum of weighted rows.
@@ -28,7 +28,7 @@ _SAMPLED = 4096
 """Ours: this many values locate a quantile approximately ..."""
 
 _SAMPLE_REACH = 3.0
-"""... up to so many times the root of their number: six standard deviations for the median."""
+"""... within this many times the square root of their number: six deviations for the median."""
 
 
 def weighted_quantile(values: FloatArray, weights: FloatArray, level: float) -> float:
@@ -189,7 +189,7 @@ RESTARTS = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopEigenpair:
-    """What the search found.
+    """Result of the eigenvalue search.
 
     Attributes
     ----------
@@ -288,14 +288,14 @@ LANCZOS_TOLERANCE = 1e-2
 """Ours: relative error of the top eigenvalue; thresholds are not sharper than that."""
 
 RANDOM_PART = 0.5
-"""Ours: length of the part of the Lanczos start that is not what the last look found. It is large,
+"""Ours: length of the random part of the Lanczos start beside the last direction. It is large,
 so that another direction is not missed for one that has hardly changed."""
 
 SMALL_DIMENSION = 32
 """Ours: up to here the covariance is formed and solved directly."""
 
 FAR_ROW = 4.0
-"""Ours: in column variances a row counts with at most this many typical squared distances."""
+"""Ours: cap on a row's squared distance in column variances, in typical squared distances."""
 
 TIE = 1e-9
 """Ours: empty rows all lie equally far from the centre, up to this share."""
@@ -313,7 +313,7 @@ MEDIAN_DEVIATION_ERROR = 1.17
 
 @dataclass(frozen=True, slots=True)
 class WeightedRows:
-    """Rows with weights, and what is needed of them in every product."""
+    """Weighted rows with their centre."""
 
     rows: Rows
     weights: FloatArray

@@ -71,7 +71,7 @@ def trim_count(
 
 
 def binomial_upper_quantiles(sizes: IntArray, share: float | FloatArray, level: float) -> IntArray:
-    """Return the smallest counts that binomial numbers exceed with probability ``level`` at most.
+    """Return the smallest k with P(B > k) at most ``level`` for binomial B.
 
     By bisection: the same as ``scipy.stats.binom.isf``, whose import takes half a second.
     """
@@ -86,7 +86,7 @@ def binomial_upper_quantiles(sizes: IntArray, share: float | FloatArray, level: 
 
 
 def binomial_lower_quantiles(sizes: IntArray, share: float | FloatArray, level: float) -> IntArray:
-    """Return the largest counts that binomial numbers undercut with probability ``level`` at most.
+    """Return the largest j with P(B < j) at most ``level`` for binomial B.
 
     >>> binomial_lower_quantiles(np.array([0, 4, 100]), 0.5, 0.05).tolist()
     [0, 0, 42]

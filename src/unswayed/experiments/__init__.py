@@ -1,1 +1,1 @@
-"""Sweeps and analyses, one folder an experiment."""
+"""Experiments: sweeps, claims and figures."""

@@ -27,7 +27,7 @@ FEWEST = 5
 
 
 class Verdict(StrEnum):
-    """What the interval says about the claim."""
+    """Verdict on a claim."""
 
     HOLDS = "holds"
     FAILS = "does not hold"

@@ -1,4 +1,4 @@
-"""Pictures that most experiments share: curves with bands, and what each attack did."""
+"""Figures shared by experiments: curves with bands, and losses by attack."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from unswayed.reports.style import (
 
 LOSS = "suboptimality for good users"
 FOUR = 4
-"""Ours: so many panels stand in two rows; side by side their words would be too small to read."""
+"""Ours: four panels are drawn in two rows, so that text stays readable."""
 
 MOST_IN_A_ROW = 6
 """Ours: panels of a picture of attacks that stand side by side; more stand in rows of four."""
@@ -171,7 +171,7 @@ def name_curves(ax: Axes, curves: Sequence[Curve]) -> None:
 
 
 def draw_attacks(results: Results, *, heading: str, labels: Panel | None = None) -> Figure | None:
-    """Draw what each attack of the pilot did to each algorithm; None if there was no pilot.
+    """Draw the loss of each algorithm under each attack of the pilot; None without a pilot.
 
     Axes are named as in a panel of the experiment.
 

@@ -62,7 +62,7 @@ SMALL_SHARE, LARGEST_SHARE = 0.1, 0.3
 """A tenth is a small share; Theorem 5.1 is for alpha < 1/3."""
 
 BROKEN = 0.15
-"""Ours: half of the paper's gap; who loses more is broken."""
+"""Ours: half of the paper's gap; a learner that loses more counts as broken."""
 
 USER_THRESHOLD = 1000
 """SA/alpha at S = 20, A = 10, alpha = 0.2."""

@@ -1,4 +1,4 @@
-"""What the paper proves for every method: Theorem 4.1, and the guessing game of its proof."""
+"""Lower bounds: Theorem 4.1, and the guessing game of its proof."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _loss(
     *,
     is_clean: bool = False,
 ) -> float:
-    """Return what an algorithm loses where every user colludes independently, unless it is clean.
+    """Return the loss of an algorithm where users collude independently, or nobody does.
 
     The users are then independent draws, as Le Cam's bound needs.
     """
@@ -209,11 +209,11 @@ RIGHT_PLAYS = 100
 """Ours: n of the game. The proof takes n of the order alpha²/epsilon²."""
 
 HIDDEN_PLAYS = 2
-"""What the proof's coalition hides without a trace at a gap of 0.05 and 20 % colluders."""
+"""Plays up to which the proof's coalition of 20 % perfectly hides a gap of 0.05."""
 
 
 def wins(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:  # noqa: ARG001 - no coalition
-    """Return 1 if some user has played right actions n times, who cannot know them; else 0.
+    """Return 1 if some user has played right actions n times without knowing them, else 0.
 
     ``algorithm`` is "sticky", one action of each context for each user for good, or "uniform", a
     new action each time. Right actions are drawn after the plays, as the proof has it.

@@ -1,4 +1,4 @@
-"""Regret of good users while the policy is learned: what the paper leaves open.
+"""Regret of good users while the policy is learned; the paper has no such experiments.
 
 ``regret`` compares algorithms as the share of colluders grows; ``regret-rate`` changes one quantity
 at a time; ``regret-personal`` has users with tastes of their own, ``regret-drift`` worlds that
@@ -54,15 +54,15 @@ SIZES = {"S=6, A=6": (6, 6), "S=20, A=4": (20, 4)}
 """S and A of each series of ``regret``."""
 
 LEAST_LEAD, MOST_CALM = 2.0, 1.5
-"""What is asked: the best rival under its own worst attack loses at least so many times as much,
-and without an attack epochs lose at most so many times as much as pooled UCB."""
+"""Required ratio of the best rival's regret, under its own worst attack, to that of epochs; and the
+largest allowed ratio of epochs to pooled UCB without an attack."""
 
 TASTES_COST = 1.25
 """Ours: what learning tastes may cost where there are none, as a factor."""
 
 LEAST_GAIN, FORGETTING_COST = 1.25, 3.0
-"""Ours: where the world changes, keeping everything loses at least so many times as much; where
-nothing changes, forgetting may cost so many times as much."""
+"""Ours: required ratio of regret without and with forgetting where the world changes, and the
+allowed ratio of regret with and without it where nothing changes."""
 
 
 def _kept_minus_forgetting(name: str, statement: str, drift: Drift, factor: float) -> Judge:

@@ -1,4 +1,4 @@
-"""Experiments by id, from points to claims: run what is missing, draw, judge, write."""
+"""Run experiments by id: missing repetitions, figures, verdicts, files."""
 
 from __future__ import annotations
 
@@ -68,16 +68,16 @@ MODULES = {
     "lower_bounds": ("theorem-lower", "guessing-game", "hidden-contexts"),
     "regret": ("regret", "regret-rate", "regret-personal", "regret-drift"),
 }
-"""The ids of the experiments in each module, which is imported when one of them is asked for."""
+"""Ids of the experiments in each module; modules are imported on demand."""
 
 BEYOND = MODULES["regret"]
-"""Experiments on what the paper leaves open."""
+"""Experiments beyond the paper."""
 
 IDS = (
     *(*MODULES["figures"], "base-case-1", "base-case-2", "lemma-nu", "theorem-upper"),
     *(*MODULES["lower_bounds"], "parallel-gain"),
 )
-"""The paper's experiments and theorems: what is run when nothing is named."""
+"""The paper's experiments and theorems, which run by default."""
 
 
 def split_id(text: str) -> tuple[str, int | None]:
@@ -111,10 +111,10 @@ class Watcher(Protocol):
     """Shows the progress of a run."""
 
     def expect(self, n: int) -> None:
-        """Take note that so many more repetitions will be run."""
+        """Add repetitions to the expected total."""
 
     def advance(self, n: int) -> None:
-        """Take note that so many repetitions are finished and written."""
+        """Report finished repetitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ def _missing(
 
 
 def perform(task: Task) -> list[Row]:
-    """Run a task and return a row for every repetition, with all that is needed to repeat it."""
+    """Run a task and return one self-contained row per repetition."""
     cell, point = task.cell, task.cell.point
     seed = MAIN_SEED if task.stage == MAIN else PILOT_SEED
     settings = replace(point.settings, seed=seed)
@@ -259,7 +259,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellOutcome:
-    """What one cell came to: its mean, with a 95 % interval."""
+    """Mean of one cell, with a 95 % interval."""
 
     id: str
     algorithm: str
@@ -281,7 +281,7 @@ def run_and_report(
     repetitions: int | None = None,
     watcher: Watcher | None = None,
 ) -> Outcome:
-    """Run what is missing of an experiment, then write figures and claims into its folder."""
+    """Run missing repetitions of an experiment, then write figures and claims into its folder."""
     rows = run_missing(
         quick_version(experiment) if quick else experiment,
         Store(folder),
@@ -302,7 +302,7 @@ def run_cell(
     repetitions: int | None = None,
     watcher: Watcher | None = None,
 ) -> CellOutcome:
-    """Run what is missing of one cell and return what it came to; nothing is drawn."""
+    """Run missing repetitions of one cell and return its mean; nothing is drawn."""
     experiment = quick_version(experiment) if quick else experiment
     cell = find_cell(experiment, number)
     rows = run_missing(

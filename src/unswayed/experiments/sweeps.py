@@ -27,7 +27,7 @@ from unswayed.simulation.settings import Settings
 from unswayed.simulation.simulate import Goal, run_repetition
 
 Measure = Callable[[Settings, str, str, int], float]
-"""What one repetition yields, from (settings, algorithm, attack, repetition)."""
+"""Measured value of one repetition, from (settings, algorithm, attack, repetition)."""
 
 MAIN_SEED, PILOT_SEED = 0, 1
 """Ours: the pilot that chooses attacks sees other worlds than those that are reported."""
@@ -119,7 +119,7 @@ class Experiment:
         return [judge(results) for judge in self.judges]
 
     def repetitions_of(self, algorithm: str, asked: int) -> int:
-        """Return how many repetitions an algorithm has where so many are asked for.
+        """Return the number of repetitions of an algorithm, given the number asked for.
 
         >>> from unswayed.experiments.reproducing import find_experiment
         >>> figure = find_experiment("figure-2a")

@@ -1,4 +1,4 @@
-"""What the paper proves for its method: base cases, the lemma, Theorem 5.1, the parallel gain."""
+"""Upper bounds: base cases, the lemma, Theorem 5.1, the parallelization gain."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PER_USER = "interactions per user T/L"
 
 
 class Witness(OracleMaker):
-    """Makes learners with another maker, and remembers who is good, which the arena tells it."""
+    """Wraps a maker of learners and records which users are good."""
 
     is_good: BoolArray
 
@@ -73,7 +73,7 @@ class Witness(OracleMaker):
 def _witnessed(
     make: LearnerMaker, settings: Settings, algorithm: str, attack: str, repetition: int
 ) -> BoolArray:
-    """Let a learner play, and return who was good."""
+    """Run a learner and return the mask of good users."""
     witness = Witness(make)
     run(
         settings.instance(repetition),
@@ -137,7 +137,7 @@ RELATIVE_MARGIN = 0.25
 """Ours: errors that differ by less than this share count as alike."""
 
 QUANTILE = 0.9
-"""The paper's: Proposition 3.1 speaks of nine worlds of ten."""
+"""The paper's: Proposition 3.1 holds with probability 9/10."""
 
 WORLDS_MARGIN = 0.05
 """Ours: a share of worlds that is smaller by less than this counts as nine of ten."""
@@ -214,7 +214,7 @@ def _base_case(
 
 
 class Visits:
-    """Plays the first action always and remembers who came with which context."""
+    """Always plays the first action and records the contexts of each user."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -315,7 +315,7 @@ USERS = (125, 250, 500, 1000, 2000)
 INTERACTIONS = (1, 2, 5, 10, 20, 40, 80, 160)
 SHARES = (0.0, 0.2)
 MOST_PLAYS = 160_000
-"""Ours: beyond so many plays in all, every world here is learned long since."""
+"""Ours: upper limit on plays per world; all learners have converged before."""
 
 GAIN_TITLE = "The parallelization gain: what each user must give"
 TARGET = 0.1

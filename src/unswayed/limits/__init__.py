@@ -1,4 +1,4 @@
-"""What no method can do, the coalitions that show it, and how much traffic a target takes."""
+"""Lower bounds for every method, the coalitions that attain them, and traffic planning."""
 
 from unswayed.limits.bounds import (
     instance_complexity,

@@ -1,4 +1,4 @@
-"""What limits and plans are asked about, checked: gaps, shares, plays, and the kind of traffic."""
+"""Checked inputs of limits and plans: gaps, shares, plays, traffic."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def check_context_probabilities(context_probabilities: ArrayLike) -> FloatArray:
 
 
 def check_target(target_suboptimality: float, alpha: float) -> tuple[float, float]:
-    """Return target and coalition when the paper's theorems speak about them."""
+    """Return target and alpha if the paper's theorems cover them; raise otherwise."""
     fraction = float(check_coalition(alpha))
     if fraction >= PAPER_MAX_FRACTION:
         raise InputError(

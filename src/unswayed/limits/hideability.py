@@ -30,7 +30,7 @@ TABLE_STEPS = (1, 2, 5)
 """Ours: the table lists plays 1, 2, 5, 10, 20, 50, ... beside those that matter."""
 
 TABLE_REACH = 10
-"""Ours: the table ends at the first listed number beyond this many times what is asked."""
+"""Ours: the table ends at this multiple of the plays in question."""
 
 
 @dataclass(frozen=True, slots=True)

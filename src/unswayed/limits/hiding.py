@@ -792,7 +792,7 @@ def largest_two_sided_interactions(
 
 
 def _largest(is_hidden: Callable[[int], bool], gap: float) -> int:
-    """Return the last n that is hidden, by doubling and halving; what is hidden never returns."""
+    """Return the largest hidden n by doubling and bisection; hiding is monotone in n."""
     hidden, visible = 0, 1
     while is_hidden(visible):
         hidden, visible = visible, 2 * visible

@@ -71,7 +71,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MethodConstants:
-    """What was fitted for one method.
+    """Fitted constants of one method.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ def alone_factor(*, failure_probability: float) -> float:
 
 
 def check_plan_failure(failure_probability: float) -> float:
-    """Return a failure probability that the constants can speak about, or say why it is none."""
+    """Return the failure probability if the constants cover it; raise otherwise."""
     if not SMALLEST_FAILURE_PROBABILITY <= failure_probability <= LARGEST_FAILURE_PROBABILITY:
         raise InputError(
             f"the failure probability (delta) is {failure_probability}: the planner's constants "
@@ -250,7 +250,7 @@ DEFAULT_LEAD = 0.1
 
 @dataclass(frozen=True, slots=True)
 class MethodPlan:
-    """What one method needs.
+    """Traffic that one method needs.
 
     Attributes
     ----------
@@ -450,7 +450,7 @@ def _largest_hidden(target: float, fraction: float, traffic: Traffic) -> int:
 def _users_needed(
     method: str, n_contexts: int, n_actions: int, fraction: float, delta: float
 ) -> int:
-    """Return the users from which on too few of them cost no more than the coalition does.
+    """Return the number of users above which the small-group term is at most alpha.
 
     Never fewer than the calibration had.
     """
@@ -466,7 +466,7 @@ def _users_needed(
 
 
 def _method_plan(method: str, plan: Plan) -> MethodPlan:
-    """Return what one method needs for the target of a plan."""
+    """Return the plan of one method."""
     shape = Shape.of(plan.n_contexts, plan.n_actions)
     fitted = method_constants(
         method,
@@ -527,7 +527,7 @@ STEPS = 30
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LogTraffic:
-    """What a log says about the traffic behind it.
+    """Traffic parameters estimated from a log.
 
     Attributes
     ----------
@@ -550,7 +550,7 @@ class LogTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlan:
-    """What a target takes beyond a log.
+    """Additional traffic that a target requires beyond a log.
 
     Attributes
     ----------
@@ -660,7 +660,7 @@ def plan_from_log(
 
 
 def _users_instead(n_users: int, suffices: Callable[[int], bool]) -> int | None:
-    """Return the smallest number of users that does, from those that there are on."""
+    """Return the smallest sufficient number of users, at least the present one."""
     if suffices(n_users):
         return n_users
     if not suffices(MOST_USERS):

@@ -66,7 +66,7 @@ class OracleUCB:
 
 
 class OracleMaker:
-    """Factory of oracles; the arena tells it who the good users are."""
+    """Factory of oracles, which the arena tells who the good users are."""
 
     def __init__(self, kind: type[OracleLearner] | type[OracleUCB] = OracleLearner) -> None:
         self._kind = kind

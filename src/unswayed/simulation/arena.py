@@ -1,4 +1,4 @@
-"""Learners against attacks: rounds of arrivals, rewards, plays, and what the attack sees."""
+"""The arena: rounds of arrivals, rewards and plays, with a learner against an attack."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ class _World:
         return chosen
 
     def rounds(self, *, is_eager: bool) -> Iterator[IntArray]:
-        """Yield who arrives, round by round."""
+        """Yield the arriving users of each round."""
         return self.crowd.arrivals.rounds(
             n_users=self.crowd.n_users,
             n_rounds=self.crowd.interactions_per_user,

@@ -1,4 +1,4 @@
-"""Who arrives when: rounds of arrivals under the paper's bound c_L on their imbalance.
+"""Orders of arrivals under the paper's bound c_L on their imbalance.
 
 The paper (Assumption on arrivals) asks that max_i n_i(t) / min_i n_i(t) <= c_L for all t >= L.
 At t = L the smallest count must be 1 already, so the first L arrivals are all users once; at

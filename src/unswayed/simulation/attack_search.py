@@ -70,7 +70,7 @@ def drawn(attacks: list[str], rng: np.random.Generator) -> Candidate:
 
 
 def neighbour(of: Candidate, rng: np.random.Generator) -> Candidate:
-    """Draw a candidate like another one; one as it comes gets any knobs."""
+    """Perturb a candidate; one with default knobs gets random ones."""
     ranges = ranges_of(of.attack)
     if of.units is None:
         return Candidate(of.attack, tuple(float(u) for u in rng.random(len(ranges))))

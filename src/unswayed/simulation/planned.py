@@ -40,7 +40,7 @@ WIDEST_GAP = 0.7
 
 @dataclass(frozen=True, slots=True)
 class PlanTrial:
-    """What one attack did at one lead of the best action.
+    """Losses under one attack at one lead of the best action.
 
     ``mean`` and ``largest`` are losses over the repetitions, ``share_within`` the share of them
     that met the target.
@@ -53,7 +53,7 @@ class PlanTrial:
     share_within: float
 
     def rank(self) -> tuple[float, float]:
-        """Return what trials are sorted by: first the one that met the target least often."""
+        """Sort key: first the trial that met the target least often."""
         return self.share_within, -self.mean
 
     def holds(self, failure_probability: float) -> bool:
@@ -149,7 +149,7 @@ def simulated_trial(
     workers: Workers,
     on_row: Callable[[Row], None] | None = None,
 ) -> PlanTrial:
-    """Simulate one method in the world of a plan, with so many plays of each user."""
+    """Simulate one method in the world of a plan with a given number of plays per user."""
     settings = Settings(
         contexts=plan.n_contexts,
         actions=plan.n_actions,
@@ -175,7 +175,7 @@ def simulated_trial(
 
 
 def n_runs(plan: Plan, repetitions: int) -> int:
-    """Return how many runs a verification has at most."""
+    """Return the maximum number of runs of a verification."""
     return len(_attacks(plan)) * len(simulated_leads(plan)) * repetitions
 
 
@@ -428,7 +428,7 @@ def fewest_plays(
 
 
 def search_words(found: PlaySearch, plan: Plan) -> tuple[str, ...]:
-    """Return what a search by simulation found, in sentences."""
+    """Return the result of a search in sentences."""
     tried, planned = found.plan, found.plan.methods[0]
     words = []
     if found.is_scaled:

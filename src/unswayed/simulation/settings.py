@@ -1,4 +1,4 @@
-"""Everything that fixes a simulation: what is typed, and what is written with the results."""
+"""Settings of a simulation, as typed and as stored with the results."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Settings:
         self.instance(0)
 
     def crowd(self) -> Crowd:
-        """Return who comes."""
+        """Return the crowd."""
         return Crowd(
             n_users=self.users,
             interactions_per_user=self.interactions,

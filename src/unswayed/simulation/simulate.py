@@ -20,7 +20,7 @@ from unswayed.simulation.settings import Settings
 
 
 class Goal(StrEnum):
-    """What is measured: the policy at the end, or what good users lost on the way."""
+    """What is measured: suboptimality of the final policy, or regret while learning."""
 
     SUBOPTIMALITY = "suboptimality"
     REGRET = "regret"
@@ -42,7 +42,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What one algorithm lost in one repetition.
+    """Loss of one algorithm in one repetition.
 
     ``loss`` is the suboptimality, or the mean regret of the good users; then ``spread`` says how it
     is shared.
@@ -56,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What an algorithm lost over all repetitions.
+    """Losses of an algorithm over all repetitions.
 
     ``stderr`` is the standard error of the mean; None for a single repetition. ``spread`` is the
     mean over repetitions of medians and quantiles, and the worst of all users; None unless the goal

@@ -29,10 +29,10 @@ DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, -1.0), "both": (1.0, -1.0)}
 """Signs of the lie on target and rival."""
 
 PROMOTED = ("target", "runner-up")
-"""Whom to promote: the aim's target, or the action that needs the least help."""
+"""Which action to promote: the aim's target, or the runner-up."""
 
 SHARED = ("nothing", "contexts", "answers")
-"""What the accounts share; each level includes those before it."""
+"""Levels of coordination; each includes those before it."""
 
 
 class ShiftedReplay(Replaying):

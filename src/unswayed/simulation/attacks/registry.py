@@ -14,7 +14,7 @@ from unswayed.simulation.attacks.base import Attack, Knob
 __all__ = ["ATTACKS", "Knob", "attacks_by_name", "knobs_of", "make_attack"]
 
 DEFAULT_INNER = "push"
-"""Ours: what a wrapper wraps by default."""
+"""Ours: default inner attack of wrappers."""
 
 ATTACKS: dict[str, type[Attack]] = {
     kind.name: kind

@@ -405,7 +405,7 @@ class SubCoalitions(Attack):
     parts: int = at_least(1, 3, (1, 2, 3, 5))
 
     def rewards(self, turn: Turn) -> FloatArray:
-        """Return honest draws, with each part's own target praised and the rival damned."""
+        """Return honest draws, each part praising its own target, all demoting the rival."""
         briefing = self.briefing
         rewards = honest_table(briefing, turn, self.rng)
         rows = np.arange(turn.contexts.size)
@@ -536,7 +536,7 @@ class TrimEdge(Replaying):
         return rewards
 
     def observe(self, played: PlayedRound) -> None:
-        """Book what the accounts gave and what good users gave."""
+        """Update the totals of the accounts and of the good users."""
         super().observe(played)
         account = self._account_of_user[played.users]
         ours, theirs = np.flatnonzero(account >= 0), np.flatnonzero(account < 0)
