@@ -10,8 +10,8 @@ from scipy import sparse
 from scipy.linalg import expm
 
 from tests.estimators.samples import normal_rows, sparse_rows
-from unswayed.estimators.quantum_entropy import exponential_times
 from unswayed.estimators.rows import DenseRows, SparseRows, as_rows
+from unswayed.estimators.spectral_filter import exponential_times
 from unswayed.estimators.spectrum import WeightedRows
 
 

@@ -6,16 +6,20 @@ from unswayed.estimators.intervals import (
     mean_intervals,
     median_intervals,
 )
-from unswayed.estimators.quantum_entropy import quantum_entropy_mean
 from unswayed.estimators.results import (
     GroupedEstimates,
     MeanEstimate,
     SpectrumStep,
     UnivariateEstimate,
 )
-from unswayed.estimators.spectral_filter import spectral_filter
-from unswayed.estimators.splitting import lugosi_mendelson_mean, median_of_means
-from unswayed.estimators.trimming import trim_count, trimmed_mean, trimmed_means
+from unswayed.estimators.spectral_filter import quantum_entropy_mean, spectral_filter
+from unswayed.estimators.trimming import (
+    lugosi_mendelson_mean,
+    median_of_means,
+    trim_count,
+    trimmed_mean,
+    trimmed_means,
+)
 
 __all__ = [
     "GroupedEstimates",
