@@ -116,15 +116,3 @@ def test_a_learner_says_what_it_needs() -> None:
     assert refusal(empty.remove_action, "gin") == (
         "there is no action 'gin' to remove; see `action_labels_`."
     )
-
-
-def test_without_a_warm_up_a_play_that_was_never_decided_is_refused() -> None:
-    sticky = learner(contexts=["home"])
-    decided = sticky.decide("ann", "home")
-    other = {"tea": "milk", "milk": "tea"}[str(decided)]
-    assert refusal(
-        sticky.observe_many, ["ann"] * 2, ["home"] * 2, [decided, other], [1.0, 1.0]
-    ) == (
-        "row 1: this user is never asked to play that action in that context; give the action "
-        "that was decided."
-    )
