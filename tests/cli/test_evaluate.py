@@ -45,6 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(week(0, 7), folder / "week.parquet")
     pq.write_table(week(7, 14), folder / "next.parquet")
     learn_log(folder / "week.parquet", alpha=0.15).policy.save(folder / "policy.json")
+    rows = "".join(f"c{code},tea,1\n" for code in range(4))
+    (folder / "other.csv").write_text(f"context,action,probability\n{rows}", encoding="utf-8")
     return folder
 
 
@@ -128,6 +130,7 @@ def test_the_report_shows_hostile_labels_as_text(tmp_path: Path) -> None:
         (["--policy", "none.json"], "cannot read the policy"),
         (["--policy", "policy.json", "--baseline", "none.json"], "cannot read the policy"),
         (["--policy", "week.parquet"], "no column 'probability'"),
+        (["--policy", "other.csv"], "no event of the log has the action"),
         (["--policy", "policy.json", "--holdout", "2"], "--holdout is 2"),
         (["--policy", "policy.json", "--alpha", "0.7"], "alpha is 0.7"),
         (["--policy", "policy.json", "--out", "/nowhere/x.html"], "cannot write /nowhere/x.html"),

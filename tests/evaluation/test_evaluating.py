@@ -207,8 +207,8 @@ def test_stochastic_policies_are_mixtures(rng: np.random.Generator) -> None:
     )
     assert mixed.matched == one.matched + other.matched
     for rows, sentence in (
-        (((0, 0.5), (1, 0.4)), "context 0 add up to 0.9; they must not be negative"),
-        (((0, 1.5), (1, -0.5)), "must not be negative"),
+        (((0, 0.5), (1, 0.4)), "context 0 add up to 0.9, or one is negative"),
+        (((0, 1.5), (1, -0.5)), "must be at least 0"),
     ):
         with pytest.raises(InputError, match=sentence):
             evaluated(*rows)
@@ -247,14 +247,27 @@ def test_what_the_log_says_little_about_is_told_by_its_width(rng: np.random.Gene
         assert told == is_told
 
 
-def test_actions_that_the_log_lacks_are_told(rng: np.random.Generator) -> None:
+def test_a_policy_of_which_the_log_has_nothing_is_refused(rng: np.random.Generator) -> None:
+    """Half of it is evaluated: what the log lacks is expected to bring its context's mean."""
     events = log_with(rng)
     kept = events.actions != 2
     some = replace(events.rows(kept), propensities=np.full(int(kept.sum()), 0.25))
-    found = evaluate_policy(some, policy_that_plays(TARGET), alpha=0.0)
-    assert found.unsupported == 1.0
-    assert found.matched == 0
+    some = replace(some, action_labels=Labels.of([0, 1, 9, 3, 4]))
+    with pytest.raises(InputError, match="nothing can be said about the policy"):
+        evaluate_policy(some, policy_that_plays(TARGET), alpha=0.0)
+    rows = [(s, a, 0.5) for s in range(S) for a in (0, 2)]
+    names = ("context", "action", "probability")
+    table = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    found = evaluate_policy(some, table, alpha=0.0)
+    assert found.unsupported == pytest.approx(0.5)
     assert any("never played" in warning for warning in found.warnings)
+    (naive,) = [e for e in found.estimates if e.estimator == "dr" and not e.robust]
+    expected = 0.0
+    for s in range(S):
+        here = some.contexts == s
+        known = some.rewards[here & (some.actions == 0)].mean()
+        expected += here.mean() * (0.5 * known + 0.5 * some.rewards[here].mean())
+    assert naive.value.estimate == pytest.approx(expected)
 
 
 def test_contexts_of_another_type_are_refused(rng: np.random.Generator) -> None:

@@ -136,7 +136,7 @@ def effective_sample_size(weights: FloatArray) -> float:
 def cell_means(events: Events, user_weights: FloatArray) -> FloatArray:
     """Return mean rewards of all cells; where nothing is known, the context's or log's.
 
-    Shape (n_contexts, n_actions).
+    Shape (n_contexts, n_actions + 1); the last column is for actions that the log does not have.
     """
     shape, weights = (events.n_contexts, events.n_actions), user_weights[events.users]
     cells = events.contexts.astype(np.int64) * shape[1] + events.actions
@@ -147,4 +147,5 @@ def cell_means(events: Events, user_weights: FloatArray) -> FloatArray:
     of_context = np.where(
         total > 1e-9, sums.sum(axis=1, keepdims=True) / np.maximum(total, 1e-300), everywhere
     )
-    return np.where(plays > 1e-9, sums / np.maximum(plays, 1e-300), of_context)
+    known = np.where(plays > 1e-9, sums / np.maximum(plays, 1e-300), of_context)
+    return np.concatenate([known, of_context], axis=1)

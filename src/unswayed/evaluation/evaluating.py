@@ -222,6 +222,11 @@ def evaluate_policy(
     pairs = zip(plain.by(ESTIMATORS), robust.by(ESTIMATORS, honest), strict=True)
     estimates = tuple(one for pair in pairs for one in pair)
     table, ratios = policies[0].table, robust.terms[0][0].ratios
+    if not ratios.any():
+        raise InputError(
+            "no event of the log has the action that the policy plays in its context, so nothing "
+            "can be said about the policy; check that both have the same contexts and actions."
+        )
     unsupported = float(1.0 - (table * (counts > 0)).sum(axis=1)[events.contexts].mean())
     size = effective_sample_size(ratios)
     return Evaluation(
@@ -289,8 +294,8 @@ class Comparison:
             for one in policies:
                 is_crossed = split is not None and one.halves
                 table = np.stack(one.halves[split] if is_crossed else [one.table] * len(masks))
-                # What the policy plays beside the log's actions is expected to bring nothing.
-                expected = (table * model).sum(axis=2)[halves, s]
+                beside = 1.0 - table.sum(axis=2, keepdims=True)  # actions that the log lacks
+                expected = (np.append(table, beside, 2) * model).sum(axis=2)[halves, s]
                 ratios, fitted = table[halves, s, a] * inverse, model[halves, s, a]
                 pair.append(Terms(events.users, events.rewards, ratios, expected, fitted, n_users))
             found.append((pair[0], pair[1] if len(pair) > 1 else pair[0].logged()))
@@ -390,9 +395,9 @@ class Comparison:
         chance = Z * value_of(design, self.weights).error
         low = min(found.low, found.estimate - float(np.hypot(max(mean - low, 0.0), chance)))
         high = max(found.high, found.estimate + float(np.hypot(max(high - mean, 0.0), chance)))
-        if against is None:  # no mean exceeds the rewards; actions that the log lacks bring 0
-            low = max(low, min(0.0, float(policy.rewards.min()), found.low))
-            high = min(high, max(0.0, float(policy.rewards.max()), found.high))
+        if against is None:  # no mean exceeds the rewards
+            low = max(low, min(float(policy.rewards.min()), found.low))
+            high = min(high, max(float(policy.rewards.max()), found.high))
         return found._replace(low=low, high=high)
 
 
@@ -454,8 +459,8 @@ def _stochastic_choices(
     if is_wrong.any():
         context = rows.context_labels[int(is_wrong.argmax())]
         raise InputError(
-            f"the probabilities of context {context!r} add up to {totals[is_wrong.argmax()]:.6g}; "
-            "they must not be negative and must add up to 1."
+            f"the probabilities of context {context!r} add up to {totals[is_wrong.argmax()]:.6g}, "
+            "or one is negative; they must be at least 0 and add up to 1."
         )
     for context in events.context_labels:
         if context not in rows.context_labels:

@@ -25,6 +25,7 @@ from unswayed.reports.style import (
     new_figure,
     write_figure,
 )
+from unswayed.visible import number
 
 DRAWN = 12
 """Maximum number of rows in a chart; the data hold all of them."""
@@ -34,24 +35,32 @@ Drawn = tuple[str, Figure, Sequence[Mapping[str, Any]]]
 
 def write_audit_figures(audit: Audit, red_team: RedTeam | None, folder: Path) -> list[Path]:
     """Write every figure that the audit has something for, and return the files."""
-    files = []
-    for name, figure, rows in _drawn(audit, red_team):
-        files += write_figure(figure, folder, name, rows)
-    return files
+    with mpl.rc_context(STYLE):
+        drawn = list(_drawn(audit, red_team))
+    return [
+        file for name, figure, rows in drawn for file in write_figure(figure, folder, name, rows)
+    ]
 
 
 def _drawn(audit: Audit, red_team: RedTeam | None) -> Iterator[Drawn]:
     data = audit.to_json()
-    if audit.items:
-        yield "items", _items(data["items"]), data["items"]
-    if audit.changed:
-        yield "decisions", _decisions(data["changed"]), data["changed"]
-    null = data["null"]
-    yield "null", _null(null), [null]
+    if rows := data["items"]:
+        shown = _bars(
+            rows, "action", {"shift": ""}, "Shift of items' means", "all minus robust mean"
+        )
+        yield "items", shown, rows
+    if rows := data["changed"]:
+        shown = _bars(
+            rows, "context", {"cost": ""}, "Naive decisions that differ", "loss per visit"
+        )
+        yield "decisions", shown, rows
+    yield "null", _null(data["null"]), [data["null"]]
     if data["timeline"] is not None:
         yield "time", _time(data["timeline"]), [data["timeline"]]
     if audit.n_contexts > 1:
-        yield "contexts", _contexts(data["contexts"]), data["contexts"]
+        names = {"claimed": "as logged", "believed": "robust estimate"}
+        shown = _bars(data["contexts"], "context", names, "Contexts", "share of visits")
+        yield "contexts", shown, data["contexts"]
     if red_team is not None:
         sizes = red_team.to_json()["sizes"]
         yield "red-team", _red_team(red_team, sizes), sizes
@@ -64,50 +73,45 @@ def _chart(title: str, rows: int, *, xlabel: str) -> tuple[Figure, Axes]:
     return figure, ax
 
 
-def _items(rows: Sequence[Mapping[str, Any]]) -> Figure:
+def _bars(
+    rows: Sequence[Mapping[str, Any]],
+    label: str,
+    series: Mapping[str, str],
+    title: str,
+    xlabel: str,
+) -> Figure:
+    """Draw one bar for each row and series; of a single series, negative ones in another colour."""
     some = rows[:DRAWN]
-    with mpl.rc_context(STYLE):
-        figure, ax = _chart(
-            "How far items were moved", len(some), xlabel="mean of all minus mean of the believed"
-        )
-        shifts = [row["shift"] for row in some]
-        colours = [VERMILION if shift > 0 else BLUE for shift in shifts]
-        bars = ax.barh(range(len(some)), shifts, color=colours)
-        ax.bar_label(bars, [f"{shift:+.3g}" for shift in shifts], padding=3, fontsize=9)
-        ax.axvline(0.0, color=GREY, linewidth=1)
-        ax.margins(x=0.15)
-        label_rows(ax, [row["action"] for row in some])
-    return figure
-
-
-def _decisions(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    some = rows[:DRAWN]
-    with mpl.rc_context(STYLE):
-        figure, ax = _chart(
-            "Decisions of plain means that differ", len(some), xlabel="loss a visit there"
-        )
-        costs = [row["cost"] for row in some]
-        bars = ax.barh(range(len(some)), costs, color=VERMILION)
-        ax.bar_label(bars, [f"{cost:.3g}" for cost in costs], padding=3, fontsize=9)
-        ax.margins(x=0.15)
-        label_rows(ax, [row["context"] for row in some])
+    figure, ax = _chart(title, len(some) * len(series), xlabel=xlabel)
+    height = 0.76 / len(series)
+    for place, (name, words) in enumerate(series.items()):
+        values = [row[name] for row in some]
+        is_alone = len(series) == 1
+        colours = [BLUE if place or (is_alone and value < 0.0) else VERMILION for value in values]
+        at = np.arange(len(some)) + (place - (len(series) - 1) / 2.0) * height
+        bars = ax.barh(at, values, 0.9 * height, color=colours, label=words)
+        ax.bar_label(bars, [number(value) for value in values], padding=3, fontsize=9)
+    ax.axvline(0.0, color=GREY, linewidth=1)
+    ax.margins(x=0.15)
+    label_rows(ax, [row[label] for row in some])
+    if len(series) > 1:
+        figure.legend(loc="outside lower center", ncols=len(series), frameon=False)
     return figure
 
 
 def _null(null: Mapping[str, Any]) -> Figure:
-    with mpl.rc_context(STYLE):
-        figure, (ax,) = new_figure(width=7.6, height=3.6)
-        edges = np.array(null["edges"])
-        ax.stairs(null["seen"], edges, fill=True, color=BLUE, label="accounts")
-        ax.stairs(null["expected"], edges, color=GREY, linestyle="--", label="the null")
-        if null["threshold"] is not None:
-            ax.axvline(null["threshold"], color=VERMILION, label="flagged from here")
-        # Square roots show a few accounts far out beside thousands.
-        ax.set_yscale("function", functions=(_root, np.square))
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.set(xlabel=null["name"], ylabel="share of accounts", ylim=(0.0, None))
-        ax.set_title("What honest accounts look like", loc="left", fontweight="bold")
-        ax.legend(frameon=False)
+    figure, (ax,) = new_figure(width=7.6, height=3.6)
+    edges = np.array(null["edges"])
+    ax.stairs(null["seen"], edges, fill=True, color=BLUE, label="accounts")
+    ax.stairs(null["expected"], edges, color=GREY, linestyle="--", label="honest accounts (null)")
+    if null["threshold"] is not None:
+        ax.axvline(null["threshold"], color=VERMILION, label="flagged from here")
+    # Square roots show a few accounts far out beside thousands.
+    ax.set_yscale("function", functions=(_root, np.square))
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.set(xlabel=null["name"], ylabel="share of accounts", ylim=(0.0, None))
+    ax.set_title("Scores of accounts, and of honest ones", loc="left", fontweight="bold")
+    ax.legend(frameon=False)
     return figure
 
 
@@ -116,57 +120,42 @@ def _root(values: np.ndarray) -> np.ndarray:
 
 
 def _time(line: Mapping[str, Any]) -> Figure:
-    with mpl.rc_context(STYLE):
-        figure, (ax,) = new_figure(width=7.6, height=3.2)
-        for counts, name, colour in (
-            (line["others"], "all others", BLUE),
-            (line["flagged"], "accounts that count less than half", VERMILION),
-        ):
-            shares = np.array(counts) / max(sum(counts), 1)
-            ax.stairs(shares, fill=True, alpha=0.55, color=colour, label=name)
-        last = len(line["starts"]) - 1
-        ends = [line["starts"][place].partition("T")[0] for place in (0, last)]
-        ax.set_xticks([0, last], ends, parse_math=False)
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.set(ylabel="share of their events", xlim=(0, last + 1))
-        ax.set_title("Activity over time", loc="left", fontweight="bold")
-        ax.legend(frameon=False)
-    return figure
-
-
-def _contexts(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    some = rows[:DRAWN]
-    with mpl.rc_context(STYLE):
-        figure, ax = _chart("Contexts, claimed and believed", len(some), xlabel="share of visits")
-        places = np.arange(len(some))
-        claimed, believed = ([row[name] for row in some] for name in ("claimed", "believed"))
-        ax.barh(places - 0.2, claimed, 0.36, color=VERMILION, label="claimed by the log")
-        ax.barh(places + 0.2, believed, 0.36, color=BLUE, label="believed")
-        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        label_rows(ax, [row["context"] for row in some])
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    figure, (ax,) = new_figure(width=7.6, height=3.2)
+    for counts, name, colour in (
+        (line["others"], "all others", BLUE),
+        (line["flagged"], "flagged accounts", VERMILION),
+    ):
+        shares = np.array(counts) / max(sum(counts), 1)
+        ax.stairs(shares, fill=True, alpha=0.55, color=colour, label=name)
+    last = len(line["starts"]) - 1
+    ends = [line["starts"][place].partition("T")[0] for place in (0, last)]
+    ax.set_xticks([0, last], ends, parse_math=False)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.set(ylabel="share of their events", xlim=(0, last + 1))
+    ax.set_title("Activity over time", loc="left", fontweight="bold")
+    ax.legend(frameon=False)
     return figure
 
 
 def _red_team(found: RedTeam, rows: Sequence[Mapping[str, Any]]) -> Figure:
-    with mpl.rc_context(STYLE):
-        figure, axes = new_figure(width=9.6, height=3.8, panels=2, share_y=False)
-        shares = [row["share"] for row in rows]
-        for ax, what, title in (
-            (axes[0], "shift", "Shift of the target's mean"),
-            (axes[1], "hits", "Decisions in its interest"),
-        ):
-            ends = []
-            for kind, colour in (("naive", VERMILION), ("robust", BLUE)):
-                values = [row[f"{kind}_{what}"] for row in rows]
-                ax.plot(shares, values, "o-", color=colour, linewidth=2)
-                ends.append((values[-1], kind, colour))
-            ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-            ax.set_xlabel("share of colluding accounts")
-            ax.set_title(title, loc="left", fontweight="bold")
-            label_ends(ax, ends)
-        axes[1].yaxis.set_major_formatter(PercentFormatter(1.0))
-        figure.suptitle(f"Red team: {found.kind}", x=0.01, ha="left", fontsize=10, color=GREY)
+    figure, axes = new_figure(width=9.6, height=3.8, panels=2, share_y=False)
+    shares = [row["share"] for row in rows]
+    for ax, what, title in (
+        (axes[0], "shift", "Shift of the target's mean"),
+        (axes[1], "hits", "Decisions in its interest"),
+    ):
+        ends = []
+        for kind, colour in (("naive", VERMILION), ("robust", BLUE)):
+            values = [row[f"{kind}_{what}"] for row in rows]
+            ax.plot(shares, values, "o-", color=colour, linewidth=2)
+            ends.append((values[-1], kind, colour))
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.set_xlabel("share of colluding accounts")
+        ax.set_title(title, loc="left", fontweight="bold")
+        label_ends(ax, ends)
+    axes[1].yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes[1].set_ylim(-0.02, 1.02)
+    figure.suptitle(f"Red team: {found.kind}", x=0.01, ha="left", fontsize=10, color=GREY)
     return figure
 
 
