@@ -26,7 +26,9 @@ def test_a_file_of_visits_gets_the_actions_of_its_leaves(
         tmp_path / name for name in ("l.parquet", "p.json", "a.parquet", "o.parquet")
     )
     pq.write_table(shop_log(rng, is_pushed=True), log)
-    unswayed("learn", log, "--features", "country,age,hour", "--alpha", 0.12, "--out", policy)
+    features, figures = ("--features", "country,age,hour"), tmp_path / "figures"
+    unswayed("learn", log, *features, "--alpha", 0.12, "--out", policy, "--figures", figures)
+    assert {path.name for path in figures.glob("tree.*")} == {"tree.json", "tree.png", "tree.svg"}
     assert "contexts were learned from country, age, hour" in " ".join(
         capsys.readouterr().out.split()
     )

@@ -9,7 +9,7 @@ import pyarrow as pa
 import typer
 
 from unswayed.cli.log_options import AlphaOrAuto, LogOptions
-from unswayed.cli.options import Json, TableFormat, expanded
+from unswayed.cli.options import Figures, Json, TableFormat, expanded
 from unswayed.errors import InputError
 from unswayed.learners.design import DesignName
 from unswayed.learners.explaining import decision_rows
@@ -145,6 +145,7 @@ def learn(
         ),
     ] = None,
     table_format: TableFormat = None,
+    figures: Figures = None,
     engine: Annotated[
         str, typer.Option(help="Where to run: local, or dask for a cluster.")
     ] = "local",
@@ -207,6 +208,8 @@ def learn(
         advice=advice,
         personal=personal,
     )
+    if figures is not None:
+        check_writable_folder(figures)
     _check_outputs(options, out, (users, cells), table_format, has_log=log is not None)
     with steps_bar(STEPS) as on_step:
         if engine == "dask" and log is not None:
@@ -220,6 +223,10 @@ def learn(
         write_table(_users_table(learned), users, table_format)
     if cells is not None:
         write_table(learned.policy.cells(), cells, table_format)
+    if figures is not None:
+        from unswayed.reports.figures import write_policy_figures
+
+        write_policy_figures(learned.policy, figures)
     if json:
         print_json(
             {

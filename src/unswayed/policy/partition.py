@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from unswayed.events.columns import SEPARATOR, bin_labels
 from unswayed.events.labels import UNKNOWN, Label, Labels
 from unswayed.names import closest
 from unswayed.policy.documents import check_version
+from unswayed.visible import visible
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FORMAT = "unswayed-partition"
 VERSION = 1
@@ -28,6 +32,9 @@ MISSING, OTHER = 0, 1
 
 #: Levels that a rule lists; the partition itself holds all.
 _SHOWN = 6
+
+#: Characters of a condition or caption in a picture.
+_DRAWN = 40
 
 #: The rule of a partition with a single leaf.
 EVERYBODY = "everybody"
@@ -286,6 +293,15 @@ class Partition:
         return tuple(feature.name for feature in self.features)
 
     @cached_property
+    def depths(self) -> list[int]:
+        """How many splits are above each node."""
+        depths = [0] * len(self.nodes)
+        for place, node in enumerate(self.nodes):
+            for child in () if node is None else node.children:
+                depths[child] = depths[place] + 1
+        return depths
+
+    @cached_property
     def all_features(self) -> tuple[Feature, ...]:
         """The attributes, and the advice if there is one."""
         if self.advice is None:
@@ -512,6 +528,45 @@ def _told_apart(rules: dict[int, str]) -> dict[int, str]:
         seen[rule] = seen.get(rule, 0) + 1
         result[number] = rule if counts[rule] == 1 else f"{rule} ({seen[rule]})"
     return result
+
+
+def draw_tree(partition: Partition, captions: Mapping[str, str], axes: Axes) -> None:
+    """Draw the tree from left to right, each leaf with its caption; ``captions`` are by rule.
+
+    Lines have the conditions of their branches, shortened where they are long.
+    """
+    heights: dict[int, float] = {}
+    depths = partition.depths
+
+    def settle(place: int) -> float:
+        node = partition.nodes[place]
+        if node is None:
+            heights[place] = float(sum(partition.nodes[other] is None for other in heights))
+        else:
+            heights[place] = float(np.mean([settle(child) for child in node.children]))
+        return heights[place]
+
+    settle(0)
+    for place, node in enumerate(partition.nodes):
+        if node is None:
+            caption = _on_one_line(captions[partition._rules[place]])
+            axes.text(depths[place] + 0.04, heights[place], caption, va="center", weight="bold")
+            continue
+        feature = partition.all_features[node.feature]
+        for codes, child in zip(node.branches, node.children, strict=True):
+            corner, end = depths[place] + 0.06, depths[child]
+            path = [depths[place], corner, corner, end]
+            ends = [heights[place], heights[place], heights[child], heights[child]]
+            axes.plot(path, ends, color="#999999", linewidth=1, zorder=0)
+            words = feature.condition(sorted(codes), partition._seen[node.feature])
+            axes.text(corner + 0.03, heights[child] - 0.08, _on_one_line(words), size="small")
+    n_leaves = len(partition.labels)
+    axes.set(xlim=(-0.05, max(depths) + 1.0), ylim=(n_leaves - 0.4, -0.8))
+    axes.axis("off")
+
+
+def _on_one_line(words: str) -> str:
+    return visible(words, most=_DRAWN).replace("$", r"\$")
 
 
 def context_label(names: Sequence[str], bins: Mapping[str, Sequence[float]], value: Any) -> Label:

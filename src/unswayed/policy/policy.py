@@ -21,7 +21,7 @@ from unswayed.events import UNKNOWN, Label, Labels, check_list
 from unswayed.names import closest
 from unswayed.policy.documents import check_version, json_number, read_object, write_object
 from unswayed.policy.own_decisions import GroupDecisions, PersonalDecisions
-from unswayed.policy.partition import Partition, context_label
+from unswayed.policy.partition import Partition, context_label, draw_tree
 from unswayed.visible import LABEL_LENGTH, percent, visible
 
 if TYPE_CHECKING:
@@ -400,15 +400,8 @@ class Policy:
 
         Needs matplotlib, the extra ``plots``. Without axes a new figure is made by pyplot.
         """
-        if axes is None:
-            try:
-                from matplotlib import pyplot
-            except ImportError as error:
-                raise InputError(
-                    "pictures need matplotlib: install unswayed with the extra 'plots'."
-                ) from error
-            n_rows = len(self._most_visited) * len(self.action_labels)
-            _, axes = pyplot.subplots(figsize=(7.0, 1.0 + 0.22 * n_rows), layout="constrained")
+        n_rows = len(self._most_visited) * len(self.action_labels)
+        axes = axes or _new_axes(7.0, 1.0 + 0.22 * n_rows)
         names: list[str] = []
         for code in self._most_visited:
             for action in np.argsort(-self.capped_means[code], kind="stable").tolist():
@@ -424,6 +417,24 @@ class Policy:
         axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])
         axes.invert_yaxis()
         axes.set_xlabel("mean reward for honest users; large blue: chosen; grey: worst case")
+        return axes
+
+    def plot_tree(self, axes: Axes | None = None) -> Axes:
+        """Draw the partition of a policy learned from features, with the decision of each leaf.
+
+        Under each leaf are its action, that action's mean reward and the leaf's share of visits.
+        """
+        if self.partition is None:
+            raise InputError(
+                "the policy was not learned from features, so there is no tree; see `plot`."
+            )
+        width = 2.7 * (1 + max(self.partition.depths))
+        axes = axes or _new_axes(max(width, 8.0), 1.0 + 0.42 * len(self.context_labels))
+        captions = {}
+        for code, rule in enumerate(self.context_labels.texts):
+            found, share = self.decide(rule), float(self.context_probabilities[code])
+            captions[rule] = f"{found.action}: {_shown(found.mean)} ({percent(share)})"
+        draw_tree(self.partition, captions, axes)
         return axes
 
     def _repr_html_(self) -> str:
@@ -686,6 +697,16 @@ def read_codes(
     if not len(found.rows):
         return found.rows, np.zeros(0, np.int64)
     return found.rows, partition.leaves(found.attributes)
+
+
+def _new_axes(width: float, height: float) -> Axes:
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise InputError(
+            "pictures need matplotlib: install unswayed with the extra 'plots'."
+        ) from error
+    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def _shown(value: float) -> str:

@@ -1,4 +1,4 @@
-"""The figures of an audit and of an evaluation, as files with their data."""
+"""The figures of an audit, an evaluation and a policy, as files with their data."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from matplotlib.ticker import PercentFormatter
 from unswayed.audit.redteam import RedTeam
 from unswayed.audit.results import Audit
 from unswayed.evaluation import Evaluation
+from unswayed.learners.explaining import decision_rows
+from unswayed.policy import Policy
+from unswayed.policy.policy import MOST_SHOWN
 from unswayed.reports.style import (
     BLUE,
     GREY,
@@ -157,6 +160,23 @@ def _red_team(found: RedTeam, rows: Sequence[Mapping[str, Any]]) -> Figure:
     axes[1].set_ylim(-0.02, 1.02)
     figure.suptitle(f"Red team: {found.kind}", x=0.01, ha="left", fontsize=10, color=GREY)
     return figure
+
+
+def write_policy_figures(policy: Policy, folder: Path) -> list[Path]:
+    """Write the estimates of a policy, and its tree if it was learned from features."""
+    rows = decision_rows(policy)
+    n_drawn = len(policy.action_labels) * min(len(rows), MOST_SHOWN)
+    drawn = [("estimates", policy.plot, 8.0, 1.0 + 0.22 * n_drawn)]
+    if policy.partition is not None:
+        width = max(8.0, 2.7 * (1 + max(policy.partition.depths)))
+        drawn.append(("tree", policy.plot_tree, width, 1.0 + 0.42 * len(rows)))
+    files = []
+    for name, draw, width, height in drawn:
+        with mpl.rc_context(STYLE):
+            figure, (ax,) = new_figure(width=width, height=height)
+            draw(ax)
+        files += write_figure(figure, folder, name, rows)
+    return files
 
 
 def write_evaluation_figures(found: Evaluation, folder: Path) -> list[Path]:

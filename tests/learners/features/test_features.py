@@ -13,6 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 
 from tests.learners.features.logs import BEST, FEATURES, N_USERS, shop_log, visits
 from tests.refusals import refusal
@@ -21,6 +22,7 @@ from unswayed.events import Columns, read_events
 from unswayed.learners.features.encoding import Rows, encoded, fitted_features
 from unswayed.learners.features.trees import Grower, Growth
 from unswayed.policy.partition import Partition
+from unswayed.visible import percent
 
 
 def naive_actions(log: pa.Table, asked: pa.Table) -> np.ndarray:
@@ -171,6 +173,20 @@ def test_advice_may_come_from_a_column(rng: np.random.Generator) -> None:
     policy = learn_log(advised, features=["hour"], advice="model", alpha=0.1).policy
     assert set(policy.context_labels) == {"model is milk", "model is tea", "model is water"}
     assert policy.decide({"hour": 3, "model": "water"}).action == "water"
+
+
+def test_the_picture_of_the_tree_has_every_rule_and_decision(rng: np.random.Generator) -> None:
+    """A condition on every branch, and at every leaf its action and share of visits."""
+    policy = learn_log(shop_log(rng), features=FEATURES, alpha=0.1).policy
+    axes = policy.plot_tree(Figure().subplots())
+    words = [text.get_text() for text in axes.texts]
+    for code, rule in enumerate(policy.context_labels.texts):
+        assert set(rule.split(" and ")) <= set(words)
+        share = percent(float(policy.context_probabilities[code]))
+        action = policy.decide(rule).action
+        assert any(word.startswith(f"{action}: ") and f"({share})" in word for word in words)
+    by_label = learn_log(shop_log(rng), context="country", alpha=0.1).policy
+    assert "not learned from features" in refusal(by_label.plot_tree)
 
 
 def test_bad_features_are_refused_with_the_way_out(rng: np.random.Generator) -> None:

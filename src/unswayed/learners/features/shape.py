@@ -358,6 +358,8 @@ def _screened(
             tallies = _tallies(_in_view(events, view, counts), options)
             design = design_of_log(tallies, options.design)
             found.append(method_named(options.method)(tallies, design, alpha=alpha).user_weights)
+            if len(found) == 2 and np.array_equal(found[0], found[1]):
+                break  # the median, whatever the third is
     return np.asarray(np.median(found, axis=0) if len(found) != 2 else np.min(found, axis=0))
 
 

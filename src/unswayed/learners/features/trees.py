@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -87,6 +88,15 @@ def _squares(
     return sums
 
 
+class _Cuts(NamedTuple):
+    """Cuts of one feature of a node, in one order of its codes: statistics, and their bound."""
+
+    place: int
+    order: IntArray
+    statistics: FloatArray
+    bound: float
+
+
 class _Found(NamedTuple):
     """The best split of a node."""
 
@@ -128,6 +138,8 @@ class Grower:
         self._n_codes = int(max(max(f.n_codes for f in features), rows.codes.max(initial=0) + 1))
         n_cuts = sum(feature.n_codes - 1 for feature in features)
         self._log_looks = float(np.log(max(n_cuts, 2)))
+        self._seen = [np.bincount(codes, minlength=self._n_codes) > 0 for codes in rows.codes.T]
+        self._cuts_of: dict[bytes, list[_Cuts]] = {}
 
     def grow(
         self, growth: Growth, selected: BoolArray, *, first: int | None = None
@@ -152,7 +164,6 @@ class Grower:
                     waiting[len(nodes) - 1] = rows, self._best(rows, growth)
             else:
                 waiting[0] = everything, self._best(everything, growth)
-        seen = [np.bincount(column, minlength=self._n_codes) > 0 for column in self._rows.codes.T]
         while len(waiting) < growth.max_leaves:
             found = {place: best for place, (_, best) in waiting.items() if best is not None}
             if not found:
@@ -161,7 +172,7 @@ class Grower:
             best = found[place]
             del waiting[place]
             left, right = (
-                tuple(np.flatnonzero(seen[best.feature] & side).tolist())
+                tuple(np.flatnonzero(self._seen[best.feature] & side).tolist())
                 for side in (best.is_left, ~best.is_left)
             )
             nodes[place] = Split(best.feature, (left, right), (len(nodes), len(nodes) + 1))
@@ -186,9 +197,7 @@ class Grower:
         if rest:
             branches.append((rest, rows[np.isin(column, rest)]))
         # Codes that occur in the log, but not among these rows, go with the largest branch.
-        others = set(np.unique(self._rows.codes[:, feature]).tolist()) - set(
-            np.unique(column).tolist()
-        )
+        others = set(np.flatnonzero(self._seen[feature]).tolist()) - set(np.unique(column).tolist())
         if branches:
             largest = max(branches, key=lambda branch: len(branch[1]))
             largest[0].extend(sorted(others))
@@ -203,31 +212,15 @@ class Grower:
         if len(rows) < 2 * MIN_EVENTS or growth.max_leaves < 2:
             return None
         data = self._rows
-        sums = _histograms(
-            data.codes,
-            data.actions,
-            data.weights,
-            data.rewards,
-            rows,
-            self._n_codes,
-            data.n_actions,
-        )
-        weight, total = sums[0, :, :, 0].sum(axis=0), sums[0, :, :, 1].sum(axis=0)
-        if (weight > 0).sum() < 2:
-            return None
-        variances = self._variances(rows, weight, total)
+        # Trees on the same events differ in what limits them: most of their nodes are the same.
+        key = hashlib.blake2b(rows.data, digest_size=16).digest()
+        if key not in self._cuts_of:
+            self._cuts_of[key] = self._scored(rows)
         cuts: list[tuple[float, int, IntArray]] = []
-        for place, feature in enumerate(self._features):
-            of_codes = sums[place]
-            live = np.flatnonzero(of_codes[:, :, 0].sum(axis=1) > 0)
-            if len(live) < 2:
-                continue
-            for order in _orders(feature, live, of_codes, weight, total):
-                gains = self._gains(feature, order, of_codes, weight, total, variances, growth)
-                best = np.argsort(-gains, kind="stable")[:_CUTS_TRIED]
-                cuts += [
-                    (float(gains[cut]), place, order[: cut + 1]) for cut in best if gains[cut] > 0
-                ]
+        for place, order, statistics, bound in self._cuts_of[key]:
+            gains = statistics - growth.strictness * bound
+            best = np.argsort(-gains, kind="stable")[:_CUTS_TRIED]
+            cuts += [(float(gains[cut]), place, order[: cut + 1]) for cut in best if gains[cut] > 0]
         cuts.sort(key=lambda cut: -cut[0])
         for gain, place, codes in cuts[:_CUTS_TRIED_IN_ALL]:
             is_left = np.zeros(self._n_codes, np.bool_)
@@ -244,6 +237,33 @@ class Grower:
                 gain, place, self._completed(place, is_left, rows, goes_left), left, right
             )
         return None
+
+    def _scored(self, rows: Rowids) -> list[_Cuts]:
+        """Return the cuts of some events, by feature and order of its codes."""
+        data = self._rows
+        sums = _histograms(
+            data.codes,
+            data.actions,
+            data.weights,
+            data.rewards,
+            rows,
+            self._n_codes,
+            data.n_actions,
+        )
+        weight, total = sums[0, :, :, 0].sum(axis=0), sums[0, :, :, 1].sum(axis=0)
+        if (weight > 0).sum() < 2:
+            return []
+        variances = self._variances(rows, weight, total)
+        cuts = []
+        for place, feature in enumerate(self._features):
+            of_codes = sums[place]
+            live = np.flatnonzero(of_codes[:, :, 0].sum(axis=1) > 0)
+            if len(live) < 2:
+                continue
+            for order in _orders(feature, live, of_codes, weight, total):
+                found = self._statistics(feature, order, of_codes, weight, total, variances)
+                cuts.append(_Cuts(place, order, *found))
+        return cuts
 
     def _completed(
         self, place: int, is_left: BoolArray, rows: Rowids, goes_left: BoolArray
@@ -271,7 +291,7 @@ class Grower:
         variances = (within + _SHRUNKEN_BY * common) / (weight + _SHRUNKEN_BY)
         return np.asarray(variances * np.maximum(uneven, 1e-9) * self._design_effect)
 
-    def _gains(
+    def _statistics(
         self,
         feature: Feature,
         order: IntArray,
@@ -279,9 +299,8 @@ class Grower:
         weight: FloatArray,
         total: FloatArray,
         variances: FloatArray,
-        growth: Growth,
-    ) -> FloatArray:
-        """Return by how much the contrast statistic of each cut exceeds its bound.
+    ) -> tuple[FloatArray, float]:
+        """Return the contrast statistic of each cut, and its bound; −∞ if a side is too small.
 
         H = Σ h_a (d_a − m)² with d_a the difference of an action's means between the two sides, h_a
         its precision and m their weighted mean is chi-square with A − 1 degrees of freedom if the
@@ -303,7 +322,7 @@ class Grower:
         x = self._log_looks
         bound = freedom + 2.0 * np.sqrt(freedom * x) + 2.0 * x
         is_small = np.minimum(w_left.sum(axis=1), w_right.sum(axis=1)) < 0.5 * MIN_EVENTS
-        return np.where(is_small, -1.0, statistic - growth.strictness * bound)
+        return np.where(is_small, -np.inf, statistic), bound
 
 
 def _orders(
