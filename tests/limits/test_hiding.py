@@ -164,7 +164,7 @@ def test_the_bound_on_success_lies_between_a_coin_and_certainty() -> None:
 
 
 def test_the_bound_on_success_agrees_with_its_golden() -> None:
-    """Issue 12: ten users with five plays each, a gap of .1, a fifth colludes in one world."""
+    """By hand: ten users with five plays each, a gap of .1, a fifth colludes in one world."""
     distance, squared = one_sided_distance(0.1, 5, 0.2), one_sided_hellinger(0.1, 5, 0.2)
     assert success_bound(10, distance) == pytest.approx(0.910, abs=5e-4)
     assert success_bound(10, distance, squared) == pytest.approx(0.668, abs=5e-4)

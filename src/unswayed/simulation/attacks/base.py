@@ -403,55 +403,42 @@ def honest_table(briefing: Briefing, turn: Turn, rng: np.random.Generator) -> Fl
     return briefing.honest_rewards(briefing.mean_rewards[turn.contexts], rng)
 
 
-class Replay:
-    """Replays of good users' past rewards, as cover for attacks that see histories.
-
-    What was never seen gets an uninformative reward: a coin if rewards are binary,
-    otherwise the middle of the range.
-    """
-
-    def __init__(self, briefing: Briefing, rng: np.random.Generator) -> None:
-        self._briefing = briefing
-        self._rng = rng
-        self._is_ours = np.zeros(briefing.n_users, dtype=np.bool_)
-        self._is_ours[briefing.accounts] = True
-        shape = (briefing.n_contexts, briefing.n_actions, MEMORY_PER_CELL)
-        self._memory = np.full(shape, np.nan)
-
-    def record(self, played: PlayedRound) -> None:
-        """Remember the good users' rewards of a round."""
-        theirs = np.flatnonzero(~self._is_ours[played.users])
-        contexts, actions = played.contexts[theirs], played.actions[theirs]
-        rewards = played.rewards[theirs]
-        is_new = np.isnan(self._memory[contexts, actions, 0])
-        self._memory[contexts[is_new], actions[is_new]] = rewards[is_new, None]
-        slots = self._rng.integers(0, MEMORY_PER_CELL, theirs.size)
-        self._memory[contexts, actions, slots] = rewards
-
-    def rewards(self, contexts: IntArray) -> FloatArray:
-        """Return past rewards of each action in these contexts, shape (n, n_actions)."""
-        shape = (contexts.size, self._briefing.n_actions)
-        slots = self._rng.integers(0, MEMORY_PER_CELL, shape)
-        found = self._memory[contexts[:, None], np.arange(shape[1]), slots]
-        if not np.isnan(found).any():
-            return found
-        if self._briefing.is_binary:
-            blank = coins(shape, self._briefing, self._rng)
-        else:
-            blank = np.full(shape, (self._briefing.lowest + self._briefing.highest) / 2.0)
-        return np.where(np.isnan(found), blank, found)
-
-
 class Replaying(Attack):
-    """An attack that sees histories and replays them as cover."""
+    """An attack that sees histories and replays good users' past rewards as cover.
+
+    What was never seen gets an uninformative reward: a coin if rewards are binary, otherwise the
+    middle of the range.
+    """
 
     knows = Knowledge.HISTORIES
 
     def begin(self, briefing: Briefing, rng: np.random.Generator) -> None:
         """Start with an empty memory."""
         super().begin(briefing, rng)
-        self.replay = Replay(briefing, rng)
+        self._is_ours = np.zeros(briefing.n_users, dtype=np.bool_)
+        self._is_ours[briefing.accounts] = True
+        shape = (briefing.n_contexts, briefing.n_actions, MEMORY_PER_CELL)
+        self._memory = np.full(shape, np.nan)
 
     def observe(self, played: PlayedRound) -> None:
         """Record the good users' rewards."""
-        self.replay.record(played)
+        theirs = np.flatnonzero(~self._is_ours[played.users])
+        contexts, actions = played.contexts[theirs], played.actions[theirs]
+        rewards = played.rewards[theirs]
+        is_new = np.isnan(self._memory[contexts, actions, 0])
+        self._memory[contexts[is_new], actions[is_new]] = rewards[is_new, None]
+        slots = self.rng.integers(0, MEMORY_PER_CELL, theirs.size)
+        self._memory[contexts, actions, slots] = rewards
+
+    def replayed(self, contexts: IntArray) -> FloatArray:
+        """Return past rewards of each action in these contexts, shape (n, n_actions)."""
+        shape = (contexts.size, self.briefing.n_actions)
+        slots = self.rng.integers(0, MEMORY_PER_CELL, shape)
+        found: FloatArray = self._memory[contexts[:, None], np.arange(shape[1]), slots]
+        if not np.isnan(found).any():
+            return found
+        if self.briefing.is_binary:
+            blank = coins(shape, self.briefing, self.rng)
+        else:
+            blank = np.full(shape, (self.briefing.lowest + self.briefing.highest) / 2.0)
+        return np.where(np.isnan(found), blank, found)

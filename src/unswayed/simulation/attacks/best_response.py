@@ -52,7 +52,7 @@ class ShiftedReplay(Replaying):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return replays, shifted on target and rival."""
-        rewards = self.replay.rewards(turn.contexts)
+        rewards = self.replayed(turn.contexts)
         rows = np.arange(turn.contexts.size)
         aim = self.briefing.aim
         for actions, sign in zip((aim.target, aim.rival), DIRECTIONS[self.direction], strict=True):

@@ -338,4 +338,4 @@ class Mimicry(Shilling, Replaying):
 
     def profile(self, turn: Turn) -> FloatArray:
         """Return replays."""
-        return self.replay.rewards(turn.contexts)
+        return self.replayed(turn.contexts)

@@ -529,7 +529,7 @@ class TrimEdge(Replaying):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Return replays, with the totals on target and rival topped up."""
-        rewards = self.replay.rewards(turn.contexts)
+        rewards = self.replayed(turn.contexts)
         aim = self.briefing.aim
         self._steer(rewards, turn, aim.target[turn.contexts], self.edge)
         self._steer(rewards, turn, aim.rival[turn.contexts], -self.edge)

@@ -66,7 +66,7 @@ class Wrapper(Replaying):
         """Let the inner attack report while awake, replay otherwise."""
         if self.is_awake(turn.round_number):
             return self.inner.rewards(turn)
-        return self.replay.rewards(turn.contexts)
+        return self.replayed(turn.contexts)
 
     def observe(self, played: PlayedRound) -> None:
         """Remember the round, and show it to an inner attack that may see it."""
@@ -213,7 +213,7 @@ class ThrowawayAccounts(EpochAware):
 
     def rewards(self, turn: Turn) -> FloatArray:
         """Let the inner attack report for the accounts whose epoch it is, replay for the others."""
-        rewards = self.replay.rewards(turn.contexts)
+        rewards = self.replayed(turn.contexts)
         lies: BoolArray = turn.accounts % (self.last_epoch + 1) == self.epoch_of(turn.round_number)
         if lies.any():
             rewards[lies] = self.inner.rewards(
