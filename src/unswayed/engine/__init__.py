@@ -1,7 +1,6 @@
 """Work on blocks of users, on threads here or on the workers of a Dask cluster."""
 
-from unswayed.engine.blocked import Blocked, BlockedRows, cut_codes
-from unswayed.engine.order_statistics import order_statistics
+from unswayed.engine.blocked import Blocked, BlockedRows, cut_codes, order_statistics
 from unswayed.engine.workers import HERE, DaskWorkers, Workers
 
 __all__ = [

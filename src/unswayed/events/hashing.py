@@ -91,23 +91,11 @@ def union_of_users(parts: Sequence[Labels]) -> tuple[Labels, list[npt.NDArray[np
     if len({part.type_name for part in filled}) > 1:
         kinds = ", ".join(sorted({part.type_name for part in filled}))
         raise InputError(f"users are of different types ({kinds}); write them all as strings.")
-    labels = pa.chunked_array([pa.array(part.values) for part in filled])
-    with quiet_connection() as connection:
-        connection.register("listed", pa.table({"label": labels, "place": np.arange(len(labels))}))
-        connection.sql(
-            f"""
-            CREATE TABLE coded AS SELECT label, row_number() OVER (ORDER BY hash, label) - 1 AS code
-            FROM (SELECT label, {USER_HASH.format(user="label")} AS hash FROM listed GROUP BY label)
-            """
-        )
-        ordered: pa.ChunkedArray = connection.sql(
-            "SELECT label FROM coded ORDER BY code"
-        ).to_arrow_table()[0]
-        codes: pa.ChunkedArray = connection.sql(
-            "SELECT code::INTEGER AS code FROM listed JOIN coded USING (label) ORDER BY place"
-        ).to_arrow_table()[0]
+    columns = pa.chunked_array([pa.array(part.values) for part in filled])
+    encoded = columns.dictionary_encode().combine_chunks()
+    users, places = ordered_users(encoded.dictionary)
     bounds = np.cumsum([len(part) for part in parts])[:-1]
-    return labels_of_column(ordered), np.split(codes.to_numpy(), bounds)
+    return users, np.split(places[np.from_dlpack(encoded.indices)], bounds)
 
 
 def user_hashes(users: Labels) -> HashArray:

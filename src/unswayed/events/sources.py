@@ -7,7 +7,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, cast
@@ -249,10 +249,6 @@ _LOOKS_LIKE = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
 Source = str | os.PathLike[str] | Any
 
 
-#: Resolves columns: (available names, source) to (columns, names to keep).
-Settle = Callable[[Sequence[str], str], tuple[Columns, Sequence[str]]]
-
-
 @dataclass(frozen=True, slots=True)
 class OpenLog:
     """A log as the view ``raw`` of a connection, its columns settled.
@@ -289,20 +285,15 @@ def opened(
         connection.sql(f"SET memory_limit = '{share}B'")
         name = name or _name_of(source, query)
 
-        def settle(names: Sequence[str], where: str) -> tuple[Columns, Sequence[str]]:
-            if contexts_only:
-                return columns.contexts_found_in(names, where=where), names
-            settled = columns.found_in(names, where=where)
-            return settled, settled.needed
-
         try:
             yield _open(
                 connection,
                 source,
-                settle,
+                columns,
                 name,
                 query=query,
                 keep_broken=keep_broken,
+                contexts_only=contexts_only,
                 memory=budget,
             )
         except duckdb.Error as error:
@@ -314,11 +305,12 @@ def opened(
 def _open(
     connection: duckdb.DuckDBPyConnection,
     source: Source,
-    settle: Settle,
+    columns: Columns,
     name: str,
     *,
     query: str | None,
     keep_broken: bool,
+    contexts_only: bool,
     memory: MemoryBudget,
 ) -> OpenLog:
     if isinstance(source, str | os.PathLike):
@@ -328,29 +320,39 @@ def _open(
                 raise InputError(
                     f"{name} is a database; say what to read with {option('--query')}: SELECT …"
                 )
-            return _open_arrow(connection, query_rows(address, query, memory), settle, name)
+            table = query_rows(address, query, memory)
+            return _open_arrow(connection, table, columns, name, contexts_only)
         if query is not None:
             raise InputError(
                 f"{option('--query')} needs a database address such as sqlite:///{address}."
             )
-        return _open_files(connection, find_files(address), settle, keep_broken=keep_broken)
+        files = find_files(address)
+        return _open_files(connection, files, columns, keep_broken, contexts_only)
     if not hasattr(source, "__arrow_c_stream__"):
         raise InputError(
             f"a log is a path, a database or a table of pyarrow, Polars or pandas, not {name}."
         )
-    return _open_arrow(connection, pa.table(source), settle, name)
+    return _open_arrow(connection, pa.table(source), columns, name, contexts_only)
 
 
 def _open_arrow(
-    connection: duckdb.DuckDBPyConnection, table: pa.Table, settle: Settle, name: str
+    connection: duckdb.DuckDBPyConnection,
+    table: pa.Table,
+    columns: Columns,
+    name: str,
+    contexts_only: bool,
 ) -> OpenLog:
-    settled, needed = settle(table.column_names, name)
+    settled, needed = _settled(columns, table.column_names, name, contexts_only)
     connection.register("raw", table.select(list(needed)))
     return _described(connection, name, settled, n_broken=0)
 
 
 def _open_files(
-    connection: duckdb.DuckDBPyConnection, files: Files, settle: Settle, *, keep_broken: bool
+    connection: duckdb.DuckDBPyConnection,
+    files: Files,
+    columns: Columns,
+    keep_broken: bool,
+    contexts_only: bool,
 ) -> OpenLog:
     if files.format == "json":
         _check_is_log(files)
@@ -361,7 +363,7 @@ def _open_files(
     names = found.columns
     if files.format == "json" and names == ["json"]:
         names = []
-    settled, chosen = settle(names, files.name)
+    settled, chosen = _settled(columns, names, files.name, contexts_only)
     if files.format == "json":
         types = dict(zip(names, map(str, found.types), strict=False))
         # Text stays text: what looks like a date in one file may not in the next.
@@ -379,6 +381,16 @@ def _open_files(
         lines = connection.sql("SELECT DISTINCT file_id, line FROM reject_errors").fetchall()
         n_broken = len(lines)
     return _described(connection, files.name, settled, n_broken=n_broken)
+
+
+def _settled(
+    columns: Columns, names: Sequence[str], where: str, contexts_only: bool
+) -> tuple[Columns, Sequence[str]]:
+    """Return the columns as found among some names, and the names to keep."""
+    if contexts_only:
+        return columns.contexts_found_in(names, where=where), names
+    found = columns.found_in(names, where=where)
+    return found, found.needed
 
 
 def _check_is_log(files: Files) -> None:
