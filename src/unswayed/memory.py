@@ -1,4 +1,4 @@
-"""How much memory is free, and how much a log would need, checked before it is used."""
+"""Free memory, and a budget that is checked before large arrays are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and folders that one process changes at a time.
+"""Atomic writes of files, and folders that one process changes at a time.
 
 Everything that is written passes through ``whole_file``. A draft beside the target takes its place
 in one step once it is on the disk; until then, and after any failure, the old file is there.

@@ -143,9 +143,9 @@ _USER_KEY = ("lower", "upper")
 def robust_edges(log: OpenLog, column: str, n_bins: int) -> tuple[float, ...]:
     """Return the inner edges of bins that hold equal shares of the users' votes.
 
-    Every user has the same voice, ``VOTES_PER_USER`` quantiles of their own values, however often
+    Every user has the same weight, ``VOTES_PER_USER`` quantiles of their own values, however often
     they came. Replacing a share alpha of the users moves the level of an edge by at most
-    alpha among the good users' votes, wherever the coalition floods. Equal edges are merged, so a
+    alpha among the good users' votes, whatever the coalition does. Equal edges are merged, so a
     column with few distinct values gets fewer bins.
     """
     user = label_sql(log.types, log.columns.user, "user")
@@ -173,7 +173,7 @@ def edges_at(votes: Sequence[float], column: str) -> tuple[float, ...]:
             f"column {column!r} holds no numbers, so it cannot be cut into bins; leave it out of "
             f"{option('--context-bins', python='Columns(bins=…)')}."
         )
-    return tuple(sorted({vote + 0.0 for vote in votes}))  # there are two zeros, which are equal
+    return tuple(sorted({vote + 0.0 for vote in votes}))  # turns -0.0 into 0.0
 
 
 def read_numbers(source: Source, columns: Columns, *, name: str, keep_broken: bool) -> pa.Table:

@@ -38,7 +38,7 @@ class Columns:
     may_lack_context
         Whether a log without the context columns is read as one context.
     features
-        Attributes that contexts are to be learned from; then there are no context columns.
+        Attributes from which contexts are learned; then there are no context columns.
     """
 
     user: str = "user"
@@ -69,7 +69,7 @@ class Columns:
                 raise InputError(f"column {column!r} cannot be cut into {n_bins} bins; ask for 2.")
 
     def _check_features(self) -> None:
-        """Refuse features beside context columns, or that give the answer away."""
+        """Reject features beside context columns, and features not known before a decision."""
         if self.context not in ((), ("context",)) or self.bins:
             columns = option("--context-column", python="context")
             raise InputError(

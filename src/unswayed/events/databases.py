@@ -30,7 +30,7 @@ SCHEMES = ("duckdb", "sqlite", "postgresql", "postgres")
 def quiet_connection(
     path: str = ":memory:", *, read_only: bool = False
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection, and close it; its own progress bar would mix with ours."""
+    """Yield a connection without a progress bar, and close it."""
     with duckdb.connect(path, read_only=read_only) as connection:
         with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no bar to set
             connection.sql("SET enable_progress_bar = false")

@@ -1,4 +1,4 @@
-"""The log in memory: one row an interaction, labels as codes."""
+"""The log in memory: one row per interaction, labels as codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unswayed.events.labels import Label, Labels
 #: the copies in single precision that some estimators make.
 LARGEST_REWARD = 1e30
 
-#: Codes of labels, of whatever width holds them.
+#: Codes of labels, of any integer width.
 Codes = npt.NDArray[np.integer[Any]]
 
 

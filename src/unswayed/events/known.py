@@ -21,7 +21,7 @@ STATUSES = {"honest": True, "fake": False}
 
 
 class KnownAccount(NamedTuple):
-    """What a review said of an account, and when; without a date it holds for all times."""
+    """Status and date of an account's review; without a date it holds for all times."""
 
     is_honest: bool
     date: dt.datetime | None

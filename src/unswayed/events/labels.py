@@ -26,7 +26,7 @@ _TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", 
 class Labels:
     """An ordered set of labels of one type; the position of a label is its code.
 
-    Labels are strings, integers, numbers or booleans: what JSON can say back. Dates and times are
+    Labels are strings, integers, numbers or booleans, which JSON preserves. Dates and times are
     kept as their ISO text, and found by it.
 
     Parameters

@@ -165,9 +165,9 @@ _ATTRIBUTE_BYTES = 40
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What was read.
+    """Source, size and columns of a log that was read.
 
-    ``bad_rows`` says why rows were left out and how many; ``bins`` holds the inner edges of the
+    ``bad_rows`` counts the rows that were left out by reason; ``bins`` holds the inner edges of the
     binned columns.
     """
 
@@ -350,7 +350,7 @@ def _create_view(
 ) -> None:
     """Create the view ``log`` (user, context, action, reward, propensity, moment, reason).
 
-    Its rows without a reason are the view ``good``, said in tests that DuckDB can use early.
+    Its rows without a reason are the view ``good``, by conditions that DuckDB can push down.
     """
     columns = log.columns
     attributes = "".join(

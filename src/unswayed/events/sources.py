@@ -1,4 +1,4 @@
-"""Opening a log wherever it lies, as a table that DuckDB can scan."""
+"""Open a log from any source as a table that DuckDB can scan."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def find_files(path: str) -> Files:
     """Return the files of a path, a folder or a pattern such as ``logs/2026-*.parquet``.
 
     Any address that fsspec knows will do. A folder is searched with all folders inside it; names
-    that begin with "." or "_" are left out, as other programs keep their notes there.
+    that begin with "." or "_" are left out: other programs use them for metadata.
     """
     try:
         file_system, root = fsspec.core.url_to_fs(path)
@@ -153,7 +153,7 @@ def relation_sql(files: Files, *, keep_broken: bool, types: Mapping[str, str] | 
 
 
 def named_columns(files: Files) -> Sequence[str]:
-    """Return the column names as the first file writes them, repeats kept; none if it is odd."""
+    """Return the column names of the first file, repeats kept; none if it cannot be parsed."""
     try:
         match files.format:
             case "parquet":
@@ -167,7 +167,7 @@ def named_columns(files: Files) -> Sequence[str]:
                 return [name for name, _ in first]
             case _:
                 return csv_header(files)[0]
-    except _UNREADABLE:  # DuckDB says better what is wrong
+    except _UNREADABLE:  # DuckDB gives a better error
         return []
 
 

@@ -62,7 +62,7 @@ def capped(events: Events, *, max_interactions: int) -> Events:
 
 
 def check_cap(max_interactions: int) -> None:
-    """Reject a cap that leaves nothing."""
+    """Reject a cap below one."""
     if max_interactions < 1:
         raise InputError(
             f"{option('--max-interactions-per-user')} is {max_interactions}; keep at least one per "

@@ -15,7 +15,7 @@ from unswayed.tallies import UserTallies
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimates:
-    """Mean rewards of the good users, and how they were found.
+    """Estimated mean rewards of the good users, and how they were estimated.
 
     Attributes
     ----------
@@ -29,11 +29,11 @@ class Estimates:
     frequent_contexts
         Shape (n_contexts,); True for S₊.
     user_weights
-        Shape (n_users,), in [0, 1]; how much of each user was kept.
+        Shape (n_users,), in [0, 1]; the weight of each user.
     decided_by
         Shape (n_contexts,); which estimator decided each context.
     evidence
-        What the method has to say of itself; anything JSON can hold.
+        Diagnostics of the method, as JSON values.
     low, high
         Shape (n_contexts, n_actions); ends of intervals that do not lie symmetrically around the
         means. None for means ∓ the sum of the half-widths.
@@ -44,7 +44,7 @@ class Estimates:
         Shape (n_contexts,); the action of each context, if another rule than the largest mean
         decides. None for the largest mean that is not excluded.
     model
-        What the method fitted, if it can judge single accounts by it (``bounded.Model``).
+        The fitted model, if it can score single accounts (``bounded.Model``).
     """
 
     mean_rewards: FloatArray

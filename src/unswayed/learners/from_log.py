@@ -76,10 +76,10 @@ def tally_log(
     source, options, on_step
         As ``learn_log`` takes them.
     client
-        A Dask client, to read files where its workers are. The caller holds the folder of tallies
+        A Dask client whose workers read the files. The caller holds the folder of tallies
         until it has learned: workers read the pieces meanwhile.
     with_users
-        Whether to bring the users' labels here from a cluster.
+        Whether a cluster returns the users' labels.
     """
     on_step("reading")
     if client is not None:
@@ -133,7 +133,7 @@ def _is_dated(stored: LogData | None, options: LearnOptions) -> bool:
 
 
 def _stored(options: LearnOptions) -> PreparedLog:
-    """Return the tallies of a folder, and what the last log was that was added to it."""
+    """Return the tallies of a folder, with the provenance of its last log."""
     if options.tallies is None:
         raise InputError(
             f"say what to learn from: a log, or {option('--tallies')} with a folder of tallies."
@@ -178,7 +178,7 @@ def _tallied(
 def _read_on_cluster(
     client: Any, source: str, options: LearnOptions, *, with_users: bool
 ) -> PreparedLog:
-    """Tally a log where the workers are."""
+    """Tally a log on the workers of a cluster."""
     folder = options.tallies
     index = None if folder is None else load_index(folder)
     _keeps_events(index, options)  # refuses a cap on a folder of sums before the log is read
@@ -214,7 +214,7 @@ STEPS = ("reading", "tallying", "validating", "learning")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedLog:
-    """What was learned from a log, what was read, and what the reader should know.
+    """A policy learned from a log, with the summary of the log and notes on both.
 
     ``user_weights`` and ``interactions`` have one value for each of ``user_labels``.
     """
@@ -293,7 +293,7 @@ def learn_on_cluster(
     client
         A Dask client to use instead.
     with_users
-        Whether to bring the users' labels here; without, ``user_labels`` is empty.
+        Whether to return the users' labels; otherwise ``user_labels`` is empty.
 
     Notes
     -----
@@ -385,7 +385,7 @@ def _learn(log: PreparedLog, options: LearnOptions, on_step: Listener) -> Learne
 
 
 def _checked(log: PreparedLog, options: LearnOptions, alpha: float) -> LogSummary:
-    """Return what a log looks like, unless nothing sound can be learned from it."""
+    """Summarise a log; raise if nothing sound can be learned from it."""
     summary = summarise(
         log.tallies,
         alpha=alpha,
@@ -426,7 +426,7 @@ def _notes_on_log(log: PreparedLog, options: LearnOptions) -> tuple[str, ...]:
 
 
 def _changes(log: PreparedLog, options: LearnOptions, alpha: float) -> Changes | None:
-    """Return what a test for change finds, or None if there is nothing to compare with."""
+    """Test for changes between the windows; None without windows."""
     if log.windows is None:
         return None
     before, after = log.windows

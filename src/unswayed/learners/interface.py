@@ -1,4 +1,4 @@
-"""What every learner can do: play arrivals as they come, and recommend afterwards."""
+"""Interface of online learners: play arrivals as they come, and recommend afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unswayed.learners.estimates import Estimates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a learner knows before the first arrival.
+    """Parameters known to a learner before the first arrival.
 
     ``alpha`` is what the operator believes, which need not be true;
     ``interactions_per_user`` is how long the learner will run, on average over the users.

@@ -1,4 +1,4 @@
-"""From tallies to a policy, wherever the tallies lie."""
+"""Learn a policy from tallies, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from unswayed.tallies import Tallies, UserTallies
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """A policy and what it rests on.
+    """A policy with its estimates and certificates.
 
     Attributes
     ----------
     policy
         The decisions.
     estimates
-        All that was estimated.
+        Estimates that the policy is based on.
     flips
         How many accounts each decision withstands; None if not asked for.
     unknown_fraction
         How the share was chosen; None if it was given.
     rewards
-        What worst-case intervals rest on.
+        What worst-case intervals assume of rewards.
     """
 
     policy: Policy

@@ -1,4 +1,4 @@
-"""A log on a cluster: read, grouped and tallied where its parts lie."""
+"""Read and tally a log on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadPart:
-    """What a task made of a part. ``n_clipped`` counts small propensities, if there are any."""
+    """A part of a log as a task read it; ``n_clipped`` counts raised propensities, if any."""
 
     data: LogData
     provenance: Provenance
@@ -61,7 +61,7 @@ class ReadPart:
 
 
 class Summary(NamedTuple):
-    """What the driver gets to see of a part."""
+    """Summary of a part, which is sent to the driver."""
 
     context_labels: Labels
     action_labels: Labels
@@ -125,7 +125,7 @@ def numbers_of_part(part: Part, columns: Columns, keep_broken: bool) -> pa.Table
 
 
 def summary_of(part: ReadPart) -> Summary:
-    """Return what the driver gets to see."""
+    """Return the summary of a part."""
     data = part.data
     labels = (data.context_labels, data.action_labels)
     return Summary(*labels, data.n_events, part.n_clipped, part.provenance, part.left_out.first)
@@ -206,7 +206,7 @@ def settled_bins(
 
 
 def _numbers_by_block(numbers: pa.Table, n_blocks: int) -> list[pa.Table]:
-    """Return the rows of the users that belong to each block; any fair choice would do."""
+    """Return the rows of the users of each block."""
     block = numbers["lower"].to_numpy() % np.uint64(n_blocks)
     return [numbers.filter(pa.array(block == number)) for number in range(n_blocks)]
 
@@ -229,7 +229,7 @@ def tally_on_cluster(
     index: Index | None = None,
     with_users: bool = False,
 ) -> PreparedLog:
-    """Tally a log on a cluster; the raw log never comes here.
+    """Tally a log on a cluster; the driver never loads the raw log.
 
     Each part is read and tallied by one task, its users cut into ranges of their hash, and each
     range added up over all parts: a shuffle of tallies instead of rows. Sums are exact, so the
@@ -245,10 +245,10 @@ def tally_on_cluster(
     min_propensity, max_interactions_per_user
         As ``learn_log`` takes them.
     folder, index
-        Where tallies are kept that this log is added to, and what is there already. This machine
-        and every worker must see the folder under the same name.
+        Folder of tallies to which this log is added, and its index. This machine and every worker
+        must see the folder under the same name.
     with_users
-        Whether to bring the users' labels here.
+        Whether to return the users' labels.
     """
     if is_database(source):
         refuse_query()
@@ -333,7 +333,7 @@ def _left_out(part: ReadPart, kind: str) -> pa.Table | None:
 def _by_user(
     parts: Blocked[LogData], n_blocks: int, labels: tuple[Labels, Labels]
 ) -> Blocked[LogData]:
-    """Return blocks of users, each added up over all parts."""
+    """Return blocks of users, each summed over all parts."""
     merge = partial(merged_data, context_labels=labels[0], action_labels=labels[1])
     return parts.regrouped(users_by_block, merge, n_blocks, n_blocks)
 
@@ -392,7 +392,7 @@ def _uniform(block: tuple[Tallies, Dropped]) -> Tallies:
 
 
 def refuse_query() -> NoReturn:
-    """Say what to do instead of a query on a cluster."""
+    """Reject a query: workers read files."""
     raise InputError(
         "workers cannot open the result of a query: write it to Parquet files in a place that "
         "every worker can open and learn from those, or use "

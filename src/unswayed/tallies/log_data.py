@@ -103,13 +103,13 @@ class PreparedLog:
     tallies
         As if every action had been played with probability 1/A. Users on a cluster may lack labels.
     provenance
-        What was read.
+        Source, size and columns of the log.
     clipped_share
         Share of the propensities that were raised; None without propensities.
     dropped
-        What does not count.
+        Events left out by the cap and the half-life.
     windows
-        With a half-life, tallies of all events before the last one and in it, if there are any.
+        With a half-life, tallies before the last half-life and within it, if neither is empty.
     n_logs
         Logs in the folder of tallies; None without a folder.
     is_new
@@ -141,7 +141,7 @@ def tallied(
     max_interactions_per_user: int | None,
     half_life: float | None = None,
 ) -> tuple[Tallies, Dropped]:
-    """Return the tallies of a log's data; a half-life and a cap are for events only."""
+    """Return the tallies of events after a half-life and a cap; tallies stay as they are."""
     if isinstance(data, Tallies):
         return data, Dropped()
     n_events, n_users_capped = len(data), 0
@@ -168,7 +168,7 @@ def merged_logs(
     parts
         The tallies of each log, with labels.
     context_labels, action_labels
-        What to code them by, when there are more than these parts know.
+        Labels to code by, if there are more than in these parts.
 
     Notes
     -----
@@ -287,7 +287,7 @@ def users_by_block(data: LogData, n_blocks: int) -> list[LogData]:
 
 
 def check_dated(data: LogData, folder: str | Path | None) -> Events:
-    """Return the data if it has events with times, or say that it has not."""
+    """Return the data if its events have times; raise otherwise."""
     if isinstance(data, Events) and data.times is not None:
         return data
     raise InputError(

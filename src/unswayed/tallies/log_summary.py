@@ -33,13 +33,14 @@ LEAST_SUPPORTED_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSummary:
-    """What a log looks like.
+    """Summary statistics of a log.
 
     ``interaction_ratio`` is c_L, the most interactions of a user by the fewest; ``repeated_share``
     the share of events whose user had met the context before; ``uniform_p_value`` tests that
-    actions were explored uniformly, weights included; ``rare_contexts`` are too thinly visited
-    for a decision that chance or the coalition does not make. ``never_played`` are some cells of
-    other contexts that nobody met; ``unsupported`` those that chance does not explain.
+    actions were explored uniformly, weights included; ``rare_contexts`` have too
+    few users for a decision that neither chance nor a coalition can make. ``never_played`` are
+    some cells of other contexts that nobody met; ``unsupported`` those that chance does not
+    explain.
     ``is_binary`` says that every reward is 0 or 1, so that means are rates.
     """
 
@@ -72,7 +73,7 @@ class LogSummary:
 def summarise(
     tallies: UserTallies, *, alpha: float, min_propensity: float = MIN_PROPENSITY
 ) -> LogSummary:
-    """Look at tallies, which have labels, before learning from them.
+    """Summarise tallies, which have labels, before learning from them.
 
     Notes
     -----
@@ -82,7 +83,7 @@ def summarise(
     """
     alpha = check_adversarial_fraction(alpha)
     labels = (tallies.context_labels, tallies.action_labels)
-    found = tallies.blocks.map_blocks(_look_at_block)
+    found = tallies.blocks.map_blocks(_block_summary)
     plays = np.concatenate([block.plays for block in found])
     active = plays[plays > 0]
     visits = tallies.cell_sums("plays")
@@ -253,7 +254,7 @@ class _BlockSummary:
     highest_mean: float
 
 
-def _look_at_block(tallies: Tallies) -> _BlockSummary:
+def _block_summary(tallies: Tallies) -> _BlockSummary:
     plays = row_sums(tallies.indptr, tallies.plays)
     n_pairs, lowest, highest = _pairs_and_range(
         tallies.indptr, tallies.cells, tallies.counts, tallies.sums, tallies.n_actions
@@ -269,7 +270,7 @@ def _pairs_and_range(
     sums: FloatArray,
     n_actions: int,
 ) -> tuple[int, float, float]:
-    """Return how many (user, context) pairs met at all, and the range of mean rewards."""
+    """Return the number of (user, context) pairs, and the range of mean rewards."""
     n_pairs, lowest, highest = 0, np.inf, -np.inf
     for user in range(len(indptr) - 1):
         limit = np.int64(0)  # the first cell beyond the context

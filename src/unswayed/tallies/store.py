@@ -28,12 +28,12 @@ _INDEX = "tallies.json"
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What a folder of tallies holds, without the tallies.
+    """Index of a folder of tallies.
 
     Parameters
     ----------
     keeps_events
-        Whether it holds events instead of their sums, so that a cap can be put on them.
+        Whether it holds events instead of sums, so that a cap or a half-life can be applied.
     pieces
         Names of the pieces; each holds a range of the users, in their order.
     context_labels, action_labels
@@ -43,7 +43,7 @@ class Index:
     bins
         Edges of binned context columns, fixed by the first log.
     logs
-        What each log was that was added, with a digest.
+        Source and digest of each log that was added.
     """
 
     keeps_events: bool = False
@@ -208,7 +208,7 @@ def write_piece(folder: str | os.PathLike[str], piece: str, data: LogData) -> No
 
 
 def has_piece(folder: str | os.PathLike[str], piece: str) -> bool:
-    """Whether a piece is there."""
+    """Return whether a piece exists."""
     return all(path.exists() for path in _paths(Path(folder), piece))
 
 

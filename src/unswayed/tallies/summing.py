@@ -1,7 +1,7 @@
 """Sums over the entries of groups that do not depend on the order of the entries.
 
-All loops run over ranges of users, in threads. What they find for a user does not depend on the
-ranges, so neither do the results.
+All loops run over ranges of users, in threads. Results for a user do not
+depend on the ranges.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Grouping:
         Shape (n,); the cell of each entry, ascending within each user. Equal cells keep the order
         in which the entries came.
     values
-        Shape (n,); what came with each entry.
+        Shape (n,); the value of each entry.
     indptr
         Shape (n_users + 1,); where each user's groups begin.
     cells
@@ -70,8 +70,8 @@ def grouped(
     users, cells
         Shape (n,); of each entry.
     values
-        Shape (n,); any column that is wanted in the new order. To sort it along costs less than
-        to look its values up afterwards, all over memory.
+        Shape (n,); a column to reorder. Moving it with the entries is cheaper than gathering it
+        afterwards.
     n_users
         How many users there are.
     """
@@ -179,15 +179,15 @@ def positions(n_entries: int) -> npt.NDArray[np.uint32]:
 def grouped_sums(
     grouping: Grouping, values: FloatArray, remainders: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the sum of each group's values, and what rounding that sum left over.
+    """Return the sum of each group's values, and its rounding error.
 
     Parameters
     ----------
     grouping
         The entries; its values are their ``positions``.
     values, remainders
-        Shape (n,); what to add, each the sum of a float and a smaller one. ``remainders`` may be
-        empty, which means zeros.
+        Shape (n,); summands, each a float and a smaller one (its remainder). ``remainders`` may
+        be empty, which means zeros.
 
     Notes
     -----
@@ -222,8 +222,8 @@ def event_sums(
     """Return counts, sums and squares of unweighted events, and the remainders of the latter two.
 
     The values of the grouping are the rewards, ``compact`` or not. The same as three calls of
-    ``grouped_sums``, in one pass over the entries; remainders are empty if all of them are zero. Of
-    rewards of zero and one the squares are the rewards, and their sums one array.
+    ``grouped_sums``, in one pass over the entries; remainders are empty if all of them are zero.
+    Squares of 0 and 1 are the rewards themselves, and one array holds both sums.
     """
     n_groups, nothing = len(grouping.cells), np.empty(0)
     are_binary = grouping.values.dtype == np.bool_
@@ -302,7 +302,7 @@ def _fill_event_sums(
     for user in range(first, last):
         previous = -1
         for entry in range(starts[user], starts[user + 1]):
-            reward = rewards[entry] + 0.0  # there are two zeros, and sums have the positive one
+            reward = rewards[entry] + 0.0  # turns -0.0 into 0.0
             if entry_cells[entry] != previous:
                 group += 1
                 previous = entry_cells[entry]

@@ -32,7 +32,7 @@ from unswayed.tallies.summing import (
 
 
 class UserRows:
-    """One sparse row a user: ``cells`` of its entries, ascending, and columns of numbers.
+    """One sparse row per user: the cells of its entries, ascending, and columns of numbers.
 
     Row i has the entries from ``indptr[i]`` up to ``indptr[i + 1]``. A subclass is a dataclass and
     names its ``columns``, arrays with one number for each entry; a column may be left empty.
@@ -196,7 +196,7 @@ class UserTallies:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tallies(UserRows, UserTallies):
-    """One sparse row a user; (context, action) is cell ``context * n_actions + action``.
+    """One sparse row per user; (context, action) is cell ``context * n_actions + action``.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ class Tallies(UserRows, UserTallies):
         Shape (n_entries,); sum of the rewards there, and of their squares.
     counts_remainder, sums_remainder, squares_remainder
         Shape (n_entries,); what rounding the sums lost, or empty where nothing was lost. Merging is
-        exact because of them; they mean nothing to a learner.
+        exact because of them; learners ignore them.
     weighted_plays
         Shape (n_entries,); how often the user met the cell when ``counts`` holds weights, else
         empty.
@@ -414,7 +414,7 @@ def user_bounds(users: Labels, n_blocks: int) -> list[int]:
     return [*bounds, len(users)]
 
 
-#: Events kept as they are before they are summed; bounds memory in long-lived processes.
+#: Ours: events buffered before they are summed; bounds memory in long-lived processes.
 BUFFERED_EVENTS = 1 << 18
 
 
@@ -589,7 +589,7 @@ class Accumulator:
             self._flush(n_users=0, n_contexts=0)
 
     def tallies(self, *, n_users: int, n_contexts: int) -> Tallies:
-        """Return the tallies of all events so far for the users and contexts known by now."""
+        """Return the tallies of all events so far for the users and contexts known so far."""
         return self._flush(n_users=n_users, n_contexts=n_contexts)
 
     def _flush(self, *, n_users: int, n_contexts: int) -> Tallies:
