@@ -52,6 +52,15 @@ def test_every_name_of_the_notation_table_exists(path: str, name: str) -> None:
     assert name in names_of(resolve(path))
 
 
+def test_every_word_of_the_glossary_is_used_on_a_page() -> None:
+    words = (ROOT / "docs/notation.md").read_text(encoding="utf-8").partition("## Words")[2]
+    terms = {term for row in re.findall(r"^\| ([^|]+) \|", words, re.M) for term in row.split(", ")}
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name != "notation.md"]
+    text = " ".join(" ".join(page.read_text(encoding="utf-8").casefold().split()) for page in pages)
+    assert len(terms) > 60
+    assert sorted(term for term in terms if term.casefold() not in text) == []
+
+
 def test_every_line_of_algorithm_2_can_be_found_in_the_code() -> None:
     code = "".join(
         path.read_text(encoding="utf-8") for path in (ROOT / "src/unswayed/learners").rglob("*.py")
