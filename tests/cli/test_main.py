@@ -163,7 +163,7 @@ def test_simulations_print_the_promised_json() -> None:
         (["predict", "/dev/null", "--context", "home"], "is not JSON"),
     ],
 )
-def test_what_cannot_be_done_ends_in_one_sentence(
+def test_impossible_requests_end_in_one_sentence(
     arguments: list[str], message: str, tmp_path: Path
 ) -> None:
     result = run(*arguments, cwd=tmp_path)

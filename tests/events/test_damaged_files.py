@@ -152,7 +152,7 @@ def test_a_parquet_file_that_is_a_csv(tmp_path: Path) -> None:
     refused(written(tmp_path / "a.parquet", HEADER + "u,s,a,1\n"), "not what its name says")
 
 
-def test_something_that_is_no_log_at_all() -> None:
+def test_a_number_is_rejected_as_a_log() -> None:
     with pytest.raises(InputError, match="a log is a path"):
         read_events(42)
 

@@ -89,7 +89,7 @@ def test_a_folder_without_times_gets_a_sentence_and_is_left_alone(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_cap_goes_with_forgetting(rng: np.random.Generator) -> None:
+def test_a_cap_and_a_half_life_can_be_combined(rng: np.random.Generator) -> None:
     learned = learn_log(pa.concat_tables(days(rng)), half_life="2d", max_interactions_per_user=10)
     assert decided(learned) == "cola"
     assert learned.interactions.max() == 10

@@ -133,7 +133,7 @@ def test_what_is_no_range_is_refused_in_one_sentence(given: object) -> None:
         parsed_reward_range(given)  # type: ignore[arg-type]  # what people may give
 
 
-def test_what_is_no_range_is_named_in_the_words_of_its_reader() -> None:
+def test_an_invalid_range_is_named_as_a_parameter_or_as_a_flag() -> None:
     with pytest.raises(InputError) as error:
         parsed_reward_range("5,1")
     assert str(error.value) == (

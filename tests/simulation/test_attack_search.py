@@ -93,7 +93,7 @@ def test_the_search_keeps_to_its_budget(budget: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_processes_change_no_number(seed: int) -> None:
+def test_results_do_not_depend_on_the_number_of_processes(seed: int) -> None:
     settings = small(seed=seed)
     one, two = (
         search_attacks(settings, budget=30, fresh_worlds=2, processes=n, on_run=lambda: None)

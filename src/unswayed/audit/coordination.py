@@ -230,7 +230,7 @@ def _habits(ratings: Ratings, activity: FloatArray, others: FloatArray) -> Itera
 
 
 def _surges(items: IntArray, times: FloatArray, popularity: FloatArray, near: float) -> FloatArray:
-    """Return log ratios of an item's ratings close to a rating, and of as many as the log has."""
+    """Return log ratios of the item's ratings around each rating's time to the expected number."""
 
     def around(x: FloatArray) -> FloatArray:
         ordered = np.sort(x)

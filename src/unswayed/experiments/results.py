@@ -282,7 +282,7 @@ class Results:
 
 
 def _finished_everywhere(every: Sequence[Row], rows: Sequence[Row]) -> set[int]:
-    """Return the repetitions that all cells of some rows have, or say that some have none."""
+    """Return the repetitions that every cell has finished; raise if there are none."""
     by_cell: dict[int, set[int]] = {}
     points: dict[str, set[tuple[str, float]]] = {}
     for row in rows:

@@ -106,7 +106,7 @@ def without_formulas(table: pa.Table) -> pa.Table:
     """Return a table whose text no spreadsheet takes for a formula.
 
     Text that begins with one of ``= + - @``, a tab, a line end or an apostrophe gets an apostrophe
-    in front, unless it is a number. Taking one leading apostrophe away gives the text back.
+    in front, unless it is a number. Removing one leading apostrophe restores the text.
 
     >>> without_formulas(pa.table({"user": ["=1+1", "'ann", "-1.5", "bob"]}))["user"].to_pylist()
     ["'=1+1", "''ann", '-1.5', 'bob']

@@ -264,9 +264,9 @@ class Drift(StrEnum):
 
 
 def changed_means(mean_rewards: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return the means with actions turned by one step or more in each context.
+    """Return the means with the actions of each context rotated by at least one step.
 
-    The gaps stay, and the best action of every context becomes another one.
+    The gaps stay the same, and every context has another best action.
     """
     n_contexts, n_actions = mean_rewards.shape
     steps = rng.integers(1, n_actions, (n_contexts, 1))
