@@ -104,7 +104,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing/policy.json", ".", "file/policy.json", "n" * 300])
-def test_what_cannot_be_written_is_told_before_any_work(name: str, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_reported_before_any_work(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     for attempt in (check_writable, lambda path: write(path, "new")):
         with pytest.raises(InputError, match="cannot write") as caught:
@@ -151,7 +151,7 @@ def test_temporary_folders_of_the_dead_are_swept(
     assert names_in(tmp_path) == []
 
 
-def test_no_temporary_folder_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_temporary_folder_is_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
     with pytest.raises(InputError, match="TMPDIR"), temporary_folder():
         pass

@@ -304,7 +304,7 @@ class RobustMCB(OnlineLearner):
             self._forget()
 
     def _use_actions(self, actions: Labels) -> None:
-        """Go on with other actions; what was observed before counts as one more log."""
+        """Continue with other actions; earlier observations are kept as a separate log."""
         observed = self._change_actions(actions)
         if observed is not None:
             self._phases = with_log(self._phases, observed)

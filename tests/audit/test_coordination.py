@@ -80,7 +80,7 @@ def test_nobody_is_flagged_in_a_clean_market(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("spec", CLEAN[7:], ids=lambda spec: spec.name)
-def test_generous_accounts_and_beloved_niches_are_left_in_peace(spec: ReviewSpec) -> None:
+def test_generous_accounts_and_beloved_niches_are_not_flagged(spec: ReviewSpec) -> None:
     """Also with stars drawn anew; the negative control is the same market with paid groups."""
     log = build_reviews(spec, 7)
     assert not _found(log).is_flagged.any()
@@ -146,7 +146,7 @@ def test_a_log_without_any_overlap_is_no_error() -> None:
     assert np.isfinite(found.scores).all()
 
 
-def test_a_minority_with_items_of_its_own_is_left_in_peace() -> None:
+def test_a_minority_with_items_of_its_own_is_not_flagged() -> None:
     """Sharing items is no offence; the negative control is a minority that always says five."""
     log, is_member = with_minority(build_reviews(CLEAN[0], 3), 0.1, 60, 3)
     honest = _found(log).is_flagged

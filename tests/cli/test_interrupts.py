@@ -88,7 +88,7 @@ def log(rng: np.random.Generator, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("after", [0.15, 0.6, 1.2, 2.0])
-def test_learning_stops_when_it_is_told(after: float, log: Path, tmp_path: Path) -> None:
+def test_learning_stops_on_request(after: float, log: Path, tmp_path: Path) -> None:
     arguments = ["learn", log.name, "--tallies", "tallies", "--users", "users.csv"]
     assert_stopped(interrupted(arguments, after, tmp_path), tmp_path)
 

@@ -217,7 +217,7 @@ def test_attacks_that_cannot_be_had_are_refused_in_a_sentence(
     assert not out.exists()
 
 
-def test_forgetting_is_said_and_bad_times_get_a_sentence(
+def test_forgetting_is_reported_and_bad_times_get_a_sentence(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, dated = tmp_path / "policy.json", tmp_path / "dated.parquet"

@@ -26,7 +26,7 @@ def test_an_unknown_share_is_estimated_and_written_down(
     assert "was chosen from the data" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_share_that_is_no_number_is_refused(rng: np.random.Generator, tmp_path: Path) -> None:
+def test_a_share_that_is_not_a_number_is_rejected(rng: np.random.Generator, tmp_path: Path) -> None:
     log = tmp_path / "log.parquet"
     pq.write_table(café_log(rng), log)
     with pytest.raises(InputError, match="give a number below"):

@@ -71,7 +71,7 @@ def test_adding_a_day_twice_is_refused(log: Path, tmp_path: Path) -> None:
         unswayed(*arguments)
 
 
-def test_a_cap_is_told(log: Path, tmp_path: Path, capsys: Any) -> None:
+def test_a_cap_is_reported(log: Path, tmp_path: Path, capsys: Any) -> None:
     unswayed(
         *("learn", log, "--max-interactions-per-user", 10, "--out", tmp_path / "p.json", "--json")
     )

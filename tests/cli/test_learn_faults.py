@@ -110,7 +110,9 @@ def test_a_failure_after_the_tallies_are_saved_is_mended_by_the_next_command(
         (["--tallies", "{tmp}/none", "--engine", "dask"], "needs a log"),
     ],
 )
-def test_nothing_to_learn_from_is_told(arguments: list[str], message: str, tmp_path: Path) -> None:
+def test_nothing_to_learn_from_is_reported(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=message):
         unswayed("learn", *(argument.format(tmp=tmp_path) for argument in arguments))
 

@@ -98,7 +98,7 @@ def test_predict_says_what_a_worst_case_bound_rests_on(
     assert home["low"] < 100.0 * 0.3 < home["high"]
 
 
-def test_compare_tells_what_changed(log: Path, tmp_path: Path, capsys: Any) -> None:
+def test_compare_reports_what_changed(log: Path, tmp_path: Path, capsys: Any) -> None:
     first, second = tmp_path / "a.json", tmp_path / "b.json"
     unswayed("learn", log, "--out", first)
     written = json.loads(first.read_text())

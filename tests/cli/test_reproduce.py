@@ -64,12 +64,14 @@ def test_a_single_cell_is_run_alone_and_counts_for_the_whole(
 @pytest.mark.parametrize(
     ("name", "told"), [("figure-2a/x", "names no cell"), ("figure-2a/99", "from 0 to")]
 )
-def test_a_cell_that_does_not_exist_is_told(name: str, told: str, tmp_path: Path) -> None:
+def test_a_cell_that_does_not_exist_is_reported(name: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=told):
         reproduce([name], processes=1, out=tmp_path)
 
 
-def test_an_unknown_experiment_and_missing_results_are_told_in_a_sentence(tmp_path: Path) -> None:
+def test_an_unknown_experiment_and_missing_results_are_reported_in_a_sentence(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(InputError, match="did you mean figure-2a"):
         reproduce(["figure2a"], out=tmp_path)
     with pytest.raises(InputError, match="holds no results"):

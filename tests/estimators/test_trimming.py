@@ -205,7 +205,7 @@ def test_negative_counts_are_refused() -> None:
         trim_count(5, alpha=0.2, failure_probability=0.0)
 
 
-def test_points_that_were_cut_are_said_to_be(rng: np.random.Generator) -> None:
+def test_points_that_were_cut_are_reported(rng: np.random.Generator) -> None:
     result = trimmed_mean(rng.normal(size=200), alpha=0.1)
     assert (result.outcome, result.is_covered) == ("trimmed", True)
     assert result.n_tolerated > 0

@@ -233,7 +233,7 @@ def test_results_are_tables_and_json_of_the_promised_shape(rng: np.random.Genera
     assert found.table("contexts").num_rows == S
 
 
-def test_what_the_log_says_little_about_is_told_by_its_width(rng: np.random.Generator) -> None:
+def test_what_the_log_says_little_about_is_reported_by_its_width(rng: np.random.Generator) -> None:
     """A rarely played action is worth a warning only if chance could explain its uplift."""
     events = log_with(rng)
     kept = (events.actions != 2) | (rng.random(len(events)) < 0.04)

@@ -66,7 +66,7 @@ def test_online_a_reward_beyond_the_limit_changes_nothing() -> None:
         learner.policy()
 
 
-def test_weights_that_overflow_are_told(rng: np.random.Generator) -> None:
+def test_weights_that_overflow_are_reported(rng: np.random.Generator) -> None:
     users, contexts, actions, rewards = columns(rng)
     rare = np.full(len(rewards), 1e-300)
     log = Events.of(users, contexts, actions, rewards * LARGEST_REWARD, propensities=rare)

@@ -33,7 +33,7 @@ def test_a_query_on_postgresql_is_read(server: str, rng: np.random.Generator) ->
     assert set(events.propensities) == {0.25}
 
 
-def test_a_bad_query_on_postgresql_is_told_in_one_sentence(server: str) -> None:
+def test_a_bad_query_on_postgresql_is_reported_in_one_sentence(server: str) -> None:
     with pytest.raises(InputError, match="query on postgresql failed") as caught:
         read_events(server, query="SELECT * FROM nothing_here")
     assert "\n" not in str(caught.value)

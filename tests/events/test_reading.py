@@ -131,7 +131,7 @@ def test_a_query_on_duckdb_is_read(rng: np.random.Generator, tmp_path: Path) -> 
     assert account(read_events(address, query=query).events) == rows(kept)
 
 
-def test_a_bad_query_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_bad_query_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     with pytest.raises(InputError, match="query on sqlite failed: no such table: plays"):
         read_events(f"sqlite:///{tmp_path}/empty.db", query="SELECT * FROM plays")

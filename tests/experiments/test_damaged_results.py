@@ -9,7 +9,7 @@ from unswayed.experiments.results import Store
 
 
 @pytest.mark.parametrize("damage", [b"", b"[", b"7", b"\xff", b"[" * 100_000])
-def test_damaged_settings_are_told(damage: bytes, tmp_path: Path) -> None:
+def test_damaged_settings_are_reported(damage: bytes, tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.open({"seed": 0})
     (tmp_path / "settings.json").write_bytes(damage)
@@ -18,7 +18,7 @@ def test_damaged_settings_are_told(damage: bytes, tmp_path: Path) -> None:
             use()
 
 
-def test_a_damaged_part_is_told(tmp_path: Path) -> None:
+def test_a_damaged_part_is_reported(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.open({"seed": 0})
     (tmp_path / "parts/000-main-push-0000.parquet").write_bytes(b"PAR1")

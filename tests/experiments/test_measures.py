@@ -51,7 +51,7 @@ def test_nobody_else_sees_it() -> None:
     assert 15 <= sum(found) <= 45, "3.9 standard deviations around 30"
 
 
-def test_what_is_hidden_in_many_contexts_is_seen_by_the_oracle_alone() -> None:
+def test_only_the_oracle_sees_gaps_hidden_in_many_contexts() -> None:
     hidden = world(
         contexts=8, actions=2, users=20_000, interactions=2, gap=0.05, rewards="bernoulli"
     )

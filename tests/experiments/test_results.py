@@ -64,6 +64,6 @@ def test_our_own_learner_may_have_fewer_repetitions_and_is_compared_in_those() -
 
 
 @pytest.mark.parametrize("n_cells", [0, 3])
-def test_cells_without_a_finished_repetition_are_told(n_cells: int) -> None:
+def test_cells_without_a_finished_repetition_are_reported(n_cells: int) -> None:
     with pytest.raises(InputError, match="run the experiment to its end"):
         Results([row(number, 0, 0.0) for number in range(n_cells)])

@@ -86,7 +86,7 @@ def test_decisions_that_plain_means_take_otherwise_are_listed() -> None:
     assert changed_decisions(make_policy(), np.array([2, 0, 0])) == {"home": "cola"}
 
 
-def test_lies_are_told_by_items_and_accounts() -> None:
+def test_reports_list_lies_by_items_and_accounts() -> None:
     policy = make_policy()
     about_one = {"cells": [2, 5, 8], "raises": True, "accounts": 612.3}
     another_in_each = {"cells": [1, 3, 8], "raises": False, "accounts": 40.0}

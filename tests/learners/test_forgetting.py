@@ -49,7 +49,7 @@ def test_a_policy_follows_a_world_that_changed(rng: np.random.Generator) -> None
     assert {change["action"] for change in found} == {"soup", "cola"}
 
 
-def test_a_world_that_stays_is_not_said_to_change(rng: np.random.Generator) -> None:
+def test_a_world_that_does_not_change_is_not_reported_as_changed(rng: np.random.Generator) -> None:
     log = pa.concat_tables(days(rng)[:14])
     learned = learn_log(log, half_life="2d")
     assert decided(learned) == "soup"

@@ -72,7 +72,7 @@ def test_only_the_default_method_takes_reviews(tmp_path: Path) -> None:
         learn_log(_log(0), method="paper", known=_file(tmp_path, range(1), "fake"))
 
 
-def test_reviews_settle_what_a_policy_is_worth(tmp_path: Path, seed: int) -> None:
+def test_reviewed_accounts_settle_the_value_of_a_policy(tmp_path: Path, seed: int) -> None:
     """Showing everybody what a tenth loves loses without them, and wins if they are honest."""
     loved = pa.table(
         {

@@ -64,7 +64,7 @@ def test_an_integer_beyond_64_bits_is_refused_before_it_is_kept() -> None:
 
 
 @pytest.mark.parametrize("rewards", [["much"], [None], [[1.0]], 1.0, [1j], [10**400], []])
-def test_rewards_that_are_no_numbers_are_refused_with_a_sentence(rewards: Any) -> None:
+def test_rewards_that_are_not_numbers_are_rejected_with_a_sentence(rewards: Any) -> None:
     learner = shop()
     with pytest.raises(InputError, match="reward"):
         learner.observe_many(["ann"], ["home"], ["tea"], rewards)

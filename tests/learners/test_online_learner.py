@@ -168,7 +168,7 @@ STICKY = {
 
 
 @pytest.mark.parametrize("name", ["fit", "partial_fit"])
-def test_a_log_is_read_as_it_was_said(name: str, recorded: Recording) -> None:
+def test_a_log_is_read_as_its_options_say(name: str, recorded: Recording) -> None:
     """By its columns, with its bad rows, and by the design that it shows or that is given."""
     table = pa.table(STICKY).rename_columns({"user": "account"})
     how = {"columns": Columns(user="account"), "on_bad_rows": "drop"}

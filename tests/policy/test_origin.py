@@ -37,7 +37,7 @@ def origin(
         (origin(Labels.of([]), COUNTS + 1), "unknown"),
     ],
 )
-def test_logs_are_told_apart_by_events_times_and_accounts(other: Origin, relation: str) -> None:
+def test_logs_are_distinguished_by_events_times_and_accounts(other: Origin, relation: str) -> None:
     monday = origin(users(0, 1000), times=MONDAY)
     assert monday.relation(other) == other.relation(monday) == relation
     again = Origin.from_json(json.loads(json.dumps(other.to_json())))

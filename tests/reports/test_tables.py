@@ -16,7 +16,7 @@ def test_labels_that_look_like_markup_are_shown_as_they_are(
         assert text in printed
 
 
-def test_json_speaks_unicode_and_refuses_what_json_cannot_hold(
+def test_json_writes_unicode_and_rejects_values_that_json_cannot_hold(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_json({"café": 1.5})

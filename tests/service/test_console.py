@@ -239,7 +239,7 @@ def test_an_empty_campaign_and_an_empty_service_say_so(
     assert "There is no campaign yet." in quiet.text("main")
 
 
-def test_a_learning_is_started_and_its_failure_is_shown(
+def test_a_learning_job_is_started_and_its_failure_is_shown(
     sqlite_shop: Running, quiet: Browser
 ) -> None:
     quiet.open(f"{sqlite_shop.address}/console/c/shop/jobs")

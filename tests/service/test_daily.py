@@ -19,7 +19,7 @@ from unswayed.service import offline
 from unswayed.service.settings import parsed_settings
 
 
-def test_reports_say_what_changed_and_a_webhook_is_told(
+def test_reports_say_what_changed_and_a_webhook_is_called(
     tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[dict[str, Any]] = []

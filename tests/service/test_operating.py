@@ -122,7 +122,7 @@ def test_a_connection_that_is_to_be_closed_is_closed(sqlite_shop: Running) -> No
         (b"GET /healthz HTTP/1.1\r\nX-Long: " + 70_000 * b"a", 431, "headers_too_large"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_the_one_shape(
+def test_unreadable_requests_get_the_one_error_shape(
     sqlite_shop: Running, sent: bytes, status: int, code: str
 ) -> None:
     """Also after other requests on the same connection."""

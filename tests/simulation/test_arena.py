@@ -116,7 +116,7 @@ def test_runs_repeat_exactly_and_differ_between_seeds_and_paths(seed: int) -> No
     assert not np.array_equal(first, answers_of(seed + 1, (0,)))
 
 
-def test_learners_are_told_the_assumed_share_and_not_the_true_one(seed: int) -> None:
+def test_learners_get_the_assumed_share_and_not_the_true_one(seed: int) -> None:
     told: list[float] = []
 
     def make(setting: Setting) -> Believer:

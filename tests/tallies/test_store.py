@@ -68,7 +68,7 @@ def test_a_day_added_on_disk_equals_both_days_at_once(
     assert len(list(tmp_path.iterdir())) == 3  # old states are swept away
 
 
-def test_an_empty_folder_has_no_tallies_and_a_damaged_one_is_told(
+def test_an_empty_folder_has_no_tallies_and_a_damaged_one_is_reported(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
     assert load_tallies(tmp_path) is None

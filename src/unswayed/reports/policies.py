@@ -44,8 +44,8 @@ class Change:
 class Comparison:
     """What differs between two policies.
 
-    ``agreement`` is the share of the visits, by the second policy's context probabilities, in
-    contexts of both whose action is the same.
+    ``agreement`` is the share of visits on which both policies choose the same action, by the
+    second policy's context probabilities.
     """
 
     n_common: int

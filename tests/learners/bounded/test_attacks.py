@@ -93,7 +93,7 @@ def test_an_ab_test_that_a_fifth_of_the_accounts_turns_round_is_decided_right(
     np.testing.assert_allclose(estimates.mean_rewards[0], [0.6, 0.4], atol=0.02)
 
 
-def test_an_ab_test_in_peace_flags_nobody(rng: np.random.Generator, seed: int) -> None:
+def test_an_ab_test_without_an_attack_flags_nobody(rng: np.random.Generator, seed: int) -> None:
     found = find_coalitions(ab_test(rng), alpha=ALPHA, seed=seed)
     assert (found.weights == 1.0).all()
     np.testing.assert_allclose(found.means[0], [0.6, 0.4], atol=0.02)

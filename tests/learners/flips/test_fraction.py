@@ -89,7 +89,7 @@ def test_an_attack_is_made_on_every_decision_with_what_the_method_was_given(
         assert given[1:] == (design, 0.125, warmup)
 
 
-def test_attacks_on_tallies_in_many_places_are_refused(pooled: Recording) -> None:
+def test_attacks_on_distributed_tallies_are_rejected(pooled: Recording) -> None:
     tallies = votes()
     design = uniform_design(tallies)
     before = pooled(tallies, design, alpha=0.1)

@@ -95,7 +95,7 @@ def test_the_guard_rules_out_what_a_coalition_has_talked_up(rng: np.random.Gener
 
 
 @pytest.mark.parametrize("n_users", [300, 6000])
-def test_in_peace_the_guard_leaves_the_best_pooled_action(
+def test_without_an_attack_the_guard_keeps_the_best_pooled_action(
     rng: np.random.Generator, n_users: int
 ) -> None:
     pooled, guard, _ = pushed(rng, is_attacked=False, n_users=n_users)
