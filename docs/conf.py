@@ -25,3 +25,4 @@ html_theme = "furo"
 html_title = f"unswayed {release}"
 html_show_sphinx = False
 html_copy_source = False
+html_show_search_summary = False  # it would fetch pages, which browsers refuse for local files

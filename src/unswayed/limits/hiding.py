@@ -456,7 +456,7 @@ def one_sided_distance(
     *,
     base: ArrayLike = 0.5,
 ) -> Floats:
-    """Return the distance that the best coalition leaves between the better world and the ordinary one.
+    """Return the distance between the better world with the best coalition and the ordinary one.
 
     The ordinary world is free of colluders. The coalition chooses the distribution E of its
     members' rewards to minimise TV(P0, (1−alpha) P1 + alpha E); the minimum is
