@@ -112,7 +112,7 @@ def test_attacks_are_listed_with_what_they_know() -> None:
     assert all(name.split("-")[0] in table for name in ATTACKS)
     short = called("attacks").stdout
     assert all(name.split("-")[0] in short for name in ATTACKS)
-    assert "Knowing nothing: push" in short
+    assert "Knowing their aim alone, whose rival is the best action: push" in short
     assert short.count("\n") < 24, "it fits a small terminal"
 
 

@@ -12,6 +12,7 @@ from tests.refusals import refusal
 from unswayed.estimators import (
     lugosi_mendelson_mean,
     median_of_means,
+    quantum_entropy_mean,
     spectral_filter,
     trim_count,
     trimmed_mean,
@@ -52,6 +53,7 @@ def test_points_that_have_no_mean_are_refused(
     assert refusal(trimmed_mean, values, **ALPHA, **options) == sentence
 
 
+@pytest.mark.parametrize("estimator", [spectral_filter, quantum_entropy_mean])
 @pytest.mark.parametrize(
     ("rows", "options", "sentence"),
     [
@@ -95,9 +97,9 @@ def test_points_that_have_no_mean_are_refused(
     ],
 )
 def test_rows_that_have_no_mean_are_refused(
-    rows: Any, options: dict[str, Any], sentence: str
+    estimator: Any, rows: Any, options: dict[str, Any], sentence: str
 ) -> None:
-    assert refusal(spectral_filter, rows, **ALPHA, **options) == sentence
+    assert refusal(estimator, rows, **ALPHA, **options) == sentence
 
 
 def test_a_split_that_cannot_work_says_what_would() -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from unswayed.errors import InputError
 from unswayed.estimators import trim_count, trimmed_mean, trimmed_means
 from unswayed.randomness import generator
 
@@ -174,35 +173,6 @@ def test_without_bad_points_it_is_the_mean(rng: np.random.Generator) -> None:
     assert (result.outcome, result.n_tolerated) == ("mean", 0)
     assert result.estimate == pytest.approx(points.mean())
     assert result.standard_error == pytest.approx(points.std(ddof=1) / np.sqrt(50))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (([1.0], [0, 1], 2), "one group for each value"),
-        (([1.0], [2], 2), "between 0 and 1"),
-        (([1.0], [-1], 2), "between 0 and 1"),
-        (([np.nan], [0], 2), "NaN"),
-    ],
-)
-def test_bad_groups_are_refused(arguments: tuple[list[float], list[int], int], part: str) -> None:
-    with pytest.raises(InputError, match=part):
-        trimmed_means(*arguments, alpha=0.2)
-
-
-def test_bad_zero_counts_are_refused() -> None:
-    for n_zeros in ([1], [-1, 0]):
-        with pytest.raises(InputError, match="n_zeros"):
-            trimmed_means([1.0], [0], 2, alpha=0.2, n_zeros=n_zeros)
-
-
-def test_negative_counts_are_refused() -> None:
-    with pytest.raises(InputError, match="negative"):
-        trim_count(-1, alpha=0.2, failure_probability=0.05)
-    with pytest.raises(InputError, match="n_trimmed"):
-        trimmed_mean([1.0], alpha=0.2, n_trimmed=-1)
-    with pytest.raises(InputError, match="failure_probability"):
-        trim_count(5, alpha=0.2, failure_probability=0.0)
 
 
 def test_points_that_were_cut_are_reported(rng: np.random.Generator) -> None:

@@ -15,7 +15,7 @@ _LONGEST_KNOB = 16
 
 #: What an attack may know.
 _KNOWN = {
-    "O": "nothing",
+    "O": "their aim alone, whose rival is the best action",
     "B": "the bandit",
     "A": "the algorithm",
     "H": "the histories of all users",
