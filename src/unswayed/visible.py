@@ -75,10 +75,10 @@ def counted(number: float, noun: str) -> str:
 def percent(share: float) -> str:
     """Return a share as a percentage with three digits.
 
-    >>> percent(0.27273), percent(0.000832), percent(1.0)
-    ('27.3%', '0.0832%', '100%')
+    >>> percent(0.27273), percent(0.000832), percent(1.0), percent(2.9e-7)
+    ('27.3%', '0.0832%', '100%', '0.000029%')
     """
-    return f"{100 * share:.3g}%"
+    return f"{number(100 * share)}%"
 
 
 def is_number(cell: str | float | None) -> bool:

@@ -1,5 +1,7 @@
 """The red team: coalitions of our own in a log."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,10 @@ def test_a_larger_push_moves_the_naive_mean_further_and_the_robust_one_less(
         assert row.false_positives < 0.05
     assert large.naive_hits == 1.0
     assert large.robust_hits == 0.0
+    # What is said of it: found from the first size on, unless the log itself was attacked.
+    assert "is called an attack from 15% of the accounts on" in found.statement()
+    attacked = replace(found, rows=(replace(none, verdict="attacked"), small, large))
+    assert "this log is called attacked without it, too" in attacked.statement()
 
 
 def test_what_is_injected_is_read_and_checked() -> None:

@@ -77,8 +77,17 @@ def test_the_answer_comes_first_and_error_rates_are_said(page: str, audit: Audit
     assert "What no method could have detected" in text
 
 
-def test_a_typical_report_is_small(page: str) -> None:
+def test_pictures_say_what_they_show_and_numbers_are_decimals(page: str) -> None:
     assert len(page.encode()) < 1_000_000
+    pictures = re.findall(r"<svg.*?</svg>", page)
+    assert len(pictures) > 8
+    for picture in pictures:
+        (title,) = re.findall(r"<title>(.*?)</title>", picture)
+        first, *ticks = re.findall(r"<text[^>]*>(.*?)</text>", picture)
+        assert first == title
+        assert len(ticks) >= 3
+    shown = re.sub(r"<[^>]+>", " ", page.partition("<main>")[2].partition("<script>")[0])
+    assert not re.search(r"\de[-+]\d", shown)
 
 
 def test_the_same_audit_gives_the_same_page(page: str, audited: Audited) -> None:
