@@ -47,7 +47,7 @@ def test_production_logs_flag_as_few_honest_accounts_as_audits_say() -> None:
 
 
 def test_the_page_has_the_rates_and_the_command() -> None:
-    text = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/audit-measured.md").read_text(encoding="utf-8")
     assert "python benchmarks/audit.py --part validation --every 1 --kinds production" in text
     stated = [float(found) for found in re.findall(r"(\.\d+)% of honest accounts", text)]
     rates = [100 * FLAGGED_WHERE_SERVERS_CHOSE, 100 * FLAGGED_WHERE_USERS_CHOSE]
