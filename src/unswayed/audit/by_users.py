@@ -95,7 +95,7 @@ def audit_users(log: AuditedLog, is_fake: BoolArray, is_cleared: BoolArray) -> A
             for number, group in enumerate(found.groups[:MOST_GROUPS])
         ),
         rates=ErrorRates(
-            threshold=f"{FLAGGED:g} deviations from the middle of the log",
+            threshold=f"lockstep of {FLAGGED:g} deviations or more, or a clear common target",
             nominal=float(special.ndtr(-FLAGGED)),
             realised=FLAGGED_WHERE_USERS_CHOSE,
             measured_on="real ratings with injected profiles (python benchmarks/audit.py --kinds "

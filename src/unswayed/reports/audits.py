@@ -41,10 +41,13 @@ MOST_NAMED = 5
 
 def error_rates(rates: ErrorRates) -> str:
     """Return what the threshold means for honest accounts, in words."""
+    # The tail of a fitted distribution is far too optimistic to be shown beside what was measured.
+    is_telling = rates.nominal >= rates.realised / 10.0
+    own = f"; {percent(rates.nominal)} by the weights in this log" if is_telling else ""
     return (
         f"Flagged: {rates.threshold}. Share of honest accounts flagged by mistake: "
-        f"{rates.realised:.2%} measured on {rates.measured_on}; {percent(rates.nominal)} by "
-        "this audit's own model. This is evidence, never a verdict on a person."
+        f"{rates.realised:.2%} measured on {rates.measured_on}{own}. This is evidence, never a "
+        "verdict on a person."
     )
 
 
