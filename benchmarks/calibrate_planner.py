@@ -2,7 +2,7 @@
 
     python benchmarks/calibrate_planner.py [--methods paper] [--every 3] [--largest 150000]
         [--traffic-attacks 1] [--traffic-repetitions 3] [--output FILE]
-    python benchmarks/calibrate_planner.py --validate [--methods bounded] [--output FILE]
+    python benchmarks/calibrate_planner.py --validate [--output FILE]
 
 The theory bounds losses by orders of growth. Here each order gets its factor: losses are divided
 by the order ("units"), over worlds of many sizes, and the planner takes the worst of them. Every
@@ -301,13 +301,13 @@ def calibrate_alone() -> list[dict[str, Any]]:
     return rows
 
 
-def validate(method: str, *, processes: int) -> list[dict[str, Any]]:
+def validate(*, processes: int) -> list[dict[str, Any]]:
     """Simulate plans for worlds that were not fitted, under all attacks."""
     attacks = [name for name in ALL_ATTACKS if name not in NOT_VALIDATED]
     rows = []
     for n_contexts, n_actions, law, fraction, target in VALIDATION:
         nu = context_probabilities(n_contexts, law)
-        plan = plan_traffic(nu, n_actions, fraction, target, 0.1, methods=(method,))
+        plan = plan_traffic(nu, n_actions, fraction, target, 0.1)
         found = verify_plan(
             plan, nu, attacks=attacks, repetitions=2, seed=SEED, processes=processes
         )
@@ -355,8 +355,7 @@ def main() -> None:
         constants = json.loads(options.output.read_text(encoding="utf-8"))
     if options.validate:
         validation = constants.setdefault("validation", {})
-        for method in options.methods.split(","):
-            validation[method] = validate(method, processes=options.processes)
+        validation["paper"] = validate(processes=options.processes)
         _write(constants, options.output)
         return
     constants |= {

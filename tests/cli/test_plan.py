@@ -18,14 +18,12 @@ from unswayed.cli.plan import plan as plan_command
 from unswayed.cli.plan import plan_words
 from unswayed.errors import InputError
 from unswayed.learners.methods import DEFAULT_METHOD
-from unswayed.limits.planner import calibrated_methods, plan_traffic
+from unswayed.limits.planner import plan_traffic
 from unswayed.simulation import planned
 
 COMMAND = Path(sys.executable).with_name("unswayed")
 # Wide, so that messages are not wrapped in the middle of words.
 WIDE = {**os.environ, "COLUMNS": "200"}
-#: The methods of a plan, the one it is for first.
-PLANNED = tuple(sorted(calibrated_methods(), key=lambda name: name != DEFAULT_METHOD))
 GOOD = {"--contexts": "100", "--actions": "20", "--alpha": "0.1", "--epsilon": "0.05"}
 
 
@@ -37,11 +35,10 @@ def plan(contexts: int, actions: int, alpha: float, epsilon: float, **options: A
 def test_the_command_prints_words_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     plan(100, 20, 0.1, 0.05, users=50_000)
     printed = " ".join(capsys.readouterr().out.split())
-    expected = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1, methods=PLANNED, n_users=50_000)
+    expected = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1, n_users=50_000)
     for sentence in plan_words(expected):
         assert sentence in printed
-    is_borrowed = "No constants are fitted for method bounded" in printed
-    assert is_borrowed == ("bounded" not in PLANNED)
+    assert "No constants are fitted for method bounded" in printed
     assert "plays per user" in printed
 
 
@@ -52,23 +49,21 @@ def test_a_limit_of_one_play_is_none(capsys: pytest.CaptureFixture[str]) -> None
         assert ("no method can promise that" in capsys.readouterr().out) == is_said
 
 
-def test_the_plan_is_for_the_method_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in PLANNED:
-        plan(100, 20, 0.1, 0.05, method=name, json=True)
-        first, *_ = json.loads(capsys.readouterr().out)["plan"]["methods"]
-        expected = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1, methods=(name,))
-        assert first["method"] == name
-        assert first["interactions_per_user"] == expected.methods[0].interactions_per_user
+def test_the_plan_is_for_the_papers_method(capsys: pytest.CaptureFixture[str]) -> None:
+    plan(100, 20, 0.1, 0.05, method="paper", json=True)
+    (first,) = json.loads(capsys.readouterr().out)["plan"]["methods"]
+    expected = plan_traffic(np.full(100, 0.01), 20, 0.1, 0.05, 0.1)
+    assert first["method"] == "paper"
+    assert first["interactions_per_user"] == expected.methods[0].interactions_per_user
     plan(100, 20, 0.1, 0.05)
-    printed = capsys.readouterr().out
-    assert all(f"method: {name}" in printed for name in PLANNED)
+    assert "method: paper" in capsys.readouterr().out
 
 
 def test_the_command_prints_the_whole_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     plan(6, 3, 0.2, 0.1, context_probabilities="zipf:1.0", json=True)
     printed = json.loads(capsys.readouterr().out)
     weights = 1 / np.arange(1, 7)
-    expected = plan_traffic(weights / weights.sum(), 3, 0.2, 0.1, 0.1, methods=PLANNED)
+    expected = plan_traffic(weights / weights.sum(), 3, 0.2, 0.1, 0.1)
     assert printed["plan"] == json.loads(json.dumps(asdict(expected)))
     assert printed["verification"] is None
 
@@ -88,7 +83,7 @@ def test_verifying_says_what_was_simulated(capsys: pytest.CaptureFixture[str]) -
     plan(2, 2, 0.3, 0.25, verify=True, repetitions=1, json=True)
     found = json.loads(capsys.readouterr().out)["verification"]
     assert found["plan"]["n_contexts"] == 2
-    assert found["method"] == PLANNED[0]
+    assert found["method"] == "paper"
     assert found["trials"][0]["share_within"] <= found["trials"][-1]["share_within"]
 
 

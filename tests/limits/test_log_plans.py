@@ -76,7 +76,7 @@ def test_what_is_missing_and_what_is_withstood_follow_from_the_plan(
     rng: np.random.Generator,
 ) -> None:
     log = log_traffic(log_of(rng, n_users=2_000))
-    found = plan_from_log(log, 0.1, 0.09, 0.1, methods=("paper",))
+    found = plan_from_log(log, 0.1, 0.09, 0.1)
     needed = found.plan.methods[0].interactions_per_user
     assert found.more_interactions == needed - 30 > 0
     assert found.hidden_by == pytest.approx(
@@ -88,7 +88,7 @@ def test_a_log_that_is_large_enough_withstands_more_than_was_asked(
     rng: np.random.Generator,
 ) -> None:
     log = log_traffic(log_of(rng, n_users=2_000, rewards=rng.normal(0.0, 0.2, 60_000)))
-    found = plan_from_log(log, 0.1, 0.09, 0.1, methods=("paper",))
+    found = plan_from_log(log, 0.1, 0.09, 0.1)
     assert found.more_interactions == 0
     assert found.users_instead == 2_000
     assert found.withstands > 0.1
@@ -125,14 +125,14 @@ def test_more_users_are_named_where_they_would_do(rng: np.random.Generator) -> N
         log = replace(log, traffic=traffic)
         if plays_with(60, 0.09) > 30 >= plays_with(1_000_000, 0.09):
             break
-    found = plan_from_log(log, 0.1, 0.09, 0.1, methods=("paper",))
+    found = plan_from_log(log, 0.1, 0.09, 0.1)
     assert found.more_interactions > 0
     assert found.users_instead is not None
     assert plays_with(found.users_instead, 0.09) <= 30
     # The search ends within a part in a thousand, or one user.
     fewer = found.users_instead - max(1, found.users_instead // 500)
     assert plays_with(fewer, 0.09) > 30
-    hard = plan_from_log(log, 0.1, 0.03, 0.1, methods=("paper",))
+    hard = plan_from_log(log, 0.1, 0.03, 0.1)
     assert hard.users_instead is None
     assert hard.withstands == 0.0
 

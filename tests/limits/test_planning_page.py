@@ -22,7 +22,6 @@ def test_the_page_lists_the_fitted_factors() -> None:
     for fraction in (0.03, 0.1, 0.2, 0.3):
         factors = [
             method_constants(
-                "paper",
                 shape,
                 alpha=fraction,
                 failure_probability=0.1,

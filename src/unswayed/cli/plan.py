@@ -27,7 +27,6 @@ from unswayed.limits.planner import (
     LogPlan,
     MethodPlan,
     Plan,
-    calibrated_methods,
     constants,
     log_traffic,
     plan_from_log,
@@ -126,19 +125,12 @@ def plan(
     json: Json = False,
 ) -> None:
     """Compute the traffic that a target loss requires, and a lower bound for any method."""
-    calibrated = sorted(calibrated_methods(), key=lambda name: name != DEFAULT_METHOD)
-    if method is not None and method not in calibrated:
-        method = known_method(method)
-        if not search:
-            raise InputError(
-                f"there are no constants for method {method!r}: plan for "
-                f"{' or '.join(calibrated)}, or add --search to find by simulation how many plays "
-                "it needs."
-            )
-    searched = method or DEFAULT_METHOD
-    methods = tuple(
-        dict.fromkeys((searched if searched in calibrated else calibrated[0], *calibrated))
-    )
+    searched = DEFAULT_METHOD if method is None else known_method(method)
+    if method is not None and searched != PAPER_METHOD and not search:
+        raise InputError(
+            f"there are no constants for method {searched!r}: plan for {PAPER_METHOD}, or add "
+            "--search to find by simulation how many plays it needs."
+        )
     described = {
         "--contexts": contexts,
         "--actions": actions,
@@ -167,7 +159,7 @@ def plan(
         ).events
         read = log_traffic(events)
         probabilities = read.context_probabilities
-        from_log = plan_from_log(read, alpha, epsilon, delta, methods=methods[:1], lead=lead)
+        from_log = plan_from_log(read, alpha, epsilon, delta, lead=lead)
         result = from_log.plan
     else:
         if contexts is None or actions is None:
@@ -181,7 +173,6 @@ def plan(
             alpha,
             epsilon,
             delta,
-            methods=methods,
             n_users=users,
             traffic=Traffic(
                 base=base,
@@ -228,10 +219,10 @@ def plan(
     words = (*(() if from_log is None else log_words(from_log)), *plan_words(result))
     if found is not None:
         words += search_words(found, result)
-    elif DEFAULT_METHOD not in calibrated:
+    else:
         words += (
             f"No constants are fitted for method {DEFAULT_METHOD}, the default of learn: learn "
-            f"with --method {methods[0]} to have what is planned, or add --search to find by "
+            f"with --method {PAPER_METHOD} to have what is planned, or add --search to find by "
             f"simulation how many plays {DEFAULT_METHOD} needs.",
         )
     if json:
@@ -343,7 +334,7 @@ def _probabilities(text: str, n_contexts: int) -> FloatArray:
 
 
 def plan_words(plan: Plan) -> tuple[str, ...]:
-    """Return what a plan says, the first of its methods first."""
+    """Return a plan in sentences."""
     first = plan.methods[0]
     return tuple(
         sentence
@@ -351,7 +342,7 @@ def plan_words(plan: Plan) -> tuple[str, ...]:
             _promise(plan, first),
             _limit(plan),
             _users(plan),
-            _estimators(plan) if first.method == PAPER_METHOD else "",
+            _estimators(plan),
             _context_phase(plan, first),
             _gain(first),
             _cost(plan, first),
@@ -410,13 +401,8 @@ def _estimators(plan: Plan) -> str:
 
 
 def _context_phase(plan: Plan, method: MethodPlan) -> str:
-    if method.context_steps == 0:
-        return "No plays are needed to separate frequent contexts from rare ones."
     if method.context_error is None:
-        return (
-            f"Of them the first {method.context_steps:,} (T0) separate frequent contexts from rare "
-            "ones, whose users get an action for good."
-        )
+        return "No plays are needed to separate frequent contexts from rare ones."
     return (
         f"The first {method.context_steps:,} of all plays (T0, "
         f"{_plays(round(method.context_steps / plan.n_users))} per user) estimate how likely the "

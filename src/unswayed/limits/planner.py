@@ -45,6 +45,9 @@ from unswayed.limits.checks import (
 from unswayed.limits.hiding import largest_two_sided_interactions, smallest_two_sided_coalition
 from unswayed.names import known_keywords
 
+PAPER_METHOD = "paper"
+"""The method that plans are for, that of Theorem 5.1."""
+
 SMALLEST_FAILURE_PROBABILITY = 0.01
 """Ours: losses are taken as normal over repetitions, which a handful of them cannot vouch for
 further out."""
@@ -112,25 +115,17 @@ def constants() -> dict[str, Any]:
     return value
 
 
-def calibrated_methods() -> tuple[str, ...]:
-    """Return the methods that were calibrated."""
-    return tuple(constants()["methods"])
-
-
 def method_constants(
-    method: str,
     shape: Shape,
     *,
     alpha: float,
     failure_probability: float,
     traffic: Traffic | None = None,
 ) -> MethodConstants:
-    """Return a method's constants for one question.
+    """Return the constants of the paper's method for one question; no other was calibrated.
 
     Parameters
     ----------
-    method
-        One of ``calibrated_methods``.
     shape
         Which estimators are at work.
     alpha
@@ -146,12 +141,7 @@ def method_constants(
     The factor is the worst over all calibrated worlds of mean loss plus z standard deviations, both
     in units of the bound, against the worst of the attacks tried. Empirical: not a guarantee.
     """
-    if method not in calibrated_methods():
-        raise InputError(
-            f"there are no constants for method {method!r}; plan for one of: "
-            f"{', '.join(calibrated_methods())}."
-        )
-    fitted = constants()["methods"][method]
+    fitted = constants()["methods"][PAPER_METHOD]
     rows = [row for row in fitted["rows"] if row["shape"] == shape]
     return MethodConstants(
         factor=_worst_at(rows, alpha, failure_probability),
@@ -238,9 +228,6 @@ USERS_PER_CELL = 1.0
 FEWEST_USERS = 300
 """Ours: the fewest users of the calibration, however small the world."""
 
-PAPER_METHOD = "paper"
-"""The method of Theorem 5.1, which asks for context probabilities that err by epsilon at most."""
-
 EVERYDAY = Traffic()
 """The traffic of the calibration."""
 
@@ -309,7 +296,7 @@ class Plan:
         How many contexts trimmed means serve one by one, and their share of the visits. The
         spectral filter serves the others together.
     methods
-        What each method needs.
+        What the paper's method needs: one entry.
     """
 
     n_contexts: int
@@ -341,7 +328,6 @@ def plan_traffic(
     target_suboptimality: float,
     failure_probability: float,
     *,
-    methods: tuple[str, ...] = (PAPER_METHOD,),
     n_users: int | None = None,
     traffic: Traffic = EVERYDAY,
     lead: float = DEFAULT_LEAD,
@@ -356,8 +342,6 @@ def plan_traffic(
         Actions A, at least 2.
     alpha, target_suboptimality, failure_probability
         alpha below 1/3, epsilon below alpha, delta from 0.01 to 0.5.
-    methods
-        Methods to plan for, the one that matters first.
     n_users
         Users there are; without them the plan takes as many as it needs.
     traffic
@@ -390,7 +374,7 @@ def plan_traffic(
     target, fraction = check_target(target_suboptimality, alpha)
     delta = check_plan_failure(failure_probability)
     cells = n_contexts * n_actions
-    needed = _users_needed(methods[0], n_contexts, n_actions, fraction, delta)
+    needed = _users_needed(n_contexts, n_actions, fraction, delta)
     users = needed if n_users is None else check_count(n_users, N_USERS)
     if users <= cells:
         raise InputError(
@@ -431,9 +415,7 @@ def plan_traffic(
         frequent_share=min(float(probabilities[:n_frequent].sum()), 1.0),
         methods=(),
     )
-    return replace(
-        plan, methods=tuple(_method_plan(method, plan) for method in dict.fromkeys(methods))
-    )
+    return replace(plan, methods=(_method_plan(plan),))
 
 
 def _largest_hidden(target: float, fraction: float, traffic: Traffic) -> int:
@@ -447,29 +429,22 @@ def _largest_hidden(target: float, fraction: float, traffic: Traffic) -> int:
     return int(largest_two_sided_interactions(2 * target / unit, fraction, base=base))
 
 
-def _users_needed(
-    method: str, n_contexts: int, n_actions: int, fraction: float, delta: float
-) -> int:
+def _users_needed(n_contexts: int, n_actions: int, fraction: float, delta: float) -> int:
     """Return the number of users above which the small-group term is at most alpha.
 
     Never fewer than the calibration had.
     """
-    fitted = method_constants(
-        method,
-        Shape.of(n_contexts, n_actions),
-        alpha=fraction,
-        failure_probability=delta,
-    )
+    shape = Shape.of(n_contexts, n_actions)
+    fitted = method_constants(shape, alpha=fraction, failure_probability=delta)
     balanced = fitted.few_users * crowding(n_contexts, n_actions, 1) / fraction
     calibrated = USERS_PER_CELL * n_contexts * n_actions / fraction
     return max(FEWEST_USERS, math.ceil(max(balanced, calibrated) * (1 - 1e-12)))
 
 
-def _method_plan(method: str, plan: Plan) -> MethodPlan:
+def _method_plan(plan: Plan) -> MethodPlan:
     """Return the plan of one method."""
     shape = Shape.of(plan.n_contexts, plan.n_actions)
     fitted = method_constants(
-        method,
         shape,
         alpha=plan.adversarial_fraction,
         failure_probability=plan.failure_probability,
@@ -482,8 +457,6 @@ def _method_plan(method: str, plan: Plan) -> MethodPlan:
     plays = max(plays, plan.lower_bound)
     context_plays, context_error = 0.0, None
     if shape is Shape.MIXED:
-        context_plays = fitted.warmup_share * plays
-    if shape is Shape.MIXED and method == PAPER_METHOD:
         # The calibration spent a share on the contexts; Theorem 5.1 asks for an error of epsilon,
         # where rewards are of the order of one.
         factor = context_factor(
@@ -492,7 +465,7 @@ def _method_plan(method: str, plan: Plan) -> MethodPlan:
         )
         spread = plan.adversarial_fraction + plan.n_contexts / plan.n_users
         asked = (factor * plan.traffic.scale / plan.target_suboptimality) ** 2 * spread
-        context_plays = max(context_plays, asked)
+        context_plays = max(fitted.warmup_share * plays, asked)
         context_error = factor * math.sqrt(spread / context_plays)
         plays = (1 - fitted.warmup_share) * plays + context_plays
     interactions = math.ceil(plays * (1 - 1e-12))
@@ -504,7 +477,7 @@ def _method_plan(method: str, plan: Plan) -> MethodPlan:
         )
     total = interactions * plan.n_users
     return MethodPlan(
-        method=method,
+        method=PAPER_METHOD,
         factor=fitted.factor,
         interactions_per_user=interactions,
         total_interactions=total,
@@ -613,7 +586,6 @@ def plan_from_log(
     target_suboptimality: float,
     failure_probability: float,
     *,
-    methods: tuple[str, ...],
     lead: float = DEFAULT_LEAD,
 ) -> LogPlan:
     """Plan for a target with the traffic of a log; parameters as ``plan_traffic`` has them."""
@@ -626,7 +598,6 @@ def plan_from_log(
             fraction,
             target_suboptimality,
             failure_probability,
-            methods=methods,
             n_users=n_users,
             traffic=log.traffic,
             lead=lead,

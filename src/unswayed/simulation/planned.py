@@ -241,7 +241,6 @@ def _replanned(plan: Plan, nu: FloatArray, n_actions: int, n_users: int, traffic
         plan.adversarial_fraction,
         plan.target_suboptimality,
         plan.failure_probability,
-        methods=tuple(method.method for method in plan.methods),
         n_users=n_users,
         traffic=traffic,
         lead=plan.lead,
