@@ -21,8 +21,11 @@ autodoc_inherit_docstrings = False
 napoleon_google_docstring = False
 napoleon_attr_annotations = False  # signatures have them
 
+smartquotes = False  # --option stays as it is typed
+
 html_theme = "furo"
 html_title = f"unswayed {release}"
 html_show_sphinx = False
+html_show_copyright = False
 html_copy_source = False
 html_show_search_summary = False  # it would fetch pages, which browsers refuse for local files

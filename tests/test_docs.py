@@ -128,6 +128,15 @@ def test_every_link_anchor_and_image_of_the_site_exists(site: Path) -> None:
             assert is_found, f"{path.name} links to {address}"
 
 
+def test_the_reference_has_every_command_and_route_as_they_are_typed(site: Path) -> None:
+    commands = (site / "reference/commands.html").read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if f"unswayed {name}" not in commands] == []
+    assert "sqlite:///shop.db with --query" in commands
+    assert "--install-completion" not in commands
+    routes = (site / "reference/http.html").read_text(encoding="utf-8")
+    assert "/v1/{campaign}/decide" in routes
+
+
 def test_the_search_of_the_site_works_without_a_network(site: Path, tmp_path: Path) -> None:
     with browser(tmp_path) as tab:
         tab.open(f"{(site / 'search.html').as_uri()}?q=propensity")
