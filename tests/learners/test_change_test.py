@@ -106,7 +106,7 @@ def test_a_change_of_the_good_users_is_found_although_colluders_deny_it(
     assert -0.8 <= fall.least < 0.0
 
 
-def test_what_would_show_is_said(rng: np.random.Generator) -> None:
+def test_the_detectable_change_is_reported(rng: np.random.Generator) -> None:
     result = found(played(rng))
     assert result.n_tested == 6
     assert 0.0 < result.visible < 0.8

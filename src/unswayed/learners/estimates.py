@@ -77,7 +77,7 @@ class Estimates:
         return low, high
 
     def policy(self, tallies: UserTallies, *, alpha: float, method: str) -> Policy:
-        """Return the decision table that plays the actions; the tallies have labels."""
+        """Return a policy that plays the best actions, with the labels of the tallies."""
         low, high = self.interval
         counts = tallies.cell_sums("plays")
         return Policy(

@@ -154,8 +154,8 @@ def predicted_table(
     """Return the rows with the policy's actions, and the number of unknown contexts.
 
     The new columns are ``action`` and ``is_known``; rows that have columns of these names, as a log
-    does, keep them, and the new ones are ``policy_action`` and ``policy_is_known``. Without
-    columns, those are read that the policy was learned from, cut into the same bins.
+    does, keep them, and the new ones are ``policy_action`` and ``policy_is_known``. By
+    default the context columns of the policy are read, with the same bins.
     """
     rows, codes = read_codes(policy, source, columns=columns, memory=memory)
     names_taken = rows.column_names

@@ -40,7 +40,7 @@ class Progress:
 
 
 def schedule_of(settings: Settings, n_users: int) -> Schedule:
-    """Return when the epochs of a campaign end, by its size of today."""
+    """Return when the epochs of a campaign end, given its current number of users."""
     return planned_schedule(
         n_users=max(n_users, 1),
         n_contexts=len(settings.contexts),

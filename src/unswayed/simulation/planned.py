@@ -190,7 +190,7 @@ def simulated_traffic(traffic: Traffic) -> dict[str, Any]:
 
 
 def widest_gap(traffic: Traffic) -> float:
-    """Return the largest lead that a world with this traffic has room for."""
+    """Return the largest possible lead of the best action in a world with this traffic."""
     if traffic.base is None:
         return WIDEST_GAP
     return min(WIDEST_GAP, traffic.base / GAP_SPREAD, 1.0 - traffic.base)

@@ -69,5 +69,5 @@ def test_beyond_as_many_contexts_as_actions_the_better_path_loses_less(seed: int
     assert better < 0.03 < literal
 
 
-def test_both_are_methods_by_name() -> None:
+def test_both_splits_are_registered_methods() -> None:
     assert {"paper", "paper-literal"} <= set(METHODS)

@@ -158,8 +158,8 @@ def intraclass_correlation(rows: Responses, law: Law, trimmed: float) -> float:
 
     One-way analysis of variance within accounts: sums of squares between their cells, and within
     cells, of standardised scores. The accounts whose cells differ most are left out, a share
-    ``trimmed``, and as many that differ least: bots that answer every play of their item alike
-    would make everybody's repeated plays worthless.
+    ``trimmed``, and as many that differ least: bots that reward every play of their item alike
+    would otherwise lower the effective plays of everybody.
     """
     users, n = entry_users(rows.indptr), rows.plays
     scores, squares = rows.scores(law.table / np.sqrt(law.variances)[:, None])
