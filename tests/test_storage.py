@@ -71,7 +71,7 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
     assert target.read_text() == "new"
 
 
-def test_a_dangling_link_gets_its_file_and_a_loop_of_links_a_sentence(tmp_path: Path) -> None:
+def test_a_dangling_link_gets_its_file_and_a_loop_of_links_is_refused(tmp_path: Path) -> None:
     link, loop = tmp_path / "link", tmp_path / "loop"
     link.symlink_to("later.json")
     write(link, "new")
@@ -118,7 +118,7 @@ def test_a_name_as_long_as_names_can_be_is_written(tmp_path: Path) -> None:
     assert target.read_text() == "new"
 
 
-def test_drafts_of_the_dead_are_swept_and_those_of_the_living_stay(tmp_path: Path) -> None:
+def test_drafts_of_killed_processes_are_removed_and_others_stay(tmp_path: Path) -> None:
     target = tmp_path / "policy.json"
     script = (
         "import sys, time; from unswayed.storage import whole_file\n"
@@ -138,7 +138,7 @@ def test_drafts_of_the_dead_are_swept_and_those_of_the_living_stay(tmp_path: Pat
     assert names_in(tmp_path) == ["policy.json"]
 
 
-def test_temporary_folders_of_the_dead_are_swept(
+def test_temporary_folders_of_killed_processes_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

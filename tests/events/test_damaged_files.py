@@ -89,7 +89,7 @@ def test_a_truncated_gzip(tmp_path: Path) -> None:
     refused(written(tmp_path / "a.csv.gz", packed[: len(packed) // 2]), "cannot read|cut short")
 
 
-def test_a_gzip_that_is_none(tmp_path: Path) -> None:
+def test_a_file_that_is_no_gzip(tmp_path: Path) -> None:
     refused(written(tmp_path / "a.csv.gz", HEADER + "u,s,a,1\n"), "cannot read")
 
 

@@ -87,7 +87,7 @@ def test_neither_order_nor_other_users_change_what_is_kept(rng: np.random.Genera
 @pytest.mark.parametrize(
     "bad", ["-7d", "0", "", "soon", "7 days", "7y", "1.2.3h", "nan", "inf", -3, 0.0, float("nan")]
 )
-def test_a_half_life_that_is_none_gets_a_sentence(bad: float | str) -> None:
+def test_an_invalid_half_life_is_refused(bad: float | str) -> None:
     with pytest.raises(InputError, match=r"half_life.*give a length of time above 0, such as 12h"):
         parsed_half_life(bad)
 
@@ -130,6 +130,6 @@ def test_rows_without_a_time_or_from_the_future_are_bad_rows(times: object, reas
     assert len(read_events(table(times)).events) == 3
 
 
-def test_a_log_without_a_time_column_gets_a_sentence() -> None:
+def test_a_half_life_without_a_time_column_is_refused() -> None:
     with pytest.raises(InputError, match=r"has no column 'time'; name it with `Columns\.time`"):
         read_events(table([1, 2, 3]).drop_columns("time"), is_dated=True)

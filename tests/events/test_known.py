@@ -36,7 +36,7 @@ def test_the_last_review_of_an_account_counts_to_the_end_of_its_day(tmp_path: Pa
         ("", "has the columns none"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_name_the_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         read_known(_written(tmp_path, text))
 

@@ -21,7 +21,7 @@ def test_labels_of_mixed_types_are_refused(labels: list[object]) -> None:
 
 
 @pytest.mark.parametrize("label", [None, float("nan"), float("inf"), b"bytes", ("a", "b")])
-def test_what_cannot_be_said_in_json_is_no_label(label: object) -> None:
+def test_values_that_json_cannot_hold_are_no_labels(label: object) -> None:
     with pytest.raises(InputError, match="cannot be a label"):
         Labels.of([label])
 

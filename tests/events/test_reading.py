@@ -147,7 +147,7 @@ def test_a_bad_query_is_reported_in_one_sentence(tmp_path: Path) -> None:
         (["10", "9"], ["10", "9"]),
     ],
 )
-def test_labels_of_any_type_are_spoken_back(values: list[Any], spoken: list[Any]) -> None:
+def test_labels_of_any_type_are_returned_unchanged(values: list[Any], spoken: list[Any]) -> None:
     table = pa.table({"user": values, "context": values, "action": values, "reward": [True, False]})
     events = read_events(table).events
     assert list(events.context_labels) == list(events.action_labels) == spoken

@@ -62,7 +62,7 @@ def test_coalitions_found_in_a_sample_are_taken_out_where_the_blocks_are(
     assert there.user_weights[~is_bad].mean() > 0.9
 
 
-def test_a_share_nobody_knows_is_estimated_on_the_cluster_too(client: Any, folder: Path) -> None:
+def test_an_unknown_share_is_estimated_on_a_cluster_too(client: Any, folder: Path) -> None:
     here = learn_log(str(folder), alpha="auto")
     there = learn_on_cluster(str(folder), alpha="auto", client=client, with_users=True)
     assert_same_bits(here, there)

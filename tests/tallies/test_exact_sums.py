@@ -108,19 +108,3 @@ def test_small_propensities_are_clipped() -> None:
     assert tally_events(events, min_propensity=0.5).counts.tolist() == [2.0]
     with pytest.raises(InputError, match="min_propensity"):
         tally_events(events, min_propensity=0.0)
-
-
-def test_logs_with_and_without_propensities_do_not_add_up(rng: np.random.Generator) -> None:
-    plain = random_log(rng)
-    weighted = plain.append_column("propensity", pa.array(np.full(len(plain), 0.5)))
-    parts = [tally_events(read_events(table).events) for table in (plain, weighted)]
-    with pytest.raises(InputError, match="with propensities and one without"):
-        merged_logs(parts)
-
-
-def test_logs_whose_users_are_of_other_types_do_not_add_up(rng: np.random.Generator) -> None:
-    table = random_log(rng)
-    numbered = table.set_column(0, "user", pa.array(np.arange(len(table))))
-    parts = [tally_events(read_events(part).events) for part in (table, numbered)]
-    with pytest.raises(InputError, match="users are of different types"):
-        merged_logs(parts)

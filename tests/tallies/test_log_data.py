@@ -70,14 +70,6 @@ def test_events_of_two_logs_are_those_of_one(rng: np.random.Generator) -> None:
     assert isinstance(merged_data([part(whole, 0, 7), part(whole, 7, 300)]), Events)
 
 
-def test_sums_of_two_logs_are_those_of_one(rng: np.random.Generator) -> None:
-    whole = events_of(rng)
-    parts = [tally_events(part(whole, 0, 120)), tally_events(part(whole, 120, 300))]
-    together = merged_data(parts)
-    assert isinstance(together, Tallies)
-    assert_same_log(together, tally_events(whole))
-
-
 def test_an_empty_log_adds_nothing_whatever_columns_it_has(rng: np.random.Generator) -> None:
     whole = events_of(rng)
     nothing = Events.of([], [], [], [])
@@ -153,7 +145,7 @@ def test_weights_are_bounded_by_the_smallest_propensity_that_counts(
     assert tallied(log, 0.25, None)[0].counts.sum() == 1200.0
 
 
-def test_windows_part_a_log_at_its_last_half_life() -> None:
+def test_windows_split_a_log_at_its_last_half_life() -> None:
     log = Events.of(
         ["a", "b", "c", "d"],
         ["x"] * 4,

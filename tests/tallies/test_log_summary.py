@@ -159,7 +159,7 @@ def test_a_sticky_log_counts_users_and_not_plays() -> None:
     assert unsupported_cells(visits, n_users, least_probability=0.25).any()
 
 
-def test_two_values_and_weights_are_said_to_be_there(rng: np.random.Generator) -> None:
+def test_binary_rewards_and_weights_are_reported(rng: np.random.Generator) -> None:
     clicks = uniform_log(rng, reward=rng.integers(2, size=20_000))
     assert look(clicks).is_binary
     assert look(clicks).is_weighted is False

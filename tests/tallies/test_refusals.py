@@ -65,6 +65,10 @@ DAY = tally_events(LOG)
             "write them all as strings.",
         ),
         (
+            lambda: merged_logs([DAY, tally_events(Events.of([7], ["home"], ["tea"], [1.0]))]),
+            "users are of different types (integer, string); write them all as strings.",
+        ),
+        (
             lambda: merged(DAY, replace(DAY, n_actions=3)),
             "tallies of different users, contexts or actions cannot be merged; give both logs the "
             "same labels.",
@@ -268,7 +272,7 @@ def rewritten(folder: Path, kind: str, **columns: Any) -> None:
         ),
     ],
 )
-def test_pieces_whose_numbers_point_anywhere_are_refused(
+def test_pieces_with_invalid_indices_are_refused(
     kind: str, columns: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     """Loops follow them blindly."""

@@ -3,7 +3,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unswayed.errors import InputError
 from unswayed.tallies import Tallies, entry_users, joined, merged, tally
 
 SHAPE: dict[str, Any] = {"n_users": 30, "n_contexts": 4, "n_actions": 3}
@@ -48,12 +47,6 @@ def test_merging_two_logs_equals_one_pass(rng: np.random.Generator) -> None:
     twice = merged(tally(*first, **SHAPE), tally(*second, **SHAPE))
     for name in ("indptr", "cells", "counts", "sums", "squares"):
         np.testing.assert_array_equal(getattr(once, name), getattr(twice, name))
-
-
-def test_tallies_of_other_shapes_do_not_merge(rng: np.random.Generator) -> None:
-    log = random_log(rng, 10)
-    with pytest.raises(InputError, match="cannot be merged"):
-        merged(tally(*log, **SHAPE), tally(*log, **{**SHAPE, "n_actions": 5}))
 
 
 def test_an_empty_log_has_empty_rows() -> None:
