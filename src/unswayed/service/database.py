@@ -69,27 +69,15 @@ TABLES = (
         PRIMARY KEY (campaign, pseudonym))""",
 )
 
-#: The columns of each table.
+#: The columns of each table, with their types.
 COLUMNS = {
-    statement.split()[5]: tuple(re.findall(r"(\w+) (?:TEXT|BIGINT|{\w+})", statement))
+    statement.split()[5]: dict(re.findall(r"(\w+) (TEXT|BIGINT|{\w+})", statement))
     for statement in TABLES
     if "TABLE" in statement
 }
 
 #: Tables whose rows are deleted with their campaign.
-OF_CAMPAIGNS = (
-    "plans",
-    "policies",
-    "keys",
-    "decisions",
-    "asked",
-    "rewards",
-    "activations",
-    "counts",
-    "jobs",
-    "reports",
-    "forgotten",
-)
+OF_CAMPAIGNS = tuple(table for table, columns in COLUMNS.items() if "campaign" in columns)
 
 Row = tuple[Any, ...]
 
@@ -128,16 +116,21 @@ class Connection(ABC):
         """Return the wanted columns of the row of each key, None where there is none."""
 
     @abstractmethod
-    def begin(self) -> None:
-        """Begin a transaction that writes."""
-
-    @abstractmethod
-    def commit(self) -> None:
-        """Make the transaction durable."""
-
-    @abstractmethod
     def close(self) -> None:
         """Close the connection; a transaction that was not committed is undone."""
+
+    def begin(self) -> None:
+        """Begin a transaction that writes."""
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Make the transaction durable."""
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo the transaction; a lost connection has done so."""
+        with suppress(StoreError):
+            self.execute("ROLLBACK")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -149,10 +142,6 @@ class Connection(ABC):
             self.rollback()
             raise
         self.commit()
-
-    @abstractmethod
-    def rollback(self) -> None:
-        """Undo the transaction."""
 
 
 class Database(ABC):
@@ -378,12 +367,6 @@ class SqliteConnection(Connection):
             self.rollback()
             raise StoreError(f"{self._path} was replaced by another file")
         self.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """Undo the transaction, if SQLite has not done so already."""
-        with suppress(sqlite3.Error):
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
         """Close the connection."""

@@ -20,7 +20,7 @@ import os
 from binascii import hexlify
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import chain, islice, repeat
 from typing import Annotated
 
@@ -32,8 +32,8 @@ from unswayed.events import UNKNOWN
 from unswayed.policy import Decider, EpochPlan, Policy, Ruling
 from unswayed.service.catalogue import ACTIVE, Campaign, now_ms
 from unswayed.service.errors import Refusal, bad_request
-from unswayed.service.settings import Settings, check_label
-from unswayed.service.tokens import Record, encode_record
+from unswayed.service.settings import check_label
+from unswayed.service.tokens import encode_record
 from unswayed.service.writing import Counted, CountKey
 
 #: Bytes of an id: six of the time, then random ones.
@@ -253,8 +253,9 @@ def counted(cells: Sequence[Cell]) -> dict[CountKey, Counted]:
     return counts
 
 
-#: How an array of nine or eleven begins in MessagePack, and 16 bytes.
+#: How an array of nine, eleven or twelve begins in MessagePack, and 16 bytes.
 _ARRAYS = (b"\x99", b"\x9b")
+_ARRAY_OF_TWELVE = b"\x9c"
 _SIXTEEN_BYTES = b"\xc4\x10"
 
 
@@ -273,18 +274,12 @@ def _drawn_bytes() -> bytes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Serving:
+class Serving(Campaign):
     """A campaign as a process serves it; a decision is a pure function of this and the request.
 
     ``start`` is how every record of the campaign begins.
     """
 
-    name: str
-    settings: Settings
-    state: str
-    plan_version: int
-    policy_version: int
-    created_ms: int
     contexts: frozenset[str]
     decider: Decider
     start: bytes
@@ -302,20 +297,14 @@ class Serving:
         forgotten: Mapping[str, int] | None = None,
     ) -> Serving:
         """Build the serving state of a campaign from its plan, its policy and its deleted users."""
+        array = _ARRAYS[campaign.settings.mode == SHADOW]
         return cls(
-            campaign.name,
-            campaign.settings,
-            campaign.state,
-            campaign.plan_version,
-            campaign.policy_version,
-            campaign.created_ms,
-            frozenset(campaign.settings.contexts),
-            decider,
-            _ARRAYS[campaign.settings.mode == SHADOW]
-            + encode_record(campaign.name)
-            + _SIXTEEN_BYTES,
-            Ranking(decider.plan, policy),
-            forgotten or {},
+            **{one.name: getattr(campaign, one.name) for one in fields(Campaign)},
+            contexts=frozenset(campaign.settings.contexts),
+            decider=decider,
+            start=array + encode_record(campaign.name) + _SIXTEEN_BYTES,
+            ranking=Ranking(decider.plan, policy),
+            forgotten=forgotten or {},
         )
 
     def now(self) -> int:
@@ -376,28 +365,17 @@ class Serving:
             bits = as_bits(eligible, self.decider.plan)
             ruling = self.ranking.ruling(ruling, context, eligible)
         own = self._own(request)
-        action, propensity = own or (str(ruling.action), ruling.propensity)
+        action = str(ruling.action) if own is None else own[0]
         if eligible is not None and action not in eligible:
             raise bad_request("'action' is not among 'actions'; give what was shown.")
         ranked = None
         if request.top is not None:
             ranked = self.ranking.best(action, context, eligible, request.top)
         cell = self._cell(ruling, context, is_deferred, own, ranked)
-        record = Record(
-            self.name,
-            id_,
-            str(request.user),
-            context,
-            action,
-            propensity,
-            cell.key.mode,
-            self.plan_version,
-            is_deferred,
-            "" if own is None else str(ruling.action),
-            0.0 if own is None else ruling.propensity,
-            bits,
-        )
-        return id_, encode_record(record), cell
+        planned = b"" if own is not None else encode_record("") + encode_record(0.0)
+        user = encode_record(str(request.user))
+        head = _ARRAY_OF_TWELVE + self.start[1:] + id_ + user
+        return id_, head + cell.record + planned + encode_record(bits), cell
 
     def ranked_again(self, request: DecideRequest, action: str) -> list[str] | None:
         """Return the ranking for a decision that was made before, if it is asked for."""

@@ -8,6 +8,7 @@ context. The value is the action; token, propensity and mode are in the metadata
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 try:
@@ -131,17 +132,9 @@ class UnswayedProvider(AbstractProvider):
         evaluation_context: EvaluationContext | None = None,
     ) -> FlagResolutionDetails[Sequence[Any] | Mapping[str, Any]]:
         """Return the action and its metadata as one object."""
-        found = self._resolved(flag_key, "", evaluation_context, str)
-        return FlagResolutionDetails(
-            value=default_value
-            if found.error_code
-            else {"action": found.value, **found.flag_metadata},
-            error_code=found.error_code,
-            error_message=found.error_message,
-            reason=found.reason,
-            variant=found.variant,
-            flag_metadata=found.flag_metadata,
-        )
+        found: FlagResolutionDetails[Any] = self._resolved(flag_key, "", evaluation_context, str)
+        shown = {"action": found.value, **found.flag_metadata}
+        return replace(found, value=default_value if found.error_code else shown)
 
     def track(
         self,

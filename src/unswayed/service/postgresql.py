@@ -16,25 +16,17 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
     ) from error
 
 from unswayed.errors import InputError
-from unswayed.service.database import Connection, Database, Row, StoreError, make_tables
+from unswayed.service.database import (
+    COLUMNS,
+    Connection,
+    Database,
+    Row,
+    StoreError,
+    make_tables,
+)
 
-#: Types of columns that rows are given in, for arrays of them.
-_TYPES = {
-    "decision": "bytea",
-    "record": "bytea",
-    "records": "bytea",
-    "value": "float8",
-    "received_ms": "int8",
-    "time_ms": "int8",
-    "created_ms": "int8",
-    "first_ms": "int8",
-    "last_ms": "int8",
-    "n": "int8",
-    "plan": "int8",
-    "policy": "int8",
-    "version": "int8",
-    "alive_ms": "int8",
-}
+#: PostgreSQL's names of the types of columns.
+_TYPES = {"TEXT": "text", "BIGINT": "int8", "{bytes}": "bytea", "{number}": "float8"}
 
 #: Ours: how long a connection may take; a request waits for it.
 _CONNECT_SECONDS = 5
@@ -160,19 +152,6 @@ class PostgresqlConnection(Connection):
         by_key = {tuple(row[: len(keys)]): tuple(row[len(keys) :]) for row in found}
         return [by_key.get(tuple(value)) for value in values]
 
-    def begin(self) -> None:
-        """Begin a transaction."""
-        self.execute("BEGIN")
-
-    def commit(self) -> None:
-        """Commit, and wait until the server has it on its disk."""
-        self.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """Undo the transaction; a lost connection has done so."""
-        with suppress(StoreError):
-            self.execute("ROLLBACK")
-
     def close(self) -> None:
         """Close the connection."""
         with suppress(psycopg.Error):
@@ -194,7 +173,7 @@ _KEYS = {
 
 
 def _type(table: str, column: str) -> str:
-    return "text" if table == "meta" else _TYPES.get(column, "text")
+    return _TYPES[COLUMNS[table][column]]
 
 
 def _first_line(error: Exception) -> str:
