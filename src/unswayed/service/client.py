@@ -43,13 +43,8 @@ class ServedDecision:
     ranked: list[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """One request."""
-
-    method: str
-    path: str
-    body: Any = None
+#: A request: method, path and body.
+_Ask = tuple[str, str, Any]
 
 
 class _Requests:
@@ -65,7 +60,7 @@ class _Requests:
             "idempotency_key": secrets.token_hex(16) if key is None else key,
             **more,
         }
-        return _Ask("POST", f"/v1/{self._campaign}/decide", body)
+        return ("POST", f"/v1/{self._campaign}/decide", body)
 
     def _decide_many(self, rows: Iterable[tuple[str, str]], key: str | None) -> _Ask:
         key = secrets.token_hex(16) if key is None else key
@@ -73,18 +68,18 @@ class _Requests:
             {"user": user, "context": context, "idempotency_key": f"{key}-{number}"}
             for number, (user, context) in enumerate(rows)
         ]
-        return _Ask("POST", f"/v1/{self._campaign}/decide/batch", {"decisions": decisions})
+        return ("POST", f"/v1/{self._campaign}/decide/batch", {"decisions": decisions})
 
     def _reward(self, token: str, reward: float, reward_id: str) -> _Ask:
         body = {"token": token, "reward": reward, "reward_id": reward_id}
-        return _Ask("POST", f"/v1/{self._campaign}/reward", body)
+        return ("POST", f"/v1/{self._campaign}/reward", body)
 
     def _reward_many(self, rows: Iterable[tuple[str, float]]) -> _Ask:
         rewards = [{"token": token, "reward": reward} for token, reward in rows]
-        return _Ask("POST", f"/v1/{self._campaign}/reward/batch", {"rewards": rewards})
+        return ("POST", f"/v1/{self._campaign}/reward/batch", {"rewards": rewards})
 
     def _activate(self, token: str) -> _Ask:
-        return _Ask("POST", f"/v1/{self._campaign}/activate", {"token": token})
+        return ("POST", f"/v1/{self._campaign}/activate", {"token": token})
 
     def pixel(self, token: str) -> str:
         """Return the address of an image that reports a decision as shown when a page loads it.
@@ -193,15 +188,15 @@ class Client(_Requests):
 
     def get(self, path: str) -> Any:
         """Return the result of a route of the campaign, such as ``status`` or ``learn``."""
-        return self._ask(_Ask("GET", f"/v1/{self._campaign}/{path}"))
+        return self._ask(("GET", f"/v1/{self._campaign}/{path}", None))
 
     def post(self, path: str, body: Any = None) -> Any:
         """Post to a route of the campaign, such as ``learn``."""
-        return self._ask(_Ask("POST", f"/v1/{self._campaign}/{path}", body))
+        return self._ask(("POST", f"/v1/{self._campaign}/{path}", body))
 
     def patch(self, settings: Mapping[str, Any]) -> Any:
         """Change some settings of the campaign."""
-        return self._ask(_Ask("PATCH", f"/v1/{self._campaign}", settings))
+        return self._ask(("PATCH", f"/v1/{self._campaign}", settings))
 
     def close(self) -> None:
         """Close the connections."""
@@ -218,7 +213,7 @@ class Client(_Requests):
     def _ask(self, ask: _Ask) -> Any:
         for wait in (*_waits(), None):
             try:
-                response = self._http.request(ask.method, ask.path, json=ask.body)
+                response = self._http.request(ask[0], ask[1], json=ask[2])
             except httpx.TransportError as error:
                 if wait is None:
                     raise _unreachable(self._http.base_url, error) from error
@@ -267,15 +262,15 @@ class AsyncClient(_Requests):
 
     async def get(self, path: str) -> Any:
         """Return the result of a route of the campaign."""
-        return await self._ask(_Ask("GET", f"/v1/{self._campaign}/{path}"))
+        return await self._ask(("GET", f"/v1/{self._campaign}/{path}", None))
 
     async def post(self, path: str, body: Any = None) -> Any:
         """Post to a route of the campaign."""
-        return await self._ask(_Ask("POST", f"/v1/{self._campaign}/{path}", body))
+        return await self._ask(("POST", f"/v1/{self._campaign}/{path}", body))
 
     async def patch(self, settings: Mapping[str, Any]) -> Any:
         """Change some settings of the campaign."""
-        return await self._ask(_Ask("PATCH", f"/v1/{self._campaign}", settings))
+        return await self._ask(("PATCH", f"/v1/{self._campaign}", settings))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -292,7 +287,7 @@ class AsyncClient(_Requests):
     async def _ask(self, ask: _Ask) -> Any:
         for wait in (*_waits(), None):
             try:
-                response = await self._http.request(ask.method, ask.path, json=ask.body)
+                response = await self._http.request(ask[0], ask[1], json=ask[2])
             except httpx.TransportError as error:
                 if wait is None:
                     raise _unreachable(self._http.base_url, error) from error

@@ -76,6 +76,13 @@ COLUMNS = {
     if "TABLE" in statement
 }
 
+#: Their primary keys.
+KEYS = {
+    statement.split()[5]: (found[1] or found[2]).split(", ")
+    for statement in TABLES
+    if (found := re.search(r"(?:(\w+) TEXT )?PRIMARY KEY(?: \(([^)]*)\))?", statement))
+}
+
 #: Tables whose rows are deleted with their campaign.
 OF_CAMPAIGNS = tuple(table for table, columns in COLUMNS.items() if "campaign" in columns)
 

@@ -18,6 +18,7 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
 from unswayed.errors import InputError
 from unswayed.service.database import (
     COLUMNS,
+    KEYS,
     Connection,
     Database,
     Row,
@@ -118,7 +119,7 @@ class PostgresqlConnection(Connection):
         """Insert the rows of all keys at once; of repeated keys the first."""
         if not rows:
             return []
-        key_columns = _KEYS[table]
+        key_columns = KEYS[table]
         places = [columns.index(name) for name in key_columns]
         first: dict[Row, int] = {}
         for number, row in enumerate(rows):
@@ -156,20 +157,6 @@ class PostgresqlConnection(Connection):
         """Close the connection."""
         with suppress(psycopg.Error):
             self._connection.close()
-
-
-#: Key columns of the tables that rows are inserted into if they are new.
-_KEYS = {
-    "meta": ("name",),
-    "campaigns": ("name",),
-    "keys": ("id",),
-    "plans": ("campaign", "version"),
-    "asked": ("campaign", "key"),
-    "rewards": ("campaign", "decision", "reward_id"),
-    "activations": ("campaign", "decision"),
-    "jobs": ("id",),
-    "reports": ("campaign", "day"),
-}
 
 
 def _type(table: str, column: str) -> str:
