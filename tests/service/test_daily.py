@@ -14,9 +14,7 @@ from tests.service.learned import publish_learned
 from tests.service.running import SHOP, Running, running, until
 from tests.service.test_learning import QUICK, wait_for_windows
 from tests.service.traffic import visit
-from unswayed.errors import InputError
 from unswayed.service import offline
-from unswayed.service.settings import parsed_settings
 
 
 def test_reports_say_what_changed_and_a_webhook_is_called(
@@ -82,10 +80,3 @@ def test_a_server_makes_one_report_a_day(sqlite_shop: Running) -> None:
     until(lambda: len(sqlite_shop.get("/v1/shop/reports")["reports"]) == 1, 240.0)
     (found,) = sqlite_shop.get("/v1/shop/reports")["reports"]
     assert found["audit"].startswith("there is nothing to audit yet")
-
-
-def test_a_webhook_is_an_address() -> None:
-    plain = {"contexts": ["a"], "actions": ["x", "y"]}
-    for wrong in ({"webhook": "file:///etc"}, {"webhook_share": 2.0}):
-        with pytest.raises(InputError, match="webhook"):
-            parsed_settings({**plain, **wrong}, "shop")

@@ -261,6 +261,10 @@ def test_settings_name_what_is_wrong() -> None:
         ({"colour": "red"}, "colour"),
         ({"method": "magic"}, "magic"),
         ({"max_interactions_per_user": 0}, "max_interactions_per_user"),
+        ({"webhook": "file:///etc"}, "webhook"),
+        ({"webhook_share": 2.0}, "webhook_share"),
+        ({"learn_every": -1.0}, "learn_every"),
+        ({"target": 0.0}, "target"),
     ):
         with pytest.raises(InputError, match=word):
             parsed_settings({**good, **change}, "here")
