@@ -106,6 +106,33 @@ def test_requests_are_answered_in_order_however_they_are_cut(tmp_path: Path, siz
     assert sorted(json.loads(found[4][1])["ranked"]) == sorted(SHOP.actions)
 
 
+def test_a_stop_waits_for_open_requests(tmp_path: Path) -> None:
+    """Of which half was sent; small ones and large ones take different ways."""
+    (tmp_path / "shop.toml").write_text(TOML.format(log_requests="false"))
+    ann = {"user": "ann", "context": "lunch"}
+    with (
+        command("--config", "shop.toml", folder=tmp_path) as (process, address),
+        ExitStack() as all_,
+    ):
+        host, port = address.removeprefix("http://").split(":")
+        halves = []
+        for sent in (
+            request("POST", "/v1/shop/decide", ann),
+            request("POST", "/v1/shop/decide/batch", {"decisions": [ann] * 900}),
+        ):
+            connection = all_.enter_context(socket.create_connection((host, int(port)), timeout=30))
+            connection.sendall(sent[:-20])
+            halves.append((connection, sent[-20:]))
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(1.0)
+        for connection, rest in halves:
+            connection.sendall(rest)
+            ((status, _),) = responses(connection)
+            assert status == 200
+        assert process.wait(timeout=20) == 0
+
+
 def test_a_connection_that_is_to_be_closed_is_closed(sqlite_shop: Running) -> None:
     for path in ("/healthz", "/v1/shop/decide"):
         with connected(sqlite_shop) as connection:
