@@ -7,7 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -289,19 +289,18 @@ def quick_version(experiment: Experiment) -> Experiment:
 
 
 def suboptimality_in_arena(
-    settings: Settings, algorithm: str, attack: str, repetition: int
+    settings: Settings,
+    algorithm: str,
+    attack: str,
+    repetition: int,
+    goal: Goal = Goal.SUBOPTIMALITY,
 ) -> float:
     """Return what good users lose when the algorithm learns against the attack.
 
     The same number as `unswayed simulate` gives for these settings, seed and repetition.
     """
-    return run_repetition(replace(settings, attack=attack), algorithm, repetition).loss
+    return run_repetition(replace(settings, attack=attack), algorithm, repetition, goal).loss
 
 
-def regret_in_arena(settings: Settings, algorithm: str, attack: str, repetition: int) -> float:
-    """Return a good user's mean regret while the algorithm learns against the attack.
-
-    The same number as `unswayed simulate --goal regret` gives.
-    """
-    attacked = replace(settings, attack=attack)
-    return run_repetition(attacked, algorithm, repetition, Goal.REGRET).loss
+regret_in_arena: Measure = partial(suboptimality_in_arena, goal=Goal.REGRET)
+"""A good user's mean regret, as `unswayed simulate --goal regret` gives it."""
