@@ -227,5 +227,5 @@ def test_a_missing_extra_is_one_sentence(tmp_path: Path) -> None:
     for ask in (("serve",), ("decide", "demo", "--user", "ann", "--context", "lunch")):
         result = run(*ask, folder=tmp_path, PYTHONPATH=str(tmp_path))
         assert result.returncode == 2
-        assert "pip install 'unswayed[service]'" in result.stderr
+        assert "install unswayed with the extra 'service'" in result.stderr
         assert "Traceback" not in result.stderr

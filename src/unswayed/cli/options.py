@@ -80,7 +80,7 @@ def probabilities_in(text: str) -> str | tuple[float, ...]:
         raise InputError(f"{path} must hold one number for each context: {error}.") from None
 
 
-MISSING = "the service needs additional packages: pip install 'unswayed[service]'."
+MISSING = "the service needs additional packages: install unswayed with the extra 'service'."
 
 
 @contextmanager

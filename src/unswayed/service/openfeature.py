@@ -21,7 +21,7 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
     from unswayed.errors import InputError
 
     raise InputError(
-        "the OpenFeature provider needs its SDK: pip install 'unswayed[openfeature]'."
+        "the OpenFeature provider needs its SDK: install unswayed with the extra 'openfeature'."
     ) from error
 
 from unswayed.service.client import Client, ServedDecision, ServiceError

@@ -12,7 +12,7 @@ except ImportError as error:  # pragma: no cover  # tested in an environment wit
     from unswayed.errors import InputError
 
     raise InputError(
-        "a PostgreSQL store needs a driver: pip install 'unswayed[postgresql]'."
+        "a PostgreSQL store needs a driver: install unswayed with the extra 'postgresql'."
     ) from error
 
 from unswayed.errors import InputError
