@@ -240,3 +240,25 @@ def test_forgetting_is_reported_and_bad_times_get_a_sentence(
             unswayed("learn", log, "--out", out, *arguments)
         assert said in caught.value.on_command_line
     assert not out.exists()
+
+
+def test_an_unknown_share_is_estimated_and_written_down(
+    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, out = tmp_path / "log.parquet", tmp_path / "policy.json"
+    pq.write_table(café_log(rng, alpha=0.2), log)
+    unswayed("learn", log, "--alpha", "auto", "--out", out)
+    policy = Policy.load(out)
+    assert {context: policy.decide(context).action for context in BEST} == BEST
+    assert policy.alpha >= 0.2
+    told = policy.source["adversarial_fraction"]
+    assert told["chosen"] == policy.alpha
+    assert told["statement"] in policy.source["notes"]
+    assert "was chosen from the data" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_share_that_is_not_a_number_is_rejected(rng: np.random.Generator, tmp_path: Path) -> None:
+    log = tmp_path / "log.parquet"
+    pq.write_table(café_log(rng), log)
+    with pytest.raises(InputError, match="give a number below"):
+        unswayed("learn", log, "--out", tmp_path / "policy.json", "--alpha", "some")

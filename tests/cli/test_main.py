@@ -71,12 +71,22 @@ def test_a_shell_completes_commands_and_options(typed: str, offered: str) -> Non
         (["nonsense"], "nonsense"),
         (["simulate", "--nonsense"], "nonsense"),
         (["demo", "--world", "newz"], "news"),
+        (["simulate", "--users", "9" * 12, "--repetitions", "1", "--processes", "1"], "give fewer"),
+        (["simulate", "--context-probabilities", "a" * 300], "File name too long"),
+        (["demo", "--seed", "-1", "--out", "nowhere"], "--seed"),
+        (["demo", "--out", "/dev/null/demo"], "cannot make the folder"),
+        (["reproduce", "figure-2a", "--out", "/dev/null/results"], "cannot make the folder"),
+        (["learn", "--tallies", "t" * 300], "damaged|holds no tallies|File name too long"),
+        (["learn", "sqlite:///" + "d" * 300, "--query", "SELECT 1"], "no database file|too long"),
+        (["predict", "/dev/null", "--context", "home"], "is not JSON"),
     ],
 )
-def test_bad_input_ends_in_one_sentence_and_exit_code_2(arguments: list[str], message: str) -> None:
-    result = run(*arguments)
+def test_bad_input_ends_in_one_sentence_and_exit_code_2(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    result = run(*arguments, cwd=tmp_path)
     assert result.returncode == 2
-    assert message in result.stderr
+    assert re.search(message, result.stderr)
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
 
@@ -123,53 +133,6 @@ def test_the_demo_reads_well_on_a_terminal(tmp_path: Path) -> None:
     assert "Nobody knows which accounts" in result.stdout
     assert "✗ MegaCola" in result.stdout
     assert result.stderr == ""
-
-
-def test_simulations_print_the_promised_json() -> None:
-    result = run(
-        *[
-            "simulate",
-            "--contexts",
-            "3",
-            "--actions",
-            "4",
-            "--users",
-            "60",
-            "--interactions",
-            "5",
-            "--alpha",
-            "0.2",
-        ],
-        *["--algorithm", "paper,oracle", "--repetitions", "2", "--seed", "0", "--json"],
-    )
-    told = json.loads(result.stdout)
-    assert set(told) == {"goal", "settings", "results"}
-    for row, name in zip(told["results"], ["paper", "oracle"], strict=True):
-        assert row["algorithm"] == name
-        assert set(row["suboptimality"]) == {"mean", "stderr", "repetitions"}
-        assert len(row["suboptimality"]["repetitions"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["simulate", "--users", "9" * 12, "--repetitions", "1", "--processes", "1"], "give fewer"),
-        (["simulate", "--context-probabilities", "a" * 300], "File name too long"),
-        (["demo", "--seed", "-1", "--out", "nowhere"], "--seed"),
-        (["demo", "--out", "/dev/null/demo"], "cannot make the folder"),
-        (["reproduce", "figure-2a", "--out", "/dev/null/results"], "cannot make the folder"),
-        (["learn", "--tallies", "t" * 300], "damaged|holds no tallies|File name too long"),
-        (["learn", "sqlite:///" + "d" * 300, "--query", "SELECT 1"], "no database file|too long"),
-        (["predict", "/dev/null", "--context", "home"], "is not JSON"),
-    ],
-)
-def test_impossible_requests_end_in_one_sentence(
-    arguments: list[str], message: str, tmp_path: Path
-) -> None:
-    result = run(*arguments, cwd=tmp_path)
-    assert "Traceback" not in result.stderr
-    assert result.returncode == 2
-    assert re.search(message, result.stderr)
 
 
 def test_a_simulation_of_one_user_prints_its_table_and_nothing_else(tmp_path: Path) -> None:

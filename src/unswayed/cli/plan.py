@@ -336,40 +336,31 @@ def _probabilities(text: str, n_contexts: int) -> FloatArray:
 def plan_words(plan: Plan) -> tuple[str, ...]:
     """Return a plan in sentences."""
     first = plan.methods[0]
-    return tuple(
-        sentence
-        for sentence in (
-            _promise(plan, first),
-            _limit(plan),
-            _users(plan),
-            _estimators(plan),
-            _context_phase(plan, first),
-            _gain(first),
-            _cost(plan, first),
-            _traffic(plan.traffic),
-        )
-        if sentence
-    )
-
-
-def _promise(plan: Plan, method: MethodPlan) -> str:
-    return (
-        f"Let each of {plan.n_users:,} users play {method.interactions_per_user:,} times. Then the "
-        f"policy that method {method.method} learns loses at most {plan.target_suboptimality:g} "
+    words = [
+        f"Let each of {plan.n_users:,} users play {first.interactions_per_user:,} times. Then the "
+        f"policy that method {first.method} learns loses at most {plan.target_suboptimality:g} "
         f"against the best one in {percent(1 - plan.failure_probability)} of all cases, under a "
         f"coalition of {percent(plan.adversarial_fraction)} and the attacks that the constants "
         f"were fitted with: {', '.join(_attacks(plan))}."
+    ]
+    if plan.lower_bound > 1:  # nobody can learn from less than one play
+        words.append(
+            f"With fewer than {_plays(plan.lower_bound)} per user no method can promise that: the "
+            "coalition could exchange the best action and the runner-up in every context and leave "
+            "no trace."
+        )
+    words += [_users(plan), *[_estimators(plan)] * (first.method == PAPER_METHOD)]
+    gain = (
+        f"A user who learns alone would need {1 / first.gain:,.3g} times as many plays for the "
+        "same loss."
+        if first.gain < 1
+        else "Learning together does not pay here: a user alone would need no more plays."
     )
-
-
-def _limit(plan: Plan) -> str:
-    if plan.lower_bound <= 1:  # nobody can learn from less than one play
-        return ""
-    return (
-        f"With fewer than {_plays(plan.lower_bound)} per user no method can promise that: the "
-        "coalition could exchange the best action and the runner-up in every context and leave no "
-        "trace."
+    cost = (
+        f"Exploring takes {first.total_interactions:,} plays in all. Where the best action beats "
+        f"the average one by {plan.lead:g}, they cost {first.exploration_cost:,.0f} in reward."
     )
+    return (*words, _context_phase(plan, first), gain, cost, _traffic(plan.traffic))
 
 
 def _users(plan: Plan) -> str:
@@ -407,22 +398,6 @@ def _context_phase(plan: Plan, method: MethodPlan) -> str:
         f"The first {method.context_steps:,} of all plays (T0, "
         f"{_plays(round(method.context_steps / plan.n_users))} per user) estimate how likely the "
         f"contexts are; their errors add up to {method.context_error:.2g} at most."
-    )
-
-
-def _gain(method: MethodPlan) -> str:
-    if method.gain >= 1:
-        return "Learning together does not pay here: a user alone would need no more plays."
-    return (
-        f"A user who learns alone would need {1 / method.gain:,.3g} times as many plays for the "
-        "same loss."
-    )
-
-
-def _cost(plan: Plan, method: MethodPlan) -> str:
-    return (
-        f"Exploring takes {method.total_interactions:,} plays in all. Where the best action beats "
-        f"the average one by {plan.lead:g}, they cost {method.exploration_cost:,.0f} in reward."
     )
 
 
