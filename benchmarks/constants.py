@@ -12,7 +12,6 @@ import argparse
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import wild
@@ -20,56 +19,49 @@ from unswayed.learners.bounded import coalition, honest, means, method, rewards
 from unswayed.learners.methods import DEFAULT_METHOD
 from worlds.wild import KINDS
 
-VALUES: dict[ModuleType, dict[str, tuple[Any, Any]]] = {
-    rewards: {
-        "SAMPLE_ENTRIES": (50_000, 800_000),
-        "OWN_ENTRIES": (50, 800),
-        "LEAST_ATOM": (0.003, 0.03),
-        "LONGEST_SCALE": (5.0, 80.0),
-        "DOMINANT": (0.3, 0.8),
-        "TAIL_QUANTILES": ((0.3, 0.6), (0.5, 0.8)),
-        "TAIL_EDGE": (1.8, 3.5),
-        "BUSY": (1.0, 9.0),
-        "EXACT": (0.05, 0.6),
-    },
-    means: {
-        "CONTEXT_PLAYS": (20.0, 500.0),
-        "PRIOR_CELLS": (8.0, 120.0),
-        "LENIENCE": (1.0, 4.0),
-    },
-    honest: {
-        "LAW_PLAYS": (3.0, 30.0),
-        "LEAST_CORRELATION": (0.003, 0.05),
-        "FEWEST_REPEATS": (10.0, 250.0),
-        "TASTES": ((1,), (1, 2, 3)),
-        "PRICE": (0.75, 3.0),
-        "LEVEL_STARTS": ((0.0, 0.7, -0.7), (0.0, 2.5, -2.5)),
-    },
-    coalition: {
-        "N_DIRECTIONS": (2, 8),
-        "N_ACTIONS": (2, 8),
-        "N_FINALISTS": (1, 4),
-        "MOST_NATS": (5.0, 20.0),
-        "FEWEST_ACCOUNTS": (5, 80),
-        "ACTIVITY_ACCOUNTS": (8.0, 120.0),
-        "ALIKE": (0.75, 0.97),
-    },
-    method: {
-        "SEARCH_ENTRIES": (20_000, 180_000),
-        "CLEAR": (45.0, 110.0),
-        "ENTRIES": (5_000, 80_000),
-        "SUSPECTED": (0.2, 0.6),
-        "HALVED": (0.2, 0.8),
-        "NEARLY": (0.5, 0.95),
-        "LOUD": (1.0, 4.0),
-        "MASS_MARGIN": (1.25, 3.0),
-        "MORE": (0.0, 0.05),
-        "LARGEST_MASS": (0.4, 0.6),
-        "TRIMMED": (0.6, 2.0),
-        "MOST_ROUNDS": (1, 8),
-        "COUNTING_CORRELATION": (0.01, 0.3),
-    },
+MODULES = (rewards, means, honest, coalition, method)
+
+VALUES: dict[str, tuple[Any, Any]] = {
+    "SAMPLE_ENTRIES": (50_000, 800_000),
+    "OWN_ENTRIES": (50, 800),
+    "LEAST_ATOM": (0.003, 0.03),
+    "LONGEST_SCALE": (5.0, 80.0),
+    "DOMINANT": (0.3, 0.8),
+    "TAIL_QUANTILES": ((0.3, 0.6), (0.5, 0.8)),
+    "TAIL_EDGE": (1.8, 3.5),
+    "BUSY": (1.0, 9.0),
+    "EXACT": (0.05, 0.6),
+    "CONTEXT_PLAYS": (20.0, 500.0),
+    "PRIOR_CELLS": (8.0, 120.0),
+    "LENIENCE": (1.0, 4.0),
+    "LAW_PLAYS": (3.0, 30.0),
+    "LEAST_CORRELATION": (0.003, 0.05),
+    "FEWEST_REPEATS": (10.0, 250.0),
+    "TASTES": ((1,), (1, 2, 3)),
+    "PRICE": (0.75, 3.0),
+    "LEVEL_STARTS": ((0.0, 0.7, -0.7), (0.0, 2.5, -2.5)),
+    "N_DIRECTIONS": (2, 8),
+    "N_ACTIONS": (2, 8),
+    "N_FINALISTS": (1, 4),
+    "MOST_NATS": (5.0, 20.0),
+    "FEWEST_ACCOUNTS": (5, 80),
+    "ACTIVITY_ACCOUNTS": (8.0, 120.0),
+    "ALIKE": (0.75, 0.97),
+    "SEARCH_ENTRIES": (20_000, 180_000),
+    "CLEAR": (45.0, 110.0),
+    "ENTRIES": (5_000, 80_000),
+    "SUSPECTED": (0.2, 0.6),
+    "HALVED": (0.2, 0.8),
+    "NEARLY": (0.5, 0.95),
+    "LOUD": (1.0, 4.0),
+    "MASS_MARGIN": (1.25, 3.0),
+    "MORE": (0.0, 0.05),
+    "LARGEST_MASS": (0.4, 0.6),
+    "TRIMMED": (0.6, 2.0),
+    "MOST_ROUNDS": (1, 8),
+    "COUNTING_CORRELATION": (0.01, 0.3),
 }
+"""A smaller and a larger value of each constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +118,16 @@ def main() -> None:
 
     print(f"{'constant':<22}{'value':<16}{'attacked':>9}{'peace':>9}{'worst':>9}{'lost':>6}")
     add("as they are", "")
-    for module, constants in VALUES.items():
-        for name, values in constants.items():
-            if chosen and name not in chosen:
-                continue
-            usual = getattr(module, name)
-            for value in values:
+    for name, values in VALUES.items():
+        if chosen and name not in chosen:
+            continue
+        modules = [module for module in MODULES if hasattr(module, name)]
+        usual = getattr(modules[0], name)
+        for value in (*values, usual):
+            for module in modules:
                 setattr(module, name, value)
+            if value != usual:
                 add(name, f"{usual} -> {value}")
-            setattr(module, name, usual)
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
 

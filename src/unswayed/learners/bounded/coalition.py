@@ -16,6 +16,7 @@ from unswayed.arrays import BoolArray, FloatArray, IntArray
 from unswayed.compiled import compiled
 from unswayed.engine import Blocked
 from unswayed.learners.bounded.honest import (
+    N_DIRECTIONS,
     PRICE,
     Accounts,
     Honest,
@@ -32,8 +33,8 @@ from unswayed.learners.bounded.honest import (
 from unswayed.learners.bounded.rewards import Responses
 from unswayed.tallies import entry_users
 
-N_DIRECTIONS, N_ACTIONS = 4, 4
-"""Starts from skew directions of tastes, and from single actions."""
+N_ACTIONS = 4
+"""Starts from coalitions about a single action."""
 
 SHORT_STEPS, LONG_STEPS, N_FINALISTS = 3, 8, 2
 """Steps of EM from every start, steps from the best, and how many of them."""
@@ -475,6 +476,8 @@ def _action_gains(
                 gains[c, a] = value
                 priors[c, a] = prior
                 for k in range(n_activity):
-                    one = (found[k] + 30.0 * mass / total) / (in_class[k] + 30.0)
+                    one = (found[k] + ACTIVITY_ACCOUNTS * mass / total) / (
+                        in_class[k] + ACTIVITY_ACCOUNTS
+                    )
                     prior[k] = min(max(one * min(1.0, most * total / max(mass, 1e-9)), 1e-6), 0.9)
     return ratios, gains, priors

@@ -24,7 +24,7 @@ from unswayed.tallies import entry_users
 LAW_PLAYS = 10.0
 """A cell's law is shrunk towards the log's by this many plays."""
 
-LEAST_CORRELATION, MOST_CORRELATION = 0.05, 0.95
+LEAST_CORRELATION = 0.05
 """Plays of one account in one cell are worth at most 20: no account repeats itself for nothing."""
 
 ONE_CELL_CORRELATION = 0.01
@@ -39,7 +39,8 @@ TASTES = (1, 3)
 are used, prices paid."""
 
 N_DIRECTIONS = 4
-"""Leading directions of the accounts' scores from which tastes are fitted."""
+"""Leading directions of the accounts' scores, from which tastes are fitted; also skewed directions
+of tastes, from which coalitions are searched."""
 
 FACTOR_STEPS, LEVEL_STEPS, TASTE_STEPS, REFIT_STEPS = 8, 15, 5, 3
 """Steps of EM for the loadings, for levels alone, for levels with tastes, and for either of them
@@ -184,7 +185,7 @@ def intraclass_correlation(rows: Responses, law: Law, trimmed: float) -> float:
     excess = between[voters] - (n_cells[voters] - 1.0) * noise
     own = max(float(excess.sum() / max(float(room[voters].sum()), 1e-9)), 0.0)
     found = own / max(own + noise, 1e-9)
-    return min(max(found, LEAST_CORRELATION), MOST_CORRELATION)
+    return max(found, LEAST_CORRELATION)
 
 
 class Accounts(NamedTuple):

@@ -87,9 +87,6 @@ TRIMMED = 1.25
 MOST_ROUNDS = 4
 """Coalitions that are flagged at most."""
 
-LEAST_ROOM = 0.005
-"""The search ends when less than this share of the accounts is left for another coalition."""
-
 COUNTING_CORRELATION = 0.1
 """Intraclass correlation while laws are counted, before it is known."""
 
@@ -356,7 +353,7 @@ def find_coalitions(
         means, parts = shrunken(cells.means, cells)
         removed = float(1.0 - searched.mean())
         expected = min(LARGEST_MASS, MASS_MARGIN * alpha + MORE) - removed
-        if alpha == 0.0 or len(groups) == MOST_ROUNDS or expected <= LEAST_ROOM:
+        if alpha == 0.0 or len(groups) == MOST_ROUNDS or expected <= 0.0:
             break
         search = Search(
             Accounts.of(_rows_of(blocks, chosen), law),
