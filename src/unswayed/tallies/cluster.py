@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -266,7 +267,7 @@ def tally_on_cluster(
         sorted_union([before.action_labels, *(s.action_labels for s in found)], "actions"),
     )
     n_events = before.n_events + sum(summary.n_events for summary in found)
-    blocks = _by_user(parts.transformed(_data), n_blocks_for(n_events), labels)
+    blocks = _by_user(parts.transformed(attrgetter("data")), n_blocks_for(n_events), labels)
     if folder is not None:
         digest = digest_text(blocks.map_blocks(digest_of))
         index = replace(
@@ -320,14 +321,10 @@ def _bad_rows(parts: Blocked[ReadPart], found: Sequence[Summary]) -> Iterator[pa
     """Yield the bad rows of all parts, then the broken lines: one table at a time comes here."""
     for kind in ("rows", "lines"):
         for place, summary in enumerate(found):
-            table = parts.ask(place, _left_out, kind) if summary.provenance.bad_rows else None
-            if table is not None and len(table):
-                yield table
-
-
-def _left_out(part: ReadPart, kind: str) -> pa.Table | None:
-    table: pa.Table | None = getattr(part.left_out, kind)
-    return table
+            if summary.provenance.bad_rows:
+                table: pa.Table | None = parts.ask(place, attrgetter(f"left_out.{kind}"))
+                if table is not None and len(table):
+                    yield table
 
 
 def _by_user(
@@ -371,10 +368,6 @@ def _merged(old: LogData, fresh: LogData, context_labels: Labels, action_labels:
 
 def _write(data: LogData, name: str, folder: Path) -> None:
     write_piece(folder, name, data)
-
-
-def _data(part: ReadPart) -> LogData:
-    return part.data
 
 
 def _size_and_dropped(block: tuple[Tallies, Dropped]) -> tuple[int, Dropped]:
