@@ -91,7 +91,9 @@ def read_known(path: str | Path) -> KnownAccounts:
                 before = accounts.get(name)
                 if before is None or account.seconds >= before.seconds:
                     accounts[name] = account
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
+        raise InputError(f"cannot read the known accounts {path}: {error.strerror}.") from None
+    except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as CSV: {error}.") from None
     return KnownAccounts(accounts)
 
