@@ -196,8 +196,12 @@ class Grower:
                 rest.append(code)
         if rest:
             branches.append((rest, rows[np.isin(column, rest)]))
-        # Codes that occur in the log, but not among these rows, go with the largest branch.
-        others = set(np.flatnonzero(self._seen[feature]).tolist()) - set(np.unique(column).tolist())
+        # Codes that occur in the log, but not among these rows, go with the largest branch; and so
+        # do actions that the advice has not named here: the model of all users may.
+        others = set(np.flatnonzero(self._seen[feature]).tolist())
+        if feature >= len(self._features):
+            others |= set(range(2, 2 + self._rows.n_actions))
+        others -= set(np.unique(column).tolist())
         if branches:
             largest = max(branches, key=lambda branch: len(branch[1]))
             largest[0].extend(sorted(others))
