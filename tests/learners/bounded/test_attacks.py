@@ -63,15 +63,19 @@ def ab_test(
     rates: tuple[float, float] = (0.6, 0.4),
     lies: tuple[float, float] | None = None,
     alpha: float = ALPHA,
+    likeness: float | None = None,
 ) -> Tallies:
     """Return 3,000 users with 20 plays of one of two arms each.
 
     A share ``alpha``, those with the smallest codes, has rates of its own if ``lies`` is given.
+    Rates of honest users differ if ``likeness`` is given: they are beta distributed.
     """
     n_users, plays = 3000, 20
     users = np.repeat(np.arange(n_users), plays)
     arms = rng.integers(2, size=n_users)[users]
     of_users = np.asarray(rates)[arms]
+    if likeness is not None:
+        of_users = rng.beta(likeness * of_users[::plays], likeness * (1 - of_users[::plays]))[users]
     if lies is not None:
         of_users = np.where(users < alpha * n_users, np.asarray(lies)[arms], of_users)
     rewards = (rng.random(len(users)) < of_users).astype(float)
@@ -106,6 +110,15 @@ def test_a_twentieth_that_answers_like_eager_and_silent_users_does_not_turn_a_sm
     logs = [ab_test(streams(), (0.515, 0.485), (0.2, 0.8), alpha=0.05) for _ in range(3)]
     assert any(plain_means(log)[0].argmax() == 1 for log in logs)  # the negative control
     assert [learned(log, 0.05).actions.tolist() for log in logs] == [[0]] * 3
+
+
+def test_users_who_differ_do_not_hide_a_fifth_that_turns_an_ab_test_round(
+    streams: Callable[..., np.random.Generator],
+) -> None:
+    """One honest user in 5,000 answers like the liars by taste alone; the liars are one in five."""
+    logs = [ab_test(streams(), (0.6, 0.4), (0.0, 1.0), likeness=10.0) for _ in range(3)]
+    assert all(plain_means(log)[0].argmax() == 1 for log in logs)  # the negative control
+    assert [learned(log, ALPHA).actions.tolist() for log in logs] == [[0]] * 3
 
 
 def test_lies_that_change_no_decision_do_not_cost_the_honest_majority_its_weight(

@@ -60,6 +60,9 @@ TILT_PAIRS = (
 )
 """Tilts of colluders and of others on one action, from which EM may start."""
 
+TURNS = 4
+"""Steps of the long runs in which roles are exchanged where most accounts of a cell are members."""
+
 ALIKE = 0.9
 """Correlation of memberships from which two candidates are the same."""
 
@@ -152,10 +155,28 @@ class Search:
                     distinct.append(fit)
         finals: list[Coalition] = []
         for fit in distinct:
-            last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
-            if not any(_alike(last, other) for other in finals):
-                finals.append(self._aimed(last))
-        return sorted((f for f in finals if f.gain > least), key=lambda f: -f.gain)
+            self._finish(fit, finals)
+        finals.sort(key=lambda fit: -fit.gain)
+        if len(finals) > 1:
+            self._finish(self._crossed(*finals[:2]), finals)
+        return sorted((fit for fit in finals if fit.gain > least), key=lambda fit: -fit.gain)
+
+    def _finish(self, fit: Coalition, finals: list[Coalition]) -> None:
+        """Continue a short run, and add the result to ``finals`` unless it is there already."""
+        last = self._em(self._refitted(fit), LONG_STEPS, turn=True)
+        if not any(_alike(last, other) for other in finals):
+            finals.append(self._aimed(last))
+
+    def _crossed(self, one: Coalition, other: Coalition) -> Coalition:
+        """Return a candidate with the tilts, in each cell, of the one that stands out more there.
+
+        A start may explain one cell by the colluders and another one by honest extremes.
+        """
+        gaps = [np.abs(fit.tilts - fit.honest_tilts) for fit in (one, other)]
+        is_one = gaps[0] >= gaps[1]
+        tilts = np.where(is_one, one.tilts, other.tilts)
+        others = np.where(is_one, one.honest_tilts, other.honest_tilts)
+        return self._e_step(replace(one, tilts=tilts, honest_tilts=others))
 
     def _refitted(self, fit: Coalition) -> Coalition:
         """Fit honest accounts anew without the members: tastes may have absorbed the coalition."""
@@ -227,7 +248,7 @@ class Search:
     def _em(self, fit: Coalition, steps: int, *, turn: bool = False) -> Coalition:
         for step in range(steps):
             fit = self._m_step(fit)
-            if turn and step == 0:
+            if turn and step < TURNS:
                 fit = self._turned(fit)
             fit = self._e_step(fit)
         return fit
