@@ -19,7 +19,7 @@ from unswayed.audit.comparing import Changes, Difference
 from unswayed.audit.log import named_briefly
 from unswayed.audit.redteam import RedTeam
 from unswayed.audit.results import MOST_LISTED, Audit, ChangedDecision, ErrorRates, GroupCard
-from unswayed.errors import InputError
+from unswayed.errors import InputError, option
 from unswayed.reports.page import Value, beside, key, page, paragraph, section, tiles
 from unswayed.reports.page import table as html_table
 from unswayed.reports.policies import write_table
@@ -166,7 +166,9 @@ def print_audit(found: Audited, red_team: RedTeam | None = None) -> None:
 def check_cases(path: Path) -> None:
     """Reject a file of cases that cannot be written, before any work is done for it."""
     if path.suffix not in (".csv", ".parquet", ".json"):
-        raise InputError(f"--cases {path.name}: name a file that ends in .csv, .parquet or .json.")
+        raise InputError(
+            f"{option('--cases', path.name)}: name a file that ends in .csv, .parquet or .json."
+        )
     check_writable(path)
 
 
