@@ -56,7 +56,10 @@ def test_a_shell_completes_commands_and_options(typed: str, offered: str) -> Non
         check=True,
     )
     assert done.stdout.split() == [offered]
-    assert "_unswayed_completion" in run("--show-completion", "bash").stdout
+    # The shell is that of the parent process, so it must not leave before the command ends.
+    shell = ["bash", "-c", f"'{COMMAND}' --show-completion; exit $?"]
+    shown = subprocess.run(shell, capture_output=True, text=True, check=True)
+    assert "_unswayed_completion" in shown.stdout
 
 
 @pytest.mark.parametrize(
