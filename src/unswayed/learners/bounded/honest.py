@@ -397,7 +397,9 @@ class Likelihoods(NamedTuple):
         """Return the covariance of the factors among weighted accounts."""
         q = weights / max(float(weights.sum()), 1e-9)
         n = self.scatter.shape[0]
-        found: FloatArray = (self.tastes.T * q) @ self.tastes + self.scatter + 1e-3 * np.eye(n)
+        # Tastes of accounts that no finite tilt explains run away.
+        tastes = np.clip(self.tastes, -GRID_END, GRID_END)
+        found: FloatArray = (tastes.T * q) @ tastes + self.scatter + 1e-3 * np.eye(n)
         return found
 
 
